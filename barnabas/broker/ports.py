@@ -1,0 +1,146 @@
+"""What the core needs of the world. The host supplies the real ones, tests and the simulator their own.
+
+The core is synchronous and never waits. What takes time answers *now or later*:
+
+- `File.read` returns the bytes, or raises `NotYet` with a token. The caller parks on the token and runs the *whole*
+  step again when it fires (so leadership and epochs are checked again); whoever parks keeps every token it was given
+  until it is through, and as long as a token is held, the same read (file, position, length) answers at once.
+- `File.sync`, `Disk.write_atomic` and `Controller.alter_partition` take a completion and call it exactly once, never from
+  inside the call itself. Completions run on the core's own thread.
+
+Bytes that `read` returns are **leased**: the returned memoryview keeps what it was cut from alive (the memory map, the
+block, the buffer). A file is never changed in place below its end: `truncate` copies the kept prefix to a new file and
+swaps it in, and the old bytes go with the last memoryview that was cut from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from barnabas.protocol.ids import Buffer, TopicPartition
+
+Done = Callable[[OSError | None], None]
+"""A completion: None when it went well, else what the disk said."""
+
+
+class Token(Protocol):
+    """A read under way. `on_ready` calls back once when its bytes (or its error) are there; at once never."""
+
+    def on_ready(self, callback: Callable[[], None]) -> None: ...
+
+
+class NotYet(Exception):
+    """The bytes are not in memory: park on `token`, then run the step again, holding the token meanwhile."""
+
+    def __init__(self, token: Token) -> None:
+        super().__init__("read pending")
+        self.token = token
+
+
+class File(Protocol):
+    """An append-only file. `size` counts the bytes appended so far (bytes)."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def append(self, buffers: Sequence[Buffer]) -> None:
+        """Append all buffers, or nothing: on OSError (a full disk) the file has its old size."""
+
+    def read(self, position: int, length: int) -> memoryview:
+        """A leased view of up to `length` bytes from `position` (shorter only at the end of the file).
+
+        Raises:
+            NotYet: the bytes must be fetched from the device first.
+            OSError: the device failed.
+        """
+
+    def sync(self, done: Done) -> None:
+        """Make all bytes appended so far durable, then call `done`."""
+
+    def truncate(self, size: int) -> None:
+        """Keep the first `size` bytes; leased views of the old content stay readable."""
+
+    def close(self) -> None:
+        """Release the handle; leased views stay readable."""
+
+
+class Disk(Protocol):
+    """A tree of files under one data directory. Paths are relative, with `/`."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """Open for reading and appending; `create` makes an empty file (an existing one is truncated to nothing)."""
+
+    def exists(self, path: str) -> bool: ...
+
+    def list(self, path: str) -> list[str]:
+        """Names in a directory, sorted; empty when it does not exist."""
+
+    def make_dir(self, path: str) -> None: ...
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename a file or directory, replacing a file of that name."""
+
+    def remove(self, path: str) -> None:
+        """Remove a file or a directory tree; nothing happens when it is absent."""
+
+    def load(self, path: str) -> bytes:
+        """The whole of a small control file (checkpoint, snapshot, properties).
+
+        Raises:
+            FileNotFoundError: there is none.
+        """
+
+    def write_atomic(self, path: str, data: bytes, done: Done | None = None) -> None:
+        """Replace a small control file: temporary file, fsync, rename, fsync of the directory.
+
+        With `done` the work happens off the loop's thread and later calls for the same path win over earlier ones;
+        without it, it is finished on return (start and stop only).
+        """
+
+
+class WallClock(Protocol):
+    """Time of day in whole ms since the epoch: stamps records, drives retention, never timers."""
+
+    def now_ms(self) -> int: ...
+
+
+class Entropy(Protocol):
+    """The only source of randomness below the host."""
+
+    def uuid(self) -> bytes:
+        """16 random bytes in the form of a version 4 uuid, never all zero, never one Kafka reserves."""
+
+    def below(self, bound: int) -> int:
+        """A number in [0, bound)."""
+
+
+@dataclass(slots=True, frozen=True)
+class IsrProposal:
+    """An ISR change put to the controller (AlterPartition)."""
+
+    partition: TopicPartition
+    topic_id: bytes
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[int, ...]
+
+
+@dataclass(slots=True, frozen=True)
+class IsrAnswer:
+    """The controller's word on a proposal: an error code, or the state that now holds."""
+
+    error_code: int
+    leader_epoch: int = -1
+    partition_epoch: int = -1
+    isr: tuple[int, ...] = ()
+
+
+class Controller(Protocol):
+    """Where ISR changes are decided. The answer takes effect when it comes, never before."""
+
+    def alter_partition(self, proposal: IsrProposal, done: Callable[[IsrAnswer], None]) -> None: ...

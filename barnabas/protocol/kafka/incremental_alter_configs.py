@@ -1,0 +1,48 @@
+"""IncrementalAlterConfigs (API key 44) in Kafka's binary protocol: field table with version ranges."""
+
+from barnabas.protocol.kafka.schema import Api, Field, Struct, Array, BOOL, INT16, INT32, INT8, STRING
+from barnabas.protocol.requests.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterableConfig,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+_ALTERABLE_CONFIG = Struct(
+    AlterableConfig,
+    Field("name", STRING, "0+"),
+    Field("config_operation", INT8, "0+"),
+    Field("value", STRING, "0+", nullable="0+"),
+)
+_ALTER_CONFIGS_RESOURCE = Struct(
+    AlterConfigsResource,
+    Field("resource_type", INT8, "0+"),
+    Field("resource_name", STRING, "0+"),
+    Field("configs", Array(_ALTERABLE_CONFIG), "0+"),
+)
+REQUEST = Struct(
+    IncrementalAlterConfigsRequest,
+    Field("resources", Array(_ALTER_CONFIGS_RESOURCE), "0+"),
+    Field("validate_only", BOOL, "0+"),
+)
+_ALTER_CONFIGS_RESOURCE_RESPONSE = Struct(
+    AlterConfigsResourceResponse,
+    Field("error_code", INT16, "0+"),
+    Field("error_message", STRING, "0+", nullable="0+"),
+    Field("resource_type", INT8, "0+"),
+    Field("resource_name", STRING, "0+"),
+)
+RESPONSE = Struct(
+    IncrementalAlterConfigsResponse,
+    Field("throttle_time_ms", INT32, "0+"),
+    Field("responses", Array(_ALTER_CONFIGS_RESOURCE_RESPONSE), "0+"),
+)
+API = Api(
+    key=44,
+    name="IncrementalAlterConfigs",
+    versions=(0, 1),
+    flexible_from=1,
+    request=REQUEST,
+    response=RESPONSE,
+)
