@@ -1,0 +1,46 @@
+"""What all tests share: the count of skips in the last line, and the strict mode that forbids them."""
+
+from __future__ import annotations
+
+import pytest
+
+_outcomes = {"passed": 0, "failed": 0, "skipped": 0}
+_forbidden: list[str] = []
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--strict-skips",
+        action="store_true",
+        help="a skipped test is a failure, save those marked docker where no engine can run",
+    )
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.when == "call" or report.outcome != "passed":
+        _outcomes[report.outcome] += 1
+    if report.skipped and "docker" not in report.keywords and not hasattr(report, "wasxfail"):
+        _forbidden.append(report.nodeid)
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    if report.skipped:
+        _outcomes["skipped"] += 1
+        _forbidden.append(report.nodeid)
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    if hasattr(session.config, "workerinput"):
+        return
+    if session.config.getoption("--strict-skips") and _forbidden and exitstatus == 0:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput") or config.getoption("--collect-only"):
+        return
+    if config.getoption("--strict-skips"):
+        for node in _forbidden:
+            print(f"strict: skipped, which --strict forbids: {node}")
+    print(f"tests: {_outcomes['passed']} passed, {_outcomes['failed']} failed, {_outcomes['skipped']} skipped")
