@@ -1,0 +1,236 @@
+"""Get, format, start and stop a real Apache Kafka 4.3.0 (one node, KRaft) on loopback.
+
+Maven and Java 17 are all it needs: `org.apache.kafka:kafka_2.13` brings the whole broker, `kafka-tools` adds
+DumpLogSegments and the performance tools. The jars are kept in `~/.cache/barnabas` (`$XDG_CACHE_HOME` counts).
+
+    with Kafka(directory, {"num.partitions": "3"}) as kafka:
+        ...  # kafka.port answers
+    text = run_tool("org.apache.kafka.tools.DumpLogSegments", "--files", str(segment))
+
+A machine without Maven or Java gets `KafkaUnavailable`, whose text says what to install.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+VERSION = "4.3.0"
+HEAP_MB = 600
+START_SECONDS_MAX = 60.0
+STOP_SECONDS_MAX = 20.0
+PORTS = range(39000, 39900)
+
+POM = f"""<project><modelVersion>4.0.0</modelVersion>
+<groupId>oracle</groupId><artifactId>oracle</artifactId><version>1</version><dependencies>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{VERSION}</version></dependency>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{VERSION}</version></dependency>
+</dependencies></project>
+"""
+
+# One node: its internal topics cannot have three replicas, and nobody wants to wait for a first rebalance.
+ONE_NODE = {
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+}
+
+
+class KafkaUnavailable(RuntimeError):
+    """This machine cannot run Apache Kafka; the text says what is missing."""
+
+
+def java() -> str:
+    """The java command: `$JAVA_HOME` first, then the path.
+
+    Raises:
+        KafkaUnavailable: there is none.
+    """
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which(os.path.join(home, "bin", "java")) if home else shutil.which("java")
+    if found is None:
+        raise KafkaUnavailable("Apache Kafka needs Java 17 or newer: install a JRE or set JAVA_HOME")
+    return found
+
+
+def libs() -> Path:
+    """The directory with Kafka's jars, fetched by Maven (44 MB) the first time.
+
+    Raises:
+        KafkaUnavailable: no Maven, or Maven failed.
+    """
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "barnabas" / f"kafka-{VERSION}"
+    done = cache / "libs"
+    if done.is_dir():
+        return done
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise KafkaUnavailable(f"Apache Kafka {VERSION} comes through Maven: install mvn (Debian: apt install maven)")
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache) as work:
+        pom = Path(work, "pom.xml")
+        pom.write_text(POM)
+        jars = Path(work, "libs")
+        command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        if run.returncode != 0 or not any(jars.glob(f"kafka_2.13-{VERSION}.jar")):
+            raise KafkaUnavailable(f"Maven could not fetch Apache Kafka {VERSION}:\n{(run.stdout + run.stderr)[-2000:]}")
+        with contextlib.suppress(FileExistsError, OSError):  # another process may have been faster
+            jars.rename(done)
+    return done
+
+
+def run_tool(main: str, *arguments: str, seconds_max: float = 60.0) -> str:
+    """Run one of Kafka's own command-line classes and return what it printed.
+
+    Raises:
+        KafkaUnavailable: no Java or Maven.
+        subprocess.CalledProcessError: the tool ended with an error; its output is in the exception.
+    """
+    command = [java(), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{libs()}/*", main, *arguments]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds_max)
+    if run.returncode != 0:
+        raise subprocess.CalledProcessError(run.returncode, command, run.stdout, run.stderr)
+    return run.stdout
+
+
+def free_port(above: int = 0) -> int:
+    """A port of the 39xxx range that nobody listens on, greater than `above`."""
+    for port in PORTS:
+        if port <= above:
+            continue
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with contextlib.suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                return port
+    raise KafkaUnavailable(f"every port of {PORTS.start} to {PORTS.stop} is taken")
+
+
+def answers_api_versions(port: int) -> bool:
+    """Whether a Kafka broker on this port of 127.0.0.1 answers an ApiVersions request (v0)."""
+    frame = struct.pack(">hhih", 18, 0, 1, -1)
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=2) as peer:
+            peer.settimeout(2)
+            peer.sendall(struct.pack(">i", len(frame)) + frame)
+            return len(peer.recv(8)) > 0
+    except OSError:
+        return False
+
+
+class Kafka:
+    """One Apache Kafka node as a child process; a context manager that starts and stops it.
+
+    Args:
+        directory: holds the configuration, the log of the process and the data (`data/`); kept at the end.
+        settings: server properties beside those of a single node.
+        heap_mb: size of the Java heap.
+        quick: compile with C1 only: starts and warms faster, peaks lower. Off where speed is measured.
+    """
+
+    def __init__(
+        self, directory: Path, settings: Mapping[str, str] | None = None, *, heap_mb: int = HEAP_MB, quick: bool = False
+    ) -> None:
+        self.directory = directory
+        self.data_dir = directory / "data"
+        self.port = free_port()
+        self._controller_port = free_port(self.port)
+        self._settings = dict(settings or {})
+        self._heap_mb = heap_mb
+        self._quick = quick
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process id while it runs."""
+        assert self._process is not None, "not started"
+        return self._process.pid
+
+    def _properties(self) -> Path:
+        plain, control = f"127.0.0.1:{self.port}", f"127.0.0.1:{self._controller_port}"
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@{control}",
+            "listeners": f"PLAINTEXT://{plain},CONTROLLER://{control}",
+            "advertised.listeners": f"PLAINTEXT://{plain}",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "log.dirs": str(self.data_dir),
+            **ONE_NODE,
+            **self._settings,
+        }
+        path = self.directory / "server.properties"
+        path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        return path
+
+    def start(self) -> None:
+        """Format the data directory if it is new, start, and return once ApiVersions is answered.
+
+        Raises:
+            KafkaUnavailable: it did not come up; the text ends with its log.
+        """
+        assert self._process is None, "already running"
+        self.directory.mkdir(parents=True, exist_ok=True)
+        properties = self._properties()
+        if not (self.data_dir / "meta.properties").exists():
+            cluster = run_tool("kafka.tools.StorageTool", "random-uuid").split()[-1]
+            run_tool("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties))
+        options = [f"-Xmx{self._heap_mb}m", f"-Xms{self._heap_mb // 2}m", "-XX:+UseG1GC", "-Djava.awt.headless=true"]
+        if self._quick:
+            options.append("-XX:TieredStopAtLevel=1")
+        command = [java(), *options, "-cp", f"{libs()}/*", "kafka.Kafka", str(properties)]
+        with (self.directory / "kafka.out").open("ab") as output:
+            # A session of its own: Ctrl-C at the terminal reaches us, and we stop the child in order.
+            self._process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while not answers_api_versions(self.port):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                raise KafkaUnavailable(f"Apache Kafka did not start:\n{self.output()[-3000:]}")
+            time.sleep(0.05)
+
+    def output(self) -> str:
+        """What the process wrote to stdout and stderr."""
+        return (self.directory / "kafka.out").read_text(errors="replace")
+
+    def stop(self) -> None:
+        """Stop cleanly (SIGTERM), and for good after 20 s. Nothing happens if it does not run."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Stop with SIGKILL, as a power cut of the process."""
+        self._end(signal.SIGKILL)
+
+    def _end(self, number: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None or process.poll() is not None:
+            return
+        process.send_signal(number)
+        try:
+            process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
