@@ -1,0 +1,100 @@
+"""Listeners: where the broker listens and what it tells clients to connect to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from barnabas.broker.config.broker_config import BrokerConfig
+from barnabas.broker.config.keys import ConfigError
+
+_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+WILDCARDS: Final = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, never bound
+
+
+@dataclass(slots=True, frozen=True)
+class Endpoint:
+    """One listener: its name, its security protocol, a host without brackets ("" = every address) and a port."""
+
+    listener: str
+    host: str
+    port: int
+    security_protocol: str = "PLAINTEXT"
+
+
+def listening_endpoints(config: BrokerConfig) -> tuple[Endpoint, ...]:
+    """What to bind (`listeners`), in order.
+
+    Raises:
+        ConfigError: an entry that is not `NAME://host:port`, a name without security protocol, or a name twice.
+    """
+    endpoints = _endpoints("listeners", config.listeners, _protocols(config))
+    if not endpoints:
+        raise ConfigError("listeners is empty; write at least one such as PLAINTEXT://127.0.0.1:9092")
+    return endpoints
+
+
+def advertised_endpoints(config: BrokerConfig, bound: Sequence[Endpoint]) -> tuple[Endpoint, ...]:
+    """What clients are told, given what was really bound.
+
+    An advertised listener with port 0 gets the port that was bound under its name. Without `advertised.listeners`
+    the bound ones are advertised; one that listens on every address is advertised as localhost.
+
+    Raises:
+        ConfigError: an entry that does not parse, that names no listener, or that advertises every address.
+    """
+    ports = {}
+    for endpoint in bound:
+        ports.setdefault(endpoint.listener, endpoint.port)
+    if not config.advertised_listeners:
+        first = {}
+        for endpoint in bound:
+            host = "localhost" if endpoint.host in WILDCARDS else endpoint.host
+            first.setdefault(endpoint.listener, replace(endpoint, host=host))
+        return tuple(first.values())
+    told = _endpoints("advertised.listeners", config.advertised_listeners, _protocols(config))
+    for endpoint in told:
+        if endpoint.listener not in ports:
+            raise ConfigError(
+                f"advertised.listeners names {endpoint.listener}, which listeners does not have; "
+                f"write one of {', '.join(ports)}"
+            )
+        if endpoint.host in WILDCARDS:
+            raise ConfigError(
+                f"advertised.listeners has {endpoint.listener} on every address; write a host that clients can reach"
+            )
+    return tuple(replace(one, port=ports[one.listener]) if one.port == 0 else one for one in told)
+
+
+def _protocols(config: BrokerConfig) -> dict[str, str]:
+    protocols = {}
+    for entry in config.listener_security_protocol_map:
+        name, colon, protocol = entry.partition(":")
+        if not colon or protocol.upper() not in _PROTOCOLS:
+            raise ConfigError(
+                f"listener.security.protocol.map has {entry!r}; write NAME:PROTOCOL with one of {', '.join(_PROTOCOLS)}"
+            )
+        protocols[name.strip().upper()] = protocol.strip().upper()
+    return protocols
+
+
+def _endpoints(key: str, entries: Sequence[str], protocols: dict[str, str]) -> tuple[Endpoint, ...]:
+    endpoints = []
+    for entry in entries:
+        name, slashes, address = entry.partition("://")
+        host, colon, port = address.rpartition(":")
+        if not (name and slashes and colon and port.isascii() and port.isdigit() and int(port) <= 65535):
+            raise ConfigError(f"{key} has {entry!r}; write NAME://host:port with a port between 0 and 65535")
+        name = name.strip().upper()
+        if name not in protocols:
+            raise ConfigError(
+                f"{key} names {name}, which has no security protocol; add {name}:PLAINTEXT to "
+                "listener.security.protocol.map"
+            )
+        endpoints.append(Endpoint(name, host.strip().strip("[]"), int(port), protocols[name]))
+    if key == "advertised.listeners":
+        twice = {one.listener for one in endpoints if [e.listener for e in endpoints].count(one.listener) > 1}
+        if twice:
+            raise ConfigError(f"{key} names {', '.join(sorted(twice))} more than once; keep one entry for each name")
+    return tuple(endpoints)
