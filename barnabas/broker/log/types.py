@@ -1,0 +1,175 @@
+"""What the log takes and gives: offsets with their place, the answers to append and read, and the words for jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from barnabas.broker.ports import Token
+from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.protocol.ids import Buffer
+
+T = TypeVar("T")
+Job: TypeAlias = Generator[Token | None, None, T]
+"""Long work in bounded steps (a few ms): yields None to go on later, or a `Token` to wait for. `return` gives T."""
+
+
+class OffsetMetadata(NamedTuple):
+    """An offset and where it lies: base offset of its segment and byte position in it (-1, -1: not looked up)."""
+
+    offset: int
+    segment_base: int = -1
+    position: int = -1
+
+    @property
+    def offset_only(self) -> bool:
+        """Whether the place is not known."""
+        return self.segment_base < 0
+
+    def on_older_segment(self, other: OffsetMetadata) -> bool:
+        """Whether this offset's segment lies before `other`'s. Both places must be known."""
+        return self.segment_base < other.segment_base
+
+    def on_same_segment(self, other: OffsetMetadata) -> bool:
+        """Whether both offsets lie in one segment. Both places must be known."""
+        return self.segment_base == other.segment_base
+
+    def bytes_since(self, other: OffsetMetadata) -> int:
+        """Bytes from `other` up to here; both in one segment."""
+        return self.position - other.position
+
+
+class TimestampOffset(NamedTuple):
+    """The answer to a lookup by time: `timestamp` in ms, the record's offset, the leader epoch of its batch."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+class EpochEnd(NamedTuple):
+    """The answer to `end_offset_for_epoch`: (-1, -1) when undefined."""
+
+    leader_epoch: int
+    end_offset: int
+
+
+class Isolation(IntEnum):
+    """How far a reader sees (SEMANTICS of `FetchIsolation`): to LEO, to the high watermark, to the last stable offset."""
+
+    LOG_END = 0
+    HIGH_WATERMARK = 1
+    TXN_COMMITTED = 2
+
+
+class AppendOrigin(IntEnum):
+    """Who appends as the leader. Only CLIENT is held to a client's rules (one batch, no control records)."""
+
+    CLIENT = 0
+    COORDINATOR = 1
+
+
+@dataclass(slots=True)
+class AppendInfo:
+    """What an append did.
+
+    `first_offset` and `last_offset` are the offsets now held by the records (of the first write, for a `duplicate`).
+    `log_append_time_ms` is -1 unless the broker stamped the batch, or it is a duplicate (then the stored batch's
+    timestamp). `rolled`: a new segment was opened for it. `sync_needed`: `flush.messages` asks that nobody hears of
+    these records before `Log.when_durable(last_offset + 1, ...)` has called back.
+    """
+
+    first_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    duplicate: bool = False
+    rolled: bool = False
+    sync_needed: bool = False
+
+
+class FetchData(NamedTuple):
+    """What a read gives: whole batches by reference (the last may be cut), and the offsets to report with them.
+
+    `start` is the fetch offset with its place, as DelayedFetch remembers it. `records` is a leased view.
+    """
+
+    start: OffsetMetadata
+    records: Buffer
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    log_end_offset: int
+
+
+class InvalidRecord(KafkaError):
+    """A batch refused as a whole for some of its records: INVALID_RECORD or INVALID_TIMESTAMP.
+
+    `record_errors` holds (index in the batch, message) per refused record, in order; empty when the batch itself is
+    at fault.
+    """
+
+    def __init__(
+        self,
+        detail: str,
+        record_errors: list[tuple[int, str | None]] | None = None,
+        code: ErrorCode = ErrorCode.INVALID_RECORD,
+    ) -> None:
+        super().__init__(code, detail)
+        self.record_errors = record_errors or []
+
+
+class CorruptLogError(BarnabasError):
+    """Stored bytes that cannot be what this log wrote, found outside of recovery."""
+
+
+class Gate:
+    """A `Token` that a completion opens: turns `sync(done)` into something a job can wait for."""
+
+    __slots__ = ("_waiters", "error", "is_open")
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self.error: OSError | None = None
+        self._waiters: list[Callable[[], None]] = []
+
+    def open(self, error: OSError | None = None) -> None:
+        """The completion to hand out. Opening twice is a defect."""
+        assert not self.is_open
+        self.is_open = True
+        self.error = error
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            waiter()
+
+    def on_ready(self, callback: Callable[[], None]) -> None:
+        """Call back when open. A gate that is already open is not to be waited for."""
+        assert not self.is_open
+        self._waiters.append(callback)
+
+
+def wait(gate: Gate) -> Job[None]:
+    """Wait inside a job until the gate is open.
+
+    Raises:
+        OSError: what the completion was given.
+    """
+    if not gate.is_open:
+        yield gate
+    assert gate.is_open, "a job was resumed before its token fired"
+    if gate.error is not None:
+        raise gate.error
+
+
+def run_to_end(job: Job[T], wait_for: Callable[[Token], Any]) -> T:
+    """Drive a job in one go: `wait_for(token)` must return once the token fired (tests and tools)."""
+    while True:
+        try:
+            token = next(job)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+        if token is not None:
+            wait_for(token)
