@@ -1,0 +1,58 @@
+"""The contract of what can be parked. Source: `DelayedOperation` of Apache Kafka."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from barnabas.broker.delayed.timer import Timer, TimerTask
+
+
+class DelayedOperation(TimerTask):
+    """An answer that is due when its condition holds, or when `timeout_ms` have passed, and exactly once.
+
+    A subclass says what the condition is (`try_complete`) and what to do (`on_complete`, `on_expiration`).
+    """
+
+    __slots__ = ("completed", "timeout_ms", "timer")
+
+    def __init__(self, timeout_ms: int) -> None:
+        self._prev = None
+        self._next = None
+        self.deadline_ms = -1
+        self.timeout_ms = timeout_ms
+        self.completed = False
+        self.timer: Timer | None = None
+
+    def force_complete(self) -> bool:
+        """Complete now, unless that has happened; True means that this very call did it.
+
+        The flag is set before `on_complete` runs, so it runs once even if it re-enters or raises.
+        """
+        if self.completed:
+            return False
+        self.completed = True
+        if self._prev is not None:
+            assert self.timer is not None, "a scheduled operation knows its timer"
+            self.timer.cancel(self)
+        self.on_complete()
+        return True
+
+    def run(self, now_ms: int) -> None:
+        """The deadline has passed. `try_complete` is not asked: nobody noticed in time, so it ends as expired."""
+        if self.force_complete():
+            self.on_expiration()
+
+    def try_complete(self) -> bool:
+        """Evaluate the condition; when it holds, `return self.force_complete()`, else False."""
+        raise AssertionError(f"{type(self).__name__} has no condition")
+
+    def on_complete(self) -> None:
+        """Send the answer. Called exactly once, on completion and on expiry alike."""
+        raise AssertionError(f"{type(self).__name__} has no answer")
+
+    def on_expiration(self) -> None:
+        """Count the expiry; the answer was sent by `on_complete` already."""
+
+    def describe(self) -> dict[str, Any]:
+        """What a person who looks at the parked operations wants to know; a subclass adds to it."""
+        return {"kind": type(self).__name__, "timeout_ms": self.timeout_ms, "deadline_ms": self.deadline_ms}

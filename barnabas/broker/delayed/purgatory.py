@@ -1,0 +1,187 @@
+"""Where delayed operations wait, watched by key. Source: `DelayedOperationPurgatory` of Apache Kafka.
+
+An operation stands in the list of every key it watches and in the timer. An event on a key tries that key's list alone;
+an operation it completes leaves that list at once and the timer, and stays behind in the lists of its other keys until
+an event there, or the lazy purge, finds it completed:
+
+    watch(A; k1, k2)   k1:[A] k2:[A]      watched 2, delayed 1
+    event k1 completes A   k2:[A x]       watched 1, delayed 0
+    purge, or event k2     nothing        watched 0, delayed 0
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable, Sequence
+from typing import Any, Final
+
+from barnabas.broker.delayed.operation import DelayedOperation
+from barnabas.broker.delayed.timer import Timer
+from barnabas.broker.metrics import MetricsRegistry
+
+PURGE_INTERVAL_COUNT: Final = 1000
+REAPER_TICK_MS: Final = 200
+
+logger = logging.getLogger(__name__)
+
+
+class Purgatory:
+    """Parks operations until an event on one of their keys completes them, or their timer does.
+
+    `purge_interval` is the number of finished operations (of those that were watched) above which the lists are swept:
+    strictly more than that. The timer belongs to this purgatory alone, for its size is the number of delayed
+    operations.
+    """
+
+    __slots__ = ("_lists", "_reaped_ms", "estimated_total", "name", "purge_interval", "timer")
+
+    def __init__(
+        self,
+        name: str,
+        timer: Timer,
+        purge_interval: int = PURGE_INTERVAL_COUNT,
+        registry: MetricsRegistry | None = None,
+    ) -> None:
+        self.name = name
+        self.timer = timer
+        self.purge_interval = purge_interval
+        self.estimated_total = 0
+        self._lists: dict[Hashable, list[DelayedOperation]] = {}
+        self._reaped_ms = 0
+        if registry is not None:
+            tags = {"delayedOperation": name}
+            registry.gauge("DelayedOperationPurgatory", "PurgatorySize", tags, lambda: self.watched)
+            registry.gauge("DelayedOperationPurgatory", "NumDelayedOperations", tags, lambda: self.num_delayed)
+
+    @property
+    def watched(self) -> int:
+        """The sum of the lists' lengths: an operation on three keys counts three, completed leftovers count too."""
+        return sum(map(len, self._lists.values()))
+
+    @property
+    def num_delayed(self) -> int:
+        """Operations that wait in the timer."""
+        return self.timer.size
+
+    def try_complete_else_watch(self, operation: DelayedOperation, keys: Sequence[Hashable], now_ms: int) -> bool:
+        """Complete `operation` at once, or park it under every key; True when this call completed it.
+
+        It is tried a second time once it is watched, for an event between the first try and the watching would be
+        missed else (try_complete may run code that raises one). A timeout of 0 or less expires at the next drain.
+        """
+        assert keys, "an operation without a key could only ever time out"
+        if operation.try_complete():
+            return True
+        lists = self._lists
+        for key in keys:
+            watchers = lists.get(key)
+            if watchers is None:
+                lists[key] = [operation]
+            else:
+                watchers.append(operation)
+        self.estimated_total += 1
+        if operation.completed or operation.try_complete():
+            return True
+        if not operation.completed:
+            operation.timer = self.timer
+            # Nothing runs inside add, so it cannot be completed between this and the return.
+            self.timer.add(operation, now_ms + operation.timeout_ms)
+        return False
+
+    def check_and_complete(self, key: Hashable) -> int:
+        """Try the operations watching `key`, in the order they came; returns how many this call completed.
+
+        What is completed leaves this list, here or elsewhere completed alike. Completing an operation may re-enter: it
+        may park others on this key (they wait for the next event), check it again, or purge. One that raises is logged
+        and stays until its timeout.
+        """
+        watchers = self._lists.get(key)
+        if watchers is None:
+            return 0
+        count = 0
+        stale = False
+        for operation in tuple(watchers):
+            if operation.completed:
+                stale = True
+                continue
+            try:
+                if operation.try_complete():
+                    count += 1
+            except Exception:
+                logger.exception("%s purgatory: checking %s failed for %r", self.name, key, operation)
+            stale = stale or operation.completed
+        if stale:
+            self._sweep(key, watchers)
+        return count
+
+    def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
+        """Take the list of `key` away, and its operations out of the timer.
+
+        They are neither completed nor answered: that is the caller's.
+        """
+        operations = self._lists.pop(key, [])
+        for operation in operations:
+            self.timer.cancel(operation)
+        return operations
+
+    def advance(self, now_ms: int) -> None:
+        """Expire what is due by `now_ms`, then purge if enough has finished."""
+        self.timer.advance(now_ms)
+        self.run_due(now_ms)
+        self._reaped_ms = now_ms
+        if self._purge_wanted:
+            self.purge()
+
+    def run_due(self, now_ms: int) -> int:
+        """Run what is due already (a timeout of 0); part of the drain at the end of every step."""
+        return self.timer.run_due(now_ms) if self.timer.due_count else 0
+
+    def next_deadline_ms(self) -> int | None:
+        """When `advance` has something to do: a bucket expires, or the purge check within 200 ms of the last one.
+
+        The check is asked for only while enough has finished to purge, so that an idle broker sleeps.
+        """
+        deadline_ms = self.timer.next_deadline_ms()
+        if self._purge_wanted:
+            purge_ms = self._reaped_ms + REAPER_TICK_MS
+            return purge_ms if deadline_ms is None else min(purge_ms, deadline_ms)
+        return deadline_ms
+
+    def purge(self) -> int:
+        """Drop completed operations from all lists; returns how many entries went."""
+        self.estimated_total = self.timer.size
+        before = self.watched
+        for key, watchers in list(self._lists.items()):
+            self._sweep(key, watchers)
+        return before - self.watched
+
+    def lists(self) -> dict[Hashable, tuple[DelayedOperation, ...]]:
+        """The watch lists as they stand, completed leftovers included, keys in the order they were first watched."""
+        return {key: tuple(watchers) for key, watchers in self._lists.items()}
+
+    def snapshot(self) -> dict[str, Any]:
+        """Counts, the parked operations with their keys, and the wheel."""
+        keys: dict[int, list[str]] = {}
+        operations: dict[int, DelayedOperation] = {}
+        for key, watchers in self._lists.items():
+            for operation in watchers:
+                if not operation.completed:
+                    operations[id(operation)] = operation
+                    keys.setdefault(id(operation), []).append(str(key))
+        return {
+            "name": self.name,
+            "watched": self.watched,
+            "delayed": self.num_delayed,
+            "operations": [operation.describe() | {"keys": keys[at]} for at, operation in operations.items()],
+            "wheel": self.timer.snapshot(),
+        }
+
+    @property
+    def _purge_wanted(self) -> bool:
+        return self.estimated_total - self.timer.size > self.purge_interval
+
+    def _sweep(self, key: Hashable, watchers: list[DelayedOperation]) -> None:
+        # In place: a walk further up the stack holds the same list, and later watchers must find it in the map.
+        watchers[:] = [operation for operation in watchers if not operation.completed]
+        if not watchers and self._lists.get(key) is watchers:
+            del self._lists[key]

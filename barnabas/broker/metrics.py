@@ -1,0 +1,181 @@
+"""The metrics registry: Kafka's names, and no cost to the broker while nobody reads.
+
+Kafka names a metric by an MBean, `kafka.server:type=ReplicaManager,name=PartitionCount`, with further properties as
+tags. Here a name is (`"kafka.server:ReplicaManager"`, `"PartitionCount"`, tags); a type without a domain lies in
+`kafka.server`. Gauges are callables that only the reader calls. Meters and histograms keep counts; rates are worked
+out by the reader, from the time it passes in. Source: `KafkaMetricsGroup` of Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+Number: TypeAlias = int | float
+Tags: TypeAlias = Mapping[str, str] | None
+MetricKey: TypeAlias = tuple[str, str, str, tuple[tuple[str, str], ...]]
+
+RESERVOIR_COUNT: Final = 1024
+ONE_MINUTE_MS: Final = 60_000.0
+PERCENTILES: Final = (("p50", 0.50), ("p75", 0.75), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999))
+
+
+@dataclass(slots=True, frozen=True)
+class Reading:
+    """One metric as it was read. `values` holds `value` for a gauge, else the statistics by name.
+
+    A meter has `count`, `mean_rate` and `one_minute_rate` (events per second); a histogram `count`, `sum`, `min`,
+    `max`, `mean` and the percentiles `p50` to `p999` of its latest values.
+    """
+
+    domain: str
+    type: str
+    name: str
+    tags: tuple[tuple[str, str], ...]
+    kind: Literal["gauge", "meter", "histogram"]
+    values: dict[str, Number]
+
+
+class Meter:
+    """Counts events. Hot paths may add to `count` directly."""
+
+    __slots__ = ("_first_ms", "_last_count", "_last_ms", "_rate", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._first_ms: int | None = None
+        self._last_ms = 0
+        self._last_count = 0
+        self._rate = 0.0
+
+    def mark(self, count: int = 1) -> None:
+        """Count `count` events."""
+        self.count += count
+
+    def read(self, now_ms: int) -> dict[str, Number]:
+        """Count and rates (events per second); a rate is known from the second reading on."""
+        if self._first_ms is None:
+            self._first_ms = self._last_ms = now_ms
+        elapsed_ms = now_ms - self._last_ms
+        if elapsed_ms > 0:
+            recent = (self.count - self._last_count) * 1000 / elapsed_ms
+            # The first interval starts the average; later ones weigh by their length against one minute.
+            fresh = self._last_ms == self._first_ms
+            weight = 1.0 if fresh else 1 - math.exp(-elapsed_ms / ONE_MINUTE_MS)
+            self._rate += weight * (recent - self._rate)
+            self._last_ms, self._last_count = now_ms, self.count
+        lifetime_ms = now_ms - self._first_ms
+        mean = self.count * 1000 / lifetime_ms if lifetime_ms > 0 else 0.0
+        return {"count": self.count, "mean_rate": mean, "one_minute_rate": self._rate}
+
+
+class Histogram:
+    """The distribution of the latest `RESERVOIR_COUNT` values; count, sum, min and max cover all of them."""
+
+    __slots__ = ("_latest", "count", "max", "min", "sum")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.sum: Number = 0
+        self.min: Number = math.inf
+        self.max: Number = -math.inf
+        self._latest: list[Number] = []
+
+    def update(self, value: Number) -> None:
+        """Add one value."""
+        if self.count < RESERVOIR_COUNT:
+            self._latest.append(value)
+        else:
+            self._latest[self.count % RESERVOIR_COUNT] = value
+        self.count += 1
+        self.sum += value
+        if value < self.min:
+            self.min = value
+        if value > self.max:
+            self.max = value
+
+    def read(self, now_ms: int) -> dict[str, Number]:
+        """The statistics; all zero while there is no value."""
+        if not self.count:
+            return {"count": 0, "sum": 0, "min": 0, "max": 0, "mean": 0.0} | {name: 0 for name, _ in PERCENTILES}
+        ordered = sorted(self._latest)
+        statistics = {
+            "count": self.count,
+            "sum": self.sum,
+            "min": self.min,
+            "max": self.max,
+            "mean": self.sum / self.count,
+        }
+        for name, share in PERCENTILES:
+            statistics[name] = ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+        return statistics
+
+
+class _Gauge:
+    __slots__ = ("_read",)
+
+    def __init__(self, read: Callable[[], Number]) -> None:
+        self._read = read
+
+    def read(self, now_ms: int) -> dict[str, Number]:
+        return {"value": self._read()}
+
+
+class MetricsRegistry:
+    """All metrics of one broker, in the order of their registration."""
+
+    __slots__ = ("_metrics",)
+
+    def __init__(self) -> None:
+        self._metrics: dict[MetricKey, _Gauge | Meter | Histogram] = {}
+
+    def gauge(self, type_name: str, name: str, tags: Tags, read: Callable[[], Number]) -> None:
+        """Register a value that is asked for when it is read; a gauge of the same name is replaced."""
+        self._metrics[_key(type_name, name, tags)] = _Gauge(read)
+
+    def meter(self, type_name: str, name: str, tags: Tags = None) -> Meter:
+        """The meter of that name, made on first need."""
+        key = _key(type_name, name, tags)
+        metric = self._metrics.get(key)
+        if metric is None:
+            metric = self._metrics[key] = Meter()
+        assert isinstance(metric, Meter), f"{key} is no meter"
+        return metric
+
+    def histogram(self, type_name: str, name: str, tags: Tags = None) -> Histogram:
+        """The histogram of that name, made on first need."""
+        key = _key(type_name, name, tags)
+        metric = self._metrics.get(key)
+        if metric is None:
+            metric = self._metrics[key] = Histogram()
+        assert isinstance(metric, Histogram), f"{key} is no histogram"
+        return metric
+
+    def remove(self, type_name: str, name: str, tags: Tags = None) -> None:
+        """Forget a metric; nothing happens when there is none of that name."""
+        self._metrics.pop(_key(type_name, name, tags), None)
+
+    def remove_tagged(self, tag: str, value: str) -> None:
+        """Forget every metric that carries this tag (a topic that was deleted)."""
+        for key in [key for key in self._metrics if (tag, value) in key[3]]:
+            del self._metrics[key]
+
+    def collect(self, now_ms: int) -> Iterator[Reading]:
+        """Read all metrics at the monotonic time `now_ms`."""
+        for (domain, type_name, name, tags), metric in list(self._metrics.items()):
+            kind: Literal["gauge", "meter", "histogram"] = (
+                "gauge" if isinstance(metric, _Gauge) else "meter" if isinstance(metric, Meter) else "histogram"
+            )
+            yield Reading(domain, type_name, name, tags, kind, metric.read(now_ms))
+
+    def read(self, type_name: str, name: str, tags: Tags = None, now_ms: int = 0) -> dict[str, Number] | None:
+        """One metric's values, or None when there is none of that name."""
+        metric = self._metrics.get(_key(type_name, name, tags))
+        return None if metric is None else metric.read(now_ms)
+
+
+def _key(type_name: str, name: str, tags: Tags) -> MetricKey:
+    domain, colon, kind = type_name.rpartition(":")
+    return (domain if colon else "kafka.server", kind, name, tuple(sorted(tags.items())) if tags else ())
