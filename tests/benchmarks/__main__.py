@@ -1,0 +1,59 @@
+"""`./dev bench`: every row of the benchmark, peers measured in the same run, written as JSON too.
+
+./dev bench                     all rows but those against Apache Kafka
+./dev bench --kafka             those as well (needs Java and Maven)
+./dev bench --only small,bulk   some groups
+./dev bench --compare FILE      beside an earlier run's JSON
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import sys
+from pathlib import Path
+
+from tests.benchmarks.report import Row, compare, machine, save, show
+from tests.benchmarks.servers import Server, kafka
+
+GROUPS = ("bulk", "small", "inside", "wheel", "client", "spark")
+
+
+def main() -> int:
+    """Run the chosen groups; the exit code says whether every `must` that could be measured was reached."""
+    parser = argparse.ArgumentParser(
+        prog="./dev bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--kafka", action="store_true", help="measure Apache Kafka too")
+    parser.add_argument("--only", default=",".join(GROUPS), help=f"comma list of {', '.join(GROUPS)}")
+    parser.add_argument("--json", type=Path, default=Path("out/bench.json"), help="where the figures go")
+    parser.add_argument("--compare", type=Path, help="an earlier run's JSON")
+    options = parser.parse_args()
+    chosen = options.only.split(",")
+    unknown = sorted(set(chosen) - set(GROUPS))
+    if unknown:
+        parser.error(f"unknown groups {', '.join(unknown)}; there are {', '.join(GROUPS)}")
+
+    print(machine(), flush=True)
+    rows: list[Row] = []
+    for group in chosen:
+        print(f"\n{group}", flush=True)
+        with contextlib.ExitStack() as stack:
+            peer: Server | None = None
+            if options.kafka and group in ("bulk", "small"):
+                peer = stack.enter_context(kafka())
+            for row in importlib.import_module(f"tests.benchmarks.rows_{group}").rows(peer):
+                show(row)
+                rows.append(row)
+    save(rows, options.json)
+    missed = [row.name for row in rows if row.verdict == "MISSED"]
+    names = f": {', '.join(missed)}" if missed else ""
+    print(f"\n{len(rows)} rows, {len(missed)} below their must{names}; {options.json}")
+    if options.compare:
+        compare(rows, options.compare)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

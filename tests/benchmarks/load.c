@@ -1,0 +1,251 @@
+/* The load generator of the benchmarks: one thread, one poll loop, requests prepared beforehand.
+ *
+ *   load requests HOST PORT FILE CONNECTIONS DEPTH SECONDS
+ *       Sends the frame in FILE over CONNECTIONS sockets, DEPTH unanswered ones each, and times every answer.
+ *   load fetch HOST PORT FILE OFFSET_AT BYTES_MAX
+ *       Fetches one partition from offset 0 to its end. FILE is a Fetch v4 frame of one partition; the int64 at byte
+ *       OFFSET_AT is its fetch offset. Ends at an empty answer or after BYTES_MAX bytes of records.
+ *   load wake HOST PORT FETCH_FILE OFFSET_AT PRODUCE_FILE START COUNT
+ *       Parks a fetch at the end of a partition, produces one record over a second socket, and times until the parked
+ *       fetch is answered; COUNT times, from offset START.
+ *
+ * Prints one line of JSON: count, seconds, bytes, p50_us, p99_us, max_us, cpu_s (of this process).
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { CONNECTIONS_MAX = 1024, DEPTH_MAX = 64, SAMPLES_MAX = 8000000 };
+
+static void die(const char *what) {
+    fprintf(stderr, "load: %s: %s\n", what, errno ? strerror(errno) : "unexpected answer");
+    exit(1);
+}
+
+static double now_us(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1e6 + t.tv_nsec / 1e3;
+}
+
+static double cpu_s(void) {
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    return u.ru_utime.tv_sec + u.ru_stime.tv_sec + (u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+}
+
+static int dial(const char *host, int port) {
+    int one = 1, s = socket(AF_INET, SOCK_STREAM, 0);
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port)};
+    if (s < 0 || inet_pton(AF_INET, host, &a.sin_addr) != 1) die("address");
+    if (connect(s, (struct sockaddr *)&a, sizeof a)) die("connect");
+    setsockopt(s, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    return s;
+}
+
+static char *load_file(const char *path, size_t *size) {
+    FILE *f = fopen(path, "rb");
+    if (!f) die(path);
+    fseek(f, 0, SEEK_END);
+    *size = ftell(f);
+    rewind(f);
+    char *data = malloc(*size);
+    if (fread(data, 1, *size, f) != *size) die(path);
+    fclose(f);
+    return data;
+}
+
+static uint32_t be32(const char *p) { uint32_t v; memcpy(&v, p, 4); return ntohl(v); }
+static uint64_t be64(const char *p) { return ((uint64_t)be32(p) << 32) | be32(p + 4); }
+static void put64(char *p, uint64_t v) { for (int i = 7; i >= 0; i--, v >>= 8) p[i] = v & 255; }
+
+static void write_all(int s, const char *p, size_t n) {
+    while (n) {
+        ssize_t k = write(s, p, n);
+        if (k < 0 && errno == EINTR) continue;
+        if (k <= 0) die("write");
+        p += k, n -= k;
+    }
+}
+
+static void read_all(int s, char *p, size_t n) {
+    while (n) {
+        ssize_t k = read(s, p, n);
+        if (k < 0 && errno == EINTR) continue;
+        if (k <= 0) die("read (did the server close the connection?)");
+        p += k, n -= k;
+    }
+}
+
+static float *samples;
+static long taken;
+static int by_size(const void *a, const void *b) { float x = *(float *)a, y = *(float *)b; return (x > y) - (x < y); }
+static void sample(double us) { if (taken < SAMPLES_MAX) samples[taken++] = us; }
+
+static void report(long count, double seconds, double bytes) {
+    qsort(samples, taken, sizeof *samples, by_size);
+    double p50 = taken ? samples[taken / 2] : 0, p99 = taken ? samples[(long)(taken * 0.99)] : 0;
+    printf("{\"count\": %ld, \"seconds\": %.4f, \"bytes\": %.0f, \"p50_us\": %.1f, \"p99_us\": %.1f, \"max_us\": %.1f, \"cpu_s\": %.4f}\n",
+           count, seconds, bytes, p50, p99, taken ? samples[taken - 1] : 0, cpu_s());
+}
+
+struct connection {
+    int socket, sent_at, done_at;      /* ring indexes into started */
+    double started[DEPTH_MAX];
+    char head[4];
+    size_t have, body_left;            /* bytes of the length prefix read; bytes of the body still to skip */
+};
+
+static void requests(char **a) {
+    size_t size;
+    char *frame = load_file(a[2], &size), *scratch = malloc(1 << 20);
+    int n = atoi(a[3]), depth = atoi(a[4]);
+    double seconds = atof(a[5]);
+    if (n < 1 || n > CONNECTIONS_MAX || depth < 1 || depth > DEPTH_MAX) die("bounds");
+    struct connection *all = calloc(n, sizeof *all);
+    struct pollfd *polls = calloc(n, sizeof *polls);
+    char *burst = malloc(size * depth);
+    for (int i = 0; i < depth; i++) memcpy(burst + i * size, frame, size);
+    for (int i = 0; i < n; i++) polls[i] = (struct pollfd){.fd = all[i].socket = dial(a[0], atoi(a[1])), .events = POLLIN};
+    double start = now_us(), end = start + seconds * 1e6;
+    for (int i = 0; i < n; i++) {
+        for (int d = 0; d < depth; d++) all[i].started[d] = now_us();
+        all[i].sent_at = 0;
+        write_all(all[i].socket, burst, size * depth);
+    }
+    long count = 0;
+    double now = start;
+    while (now < end) {
+        if (poll(polls, n, 1000) < 0 && errno != EINTR) die("poll");
+        for (int i = 0; i < n; i++) {
+            if (!polls[i].revents) continue;
+            struct connection *c = &all[i];
+            ssize_t k = read(c->socket, scratch, 1 << 20);
+            if (k <= 0) die("read (did the server close the connection?)");
+            now = now_us();
+            int answered = 0;
+            for (ssize_t at = 0; at < k;) {
+                if (c->have < 4) {
+                    c->head[c->have++] = scratch[at++];
+                    if (c->have == 4) c->body_left = be32(c->head);
+                } else {
+                    size_t step = c->body_left < (size_t)(k - at) ? c->body_left : (size_t)(k - at);
+                    c->body_left -= step, at += step;
+                }
+                if (c->have == 4 && !c->body_left) {
+                    sample(now - c->started[c->done_at]);
+                    c->done_at = (c->done_at + 1) % depth;
+                    c->have = 0, answered++, count++;
+                }
+            }
+            for (int d = 0; d < answered; d++) {
+                c->started[c->sent_at] = now;
+                c->sent_at = (c->sent_at + 1) % depth;
+            }
+            if (answered) write_all(c->socket, burst, size * answered);
+        }
+    }
+    report(count, (now_us() - start) / 1e6, (double)count * size);
+}
+
+/* Reads one answer whole; returns its body without the length prefix. */
+static char *answer(int s, size_t *size) {
+    static char *body;
+    static size_t room;
+    char head[4];
+    read_all(s, head, 4);
+    *size = be32(head);
+    if (*size > room) body = realloc(body, room = *size * 2);
+    read_all(s, body, *size);
+    return body;
+}
+
+/* Fetch v4 answer of one partition: correlation, throttle, topics, name, partitions, index, error, HW, LSO, aborted, records. */
+static uint64_t next_offset(char *body, uint64_t offset, uint64_t *bytes) {
+    char *p = body + 4 + 4 + 4;
+    p += 2 + ((uint8_t)p[0] << 8 | (uint8_t)p[1]);
+    p += 4 + 4;
+    int error = (int16_t)((uint8_t)p[0] << 8 | (uint8_t)p[1]);
+    if (error) { fprintf(stderr, "load: fetch answered error %d\n", error); exit(1); }
+    p += 2 + 8 + 8;
+    int32_t aborted = be32(p);
+    p += 4 + (aborted > 0 ? aborted * 16 : 0);
+    int32_t size = be32(p);
+    p += 4;
+    *bytes = size > 0 ? size : 0;
+    char *end = p + *bytes;
+    while (end - p >= 61 && end - p >= 12 + (int64_t)be32(p + 8)) {
+        offset = be64(p) + be32(p + 23) + 1;
+        p += 12 + be32(p + 8);
+    }
+    return offset;
+}
+
+static void fetch(char **a) {
+    size_t size, got;
+    char *frame = load_file(a[2], &size);
+    long at = atol(a[3]);
+    double limit = atof(a[4]), total = 0;
+    int s = dial(a[0], atoi(a[1]));
+    uint64_t offset = 0, bytes;
+    long count = 0;
+    double start = now_us();
+    for (;;) {
+        put64(frame + at, offset);
+        double t = now_us();
+        write_all(s, frame, size);
+        char *body = answer(s, &got);
+        sample(now_us() - t);
+        offset = next_offset(body, offset, &bytes);
+        count++, total += bytes;
+        if (!bytes || total >= limit) break;
+    }
+    report(count, (now_us() - start) / 1e6, total);
+}
+
+static void wake(char **a) {
+    size_t fetch_size, produce_size, got;
+    char *fetch_frame = load_file(a[2], &fetch_size), *produce_frame = load_file(a[4], &produce_size);
+    long at = atol(a[3]);
+    uint64_t offset = strtoull(a[5], 0, 10), bytes;
+    long count = atol(a[6]);
+    int reader = dial(a[0], atoi(a[1])), writer = dial(a[0], atoi(a[1]));
+    struct timespec pause = {.tv_nsec = 2000000};   /* lets the fetch park before the record comes */
+    double start = now_us();
+    for (long i = 0; i < count; i++) {
+        put64(fetch_frame + at, offset);
+        write_all(reader, fetch_frame, fetch_size);
+        nanosleep(&pause, 0);
+        double t = now_us();
+        write_all(writer, produce_frame, produce_size);
+        for (bytes = 0; !bytes;) {
+            char *body = answer(reader, &got);
+            if (!(offset = next_offset(body, offset, &bytes), bytes)) {
+                put64(fetch_frame + at, offset);
+                write_all(reader, fetch_frame, fetch_size);
+            }
+        }
+        sample(now_us() - t);
+        answer(writer, &got);
+    }
+    report(count, (now_us() - start) / 1e6, 0);
+}
+
+int main(int argc, char **argv) {
+    samples = malloc(sizeof *samples * SAMPLES_MAX);
+    if (argc == 8 && !strcmp(argv[1], "requests")) requests(argv + 2);
+    else if (argc == 7 && !strcmp(argv[1], "fetch")) fetch(argv + 2);
+    else if (argc == 9 && !strcmp(argv[1], "wake")) wake(argv + 2);
+    else { fprintf(stderr, "load: see the comment at the top of load.c\n"); return 2; }
+    return 0;
+}

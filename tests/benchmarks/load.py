@@ -1,0 +1,194 @@
+"""Drives the compiled load generators: `load.c`, built once with the system's C compiler, and librdkafka."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # exported, not declared
+
+from tests.benchmarks import frames
+from tests.benchmarks.servers import Server
+
+HERE = Path(__file__).parent
+
+
+class NoCompiler(RuntimeError):
+    """There is no C compiler: the rows that need the load generator say so instead of a figure."""
+
+
+@dataclass(slots=True, frozen=True)
+class Load:
+    """What one load run measured. CPU seconds are of the server and of the generator while it ran."""
+
+    count: int
+    seconds: float
+    bytes: float
+    p50_us: float
+    p99_us: float
+    max_us: float
+    server_cpu_s: float
+    generator_cpu_s: float
+
+    @property
+    def per_s(self) -> float:
+        return self.count / self.seconds
+
+    @property
+    def mb_per_s(self) -> float:
+        return self.bytes / 1e6 / self.seconds
+
+    @property
+    def server_cpu_s_per_gb(self) -> float:
+        return self.server_cpu_s / (self.bytes / 1e9)
+
+    @property
+    def server_share(self) -> float:
+        return self.server_cpu_s / self.seconds
+
+    @property
+    def generator_share(self) -> float:
+        return self.generator_cpu_s / self.seconds
+
+
+@cache
+def generator() -> str:
+    """The path of the built load generator.
+
+    Raises:
+        NoCompiler: neither cc, gcc nor clang is on the path.
+    """
+    compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
+    if compiler is None:
+        raise NoCompiler("no C compiler (cc, gcc or clang) on the path to build tests/benchmarks/load.c")
+    target = Path(tempfile.mkdtemp(prefix="barnabas-load-")) / "load"
+    subprocess.run([compiler, "-O2", "-o", str(target), str(HERE / "load.c")], check=True)
+    return str(target)
+
+
+def create_topic(server: Server, topic: str, partitions: int = 1, **config: str) -> None:
+    """Create a topic and wait until its partitions have leaders. The mock is given its topics when it starts."""
+    if server.name == "mock":
+        return
+    admin = AdminClient({"bootstrap.servers": server.bootstrap, "log_level": 0})
+    admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(20)
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        found = admin.list_topics(topic, timeout=5).topics[topic]
+        if len(found.partitions) == partitions and all(p.leader >= 0 for p in found.partitions.values()):
+            return
+    raise RuntimeError(f"topic {topic} has no leaders on {server.name} after 20 s")
+
+
+def _run(server: Server, mode: str, *arguments: str) -> Load:
+    before = server.cpu_s()
+    done = subprocess.run(
+        [generator(), mode, "127.0.0.1", str(server.port), *arguments],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    said: dict[str, Any] = json.loads(done.stdout)
+    used = server.cpu_s() - before
+    return Load(
+        said["count"],
+        said["seconds"],
+        said["bytes"],
+        said["p50_us"],
+        said["p99_us"],
+        said["max_us"],
+        used,
+        said["cpu_s"],
+    )
+
+
+def ping(server: Server, seconds: float) -> Load:
+    """ApiVersions over one connection, one at a time: its longest round trip shows the longest stall of the loop."""
+    return _run(server, "requests", _file(frames.api_versions()), "1", "1", str(seconds))
+
+
+def _file(data: bytes) -> str:
+    with tempfile.NamedTemporaryFile(prefix="frame-", delete=False) as file:
+        file.write(data)
+    return file.name
+
+
+def small_requests(server: Server, topic: str, connections: int, depth: int, seconds: float) -> Load:
+    """Produce requests of one 100-byte record, acks=all, as fast as they are answered."""
+    frame = frames.produce(topic, 0, frames.batch(1, 100))
+    return _run(server, "requests", _file(frame), str(connections), str(depth), str(seconds))
+
+
+def consume(server: Server, topic: str, fetch_bytes: int, bytes_max: float) -> Load:
+    """Read partition 0 from its beginning, `fetch_bytes` at most a request, until its end or `bytes_max`."""
+    frame, offset_at = frames.fetch(topic, 0, fetch_bytes)
+    return _run(server, "fetch", _file(frame), str(offset_at), str(bytes_max))
+
+
+def wake(server: Server, topic: str, start_offset: int, count: int) -> Load:
+    """Produce to a consumer that is already waiting; the time runs from the produce to the consumer's answer."""
+    frame, offset_at = frames.fetch(topic, 0, 1_000_000, max_wait_ms=5000)
+    produce = frames.produce(topic, 0, frames.batch(1, 100))
+    return _run(server, "wake", _file(frame), str(offset_at), _file(produce), str(start_offset), str(count))
+
+
+def fill(
+    server: Server, topic: str, frame: bytes, requests_max_seconds: float, connections: int = 4, depth: int = 4
+) -> Load:
+    """Send one prepared produce frame over and over (bulk load without a client's own costs)."""
+    return _run(server, "requests", _file(frame), str(connections), str(depth), str(requests_max_seconds))
+
+
+def librdkafka_produce(server: Server, topic: str, record_bytes: int, seconds: float, partitions: int) -> Load:
+    """Produce with librdkafka, acks=all, until `seconds` have passed and everything is acknowledged."""
+    failures: list[str] = []
+
+    def failed(error: object, _message: object) -> None:
+        failures.append(str(error))
+
+    producer = Producer(
+        {
+            "on_delivery": failed,
+            "delivery.report.only.error": True,
+            "bootstrap.servers": server.bootstrap,
+            "acks": "all",
+            "linger.ms": 5,
+            "batch.size": 1_000_000,
+            "queue.buffering.max.messages": 200_000,
+            "log_level": 0,
+        }
+    )
+    value = b"x" * record_bytes
+    produce: Callable[..., None] = producer.produce
+    before, own = server.cpu_s(), time.process_time()
+    start = now = time.monotonic()
+    count = 0
+    while now - start < seconds:
+        for index in range(1000):
+            while True:
+                try:
+                    produce(topic, value, partition=(count + index) % partitions)
+                    break
+                except BufferError:
+                    producer.poll(0.01)
+        count += 1000
+        producer.poll(0)
+        now = time.monotonic()
+    left = producer.flush(60)
+    elapsed = time.monotonic() - start
+    if left or failures:
+        raise RuntimeError(
+            f"{server.name}: {left} records unanswered after 60 s, {len(failures)} failed: {failures[:1]}"
+        )
+    cpu, generator_cpu = server.cpu_s() - before, time.process_time() - own
+    return Load(count, elapsed, float(count * record_bytes), 0.0, 0.0, 0.0, cpu, generator_cpu)

@@ -1,0 +1,103 @@
+"""The servers under measurement: ours, librdkafka's mock cluster, asyncio streams; each a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.oracle.kafka import Kafka
+
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(slots=True)
+class Server:
+    """A running server: its name in the tables, its process and where it listens."""
+
+    name: str
+    pid: int
+    port: int
+    process: subprocess.Popen[str] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def cpu_s(self) -> float:
+        """CPU seconds the process has used so far, user and system."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+
+    def resident_mb(self) -> float:
+        """Resident memory in MB (10^6 bytes)."""
+        text = Path(f"/proc/{self.pid}/status").read_text()
+        match = re.search(r"VmRSS:\s+(\d+) kB", text)
+        assert match
+        return int(match[1]) * 1024 / 1e6
+
+
+@contextmanager
+def _process(name: str, arguments: list[str]) -> Iterator[Server]:
+    """Start a server whose first line of output names `127.0.0.1:PORT`; end it with SIGTERM."""
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert process.stdout
+        line = process.stdout.readline()
+        match = re.search(r"127\.0\.0\.1:(\d+)", line)
+        if not match:
+            raise RuntimeError(f"{name} did not start: it said {line!r}")
+        yield Server(name, process.pid, int(match[1]), process)
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        assert process.stdout
+        process.stdout.close()
+
+
+@contextmanager
+def barnabas(*flags: str, data_dir: str | None = None) -> Iterator[Server]:
+    """Our broker on a data directory of its own, on real disk."""
+    with tempfile.TemporaryDirectory(prefix="barnabas-bench-") as own:
+        arguments = [sys.executable, "-m", "barnabas.broker", "--port", "0", "--data-dir", data_dir or own, *flags]
+        with _process("barnabas", arguments) as server:
+            yield server
+
+
+@contextmanager
+def mock(*topics: str) -> Iterator[Server]:
+    """librdkafka's mock cluster of one broker (no disk, no checksums, written in C) with topics `NAME:PARTITIONS`."""
+    with _process("mock", [sys.executable, "-m", "tests.benchmarks.peers.mock", *topics]) as server:
+        yield server
+
+
+@contextmanager
+def streams(path: str, batch_bytes: int, batch_records: int) -> Iterator[Server]:
+    """A fetch server as one would write it with asyncio streams and pread, over one file of equal batches."""
+    arguments = [sys.executable, "-m", "tests.benchmarks.peers.streams", path, str(batch_bytes), str(batch_records)]
+    with _process("streams", arguments) as server:
+        yield server
+
+
+@contextmanager
+def kafka() -> Iterator[Server]:
+    """A real Apache Kafka 4.3.0 of one node.
+
+    Raises:
+        KafkaUnavailable: this machine has no Java or Maven.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="kafka-bench-") as directory,
+        Kafka(Path(directory), heap_mb=1000) as running,
+    ):
+        yield Server("kafka", running.pid, running.port)
