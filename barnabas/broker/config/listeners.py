@@ -44,11 +44,11 @@ def advertised_endpoints(config: BrokerConfig, bound: Sequence[Endpoint]) -> tup
     Raises:
         ConfigError: an entry that does not parse, that names no listener, or that advertises every address.
     """
-    ports = {}
+    ports: dict[str, int] = {}
     for endpoint in bound:
         ports.setdefault(endpoint.listener, endpoint.port)
     if not config.advertised_listeners:
-        first = {}
+        first: dict[str, Endpoint] = {}
         for endpoint in bound:
             host = "localhost" if endpoint.host in WILDCARDS else endpoint.host
             first.setdefault(endpoint.listener, replace(endpoint, host=host))

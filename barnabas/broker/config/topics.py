@@ -1,0 +1,64 @@
+"""`barnabas.topics`: the topics a broker creates when it starts.
+
+    barnabas.topics = flights:4, weather:1{retention.ms=86400000; cleanup.policy=compact,delete}, notes
+
+A topic is a name, the number of partitions behind a colon (absent: `num.partitions`), and settings in braces with a
+semicolon between them. Topics that exist already are left as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+from barnabas.broker.config.keys import ConfigError
+
+_TOPIC: Final = re.compile(
+    r"\s*(?P<name>[a-zA-Z0-9._-]+)\s*(?::\s*(?P<count>[0-9]{1,6})\s*)?(?:\{(?P<settings>[^{}]*)\}\s*)?"
+)
+
+
+@dataclass(slots=True, frozen=True)
+class StartTopic:
+    """A topic to create at start; `partitions` is -1 for the broker's default."""
+
+    name: str
+    partitions: int = -1
+    settings: dict[str, str] = field(default_factory=dict)
+
+
+def parse_topics(text: str) -> tuple[StartTopic, ...]:
+    """The topics that `text` names, in order.
+
+    Raises:
+        ConfigError: the text does not follow the form above, or a topic is named twice.
+    """
+    topics: dict[str, StartTopic] = {}
+    position = 0
+    while text[position:].strip(" \t\n,"):
+        found = _TOPIC.match(text, position)
+        end = found.end() if found else position
+        if found is None or (end < len(text) and text[end] != ","):
+            rest = text[position:].strip()
+            raise ConfigError(f"barnabas.topics: cannot read {rest!r}; write name:partitions{{key=value; key=value}}")
+        position = end + 1
+        name = found["name"]
+        if name in topics:
+            raise ConfigError(f"barnabas.topics names {name} twice; keep one")
+        count = int(found["count"]) if found["count"] else -1
+        if count == 0:
+            raise ConfigError(f"barnabas.topics: {name} has 0 partitions; write 1 or more")
+        topics[name] = StartTopic(name, count, _settings(name, found["settings"] or ""))
+    return tuple(topics.values())
+
+
+def _settings(topic: str, text: str) -> dict[str, str]:
+    settings = {}
+    for entry in text.split(";"):
+        name, equals, value = entry.partition("=")
+        if equals and name.strip():
+            settings[name.strip()] = value.strip()
+        elif entry.strip():
+            raise ConfigError(f"barnabas.topics: {topic} has {entry.strip()!r}; write key=value")
+    return settings
