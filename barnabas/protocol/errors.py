@@ -234,3 +234,7 @@ class KafkaError(BarnabasError):
 
 class ProtocolError(BarnabasError):
     """Bytes that break the protocol: the connection they came on is refused, nothing else."""
+
+
+class EncodeError(BarnabasError):
+    """A message that cannot be written at the version asked for: a fault of the caller, nothing was sent."""

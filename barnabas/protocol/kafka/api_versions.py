@@ -1,6 +1,6 @@
 """ApiVersions (API key 18) in Kafka's binary protocol: field table with version ranges."""
 
-from barnabas.protocol.kafka.schema import Api, Field, Struct, Array, BOOL, INT16, INT32, INT64, STRING
+from barnabas.protocol.kafka.schema import BOOL, INT16, INT32, INT64, STRING, Api, Array, Field, Struct
 from barnabas.protocol.requests.api_versions import (
     ApiVersion,
     ApiVersionsRequest,

@@ -1,6 +1,6 @@
 """CreatePartitions (API key 37) in Kafka's binary protocol: field table with version ranges."""
 
-from barnabas.protocol.kafka.schema import Api, Field, Struct, Array, BOOL, INT16, INT32, STRING
+from barnabas.protocol.kafka.schema import BOOL, INT16, INT32, STRING, Api, Array, Field, Struct
 from barnabas.protocol.requests.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,

@@ -1,6 +1,6 @@
 """CreateTopics (API key 19) in Kafka's binary protocol: field table with version ranges."""
 
-from barnabas.protocol.kafka.schema import Api, Field, Struct, Array, BOOL, INT16, INT32, INT8, STRING, UUID
+from barnabas.protocol.kafka.schema import BOOL, INT8, INT16, INT32, STRING, UUID, Api, Array, Field, Struct
 from barnabas.protocol.requests.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,

@@ -1,11 +1,11 @@
 """DeleteTopics (API key 20) in Kafka's binary protocol: field table with version ranges."""
 
-from barnabas.protocol.kafka.schema import Api, Field, Struct, Array, INT16, INT32, STRING, UUID
+from barnabas.protocol.kafka.schema import INT16, INT32, STRING, UUID, Api, Array, Field, Struct
 from barnabas.protocol.requests.delete_topics import (
     DeletableTopicResult,
-    DeleteTopicState,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+    DeleteTopicState,
 )
 
 _DELETE_TOPIC_STATE = Struct(

@@ -1,6 +1,6 @@
 """DescribeCluster (API key 60) in Kafka's binary protocol: field table with version ranges."""
 
-from barnabas.protocol.kafka.schema import Api, Field, Struct, Array, BOOL, INT16, INT32, INT8, STRING
+from barnabas.protocol.kafka.schema import BOOL, INT8, INT16, INT32, STRING, Api, Array, Field, Struct
 from barnabas.protocol.requests.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,

@@ -1,14 +1,14 @@
 """Fetch (API key 1) in Kafka's binary protocol: field table with version ranges."""
 
-from barnabas.protocol.kafka.schema import Api, Field, Struct, Array, INT16, INT32, INT64, INT8, RECORDS, STRING, UUID
+from barnabas.protocol.kafka.schema import INT8, INT16, INT32, INT64, RECORDS, STRING, UUID, Api, Array, Field, Struct
 from barnabas.protocol.requests.fetch import (
     AbortedTransaction,
     EpochEndOffset,
+    FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
     FetchResponse,
     FetchTopic,
-    FetchableTopicResponse,
     ForgottenTopic,
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -92,7 +92,7 @@ _PARTITION_DATA = Struct(
     Field("snapshot_id", _SNAPSHOT_ID, "12+", tag=2),
     Field("aborted_transactions", Array(_ABORTED_TRANSACTION), "4+", nullable="4+", ignorable=True),
     Field("preferred_read_replica", INT32, "11+"),
-    Field("records", RECORDS, "0+", nullable="0+"),
+    Field("records", RECORDS, "0+", nullable="0+", null_as_empty=True),
 )
 _FETCHABLE_TOPIC_RESPONSE = Struct(
     FetchableTopicResponse,

@@ -1,6 +1,6 @@
 """InitProducerId (API key 22) in Kafka's binary protocol: field table with version ranges."""
 
-from barnabas.protocol.kafka.schema import Api, Field, Struct, BOOL, INT16, INT32, INT64, STRING
+from barnabas.protocol.kafka.schema import BOOL, INT16, INT32, INT64, STRING, Api, Field, Struct
 from barnabas.protocol.requests.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,

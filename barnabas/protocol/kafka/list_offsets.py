@@ -1,6 +1,6 @@
 """ListOffsets (API key 2) in Kafka's binary protocol: field table with version ranges."""
 
-from barnabas.protocol.kafka.schema import Api, Field, Struct, Array, INT16, INT32, INT64, INT8, STRING
+from barnabas.protocol.kafka.schema import INT8, INT16, INT32, INT64, STRING, Api, Array, Field, Struct
 from barnabas.protocol.requests.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,

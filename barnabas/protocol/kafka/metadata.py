@@ -1,6 +1,6 @@
 """Metadata (API key 3) in Kafka's binary protocol: field table with version ranges."""
 
-from barnabas.protocol.kafka.schema import Api, Field, Struct, Array, BOOL, INT16, INT32, STRING, UUID
+from barnabas.protocol.kafka.schema import BOOL, INT16, INT32, STRING, UUID, Api, Array, Field, Struct
 from barnabas.protocol.requests.metadata import (
     MetadataRequest,
     MetadataRequestTopic,

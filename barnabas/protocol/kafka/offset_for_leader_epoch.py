@@ -1,6 +1,6 @@
 """OffsetForLeaderEpoch (API key 23) in Kafka's binary protocol: field table with version ranges."""
 
-from barnabas.protocol.kafka.schema import Api, Field, Struct, Array, INT16, INT32, INT64, STRING
+from barnabas.protocol.kafka.schema import INT16, INT32, INT64, STRING, Api, Array, Field, Struct
 from barnabas.protocol.requests.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,

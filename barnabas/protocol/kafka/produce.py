@@ -1,6 +1,6 @@
 """Produce (API key 0) in Kafka's binary protocol: field table with version ranges."""
 
-from barnabas.protocol.kafka.schema import Api, Field, Struct, Array, INT16, INT32, INT64, RECORDS, STRING, UUID
+from barnabas.protocol.kafka.schema import INT16, INT32, INT64, RECORDS, STRING, UUID, Api, Array, Field, Struct
 from barnabas.protocol.requests.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,

@@ -1,0 +1,1 @@
+"""The request vocabulary: version-free dataclasses, one file per API, shared by both dialects."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from barnabas.protocol.ids import Records, ZERO_UUID
+from barnabas.protocol.ids import ZERO_UUID, Records
 
 
 @dataclass(slots=True)

@@ -1,0 +1,211 @@
+"""Frames of Kafka's protocol: request and response headers around the compiled bodies.
+
+A frame on the wire is a 4-byte length and that many bytes. Decoders take the bytes without the length; encoders hand
+out a list of buffers with it.
+
+    request    api_key i16, api_version i16, correlation_id i32, client_id nullable string (i16 length),
+               then in flexible versions a tagged section; header v2 keeps the old form of client_id.
+    response   correlation_id i32, then in flexible versions a tagged section, save ApiVersions, whose response header
+               never has one: a client that asked with a version unknown here must be able to read the answer (KIP-511).
+
+Bytes behind a message are ignored, as Kafka ignores them.
+"""
+
+from __future__ import annotations
+
+from struct import Struct, error
+from typing import Any, Final
+
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.errors import ErrorCode, ProtocolError
+from barnabas.protocol.ids import Buffer
+from barnabas.protocol.kafka import APIS
+from barnabas.protocol.kafka.compile import Decoder, Encoder, compile_decoder, compile_encoder
+from barnabas.protocol.primitives import read_uvarint
+from barnabas.protocol.requests.api_versions import ApiVersion, ApiVersionsResponse
+
+# api_key i16 | api_version i16 | correlation_id i32 | client_id length i16
+_REQUEST_HEAD: Final = Struct(">hhih")
+# length i32 | correlation_id i32
+_RESPONSE_HEAD: Final = Struct(">ii")
+# length i32 | api_key i16 | api_version i16 | correlation_id i32 | client_id length i16
+_REQUEST_OUT: Final = Struct(">ihhih")
+_LENGTH: Final = Struct(">i")
+
+_unpack_request_head = _REQUEST_HEAD.unpack_from
+_pack_response_head = _RESPONSE_HEAD.pack
+_put_length = _LENGTH.pack_into
+
+# Compiled functions by api_key << 16 | version, with whether the header has a tagged section.
+_request_decoders: dict[int, tuple[Decoder, bool]] = {}
+_request_encoders: dict[int, tuple[Encoder, bool]] = {}
+_response_decoders: dict[int, tuple[Decoder, bool]] = {}
+_response_encoders: dict[int, tuple[Encoder, bool]] = {}
+
+
+class RequestHeader:
+    """Who asks what: API number and version, the number that pairs the answer, and the client's name for itself."""
+
+    __slots__ = ("api_key", "api_version", "client_id", "correlation_id")
+
+    def __init__(self, api_key: int, api_version: int, correlation_id: int, client_id: str | None) -> None:
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+
+    def __repr__(self) -> str:
+        return (
+            f"RequestHeader(api_key={self.api_key}, api_version={self.api_version}, "
+            f"correlation_id={self.correlation_id}, client_id={self.client_id!r})"
+        )
+
+
+class UnsupportedVersion(ProtocolError):
+    """A known API at a version that is not served. `header` is what was asked, so that ApiVersions can be answered."""
+
+    def __init__(self, header: RequestHeader, versions: tuple[int, int]) -> None:
+        name = APIS[header.api_key].name
+        super().__init__(f"{name} v{header.api_version} is not served, only v{versions[0]} to v{versions[1]}")
+        self.header = header
+
+
+def decode_request(frame: Buffer) -> tuple[RequestHeader, Any]:
+    """Header and request of a frame. Records in the request are views into `frame`.
+
+    Raises:
+        UnsupportedVersion: a known API at a version outside its table.
+        ProtocolError: an unknown API, or bytes that are no such request.
+    """
+    try:
+        key, version, correlation_id, length = _unpack_request_head(frame, 0)
+    except error:
+        raise ProtocolError(f"request header needs 10 bytes, the frame has {len(frame)}") from None
+    found = _request_decoders.get(key << 16 | version)
+    position = 10
+    client_id: str | None = None
+    if length >= 0:
+        position += length
+        if position > len(frame):
+            raise ProtocolError(f"request header: client_id announces {length} bytes, {len(frame) - 10} are left")
+        try:
+            client_id = str(frame[10:position], "utf-8")
+        except UnicodeDecodeError as exc:
+            raise ProtocolError(f"request header: client_id is not UTF-8 ({exc.reason})") from None
+    header = RequestHeader(key, version, correlation_id, client_id)
+    if found is None:
+        found = _find_request_decoder(header)
+    decode, tagged = found
+    if tagged:
+        position = _skip_tags(frame, position)
+    return header, decode(frame, position)[0]
+
+
+def _find_request_decoder(header: RequestHeader) -> tuple[Decoder, bool]:
+    key, version = header.api_key, header.api_version
+    api = APIS.get(key)
+    if api is None:
+        raise ProtocolError(f"request header: API key {key} is unknown")
+    if not api.versions[0] <= version <= api.versions[1]:
+        raise UnsupportedVersion(header, api.versions)
+    found = compile_decoder(api, version, response=False), api.is_flexible(version)
+    _request_decoders[key << 16 | version] = found
+    return found
+
+
+def _skip_tags(frame: Buffer, position: int) -> int:
+    """The position behind a header's tagged section, of which nothing is known."""
+    try:
+        count = frame[position]
+        if count == 0:
+            return position + 1
+        count, position = read_uvarint(frame, position)
+        for _ in range(count):
+            _, position = read_uvarint(frame, position)
+            size, position = read_uvarint(frame, position)
+            position += size
+            if position > len(frame):
+                raise ProtocolError(f"header: tagged field of {size} bytes goes beyond the frame")
+    except IndexError:
+        raise ProtocolError("header: the bytes end within the tagged section") from None
+    return position
+
+
+def encode_response(api_key: int, api_version: int, correlation_id: int, response: Any) -> list[Buffer]:
+    """The buffers of a response, 4-byte length included; records by reference.
+
+    Raises:
+        EncodeError: the response holds what this version cannot carry.
+    """
+    found = _response_encoders.get(api_key << 16 | api_version)
+    if found is None:
+        api = APIS[api_key]
+        found = (
+            compile_encoder(api, api_version, response=True),
+            api.is_flexible(api_version) and api_key != ApiKey.API_VERSIONS,
+        )
+        _response_encoders[api_key << 16 | api_version] = found
+    encode, tagged = found
+    head = bytearray(_pack_response_head(0, correlation_id))
+    if tagged:
+        head.append(0)
+    buffers = encode(head, response)
+    _put_length(head, 0, (len(head) if len(buffers) == 1 else sum(map(len, buffers))) - 4)
+    return buffers
+
+
+def encode_unsupported_api_versions(correlation_id: int) -> list[Buffer]:
+    """The answer to ApiVersions at an unknown version: error 35 in v0 form, listing ApiVersions alone (KIP-511)."""
+    first, last = APIS[ApiKey.API_VERSIONS].versions
+    response = ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        api_keys=[ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=first, max_version=last)],
+    )
+    return encode_response(ApiKey.API_VERSIONS, 0, correlation_id, response)
+
+
+def encode_request(
+    api_key: int, api_version: int, correlation_id: int, client_id: str | None, request: Any
+) -> list[Buffer]:
+    """The buffers of a request, 4-byte length included; records by reference.
+
+    Raises:
+        EncodeError: the request holds what this version cannot carry.
+    """
+    found = _request_encoders.get(api_key << 16 | api_version)
+    if found is None:
+        api = APIS[api_key]
+        found = compile_encoder(api, api_version, response=False), api.is_flexible(api_version)
+        _request_encoders[api_key << 16 | api_version] = found
+    encode, tagged = found
+    name = b"" if client_id is None else client_id.encode()
+    length = -1 if client_id is None else len(name)
+    head = bytearray(_REQUEST_OUT.pack(0, api_key, api_version, correlation_id, length))
+    head += name
+    if tagged:
+        head.append(0)
+    buffers = encode(head, request)
+    _put_length(head, 0, sum(map(len, buffers)) - 4)
+    return buffers
+
+
+def decode_response(api_key: int, api_version: int, frame: Buffer) -> tuple[int, Any]:
+    """Correlation id and response of a frame. Records in the response are views into `frame`.
+
+    Raises:
+        ProtocolError: bytes that are no such response.
+    """
+    found = _response_decoders.get(api_key << 16 | api_version)
+    if found is None:
+        api = APIS[api_key]
+        found = (
+            compile_decoder(api, api_version, response=True),
+            api.is_flexible(api_version) and api_key != ApiKey.API_VERSIONS,
+        )
+        _response_decoders[api_key << 16 | api_version] = found
+    decode, tagged = found
+    if len(frame) < 4:
+        raise ProtocolError(f"response header needs 4 bytes, the frame has {len(frame)}")
+    (correlation_id,) = _LENGTH.unpack_from(frame, 0)
+    position = _skip_tags(frame, 4) if tagged else 4
+    return correlation_id, decode(frame, position)[0]

@@ -1,0 +1,35 @@
+"""Decoders and encoders, made from the field tables once per (API, version, direction), when first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from barnabas.protocol.ids import Buffer
+from barnabas.protocol.kafka.decoder import DecoderWriter
+from barnabas.protocol.kafka.encoder import EncoderWriter
+from barnabas.protocol.kafka.schema import Api
+
+Decoder: TypeAlias = Callable[[Buffer, int], tuple[Any, int]]
+"""`decode(data, position)` gives the message and the position after it; raises ProtocolError."""
+
+Encoder: TypeAlias = Callable[[bytearray, Any], list[Buffer]]
+"""`encode(head, message)` appends to `head` and gives all buffers, `head` first; raises EncodeError."""
+
+
+def _what(api: Api, version: int, response: bool) -> str:
+    return f"{api.name} v{version} {'response' if response else 'request'}"
+
+
+def compile_decoder(api: Api, version: int, *, response: bool) -> Decoder:
+    """A decoder of the requests or responses of an API at one version."""
+    message = api.response if response else api.request
+    decoder: Decoder = DecoderWriter(message, version, api.is_flexible(version), _what(api, version, response)).build()
+    return decoder
+
+
+def compile_encoder(api: Api, version: int, *, response: bool) -> Encoder:
+    """An encoder of the requests or responses of an API at one version."""
+    message = api.response if response else api.request
+    encoder: Encoder = EncoderWriter(message, version, api.is_flexible(version), _what(api, version, response)).build()
+    return encoder
