@@ -1,0 +1,152 @@
+"""One socket to one broker: frames in, lists of buffers out.
+
+Small frames are cut from one receive buffer that is used again; a frame that does not fit gets a buffer of its own,
+into which the socket writes directly, so that a fetch answer is never copied. Buffers are written by reference
+(`writelines`): whoever hands them out must leave them alone until `transport_written`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Final, Protocol, cast
+
+from barnabas.protocol.ids import Buffer
+
+MAX_FRAME_BYTES: Final = 256 * 1024 * 1024
+"""A frame longer than this is nonsense: the largest honest answer is a fetch, bounded by `fetch.max.bytes`."""
+
+_SCRATCH_BYTES: Final = 64 * 1024
+
+
+class TransportListener(Protocol):
+    """Who is told what happens on the socket; all calls come on the loop."""
+
+    def transport_open(self, transport: Transport) -> None:
+        """The socket is connected."""
+
+    def transport_frame(self, transport: Transport, frame: memoryview) -> None:
+        """One whole frame, without its length prefix; the view stays valid."""
+
+    def transport_written(self, transport: Transport) -> None:
+        """All buffers handed to `write` so far have left."""
+
+    def transport_lost(self, transport: Transport, reason: str) -> None:
+        """The socket is gone; nothing follows."""
+
+
+class Transport(asyncio.BufferedProtocol):
+    """The socket of one connection attempt to `node_id`."""
+
+    def __init__(self, node_id: int, listener: TransportListener, send_buffer: int, receive_buffer: int) -> None:
+        self.node_id = node_id
+        self._listener = listener
+        self._socket_buffers = ((socket.SO_SNDBUF, send_buffer), (socket.SO_RCVBUF, receive_buffer))
+        self._transport: asyncio.Transport | None = None
+        self._paused = False
+        self._lost = False
+        self._scratch = bytearray(_SCRATCH_BYTES)
+        self._scratch_view = memoryview(self._scratch)
+        self._filled = 0
+        self._frame: memoryview | None = None  # a large frame under way
+        self._frame_filled = 0
+
+    # ---- asyncio's calls ------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The socket is open: small write buffers, so that `written` means written."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=0)
+        self._size_socket_buffers()
+        self._listener.transport_open(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes go: the large frame under way, else the scratch buffer."""
+        if self._frame is not None:
+            return self._frame[self._frame_filled :]
+        return self._scratch_view[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Bytes came: hand out every whole frame."""
+        if self._frame is None:
+            self._filled += nbytes
+            self._cut_frames()
+            return
+        self._frame_filled += nbytes
+        if self._frame_filled == len(self._frame):
+            frame, self._frame = self._frame, None
+            self._listener.transport_frame(self, frame)
+
+    def pause_writing(self) -> None:
+        """Bytes wait for the socket."""
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        """The last waiting byte left."""
+        self._paused = False
+        if not self._lost:
+            self._listener.transport_written(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is gone."""
+        self._tell_lost(f"connection lost: {exc}" if exc else "the broker closed the connection")
+
+    # ---- the shell's calls ----------------------------------------------------------------------------------------
+
+    def write(self, buffers: list[Buffer]) -> None:
+        """Write all buffers in order, by reference; `transport_written` follows, maybe from inside this call."""
+        if self._transport is None or self._lost:
+            return
+        self._transport.writelines(buffers)
+        if not self._paused:
+            self._listener.transport_written(self)
+
+    def abort(self) -> None:
+        """Close at once and report nothing more; no byte of a buffer is read after this."""
+        self._lost = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    # ---- inside ---------------------------------------------------------------------------------------------------
+
+    def _size_socket_buffers(self) -> None:
+        assert self._transport is not None
+        sock = self._transport.get_extra_info("socket")
+        for option, size in self._socket_buffers:
+            if sock is not None and size > 0 and sock.getsockopt(socket.SOL_SOCKET, option) < size:
+                sock.setsockopt(socket.SOL_SOCKET, option, size)
+
+    def _cut_frames(self) -> None:
+        start, filled, view = 0, self._filled, self._scratch_view
+        while filled - start >= 4 and not self._lost:
+            length = int.from_bytes(view[start : start + 4], "big")
+            if length > MAX_FRAME_BYTES or length < 4:
+                self._refuse(length)
+                return
+            end = start + 4 + length
+            if end > filled:
+                if end - start > _SCRATCH_BYTES:
+                    self._begin_large(length, view[start + 4 : filled])
+                    start = filled
+                break
+            self._listener.transport_frame(self, memoryview(bytes(view[start + 4 : end])))
+            start = end
+        if start:
+            left = filled - start
+            view[:left] = view[start:filled]
+            self._filled = left
+
+    def _begin_large(self, length: int, head: memoryview) -> None:
+        self._frame = memoryview(bytearray(length))
+        self._frame[: len(head)] = head
+        self._frame_filled = len(head)
+
+    def _refuse(self, length: int) -> None:
+        self.abort()
+        self._lost = False
+        self._tell_lost(f"a frame of {length} bytes is none of Kafka's: is this port a broker's?")
+
+    def _tell_lost(self, reason: str) -> None:
+        if not self._lost:
+            self._lost = True
+            self._listener.transport_lost(self, reason)
