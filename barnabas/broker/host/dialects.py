@@ -1,0 +1,57 @@
+"""Which protocol a connection speaks, told by its first bytes, and the codec that reads it.
+
+    42 4E 42 31        "BNB1"    the native dialect; frames follow
+    16 03              a TLS handshake, refused for now
+    "GET ", "POST" ... HTTP
+    anything else      Kafka: a frame length comes first
+
+No Kafka frame can begin like one of the others: read as a length, all of them lie above 369,000,000 bytes.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Final, Protocol, cast
+
+from barnabas.protocol.ids import Buffer
+
+KAFKA: Final = "kafka"
+NATIVE: Final = "native"
+HTTP: Final = "http"
+TLS: Final = "tls"
+
+NATIVE_PREAMBLE: Final = b"BNB1"
+_HTTP_STARTS: Final = frozenset({b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"TRAC", b"CONN"})
+
+
+class Dialect(Protocol):
+    """What a codec module offers; both dialects have the same functions."""
+
+    def decode_request(self, frame: memoryview) -> tuple[Any, Any]:
+        """(header, request) of one frame.
+
+        Raises:
+            ProtocolError: the frame breaks the protocol.
+        """
+
+    def encode_response(self, api_key: int, version: int, correlation_id: int, response: Any) -> list[Buffer]:
+        """The answer's frame, its length included, payloads by reference."""
+
+
+def choose(head: memoryview) -> str | None:
+    """The protocol that begins with these bytes; None while there are too few to tell."""
+    if len(head) < 2:
+        return None
+    if head[0] == 0x16 and head[1] == 0x03:
+        return TLS
+    if len(head) < 4:
+        return None
+    start = bytes(head[:4])
+    if start == NATIVE_PREAMBLE:
+        return NATIVE
+    return HTTP if start in _HTTP_STARTS else KAFKA
+
+
+def load(name: str) -> Dialect:
+    """The codec of a dialect; the native one is loaded by the first connection that speaks it."""
+    return cast("Dialect", import_module(f"barnabas.protocol.{name}.codec"))

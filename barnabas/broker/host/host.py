@@ -1,0 +1,257 @@
+"""The host: runs one core on one asyncio loop, with real sockets, a real clock and whatever disk it is given.
+
+    host = Host(core, config, registry)
+    host.start(listening)          # on the running loop
+    await host.ready()             # all logs are recovered
+    await host.stop()
+
+Everything the core is told, it is told on the loop's thread: requests by `Channel`, time by one loop timer armed for
+`core.next_deadline_ms()`, job steps in turns of `JOB_TURN_MS` between events, completions of threads through `post`.
+After each of these `settle` sends what the core answered and arms the timer anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from barnabas.broker.config import BrokerConfig
+from barnabas.broker.context import Connection
+from barnabas.broker.host import http, looking
+from barnabas.broker.host.channel import Channel
+from barnabas.broker.host.clock import mono_ms
+from barnabas.broker.host.receive import ReceiveBuffers
+from barnabas.broker.host.sockets import Listening
+from barnabas.broker.metrics import MetricsRegistry
+from barnabas.broker.node.core import Core
+
+JOB_TURN_MS: Final = 3
+STOP_MS_MAX: Final = 1700
+"""A clean stop is over within two seconds, the process' own end included."""
+GOODBYE_MS_MAX: Final = 100
+
+logger = logging.getLogger(__name__)
+
+
+class Host:
+    """Sockets, time and threads for one core. All methods but `post` belong to the loop's thread."""
+
+    def __init__(self, core: Core, config: BrokerConfig, registry: MetricsRegistry) -> None:
+        self.core = core
+        self.config = config
+        self.registry = registry
+        self.loop: asyncio.AbstractEventLoop
+        self.now_ms: Callable[[], int] = mono_ms
+        self.buffers = ReceiveBuffers()
+        self.dirty: list[Channel] = []  # channels with something to send
+        self.channels: dict[int, Channel] = {}
+        self.listening: Sequence[Listening] = ()
+        self.received_bytes = 0
+        self.accepted = 0
+        self.refused = 0
+        self._requests_closed = 0
+        self._by_address: Counter[str] = Counter()
+        self._servers: list[asyncio.Server] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._armed_ms = 0
+        self._sweep: asyncio.TimerHandle | None = None
+        self._jobs_due = False
+        self._stopping = False
+        self._ready = asyncio.Event()
+        self._empty = asyncio.Event()
+        self._pages = looking.pages(self)
+
+    # -- life
+
+    async def start(self, listening: Sequence[Listening]) -> None:
+        """Start the core and accept connections on sockets that are already bound.
+
+        Raises:
+            BarnabasError: the core cannot use its data directory.
+        """
+        self.loop = asyncio.get_running_loop()
+        self.listening = listening
+        self.core.on_jobs = self._jobs_wait
+        looking.register(self)
+        self.core.start(self.now_ms())
+        self._look_ready()
+        self.settle()
+        for one in listening:
+            for sock in one.sockets:
+                server = await self.loop.create_server(
+                    self._factory(one.endpoint.listener), sock=sock, backlog=self.config.socket_listen_backlog_size
+                )
+                self._servers.append(server)
+        self._sweep_later()
+
+    async def ready(self) -> None:
+        """Wait until the core has recovered its logs and leads its partitions."""
+        await self._ready.wait()
+
+    def _look_ready(self) -> None:
+        if not self._ready.is_set() and self.core.ready:
+            self._ready.set()
+
+    async def stop(self) -> None:
+        """Stop accepting, let the core flush and write its checkpoints, answer what it answers, close."""
+        if self._stopping:
+            return
+        self._stopping = True
+        for server in self._servers:
+            server.close()
+        finished = asyncio.Event()
+        self.core.stop(self.now_ms(), finished.set)
+        self.settle()
+        if not await _within(STOP_MS_MAX, finished):
+            logger.warning("the disk took too long; the next start checks the last segments again")
+        self.settle()
+        for channel in list(self.channels.values()):
+            channel.close()
+        if self.channels:
+            await _within(GOODBYE_MS_MAX, self._empty)
+        for channel in list(self.channels.values()):
+            channel.abort()
+        for handle in (self._timer, self._sweep):
+            if handle is not None:
+                handle.cancel()
+        self._timer = self._sweep = None
+
+    @property
+    def serving(self) -> bool:
+        """Whether requests are answered: recovered and not stopping."""
+        return not self._stopping and self._ready.is_set()
+
+    @property
+    def port(self) -> int:
+        """The port of the first listener."""
+        return self.listening[0].endpoint.port
+
+    # -- what drives the core
+
+    def settle(self) -> None:
+        """At the end of every event: send the answers it produced, and arm the timer for what is due next."""
+        while self.dirty:
+            dirty, self.dirty = self.dirty, []
+            for channel in dirty:
+                channel.flush()
+        due_ms = self.core.next_deadline_ms()
+        if due_ms is not None and (self._timer is None or due_ms < self._armed_ms):
+            if self._timer is not None:
+                self._timer.cancel()
+            self._armed_ms = due_ms
+            self._timer = self.loop.call_later(max(0, due_ms - self.now_ms()) / 1000, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self.core.tick(self.now_ms())
+        self._look_ready()
+        self.settle()
+
+    def post(self, completion: Callable[[], None]) -> None:
+        """Run a completion on the loop's thread and let the core go on with it. Any thread may call this."""
+        try:
+            self.loop.call_soon_threadsafe(self._complete, completion)
+        except RuntimeError:
+            logger.debug("a completion came after the loop was closed")
+
+    def _complete(self, completion: Callable[[], None]) -> None:
+        completion()
+        self.core.wake(self.now_ms())
+        self._look_ready()
+        self.settle()
+
+    def _jobs_wait(self) -> None:
+        """The core has a job to go on with."""
+        if not self._jobs_due:
+            self._jobs_due = True
+            self.loop.call_soon(self._run_jobs)
+
+    def _run_jobs(self) -> None:
+        """One turn of job steps; events come in between turns."""
+        self._jobs_due = False
+        now_ms = self.now_ms()
+        until_ms = now_ms + JOB_TURN_MS
+        while self.core.run_job_step(now_ms):
+            now_ms = self.now_ms()
+            if now_ms >= until_ms:
+                self._jobs_wait()
+                break
+        self._look_ready()
+        self.settle()
+
+    # -- connections
+
+    def _factory(self, listener: str) -> Callable[[], Channel]:
+        return lambda: Channel(self, listener)
+
+    def admit(self, channel: Channel) -> str | None:
+        """Count a connection in; a sentence when it is one too many (`max.connections`, `max.connections.per.ip`)."""
+        self.accepted += 1
+        channel.connection.id = self.accepted
+        address = channel.connection.client_host
+        if len(self.channels) >= self.config.max_connections:
+            self.refused += 1
+            return f"{len(self.channels)} connections are open; max.connections allows no more"
+        if self._by_address[address] >= self.config.max_connections_per_ip:
+            self.refused += 1
+            return f"{self._by_address[address]} of its connections are open; max.connections.per.ip allows no more"
+        self.channels[channel.connection.id] = channel
+        self._by_address[address] += 1
+        return None
+
+    def forget(self, channel: Channel) -> None:
+        """Count a connection out."""
+        connection: Connection = channel.connection
+        if self.channels.pop(connection.id, None) is not None:
+            self._requests_closed += channel.requests
+            self._by_address[connection.client_host] -= 1
+            if not self._by_address[connection.client_host]:
+                del self._by_address[connection.client_host]
+            if channel.introduced:
+                self.core.disconnected(connection)
+            if self._stopping and not self.channels:
+                self._empty.set()
+
+    def _sweep_later(self) -> None:
+        period_ms = min(max(self.config.connections_max_idle_ms // 4, 10), 30_000)
+        self._sweep = self.loop.call_later(period_ms / 1000, self._sweep_idle)
+
+    def _sweep_idle(self) -> None:
+        """Let go of connections that have said nothing (or read nothing) for `connections.max.idle.ms`."""
+        limit_ms = self.config.connections_max_idle_ms
+        if limit_ms >= 0:
+            now_ms = self.now_ms()
+            for channel in list(self.channels.values()):
+                if channel.idle and now_ms - channel.active_ms > limit_ms:
+                    logger.info("closing the connection of %s: idle for %d ms", channel.name, limit_ms)
+                    channel.abort()
+        self._sweep_later()
+
+    # -- looking in
+
+    @property
+    def requests(self) -> int:
+        """Requests received so far."""
+        return self._requests_closed + sum(channel.requests for channel in self.channels.values())
+
+    def answer_http(self, head: bytes) -> bytes | None:
+        """The answer to an HTTP request whose head was received so far, or None while it is not whole."""
+        return http.answer(head, self._pages)
+
+    def snapshot(self) -> dict[str, Any]:
+        """The core's snapshot, with the host's connections and buffers."""
+        now_ms = self.now_ms()
+        state = self.core.snapshot(now_ms)
+        state["connections"] = [channel.snapshot(now_ms) for channel in self.channels.values()]
+        return state
+
+
+async def _within(limit_ms: int, event: asyncio.Event) -> bool:
+    try:
+        await asyncio.wait_for(event.wait(), limit_ms / 1000)
+    except TimeoutError:
+        return False
+    return True

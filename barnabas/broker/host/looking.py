@@ -1,0 +1,92 @@
+"""What the host shows: its HTTP pages, and its own metrics. Everything is worked out when somebody asks."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from barnabas.broker.host import http
+from barnabas.broker.host.http import Page
+
+if TYPE_CHECKING:
+    from barnabas.broker.host.host import Host
+
+_INDEX: Final = """\
+Barnabas speaks Kafka on this port, and shows its inside:
+
+  /health    200 once it serves
+  /metrics   Prometheus text
+  /state     partitions, parked operations, timing wheel, connections, fetch sessions (JSON)
+"""
+
+
+def pages(host: Host) -> Mapping[str, Page]:
+    """The pages by path."""
+    return {
+        "/": lambda: (200, http.TEXT, _INDEX),
+        "/health": lambda: _health(host),
+        "/metrics": lambda: _metrics(host),
+        "/state": lambda: (200, http.JSON, json.dumps(host.snapshot(), default=_plain) + "\n"),
+    }
+
+
+def _health(host: Host) -> tuple[int, str, str]:
+    if host.serving:
+        return 200, http.JSON, '{"status": "serving"}\n'
+    return 503, http.JSON, '{"status": "starting or stopping"}\n'
+
+
+def _metrics(host: Host) -> tuple[int, str, str]:
+    from barnabas.broker.host.prometheus import render
+
+    text = render(host.registry.collect(host.now_ms()))
+    return 200, http.PROMETHEUS, text + _process()
+
+
+def _process() -> str:
+    """The process' own figures, under the names that Prometheus' client libraries use."""
+    spent = os.times()
+    lines = [
+        "# TYPE process_cpu_seconds_total counter",
+        f"process_cpu_seconds_total {spent.user + spent.system:.3f}",
+    ]
+    resident = resident_bytes()
+    if resident is not None:
+        lines += ["# TYPE process_resident_memory_bytes gauge", f"process_resident_memory_bytes {resident}"]
+    return "\n".join(lines) + "\n"
+
+
+def resident_bytes() -> int | None:
+    """The memory this process holds now (bytes), where the system says so."""
+    if not sys.platform.startswith("linux"):
+        return None
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _plain(value: Any) -> Any:
+    """JSON's word for what a snapshot may hold besides plain values."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value).hex()
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)
+    return str(value)
+
+
+def register(host: Host) -> None:
+    """The host's metrics, under the names of Kafka's socket server."""
+    registry, kind = host.registry, "kafka.server:socket-server-metrics"
+    for listener in dict.fromkeys(one.endpoint.listener for one in host.listening):
+        registry.gauge(kind, "connection-count", {"listener": listener}, partial(_open_on, host, listener))
+    registry.gauge(kind, "connection-creation-total", None, lambda: host.accepted)
+    registry.gauge(kind, "connection-refused-total", None, lambda: host.refused)
+    registry.gauge(kind, "incoming-byte-total", None, lambda: host.received_bytes)
+    registry.gauge(kind, "request-total", None, lambda: host.requests)
+
+
+def _open_on(host: Host, listener: str) -> int:
+    return sum(channel.connection.listener == listener for channel in host.channels.values())
