@@ -1,0 +1,145 @@
+"""What may be set on a topic or a broker while it runs: pure decisions (Kafka's `ConfigurationControlManager`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from barnabas.broker.cluster.image import BROKER_RESOURCE, TOPIC_RESOURCE, Image
+from barnabas.broker.cluster.records import Config, MetadataRecord
+from barnabas.broker.config import BrokerConfig, ConfigError, Key, Kind, TopicConfig, Update, keys_of, topic_config
+from barnabas.broker.config.known import KAFKA_BROKER_KEYS
+from barnabas.broker.config.topic_config import UNUSED_TOPIC_KEYS
+from barnabas.protocol.errors import ErrorCode, KafkaError
+
+
+class Operation(IntEnum):
+    """What to do with a setting (KIP-339)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(slots=True, frozen=True)
+class Alteration:
+    """One change of one setting."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+def check_topic_settings(broker: BrokerConfig, settings: Mapping[str, str]) -> None:
+    """Refuse settings that a topic cannot have.
+
+    Raises:
+        KafkaError: INVALID_CONFIG.
+    """
+    try:
+        config = topic_config(broker, settings)
+    except ConfigError as fault:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(fault)) from None
+    if config.max_compaction_lag_ms < config.min_compaction_lag_ms:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"conflict topic config setting min.compaction.lag.ms ({config.min_compaction_lag_ms}) > "
+            f"max.compaction.lag.ms ({config.max_compaction_lag_ms})",
+        )
+
+
+def alter(
+    image: Image, broker: BrokerConfig, resource_type: int, resource_name: str, changes: Sequence[Alteration]
+) -> list[MetadataRecord]:
+    """The records that change a resource's settings.
+
+    Raises:
+        KafkaError: why they cannot be changed so.
+    """
+    _check_resource(image, broker, resource_type, resource_name)
+    names = [change.name for change in changes]
+    if len(set(names)) < len(names):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    table = keys_of(TopicConfig if resource_type == TOPIC_RESOURCE else BrokerConfig)
+    current = image.configs.get((resource_type, resource_name), {})
+    after = dict(current)
+    for change in changes:
+        value = _apply(change, current.get(change.name), table.get(change.name))
+        if value is None:
+            after.pop(change.name, None)
+        else:
+            after[change.name] = value
+    if resource_type == TOPIC_RESOURCE:
+        check_topic_settings(broker, after)
+    else:
+        _check_broker_settings({name: after.get(name) for name in names}, per_broker=bool(resource_name))
+    return [
+        Config(resource_type, resource_name, name, after.get(name))
+        for name in names
+        if after.get(name) != current.get(name)
+    ]
+
+
+def _check_resource(image: Image, broker: BrokerConfig, resource_type: int, resource_name: str) -> None:
+    if resource_type == TOPIC_RESOURCE:
+        if resource_name not in image.topics:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource_name}' does not exist.")
+    elif resource_type == BROKER_RESOURCE:
+        if resource_name and resource_name != str(broker.node_id):
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Unexpected broker id, expected {broker.node_id} or empty string, but received {resource_name}",
+            )
+    else:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected resource type {resource_type}.")
+
+
+def _apply(change: Alteration, current: str | None, key: Key | None) -> str | None:
+    """The setting's value afterwards; None removes it."""
+    if change.operation == Operation.DELETE:
+        return None
+    if change.value is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {change.name}")
+    if change.operation == Operation.SET:
+        return change.value
+    verbs = {Operation.APPEND: "APPEND to", Operation.SUBTRACT: "SUBTRACT from"}
+    if change.operation not in verbs:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operation type {change.operation}")
+    operation = Operation(change.operation)
+    if key is not None and key.kind is not Kind.LIST:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Can't {verbs[operation]} key {change.name} because its type is not LIST.",
+        )
+    words = [word for word in (current if current is not None else _default(key)).split(",") if word]
+    asked = [word.strip() for word in change.value.split(",") if word.strip()]
+    if operation is Operation.APPEND:
+        words += [word for word in asked if word not in words]
+    else:
+        words = [word for word in words if word not in asked]
+    return ",".join(words)
+
+
+def _default(key: Key | None) -> str:
+    return (key.text(key.default) or "") if key is not None else ""
+
+
+def _check_broker_settings(changed: Mapping[str, str | None], *, per_broker: bool) -> None:
+    table = keys_of(BrokerConfig)
+    for name, text in changed.items():
+        key = table.get(name)
+        if key is None:
+            if name in KAFKA_BROKER_KEYS or name in UNUSED_TOPIC_KEYS:
+                continue
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown broker config name: {name}")
+        if key.update is Update.READ_ONLY:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: {name}")
+        if key.update is Update.PER_BROKER and not per_broker:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Cannot update these configs at default cluster level: {name}")
+        if text is not None:
+            try:
+                key.parse(text)
+            except ConfigError as fault:
+                raise KafkaError(ErrorCode.INVALID_CONFIG, str(fault)) from None

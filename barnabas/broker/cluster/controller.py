@@ -1,0 +1,273 @@
+"""The controller of a cluster of one: decides, writes records, and answers when they are committed.
+
+Two images. The controller's own has every record that was appended; decisions are made over it, so that two requests
+in flight cannot both create a topic. The brokers' has every committed record; all else reads that one. A record is
+committed here once it is on stable storage; in a cluster, once the quorum has it. Nothing above notices the difference.
+
+    request -> decide over the pending image -> append records -> (sync) -> committed image, delta -> answer
+
+Source: `QuorumController`, `ReplicationControlManager.alterPartition`, `ProducerIdControlManager` of Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from barnabas.broker.cluster import config_rules, topic_rules
+from barnabas.broker.cluster.config_rules import Alteration
+from barnabas.broker.cluster.image import Delta, Image
+from barnabas.broker.cluster.records import BrokerChange, MetadataRecord, PartitionChange, ProducerIds, RegisterBroker
+from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult
+from barnabas.broker.config import BrokerConfig
+from barnabas.broker.ports import Entropy, IsrAnswer, IsrProposal
+from barnabas.broker.replica.types import PartitionState
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.ids import NO_LEADER, ZERO_UUID
+
+logger = logging.getLogger(__name__)
+
+PRODUCER_ID_BLOCK_SIZE: Final = 1000
+
+Commit = Callable[[KafkaError | None], None]
+
+
+class RecordLog(Protocol):
+    """Where records go. The cluster's is a Raft log."""
+
+    def append(self, records: Sequence[MetadataRecord], committed: Commit) -> None:
+        """Append the records as one unit and call `committed` later, in the order of the appends.
+
+        Raises:
+            KafkaError: nothing was appended.
+        """
+
+
+class LocalController:
+    """Takes proposals, one after the other; `publish` hears of every committed change before its answer goes out.
+
+    `defer` runs a callback a little later, never from inside the call.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        log: RecordLog,
+        image: Image,
+        entropy: Entropy,
+        publish: Callable[[Delta], None],
+        defer: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self._config = config
+        self._log = log
+        self._committed = image
+        self._pending = image.copy()
+        self._entropy = entropy
+        self._publish = publish
+        self._defer = defer
+        self._in_flight: list[Sequence[MetadataRecord]] = []
+
+    def create_topics(
+        self, topics: Sequence[NewTopic], validate_only: bool, done: Callable[[list[TopicResult]], None]
+    ) -> None:
+        """Create topics; each on its own succeeds or fails. `done` gets one result per topic, in order."""
+        results = []
+        records: list[MetadataRecord] = []
+        total = sum(max(topic_rules.partitions_of(topic, self._config.num_partitions), 0) for topic in topics)
+        scratch = self._pending if len(topics) == 1 else self._pending.copy()
+        for topic in topics:
+            try:
+                if total > topic_rules.PARTITIONS_PER_OPERATION_MAX:
+                    raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+                created, result = topic_rules.create_topic(
+                    scratch,
+                    topic,
+                    self._fresh_topic_id(),
+                    defaults=(self._config.num_partitions, self._config.default_replication_factor),
+                    below=self._entropy.below,
+                    check_settings=lambda settings: config_rules.check_topic_settings(self._config, settings),
+                )
+            except KafkaError as fault:
+                results.append(TopicResult(topic.name, error=fault))
+                continue
+            if scratch is not self._pending:
+                scratch.apply(created)
+            records += created
+            results.append(result)
+        self._finish([] if validate_only else records, results, done)
+
+    def delete_topics(self, topic_ids: Sequence[bytes], done: Callable[[list[TopicResult]], None]) -> None:
+        """Delete topics by id, each at most once in a call."""
+        results = []
+        records: list[MetadataRecord] = []
+        for topic_id in topic_ids:
+            try:
+                topic = topic_rules.find_topic(self._pending, None, topic_id)
+            except KafkaError as fault:
+                results.append(TopicResult("", topic_id, fault))
+                continue
+            records += topic_rules.remove_topic(topic)
+            results.append(TopicResult(topic.name, topic_id))
+        self._finish(records, results, done)
+
+    def create_partitions(
+        self,
+        topics: Sequence[tuple[str, int, Sequence[Sequence[int]] | None]],
+        validate_only: bool,
+        done: Callable[[list[TopicResult]], None],
+    ) -> None:
+        """Bring topics, each named once, to a number of partitions: (name, count, replicas of the new ones)."""
+        results = []
+        records: list[MetadataRecord] = []
+        for name, count, assignments in topics:
+            try:
+                records += topic_rules.add_partitions(self._pending, name, count, assignments, self._entropy.below)
+                results.append(TopicResult(name))
+            except KafkaError as fault:
+                results.append(TopicResult(name, error=fault))
+        self._finish([] if validate_only else records, results, done)
+
+    def alter_configs(
+        self,
+        resources: Sequence[tuple[int, str, Sequence[Alteration]]],
+        validate_only: bool,
+        done: Callable[[list[KafkaError | None]], None],
+    ) -> None:
+        """Change settings of resources, each named once: (type, name, changes). One error or None per resource."""
+        errors: list[KafkaError | None] = []
+        records: list[MetadataRecord] = []
+        for resource_type, name, changes in resources:
+            try:
+                records += config_rules.alter(self._pending, self._config, resource_type, name, changes)
+                errors.append(None)
+            except KafkaError as fault:
+                errors.append(fault)
+        if validate_only or not records:
+            done(errors)
+        else:
+            self._write(records, lambda fault: done(errors if fault is None else [one or fault for one in errors]))
+
+    def alter_partition(self, proposal: IsrProposal, done: Callable[[IsrAnswer], None]) -> None:
+        """Change an ISR. The answer never comes from inside this call (see `ports`)."""
+        topic = self._pending.topics_by_id.get(proposal.topic_id)
+        state = None if topic is None else topic.partitions.get(proposal.partition.partition)
+        code = self._judge(proposal, state)
+        if code:
+            self._defer(lambda: done(IsrAnswer(code)))
+            return
+        assert state is not None
+        record = PartitionChange(proposal.topic_id, proposal.partition.partition, isr=proposal.isr)
+
+        def committed(fault: KafkaError | None) -> None:
+            if fault is not None:
+                done(IsrAnswer(fault.code))
+            else:
+                done(IsrAnswer(0, state.leader_epoch, state.partition_epoch + 1, proposal.isr))
+
+        self._write([record], committed)
+
+    def _judge(self, proposal: IsrProposal, state: PartitionState | None) -> int:
+        if state is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        if proposal.leader_epoch > state.leader_epoch or proposal.partition_epoch > state.partition_epoch:
+            return ErrorCode.NOT_CONTROLLER
+        if proposal.leader_epoch < state.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        if proposal.partition_epoch < state.partition_epoch:
+            return ErrorCode.INVALID_UPDATE_VERSION
+        if not set(proposal.isr) <= set(state.replicas) or state.leader not in proposal.isr:
+            return ErrorCode.INVALID_REQUEST
+        if not all(self._pending.is_alive(member) for member in proposal.isr):
+            return ErrorCode.INELIGIBLE_REPLICA
+        return 0
+
+    def allocate_producer_ids(self, broker_id: int, done: Callable[[KafkaError | None, int, int], None]) -> None:
+        """A block of producer ids nobody else gets: `done(error, first, count)`."""
+        first = self._pending.next_producer_id
+        record = ProducerIds(broker_id, first + PRODUCER_ID_BLOCK_SIZE)
+        self._write([record], lambda fault: done(fault, first, PRODUCER_ID_BLOCK_SIZE))
+
+    def register_broker(
+        self, broker_id: int, endpoints: Sequence[tuple[str, str, int]], rack: str | None, done: Commit
+    ) -> None:
+        """A broker has come up anew: it is fenced, and leads nothing until it is unfenced.
+
+        Partitions that it led lose their leader, which raises their leader epoch. (Kafka does this when it stops in
+        good order or at its next registration; either way a restart raises the epoch by two.) Its place in the ISR it
+        keeps: nobody else could lead.
+        """
+        old = self._pending.brokers.get(broker_id)
+        epoch = 0 if old is None else old.broker_epoch + 1
+        records: list[MetadataRecord] = [
+            RegisterBroker(broker_id, epoch, self._entropy.uuid(), tuple(endpoints), rack, fenced=True)
+        ]
+        records += [
+            PartitionChange(topic.topic_id, partition, leader=NO_LEADER)
+            for topic in self._pending.topics.values()
+            for partition, state in topic.partitions.items()
+            if state.leader == broker_id
+        ]
+        self._write(records, done)
+
+    def unfence_broker(self, broker_id: int, done: Commit) -> None:
+        """A broker has recovered: it takes part from now on, and leads what has no leader and has it in sync."""
+        records: list[MetadataRecord] = [BrokerChange(broker_id, fenced=False)]
+        records += [
+            PartitionChange(topic.topic_id, partition, leader=broker_id)
+            for topic in self._pending.topics.values()
+            for partition, state in topic.partitions.items()
+            if state.leader == NO_LEADER and broker_id in state.isr
+        ]
+        self._write(records, done)
+
+    def write(self, records: Sequence[MetadataRecord], done: Commit) -> None:
+        """Append records as they are, for what no other method decides (further brokers, an assignment by hand)."""
+        self._write(records, done)
+
+    def _fresh_topic_id(self) -> bytes:
+        topic_id = ZERO_UUID
+        while topic_id == ZERO_UUID or topic_id in self._pending.topics_by_id:
+            topic_id = self._entropy.uuid()
+        return topic_id
+
+    def _finish(
+        self,
+        records: Sequence[MetadataRecord],
+        results: list[TopicResult],
+        done: Callable[[list[TopicResult]], None],
+    ) -> None:
+        if not records:
+            done(results)
+            return
+
+        def committed(fault: KafkaError | None) -> None:
+            if fault is not None:
+                for result in results:
+                    result.error = result.error or fault
+            done(results)
+
+        self._write(records, committed)
+
+    def _write(self, records: Sequence[MetadataRecord], done: Commit) -> None:
+        """Append; `done` hears of the commit, or of the refusal, later."""
+
+        def committed(fault: KafkaError | None) -> None:
+            self._in_flight.pop(0)
+            if fault is None:
+                self._publish(self._committed.apply(records))
+            else:
+                self._pending = self._committed.copy()
+                for later in self._in_flight:
+                    self._pending.apply(later)
+            done(fault)
+
+        try:
+            self._log.append(records, committed)
+        except KafkaError as refusal:
+            logger.error("the metadata log refused a change: %s", refusal)
+            fault = refusal
+            self._defer(lambda: done(fault))
+            return
+        self._in_flight.append(records)
+        self._pending.apply(records)

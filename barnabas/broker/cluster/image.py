@@ -1,0 +1,269 @@
+"""What the metadata log adds up to: brokers, topics by name and id, partitions, settings. Changed by records alone.
+
+`image.apply(records)` returns the `Delta`: what is different now, for those who act on it. What hangs on the image
+(`PartitionState`, `BrokerState`) is never changed, only replaced. An image is the replica room's `ClusterView`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from barnabas.broker.cluster.records import (
+    BrokerChange,
+    Config,
+    FeatureLevel,
+    MetadataRecord,
+    Partition,
+    PartitionChange,
+    ProducerIds,
+    RegisterBroker,
+    RemoveTopic,
+    Topic,
+    UnregisterBroker,
+)
+from barnabas.broker.replica.types import MetadataChanges, PartitionState
+from barnabas.protocol.ids import TopicPartition
+
+TOPIC_RESOURCE: Final = 2
+BROKER_RESOURCE: Final = 4
+
+
+@dataclass(slots=True, frozen=True)
+class BrokerState:
+    """A registered broker. `endpoints` are (listener, host, port) triples."""
+
+    broker_id: int
+    broker_epoch: int
+    incarnation_id: bytes
+    endpoints: tuple[tuple[str, str, int], ...]
+    rack: str | None
+    fenced: bool
+
+    def endpoint(self, listener: str) -> tuple[str, int] | None:
+        """Host and port of a listener, or None when this broker has none of that name."""
+        for name, host, port in self.endpoints:
+            if name == listener:
+                return host, port
+        return None
+
+
+@dataclass(slots=True)
+class TopicState:
+    """A topic and its partitions by number (0 to n - 1, in order)."""
+
+    name: str
+    topic_id: bytes
+    partitions: dict[int, PartitionState] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Delta:
+    """What `apply` changed: partitions that are new or different, partitions of deleted topics, settings, brokers."""
+
+    partitions: dict[TopicPartition, PartitionState] = field(default_factory=dict)
+    removed: dict[TopicPartition, None] = field(default_factory=dict)
+    topic_configs: dict[str, None] = field(default_factory=dict)
+    broker_configs: bool = False
+    brokers: bool = False
+
+    def changes_for(self, broker_id: int) -> MetadataChanges:
+        """What a broker has to do about its partitions."""
+        changes = MetadataChanges(deleted=list(self.removed))
+        for key, state in self.partitions.items():
+            if broker_id in state.replicas:
+                changes.assigned.append((key, state))
+            else:
+                changes.removed.append(key)
+        return changes
+
+
+class Image:
+    """The cluster's state. Read its fields freely; only `apply` writes them."""
+
+    __slots__ = ("brokers", "configs", "features", "next_producer_id", "topics", "topics_by_id")
+
+    def __init__(self) -> None:
+        self.brokers: dict[int, BrokerState] = {}
+        self.topics: dict[str, TopicState] = {}
+        self.topics_by_id: dict[bytes, TopicState] = {}
+        self.configs: dict[tuple[int, str], dict[str, str]] = {}
+        self.features: dict[str, int] = {}
+        self.next_producer_id = 0
+
+    def partition(self, topic: str, partition: int) -> PartitionState | None:
+        """A partition by name, or None when there is none."""
+        found = self.topics.get(topic)
+        return None if found is None else found.partitions.get(partition)
+
+    def topic_overrides(self, topic: str) -> dict[str, str]:
+        """The settings given to a topic itself."""
+        return self.configs.get((TOPIC_RESOURCE, topic), {})
+
+    def contains(self, partition: TopicPartition) -> bool:
+        """Whether there is such a partition."""
+        return self.partition(partition.topic, partition.partition) is not None
+
+    def is_alive(self, broker_id: int) -> bool:
+        """Whether the broker is registered and not fenced."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and not broker.fenced
+
+    def isr_eligible(self, broker_id: int, broker_epoch: int) -> bool:
+        """Whether the broker may be in an ISR; epoch -1 fits any."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and not broker.fenced and broker_epoch in (-1, broker.broker_epoch)
+
+    def alive_brokers(self) -> list[BrokerState]:
+        """Brokers that are not fenced, by id."""
+        return [broker for _, broker in sorted(self.brokers.items()) if not broker.fenced]
+
+    def apply(self, records: Iterable[MetadataRecord]) -> Delta:
+        """Take in records, in order."""
+        delta = Delta()
+        for record in records:
+            _APPLY[type(record)](self, record, delta)
+        return delta
+
+    def copy(self) -> Image:
+        """An image of its own with the same content."""
+        other = Image()
+        other.apply(self.to_records())
+        return other
+
+    def to_records(self) -> Iterator[MetadataRecord]:
+        """The shortest list of records that adds up to this image (a snapshot)."""
+        for name, level in sorted(self.features.items()):
+            yield FeatureLevel(name, level)
+        for _, broker in sorted(self.brokers.items()):
+            yield RegisterBroker(
+                broker.broker_id,
+                broker.broker_epoch,
+                broker.incarnation_id,
+                broker.endpoints,
+                broker.rack,
+                broker.fenced,
+            )
+        for topic in self.topics.values():
+            yield Topic(topic.topic_id, topic.name)
+            for partition, state in topic.partitions.items():
+                yield Partition(
+                    topic.topic_id,
+                    partition,
+                    state.replicas,
+                    state.isr,
+                    state.leader,
+                    state.leader_epoch,
+                    state.partition_epoch,
+                )
+        for (kind, resource), settings in sorted(self.configs.items()):
+            for name, value in sorted(settings.items()):
+                yield Config(kind, resource, name, value)
+        if self.next_producer_id:
+            yield ProducerIds(-1, self.next_producer_id)
+
+
+def _register(image: Image, record: RegisterBroker, delta: Delta) -> None:
+    image.brokers[record.broker_id] = BrokerState(
+        record.broker_id,
+        record.broker_epoch,
+        record.incarnation_id,
+        tuple(tuple(endpoint) for endpoint in record.endpoints),  # type: ignore[misc]
+        record.rack,
+        record.fenced,
+    )
+    delta.brokers = True
+
+
+def _change_broker(image: Image, record: BrokerChange, delta: Delta) -> None:
+    broker = image.brokers.get(record.broker_id)
+    if broker is not None:
+        image.brokers[record.broker_id] = replace(broker, fenced=record.fenced)
+        delta.brokers = True
+
+
+def _unregister(image: Image, record: UnregisterBroker, delta: Delta) -> None:
+    delta.brokers |= image.brokers.pop(record.broker_id, None) is not None
+
+
+def _topic(image: Image, record: Topic, delta: Delta) -> None:
+    topic = TopicState(record.name, record.topic_id)
+    image.topics[record.name] = image.topics_by_id[record.topic_id] = topic
+
+
+def _partition(image: Image, record: Partition, delta: Delta) -> None:
+    topic = image.topics_by_id[record.topic_id]
+    state = PartitionState(
+        record.topic_id,
+        record.leader,
+        record.leader_epoch,
+        record.partition_epoch,
+        tuple(record.replicas),
+        tuple(record.isr),
+    )
+    topic.partitions[record.partition] = state
+    delta.partitions[TopicPartition(topic.name, record.partition)] = state
+
+
+def _change_partition(image: Image, record: PartitionChange, delta: Delta) -> None:
+    topic = image.topics_by_id[record.topic_id]
+    old = topic.partitions[record.partition]
+    state = PartitionState(
+        old.topic_id,
+        old.leader if record.leader is None else record.leader,
+        old.leader_epoch if record.leader is None else old.leader_epoch + 1,
+        old.partition_epoch + 1,
+        old.replicas if record.replicas is None else tuple(record.replicas),
+        old.isr if record.isr is None else tuple(record.isr),
+    )
+    topic.partitions[record.partition] = state
+    delta.partitions[TopicPartition(topic.name, record.partition)] = state
+
+
+def _remove_topic(image: Image, record: RemoveTopic, delta: Delta) -> None:
+    topic = image.topics_by_id.pop(record.topic_id)
+    del image.topics[topic.name]
+    image.configs.pop((TOPIC_RESOURCE, topic.name), None)
+    delta.topic_configs.pop(topic.name, None)
+    for partition in topic.partitions:
+        key = TopicPartition(topic.name, partition)
+        delta.partitions.pop(key, None)
+        delta.removed[key] = None
+
+
+def _config(image: Image, record: Config, delta: Delta) -> None:
+    key = (record.resource_type, record.resource_name)
+    settings = image.configs.setdefault(key, {})
+    if record.value is None:
+        settings.pop(record.name, None)
+    else:
+        settings[record.name] = record.value
+    if not settings:
+        del image.configs[key]
+    if record.resource_type == TOPIC_RESOURCE:
+        delta.topic_configs[record.resource_name] = None
+    else:
+        delta.broker_configs = True
+
+
+def _producer_ids(image: Image, record: ProducerIds, delta: Delta) -> None:
+    image.next_producer_id = max(image.next_producer_id, record.next_producer_id)
+
+
+def _feature(image: Image, record: FeatureLevel, delta: Delta) -> None:
+    image.features[record.name] = record.level
+
+
+_APPLY: Final[dict[type, Callable[[Image, Any, Delta], None]]] = {
+    RegisterBroker: _register,
+    BrokerChange: _change_broker,
+    UnregisterBroker: _unregister,
+    Topic: _topic,
+    Partition: _partition,
+    PartitionChange: _change_partition,
+    RemoveTopic: _remove_topic,
+    Config: _config,
+    ProducerIds: _producer_ids,
+    FeatureLevel: _feature,
+}

@@ -1,0 +1,267 @@
+"""What may be created, grown and deleted: pure decisions over an image (`ReplicationControlManager` of Apache Kafka).
+
+Each answers with the records to append and one result per topic. The order of the checks is Kafka's: name, collision,
+existence, settings, counts, placement.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from barnabas.broker.cluster.image import TOPIC_RESOURCE, Image, TopicState
+from barnabas.broker.cluster.records import Config, MetadataRecord, Partition, RemoveTopic, Topic
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.ids import ZERO_UUID
+
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+METADATA_TOPIC: Final = "__cluster_metadata"
+TOPIC_NAME_LENGTH_MAX: Final = 249
+PARTITIONS_PER_OPERATION_MAX: Final = 10_000
+
+_LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+@dataclass(slots=True, frozen=True)
+class NewTopic:
+    """A topic to create. Counts are -1 for the broker's default; `assignments` gives the replicas of each partition."""
+
+    name: str
+    partitions: int = -1
+    replication_factor: int = -1
+    assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    settings: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class TopicResult:
+    """What became of one topic. `error` is None when it went well."""
+
+    name: str
+    topic_id: bytes = ZERO_UUID
+    error: KafkaError | None = None
+    partitions: int = -1
+    replication_factor: int = -1
+
+
+Rules = Callable[[Mapping[str, str]], object]
+"""Checks a topic's settings; raises KafkaError(INVALID_CONFIG)."""
+
+
+def check_topic_name(name: str) -> None:
+    """Refuse names that Kafka refuses.
+
+    Raises:
+        KafkaError: INVALID_TOPIC_EXCEPTION.
+    """
+    problem = None
+    if not name:
+        problem = "the empty string is not allowed"
+    elif name in (".", ".."):
+        problem = f"'{name}' is not allowed"
+    elif len(name) > TOPIC_NAME_LENGTH_MAX:
+        problem = f"the length of '{name}' is longer than the max allowed length {TOPIC_NAME_LENGTH_MAX}"
+    elif not _LEGAL.fullmatch(name):
+        problem = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    if problem is not None:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
+
+
+def check_collision(image: Image, name: str) -> None:
+    """Refuse a name that differs from an existing one in `.` and `_` alone (their metrics would be the same).
+
+    Raises:
+        KafkaError: INVALID_TOPIC_EXCEPTION.
+    """
+    if "." not in name and "_" not in name:
+        return
+    folded = name.replace(".", "_")
+    for other in image.topics:
+        if other != name and other.replace(".", "_") == folded:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
+
+
+class Placement:
+    """Chooses replicas: brokers in turn from a random start, unfenced ones first (`StripedReplicaPlacer`)."""
+
+    def __init__(self, image: Image, below: Callable[[int], int]) -> None:
+        alive = [broker.broker_id for broker in image.alive_brokers()]
+        fenced = [broker_id for broker_id in sorted(image.brokers) if image.brokers[broker_id].fenced]
+        self._alive, self._fenced = alive, fenced
+        self._next = below(len(alive)) if len(alive) > 1 else 0
+
+    def replicas(self, factor: int) -> tuple[int, ...]:
+        """The replicas of the next partition.
+
+        Raises:
+            KafkaError: INVALID_REPLICATION_FACTOR.
+        """
+        registered = len(self._alive) + len(self._fenced)
+        if factor > registered:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"Unable to replicate the partition {factor} time(s): The target replication factor of {factor} cannot "
+                f"be reached because only {registered} broker(s) are registered.",
+            )
+        if not self._alive:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"Unable to replicate the partition {factor} time(s): All brokers are currently fenced.",
+            )
+        start, self._next = self._next, (self._next + 1) % len(self._alive)
+        return tuple((self._alive[start:] + self._alive[:start] + self._fenced)[:factor])
+
+
+def first_state(image: Image, topic_id: bytes, partition: int, replicas: Sequence[int]) -> Partition:
+    """A new partition: in sync are the replicas whose brokers are unfenced, the first of them leads.
+
+    Raises:
+        KafkaError: INVALID_REPLICA_ASSIGNMENT (none of them is).
+    """
+    isr = tuple(one for one in replicas if not image.brokers[one].fenced)
+    if not isr:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"All brokers specified in the manual partition assignment for partition {partition} are fenced or in "
+            "controlled shutdown.",
+        )
+    return Partition(topic_id, partition, tuple(replicas), isr, isr[0])
+
+
+def _check_replicas(image: Image, replicas: Sequence[int], factor: int | None) -> None:
+    if not replicas:
+        problem = "The manual partition assignment includes an empty replica list."
+    elif len(set(replicas)) < len(replicas):
+        problem = "The manual partition assignment includes a broker more than once."
+    elif any(one not in image.brokers for one in replicas):
+        unknown = next(one for one in replicas if one not in image.brokers)
+        problem = f"The manual partition assignment includes broker {unknown}, but no such broker is registered."
+    elif factor is not None and len(replicas) != factor:
+        problem = f"The manual partition assignment includes a partition with {len(replicas)} replica(s), not {factor}."
+    else:
+        return
+    raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
+
+
+def _assigned(image: Image, topic: NewTopic) -> list[tuple[int, ...]]:
+    if topic.replication_factor != -1 or topic.partitions != -1:
+        which = "replication factor" if topic.replication_factor != -1 else "number of partitions"
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"A manual partition assignment was specified, but {which} was not set to -1.",
+        )
+    if sorted(topic.assignments) != list(range(len(topic.assignments))):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
+        )
+    factor: int | None = None
+    for partition in sorted(topic.assignments):
+        _check_replicas(image, topic.assignments[partition], factor)
+        factor = len(topic.assignments[partition])
+    return [tuple(topic.assignments[partition]) for partition in sorted(topic.assignments)]
+
+
+def _placed(
+    image: Image, topic: NewTopic, default_partitions: int, default_factor: int, below: Callable[[int], int]
+) -> list[tuple[int, ...]]:
+    if topic.replication_factor < -1 or topic.replication_factor == 0:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if topic.partitions < -1 or topic.partitions == 0:
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
+    count = default_partitions if topic.partitions == -1 else topic.partitions
+    factor = default_factor if topic.replication_factor == -1 else topic.replication_factor
+    placement = Placement(image, below)
+    return [placement.replicas(factor) for _ in range(count)]
+
+
+def partitions_of(topic: NewTopic, default_partitions: int) -> int:
+    """How many partitions a request asks for (0 or less when it is wrong)."""
+    return len(topic.assignments) or (default_partitions if topic.partitions == -1 else topic.partitions)
+
+
+def create_topic(
+    image: Image,
+    topic: NewTopic,
+    topic_id: bytes,
+    *,
+    defaults: tuple[int, int],
+    below: Callable[[int], int],
+    check_settings: Rules,
+) -> tuple[list[MetadataRecord], TopicResult]:
+    """The records that create a topic; `defaults` are the broker's partitions and replication factor.
+
+    Raises:
+        KafkaError: why it cannot be created.
+    """
+    check_topic_name(topic.name)
+    check_collision(image, topic.name)
+    if topic.name in image.topics:
+        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
+    settings = {name: value for name, value in topic.settings.items() if value is not None}
+    check_settings(settings)
+    chosen = _assigned(image, topic) if topic.assignments else _placed(image, topic, *defaults, below)
+    records: list[MetadataRecord] = [Topic(topic_id, topic.name)]
+    records += [Config(TOPIC_RESOURCE, topic.name, name, value) for name, value in sorted(settings.items())]
+    records += [first_state(image, topic_id, partition, replicas) for partition, replicas in enumerate(chosen)]
+    return records, TopicResult(topic.name, topic_id, None, len(chosen), len(chosen[0]))
+
+
+def add_partitions(
+    image: Image, name: str, count: int, assignments: Sequence[Sequence[int]] | None, below: Callable[[int], int]
+) -> list[MetadataRecord]:
+    """The records that bring a topic to `count` partitions.
+
+    Raises:
+        KafkaError: why it cannot grow so.
+    """
+    topic = image.topics.get(name)
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+    have = len(topic.partitions)
+    if count <= have:
+        detail = (
+            f"Topic already has {have} partition(s)."
+            if count == have
+            else f"The topic {name} currently has {have} partition(s); {count} would not be an increase."
+        )
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, detail)
+    if count - have > PARTITIONS_PER_OPERATION_MAX:
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+    factor = len(topic.partitions[0].replicas)
+    if assignments is None:
+        placement = Placement(image, below)
+        chosen: list[Sequence[int]] = [placement.replicas(factor) for _ in range(count - have)]
+    else:
+        if len(assignments) != count - have:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Attempted to add {count - have} additional partition(s), but only {len(assignments)} assignment(s) "
+                "were specified.",
+            )
+        for replicas in assignments:
+            _check_replicas(image, replicas, factor)
+        chosen = list(assignments)
+    return [first_state(image, topic.topic_id, have + index, replicas) for index, replicas in enumerate(chosen)]
+
+
+def find_topic(image: Image, name: str | None, topic_id: bytes) -> TopicState:
+    """A topic by name, or by id when the name is None.
+
+    Raises:
+        KafkaError: UNKNOWN_TOPIC_OR_PARTITION for a name, UNKNOWN_TOPIC_ID for an id.
+    """
+    topic = image.topics_by_id.get(topic_id) if name is None else image.topics.get(name)
+    if topic is None:
+        code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        raise KafkaError(code, "")
+    return topic
+
+
+def remove_topic(topic: TopicState) -> list[MetadataRecord]:
+    """The records that delete a topic."""
+    return [RemoveTopic(topic.topic_id)]
