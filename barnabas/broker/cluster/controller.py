@@ -17,12 +17,11 @@ from typing import Final, Protocol
 
 from barnabas.broker.cluster import config_rules, topic_rules
 from barnabas.broker.cluster.config_rules import Alteration
-from barnabas.broker.cluster.image import Delta, Image
+from barnabas.broker.cluster.image import Delta, Image, PartitionState
 from barnabas.broker.cluster.records import BrokerChange, MetadataRecord, PartitionChange, ProducerIds, RegisterBroker
 from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.ports import Entropy, IsrAnswer, IsrProposal
-from barnabas.broker.replica.types import PartitionState
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import NO_LEADER, ZERO_UUID
 

@@ -23,7 +23,6 @@ from barnabas.broker.cluster.records import (
     Topic,
     UnregisterBroker,
 )
-from barnabas.broker.replica.types import MetadataChanges, PartitionState
 from barnabas.protocol.ids import TopicPartition
 
 TOPIC_RESOURCE: Final = 2
@@ -49,6 +48,18 @@ class BrokerState:
         return None
 
 
+@dataclass(slots=True, frozen=True)
+class PartitionState:
+    """A partition: who leads, how often that and the rest changed, where it is to be, and who is in sync."""
+
+    topic_id: bytes
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
 @dataclass(slots=True)
 class TopicState:
     """A topic and its partitions by number (0 to n - 1, in order)."""
@@ -63,20 +74,10 @@ class Delta:
     """What `apply` changed: partitions that are new or different, partitions of deleted topics, settings, brokers."""
 
     partitions: dict[TopicPartition, PartitionState] = field(default_factory=dict)
-    removed: dict[TopicPartition, None] = field(default_factory=dict)
+    removed: dict[TopicPartition, bytes] = field(default_factory=dict)
     topic_configs: dict[str, None] = field(default_factory=dict)
     broker_configs: bool = False
     brokers: bool = False
-
-    def changes_for(self, broker_id: int) -> MetadataChanges:
-        """What a broker has to do about its partitions."""
-        changes = MetadataChanges(deleted=list(self.removed))
-        for key, state in self.partitions.items():
-            if broker_id in state.replicas:
-                changes.assigned.append((key, state))
-            else:
-                changes.removed.append(key)
-        return changes
 
 
 class Image:
@@ -229,7 +230,7 @@ def _remove_topic(image: Image, record: RemoveTopic, delta: Delta) -> None:
     for partition in topic.partitions:
         key = TopicPartition(topic.name, partition)
         delta.partitions.pop(key, None)
-        delta.removed[key] = None
+        delta.removed[key] = record.topic_id
 
 
 def _config(image: Image, record: Config, delta: Delta) -> None:
