@@ -18,6 +18,7 @@ import socket
 import struct
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -86,7 +87,9 @@ def libs() -> Path:
         command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
         run = subprocess.run(command, capture_output=True, text=True, check=False)
         if run.returncode != 0 or not any(jars.glob(f"kafka_2.13-{VERSION}.jar")):
-            raise KafkaUnavailable(f"Maven could not fetch Apache Kafka {VERSION}:\n{(run.stdout + run.stderr)[-2000:]}")
+            raise KafkaUnavailable(
+                f"Maven could not fetch Apache Kafka {VERSION}:\n{(run.stdout + run.stderr)[-2000:]}"
+            )
         with contextlib.suppress(FileExistsError, OSError):  # another process may have been faster
             jars.rename(done)
     return done
@@ -201,7 +204,7 @@ class Kafka:
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
                 raise KafkaUnavailable(f"Apache Kafka did not start:\n{self.output()[-3000:]}")
-            time.sleep(0.05)
+            threading.Event().wait(0.05)
 
     def output(self) -> str:
         """What the process wrote to stdout and stderr."""

@@ -1,0 +1,172 @@
+"""`./dev oracle`: play the scenarios against Apache Kafka 4.3.0 and against ours, and write docs/FIDELITY.md.
+
+    python -m tests.conformance.oracle             # all of them, both brokers, the page is written
+    python -m tests.conformance.oracle F02 P20     # these alone, printed, no page
+    python -m tests.conformance.oracle --only kafka F02
+
+Ends with 1 when Apache Kafka does not answer as recorded, or ours differs without an explanation.
+"""
+
+import argparse
+import dataclasses
+import datetime as dt
+import os
+import platform
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import tests.conformance.scenarios
+from tests.conformance.play import Outcome, play
+from tests.conformance.scenario import ALL, Facts, Scenario
+from tests.conformance.targets import ApacheKafka, Barnabas, Target
+from tests.oracle.kafka import VERSION, KafkaUnavailable
+
+assert tests.conformance.scenarios.__all__  # imported for the list it fills
+
+PAGE = Path(__file__).parents[2] / "docs" / "FIDELITY.md"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row:
+    """One scenario and both answers."""
+
+    scenario: Scenario
+    theirs: Outcome | None
+    ours: Outcome | None
+
+    @property
+    def verdict(self) -> str:
+        """`same`, `different`, `ours alone`, or what is missing."""
+        if self.ours is None:
+            return "not played"
+        if self.scenario.ours:
+            return "ours alone, as documented" if not self.ours.differs(self.scenario.expected) else "wrong"
+        if self.theirs is None:
+            return "as recorded" if not self.ours.differs(self.scenario.expected) else "different"
+        if self.ours.failure or self.theirs.failure:
+            return "failed"
+        return "same" if self.ours.facts == self.theirs.facts else "different"
+
+
+def in_order(id_: str) -> tuple[int, str]:
+    """F, T, P, L, M; then by number."""
+    return "FTPLMAC".find(id_[0]), id_[1:].rjust(4, "0") if id_[1:].isdigit() else id_[1:-1].rjust(4, "0") + id_[-1]
+
+
+def words(facts: Facts, only: list[str] | None = None) -> str:
+    """Facts for a cell of the table."""
+    parts = [f"{name}: {value}" for name, value in facts.items() if only is None or name in only]
+    return "<br>".join(part.replace("|", "\\|") for part in parts)
+
+
+def cells(row: Row) -> tuple[str, str]:
+    """Kafka's answer and ours; where they agree, ours is said in one word, else only the facts that differ."""
+    theirs = "not asked" if row.theirs is None else row.theirs.failure.split("\n")[0] or words(row.theirs.facts)
+    if row.ours is None:
+        return theirs, "not played"
+    if row.ours.failure:
+        return theirs, row.ours.failure.split("\n")[0]
+    if row.theirs is None:
+        return theirs, words(row.ours.facts)
+    differ = row.ours.differs(row.theirs.facts)
+    return theirs, words(row.ours.facts, differ) if differ else "the same"
+
+
+def machine() -> str:
+    """Where this ran."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    system = f"{platform.system()} {platform.machine()}"
+    return f"{system}, {os.cpu_count()} cores, {memory:.0f} GB, Python {platform.python_version()}"
+
+
+def page(rows: list[Row], seconds: float) -> str:
+    """docs/FIDELITY.md."""
+    played = [row for row in rows if not row.scenario.ours]
+    same = sum(row.verdict == "same" for row in played)
+    today = dt.datetime.now(dt.UTC).date().isoformat()
+    lines = [
+        "# Fidelity",
+        "",
+        "Written by `./dev oracle`; do not edit. Each scenario is played by the same raw client over TCP against Apache",
+        f"Kafka {VERSION} and against Barnabas, each a fresh process with the same settings, and the answers are",
+        "compared: errors, offsets, the bytes of the records, and times (5 ms early to 200 ms late counts as the time",
+        "that was asked; a scenario that missed only a time is played once more, alone). Random ids are compared by",
+        "their shape. What needs metrics runs on Barnabas alone, against what is documented of Apache Kafka.",
+        "",
+        f"{today}, {machine()}, {seconds:.0f} s: **{same} of {len(played)} the same**, "
+        f"{len(played) - same} different, {len(rows) - len(played)} on Barnabas alone.",
+        "",
+        "| scenario | what is asked | Apache Kafka | Barnabas | |",
+        "|---|---|---|---|---|",
+    ]
+    for row in rows:
+        theirs, ours = cells(row)
+        verdict = row.verdict + (f": {row.scenario.note}" if row.scenario.note and row.verdict != "same" else "")
+        asks = row.scenario.asks.replace("|", "\\|")
+        lines.append(f"| {row.scenario.id} | {asks} | {theirs} | {ours} | {verdict} |")
+    return "\n".join(lines) + "\n"
+
+
+def complain(row: Row) -> list[str]:
+    """What is wrong with this row: a line each."""
+    lines = []
+    for name, outcome in (("Apache Kafka", row.theirs), ("Barnabas", row.ours)):
+        if outcome is None:
+            continue
+        if outcome.failure:
+            lines.append(f"{row.scenario.id} {name}: {outcome.failure}")
+            continue
+        expected = row.scenario.expected
+        lines += [
+            f"{row.scenario.id} {name}, {fact}: {outcome.facts.get(fact)}; recorded: {expected.get(fact)}"
+            for fact in outcome.differs(expected)
+        ]
+    return lines
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(prog="./dev oracle", description=__doc__.split("\n")[0])
+    parser.add_argument("ids", nargs="*", metavar="ID", help="scenarios to play; all of them without")
+    parser.add_argument("--only", choices=["kafka", "ours"], help="play against this one alone")
+    parser.add_argument("--keep", type=Path, help="keep the brokers' directories here")
+    options = parser.parse_args()
+    unknown = [id_ for id_ in options.ids if id_ not in ALL]
+    if unknown:
+        parser.error(f"no scenario {', '.join(unknown)}; there are {', '.join(sorted(ALL, key=in_order))}")
+    chosen = [ALL[id_] for id_ in sorted(options.ids or ALL, key=in_order)]
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="barnabas-oracle-") as scratch:
+        where = options.keep or Path(scratch)
+        theirs: dict[str, Outcome] = {}
+        ours: dict[str, Outcome] = {}
+
+        def run(target: Target, scenarios: list[Scenario]) -> dict[str, Outcome]:
+            return play(target, scenarios, lambda text: print(text, flush=True))
+
+        try:
+            if options.only != "ours":
+                theirs = run(ApacheKafka(where / "kafka"), [each for each in chosen if not each.ours])
+        except KafkaUnavailable as error:
+            print(error, file=sys.stderr)
+            return 2
+        if options.only != "kafka":
+            ours = run(Barnabas(where / "barnabas"), chosen)
+    rows = [Row(each, theirs.get(each.id), ours.get(each.id)) for each in chosen]
+    wrong = 0
+    for row in rows:
+        for line in complain(row):
+            print(line)
+        kafka_moved = row.theirs is not None and bool(row.theirs.differs(row.scenario.expected))
+        wrong += kafka_moved or (row.verdict not in ("same", "as recorded", "not played") and not row.scenario.note)
+    if theirs and ours and not options.ids:
+        PAGE.write_text(page(rows, time.monotonic() - began))
+        print(f"wrote {PAGE.name}")
+    print(f"{len(rows)} scenarios in {time.monotonic() - began:.0f} s, {wrong} to look at")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,107 @@
+"""Play scenarios against one broker: side by side where they can be, with one restart for all that need one."""
+
+import dataclasses
+import traceback
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+from tests.conformance.batches import batch
+from tests.conformance.scenario import KILL, STOP, Facts, Scenario, Step, Steps
+from tests.conformance.targets import Target
+from tests.conformance.world import World, now_ms, records
+
+WORKERS = 12
+WARM_ROUNDS = 60
+
+
+@dataclasses.dataclass(slots=True)
+class Outcome:
+    """What a scenario observed, or the error that ended it."""
+
+    facts: Facts
+    failure: str = ""
+    again: bool = False
+
+    def differs(self, expected: Facts) -> list[str]:
+        """The names of the facts that are not as expected."""
+        if self.failure:
+            return ["failure"]
+        return [name for name in {**expected, **self.facts} if self.facts.get(name) != expected.get(name)]
+
+
+def _guarded(observe: Callable[[], Facts]) -> Outcome:
+    try:
+        return Outcome(observe())
+    except Exception as error:
+        return Outcome({}, f"{type(error).__name__}: {error}\n{traceback.format_exc(limit=-4)}")
+
+
+def warm(world: World) -> None:
+    """Take a cold JVM's first, slow, answers out of the measured times."""
+    topic = world.topic()
+    with world.connect() as peer:
+        for _ in range(WARM_ROUNDS):
+            world.produce_on(peer, topic, batch(records(3), timestamp=now_ms()))
+            world.fetch(topic, 0)
+            world.list_offset(topic, -1)
+
+
+def _only_late(scenario: Scenario, outcome: Outcome) -> bool:
+    names = outcome.differs(scenario.expected)
+    return bool(names) and all("(measured)" in outcome.facts.get(name, "") for name in names)
+
+
+def play(
+    target: Target, scenarios: Iterable[Scenario], told: Callable[[str], None] = lambda text: None
+) -> dict[str, Outcome]:
+    """Start the broker, play, and stop it. A scenario that missed nothing but a time is played once more, alone."""
+    asked = list(scenarios)
+    out: dict[str, Outcome] = {}
+    target.start()
+    try:
+        world = World(target.name, target.port, target.data_dir)
+        warm(world)
+        free = [each for each in asked if each.restart is None and not each.alone]
+        # The longest waits first, so that the last ones do not stand in line alone.
+        with ThreadPoolExecutor(WORKERS) as pool:
+            out |= dict(zip([each.id for each in free], pool.map(lambda each: _one(world, each), free), strict=True))
+        told(f"{target.name}: {len(free)} played side by side")
+        for each in asked:
+            if each.restart is None and (each.alone or _only_late(each, out[each.id])):
+                again = each.id in out
+                out[each.id] = _one(world, each)
+                out[each.id].again = again
+                told(f"{target.name}: {each.id} played alone")
+        for step in (STOP, KILL):
+            out |= _restart(target, world, [each for each in asked if each.restart is step], step)
+    finally:
+        target.stop()
+    return {each.id: out[each.id] for each in asked}
+
+
+def _one(world: World, each: Scenario) -> Outcome:
+    return _guarded(lambda: each.body(world))
+
+
+def _restart(target: Target, world: World, asked: list[Scenario], step: Step) -> dict[str, Outcome]:
+    """All scenarios up to the restart, the restart, and all to their end."""
+    if not asked:
+        return {}
+    out: dict[str, Outcome] = {}
+    steps: dict[str, Steps] = {each.id: each.body(world) for each in asked}
+
+    def advance() -> None:
+        for id_ in [each for each in steps if each not in out]:
+            try:
+                next(steps[id_])
+            except StopIteration as end:
+                out[id_] = Outcome(end.value)
+            except Exception as error:
+                out[id_] = Outcome({}, f"{type(error).__name__}: {error}\n{traceback.format_exc(limit=-4)}")
+
+    advance()
+    target.stop() if step is STOP else target.kill()
+    advance()
+    target.start()
+    advance()
+    return out

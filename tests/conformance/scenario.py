@@ -1,0 +1,71 @@
+"""What a scenario is, and the one list of them.
+
+To add a scenario, write a function in the module of its room under `scenarios/` and name it in one line:
+
+    @scenario("F02", "empty partition; wait 0, and least bytes 0", {"wait 0": "NONE, empty, HW 0", ...})
+    def f02(world: World) -> Facts:
+        topic = world.topic()                      # fresh: scenarios run side by side on one broker
+        got, ms = world.fetch(topic, 0)
+        return {"wait 0": world.tell(topic, got), ...}
+
+The facts it returns (short strings, see `world.py`) are compared with the recorded ones, which are what Apache Kafka
+4.3.0 answered: run `./dev oracle F02` to see both brokers, and record what Kafka says. Rules:
+- Fresh topics only, sockets closed, and nothing that another scenario could notice.
+- A scenario that needs the broker down is a generator: `yield STOP` (clean) or `yield KILL` (SIGKILL) returns while the
+  broker is down, and so files can be looked at or cut; `yield START` returns when it serves again. All such scenarios
+  go through these points together, so one restart serves them all.
+- `alone=True` keeps a heavy one (hundreds of sockets, megabytes) away from the others' clocks.
+- `ours=True` is for what needs our HTTP side (metrics): Apache Kafka is not asked.
+- `note` explains a difference that is meant to stay; without a note a difference fails `./dev oracle`.
+"""
+
+import dataclasses
+import enum
+from collections.abc import Callable, Generator
+from typing import Any
+
+from tests.conformance.world import World
+
+Facts = dict[str, str]
+
+
+class Step(enum.Enum):
+    """What a scenario asks of the player."""
+
+    STOP = "stop"
+    KILL = "kill"
+    START = "start"
+
+
+STOP, KILL, START = Step.STOP, Step.KILL, Step.START
+
+Steps = Generator[Step, None, Facts]
+Body = Callable[[World], Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Scenario:
+    """One scenario: what it asks, how to play it, and what Apache Kafka answered."""
+
+    id: str
+    asks: str
+    expected: Facts
+    body: Body
+    alone: bool = False
+    ours: bool = False
+    restart: Step | None = None
+    note: str = ""
+
+
+ALL: dict[str, Scenario] = {}
+
+
+def scenario(id_: str, asks: str, expected: Facts, **options: Any) -> Callable[[Body], Body]:
+    """Put a function on the list of scenarios."""
+
+    def add(body: Body) -> Body:
+        assert id_ not in ALL, f"{id_} twice"
+        ALL[id_] = Scenario(id_, asks, expected, body, **options)
+        return body
+
+    return add

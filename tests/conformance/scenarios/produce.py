@@ -1,0 +1,421 @@
+"""P01 to P13 and P20 to P25: what an append answers, and what it leaves in the log."""
+
+from tests.conformance.batches import CONTROL, GZIP, LOG_APPEND_TIME, LZ4, SNAPPY, ZSTD, Record, batch
+from tests.conformance.raw import Closed
+from tests.conformance.scenario import START, STOP, Facts, Steps, scenario
+from tests.conformance.world import (
+    PRODUCE,
+    Produced,
+    World,
+    error,
+    now_ms,
+    produce_body,
+    produced,
+    records,
+)
+
+HOUR_MS = 3_600_000
+
+
+def told(got: Produced) -> str:
+    """A Produce answer in words."""
+    rest = f", records {got.errors}" if got.errors else ""
+    return f"{got.code}, base {got.base_offset}{rest}"
+
+
+def one(producer: int, epoch: int, sequence: int, count: int = 1) -> bytes:
+    """A batch of an idempotent producer."""
+    return batch(records(count), timestamp=now_ms(), producer_id=producer, producer_epoch=epoch, sequence=sequence)
+
+
+@scenario(
+    "P01",
+    "3 records with acks 1, twice; the same with each compression",
+    {
+        "first": "NONE, base 0",
+        "second": "NONE, base 3",
+        "gzip": "NONE, base 6",
+        "snappy": "NONE, base 9",
+        "lz4": "NONE, base 12",
+        "zstd": "NONE, base 15",
+        "log": "NONE, 0-2 as sent 3-5 as sent 6-8 as sent 9-11 as sent 12-14 as sent 15-17 as sent, HW 18",
+    },
+)
+def p01(world: World) -> Facts:
+    topic = world.topic()
+    facts = {"first": told(world.produce(topic, 3)), "second": told(world.produce(topic, 3))}
+    for name, codec in {"gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}.items():
+        facts[name] = told(world.produce(topic, batch(records(3, 100), timestamp=now_ms(), codec=codec)))
+    return {**facts, "log": world.tell(topic, world.fetch(topic, 0)[0])}
+
+
+@scenario("P02", "acks 2", {"answer": "INVALID_REQUIRED_ACKS(21), base -1", "log": "NONE, empty, HW 0"})
+def p02(world: World) -> Facts:
+    topic = world.topic()
+    return {"answer": told(world.produce(topic, 1, acks=2)), "log": world.tell(topic, world.fetch(topic, 0)[0])}
+
+
+@scenario(
+    "P03",
+    "acks 0 to a partition, then acks 0 to one that does not exist, on the same connection",
+    {"to a partition": "no answer", "appended": "yes", "to none": "closed"},
+)
+def p03(world: World) -> Facts:
+    topic = world.topic()
+    payload = batch(records(1), timestamp=now_ms())
+    facts: Facts = {}
+    with world.connect(seconds_max=5.0) as peer:
+        peer.send("produce", PRODUCE, produce_body({topic: {0: payload}}, acks=0))
+        facts["to a partition"] = "no answer" if peer.silent(0.5) else "an answer"
+        facts["appended"] = "yes" if world.fetch(topic, 0)[0].high_watermark == 1 else "no"
+        peer.send("produce", PRODUCE, produce_body({topic: {9: payload}}, acks=0))
+        try:
+            facts["to none"] = "no answer" if peer.silent(2) else "an answer"
+        except (Closed, ConnectionError):
+            facts["to none"] = "closed"
+    return facts
+
+
+@scenario(
+    "P04",
+    "one byte of the payload changed under its checksum",
+    {"answer": "CORRUPT_MESSAGE(2), base -1", "log": "NONE, empty, HW 0"},
+)
+def p04(world: World) -> Facts:
+    topic = world.topic()
+    payload = bytearray(batch(records(3, 100), timestamp=now_ms()))
+    payload[100] ^= 1
+    got = world.produce(topic, bytes(payload))
+    return {"answer": told(got), "log": world.tell(topic, world.fetch(topic, 0)[0])}
+
+
+@scenario(
+    "P05",
+    "no records; two batches; magic 1; magic 3; a batch longer than the data; trailing bytes",
+    {
+        "no records": "INVALID_RECORD(87), base -1",
+        "two batches": "INVALID_RECORD(87), base -1",
+        "magic 1": "INVALID_RECORD(87), base -1",
+        "magic 3": "CORRUPT_MESSAGE(2), base -1",
+        "cut short": "INVALID_RECORD(87), base -1",
+        "trailing bytes": "NONE, base 0",
+        "log": "NONE, 0-0, HW 1",
+    },
+)
+def p05(world: World) -> Facts:
+    topic = world.topic()
+    good = batch(records(1), timestamp=now_ms())
+    asked = {
+        "no records": b"",
+        "two batches": good + good,
+        "magic 1": batch(records(1), timestamp=now_ms(), magic=1),
+        "magic 3": batch(records(1), timestamp=now_ms(), magic=3),
+        "cut short": good[:-1],
+        "trailing bytes": good + b"\0" * 11,
+    }
+    facts = {name: told(world.produce(topic, payload)) for name, payload in asked.items()}
+    got, _ = world.fetch(topic, 0)
+    log = " ".join(f"{each.base_offset}-{each.last_offset}" for each in got.batches)
+    return {**facts, "log": f"{got.code}, {log}, HW {got.high_watermark}"}
+
+
+@scenario(
+    "P06",
+    "base offset 7; a count that is not the last delta + 1; count 0; the control bit; a producer id with sequence -1",
+    {
+        "base offset 7": "INVALID_RECORD(87), base -1",
+        "count 5 of 3": "INVALID_RECORD(87), base -1",
+        "last delta 5 of 3": "INVALID_RECORD(87), base -1",
+        "count 0": "INVALID_RECORD(87), base -1",
+        "control": "INVALID_RECORD(87), base -1",
+        "negative sequence": "INVALID_RECORD(87), base -1",
+        "log": "NONE, empty, HW 0",
+    },
+)
+def p06(world: World) -> Facts:
+    topic, now = world.topic(), now_ms()
+    asked = {
+        "base offset 7": batch(records(3), timestamp=now, base_offset=7),
+        "count 5 of 3": batch(records(3), timestamp=now, count=5),
+        "last delta 5 of 3": batch(records(3), timestamp=now, last_offset_delta=5),
+        "count 0": batch([], timestamp=now, last_offset_delta=-1),
+        "control": batch(records(3), timestamp=now, attributes=CONTROL),
+        "negative sequence": batch(records(3), timestamp=now, producer_id=5, producer_epoch=0, sequence=-1),
+    }
+    facts = {name: told(world.produce(topic, payload)) for name, payload in asked.items()}
+    return {**facts, "log": world.tell(topic, world.fetch(topic, 0)[0])}
+
+
+@scenario(
+    "P06b",
+    "inside the records: offset deltas 0, 2, 1, plain and zstd; garbage as gzip, snappy, lz4, zstd; codecs 5 and 7",
+    {
+        "plain deltas": "NONE, base 0",
+        "stored deltas": "0 2 1",
+        "zstd deltas": "UNKNOWN_SERVER_ERROR(-1), base -1",
+        "garbage gzip": "UNKNOWN_SERVER_ERROR(-1), base -1",
+        "garbage snappy": "UNKNOWN_SERVER_ERROR(-1), base -1",
+        "garbage lz4": "UNKNOWN_SERVER_ERROR(-1), base -1",
+        "garbage zstd": "UNKNOWN_SERVER_ERROR(-1), base -1",
+        "codec 5": "UNKNOWN_SERVER_ERROR(-1), base -1",
+        "codec 7": "UNKNOWN_SERVER_ERROR(-1), base -1",
+        "HW": "3",
+    },
+)
+def p06b(world: World) -> Facts:
+    topic, now = world.topic(), now_ms()
+    strange = [Record(offset_delta=delta) for delta in (0, 2, 1)]
+    facts = {"plain deltas": told(world.produce(topic, batch(strange, timestamp=now)))}
+    stored = world.fetch(topic, 0)[0].batches[0].records()
+    facts["stored deltas"] = " ".join(str(each.offset_delta) for each in stored)
+    facts["zstd deltas"] = told(world.produce(topic, batch(strange, timestamp=now, codec=ZSTD)))
+    for name, codec in {"gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}.items():
+        # The records are written plainly and only said to be compressed.
+        payload = batch(records(3, 50), timestamp=now, attributes=codec)
+        facts[f"garbage {name}"] = told(world.produce(topic, payload))
+    for codec in (5, 7):
+        facts[f"codec {codec}"] = told(world.produce(topic, batch(records(3, 50), timestamp=now, attributes=codec)))
+    return {**facts, "HW": str(world.fetch(topic, 0)[0].high_watermark)}
+
+
+@scenario(
+    "P07",
+    "max.message.bytes 1000: a batch of 1000 bytes, one of 1001",
+    {"1000": "NONE, base 0", "1001": "MESSAGE_TOO_LARGE(10), base -1", "HW": "1"},
+)
+def p07(world: World) -> Facts:
+    topic = world.topic(max_message_bytes="1000")
+    facts: Facts = {}
+    for size in (1000, 1001):
+        rest = size - len(batch(records(1, 900), timestamp=now_ms()))
+        payload = batch(records(1, 900 + rest), timestamp=now_ms())
+        assert len(payload) == size
+        facts[str(size)] = told(world.produce(topic, payload))
+    return {**facts, "HW": str(world.fetch(topic, 0)[0].high_watermark)}
+
+
+@scenario(
+    "P08",
+    "timestamp two hours ahead; 30 minutes ahead; 3 records of which the second is two hours ahead",
+    {
+        "2 h": "INVALID_TIMESTAMP(32), base -1, records [0]",
+        "30 min": "NONE, base 0",
+        "second of 3": "INVALID_TIMESTAMP(32), base -1, records [1]",
+        "HW": "1",
+    },
+)
+def p08(world: World) -> Facts:
+    topic, now = world.topic(), now_ms()
+    mixed = [Record(), Record(timestamp_delta=2 * HOUR_MS), Record()]
+    asked = {
+        "2 h": batch(records(1), timestamp=now + 2 * HOUR_MS),
+        "30 min": batch(records(1), timestamp=now + HOUR_MS // 2),
+        "second of 3": batch(mixed, timestamp=now),
+    }
+    facts = {name: told(world.produce(topic, payload)) for name, payload in asked.items()}
+    return {**facts, "HW": str(world.fetch(topic, 0)[0].high_watermark)}
+
+
+@scenario(
+    "P09",
+    "a LogAppendTime topic: a record with timestamp 1; then a batch that says LogAppendTime itself",
+    {
+        "answer": "NONE, base 0",
+        "append time": "now",
+        "attribute": "set",
+        "max timestamp": "the append time",
+        "base timestamp": "1",
+        "crc": "valid",
+        "flagged by the client": "INVALID_TIMESTAMP(32), base -1, records [0]",
+    },
+)
+def p09(world: World) -> Facts:
+    topic = world.topic(message_timestamp_type="LogAppendTime")
+    got = world.produce(topic, batch(records(1), timestamp=1))
+    stored = world.fetch(topic, 0)[0].batches[0]
+    flagged = batch(records(1), timestamp=now_ms(), attributes=LOG_APPEND_TIME)
+    return {
+        "answer": told(got),
+        "append time": "now" if abs(got.append_time - now_ms()) < 2000 else str(got.append_time),
+        "attribute": "set" if stored.attributes & LOG_APPEND_TIME else "not set",
+        "max timestamp": "the append time" if stored.max_timestamp == got.append_time else str(stored.max_timestamp),
+        "base timestamp": str(stored.base_timestamp),
+        "crc": "valid" if stored.crc_valid else "wrong",
+        "flagged by the client": told(world.produce(topic, flagged)),
+    }
+
+
+@scenario(
+    "P09b",
+    "a CreateTime topic: a record with timestamp 1; a batch that says LogAppendTime itself",
+    {"answer": "NONE, base 0", "append time": "-1", "flagged by the client": "NONE, base 1"},
+)
+def p09b(world: World) -> Facts:
+    topic = world.topic(retention_ms="-1")
+    got = world.produce(topic, batch(records(1), timestamp=1))
+    flagged = batch(records(1), timestamp=now_ms(), attributes=LOG_APPEND_TIME)
+    return {
+        "answer": told(got),
+        "append time": str(got.append_time),
+        "flagged by the client": told(world.produce(topic, flagged)),
+    }
+
+
+@scenario(
+    "P10",
+    "a compacted topic: one record without key among three, plain and gzip",
+    {
+        "plain": "INVALID_RECORD(87), base -1, records [1]",
+        "gzip": "INVALID_RECORD(87), base -1, records [1]",
+        "log": "NONE, empty, HW 0",
+    },
+)
+def p10(world: World) -> Facts:
+    topic = world.topic(cleanup_policy="compact")
+    mixed = [Record(key=b"a"), Record(), Record(key=b"b")]
+    plain = world.produce(topic, batch(mixed, timestamp=now_ms()))
+    packed = world.produce(topic, batch(mixed, timestamp=now_ms(), codec=GZIP))
+    return {"plain": told(plain), "gzip": told(packed), "log": world.tell(topic, world.fetch(topic, 0)[0])}
+
+
+@scenario(
+    "P11",
+    "one request with acks -1: p0 and an unknown p9",
+    {"p0": "NONE, base 0", "p9": "UNKNOWN_TOPIC_OR_PARTITION(3), base -1"},
+)
+def p11(world: World) -> Facts:
+    topic, payload = world.topic(), batch(records(1), timestamp=now_ms())
+    got = produced(world.call("produce", PRODUCE, produce_body({topic: {0: payload, 9: payload}}, acks=-1)))
+    return {"p0": told(got[topic, 0]), "p9": told(got[topic, 9])}
+
+
+@scenario(
+    "P12",
+    "produce to __consumer_offsets: before it exists, as any client, as __admin_client with a payload of no group",
+    {"before": "UNKNOWN_TOPIC_OR_PARTITION(3), base -1", "any client": "INVALID_TOPIC_EXCEPTION(17), base -1"},
+)
+def p12(world: World) -> Facts:
+    name = "__consumer_offsets"
+    body = produce_body({name: {0: batch([Record(key=b"k")], timestamp=now_ms())}})
+    facts = {"before": "UNKNOWN_TOPIC_OR_PARTITION(3), base -1"}
+    if error(world.metadata(name).error_code) != "NONE":  # a second go finds it made by the first
+        facts["before"] = told(produced(world.call("produce", PRODUCE, body))[name, 0])
+        world.create(name, 1, cleanup_policy="compact")
+        world.wait(lambda: world._led(name, 1), "leader of __consumer_offsets")
+    return {**facts, "any client": told(produced(world.call("produce", PRODUCE, body))[name, 0])}
+
+
+@scenario(
+    "P13",
+    "min.insync.replicas 2 on one replica: acks -1",
+    {"answer": "NONE, base 0", "log": "NONE, 0-0 as sent, HW 1"},
+)
+def p13(world: World) -> Facts:
+    topic = world.topic(min_insync_replicas="2")
+    return {"answer": told(world.produce(topic, 1, acks=-1)), "log": world.tell(topic, world.fetch(topic, 0)[0])}
+
+
+@scenario(
+    "P20",
+    "an idempotent producer sends sequences 0 to 5 one by one; then 5, 1 and 0 again",
+    {
+        "sent": "0 1 2 3 4 5",
+        "5 again": "NONE, base 5",
+        "1 again": "NONE, base 1",
+        "0 again": "OUT_OF_ORDER_SEQUENCE_NUMBER(45), base -1",
+        "append time of the duplicate": "the stored batch's",
+        "HW": "6",
+    },
+)
+def p20(world: World) -> Facts:
+    topic, producer = world.topic(), world.producer_id()
+    sent = [world.produce(topic, one(producer, 0, sequence)) for sequence in range(6)]
+    five = world.produce(topic, one(producer, 0, 5))
+    stored = world.fetch(topic, 5)[0].batches[-1].max_timestamp
+    return {
+        "sent": " ".join(str(each.base_offset) if each.code == "NONE" else each.code for each in sent),
+        "5 again": told(five),
+        "1 again": told(world.produce(topic, one(producer, 0, 1))),
+        "0 again": told(world.produce(topic, one(producer, 0, 0))),
+        "append time of the duplicate": "the stored batch's" if five.append_time == stored else str(five.append_time),
+        "HW": str(world.fetch(topic, 0)[0].high_watermark),
+    }
+
+
+@scenario(
+    "P21",
+    "the same: sequence 9 after 0",
+    {"first": "NONE, base 0", "gap": "OUT_OF_ORDER_SEQUENCE_NUMBER(45), base -1", "HW": "1"},
+)
+def p21(world: World) -> Facts:
+    topic, producer = world.topic(), world.producer_id()
+    return {
+        "first": told(world.produce(topic, one(producer, 0, 0))),
+        "gap": told(world.produce(topic, one(producer, 0, 9))),
+        "HW": str(world.fetch(topic, 0)[0].high_watermark),
+    }
+
+
+@scenario(
+    "P22",
+    "a producer known at epoch 1: epoch 0; epoch 2 with sequence 3; epoch 2 with sequence 0",
+    {
+        "epoch 1": "NONE, base 0",
+        "epoch 0": "INVALID_PRODUCER_EPOCH(47), base -1",
+        "epoch 2, sequence 3": "OUT_OF_ORDER_SEQUENCE_NUMBER(45), base -1",
+        "epoch 2, sequence 0": "NONE, base 1",
+    },
+)
+def p22(world: World) -> Facts:
+    topic, producer = world.topic(), world.producer_id()
+    asked = {"epoch 1": (1, 0), "epoch 0": (0, 1), "epoch 2, sequence 3": (2, 3), "epoch 2, sequence 0": (2, 0)}
+    return {name: told(world.produce(topic, one(producer, *state))) for name, state in asked.items()}
+
+
+@scenario("P23", "a producer nobody knows begins at sequence 42", {"answer": "NONE, base 0"})
+def p23(world: World) -> Facts:
+    topic = world.topic()
+    return {"answer": told(world.produce(topic, one(987_654_321, 0, 42)))}
+
+
+@scenario(
+    "P24",
+    "sequences 0 to 4 sent, a clean restart: 4 again, 3 again, 5",
+    {
+        "4 again": "NONE, base 4",
+        "3 again": "OUT_OF_ORDER_SEQUENCE_NUMBER(45), base -1",
+        "5": "NONE, base 5",
+        "HW": "6",
+    },
+    restart=STOP,
+)
+def p24(world: World) -> Steps:
+    topic, producer = world.topic(), world.producer_id()
+    for sequence in range(5):
+        world.produce(topic, one(producer, 0, sequence))
+    yield STOP
+    yield START
+    world.wait(lambda: world.fetch(topic, 0)[0].code == "NONE", "the partition after the restart")
+    return {
+        "4 again": told(world.produce(topic, one(producer, 0, 4))),
+        "3 again": told(world.produce(topic, one(producer, 0, 3))),
+        "5": told(world.produce(topic, one(producer, 0, 5))),
+        "HW": str(world.fetch(topic, 0)[0].high_watermark),
+    }
+
+
+@scenario(
+    "P25",
+    "the last sequence is 2147483647: then 0; a batch of three across the wrap",
+    {"last": "NONE, base 0", "0": "NONE, base 1", "across": "NONE, base 1", "after": "NONE, base 4"},
+)
+def p25(world: World) -> Facts:
+    topic, other, producer = world.topic(), world.topic(), world.producer_id()
+    world.produce(other, one(producer, 0, 2**31 - 2))
+    return {
+        "last": told(world.produce(topic, one(producer, 0, 2**31 - 1))),
+        "0": told(world.produce(topic, one(producer, 0, 0))),
+        # 2147483647, 0, 1; so 2 comes next.
+        "across": told(world.produce(other, one(producer, 0, 2**31 - 1, 3))),
+        "after": told(world.produce(other, one(producer, 0, 2))),
+    }
