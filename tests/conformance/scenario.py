@@ -16,7 +16,7 @@ The facts it returns (short strings, see `world.py`) are compared with the recor
   go through these points together, so one restart serves them all.
 - `alone=True` keeps a heavy one (hundreds of sockets, megabytes) away from the others' clocks.
 - `ours=True` is for what needs our HTTP side (metrics): Apache Kafka is not asked.
-- `note` explains a difference that is meant to stay; without a note a difference fails `./dev oracle`.
+- `differs` holds the facts in which ours is meant to differ, and `note` says why; any other difference is a failure.
 """
 
 import dataclasses
@@ -54,7 +54,13 @@ class Scenario:
     alone: bool = False
     ours: bool = False
     restart: Step | None = None
+    differs: Facts = dataclasses.field(default_factory=dict)
     note: str = ""
+
+    @property
+    def ours_expected(self) -> Facts:
+        """What our broker is to answer."""
+        return {**self.expected, **self.differs}
 
 
 ALL: dict[str, Scenario] = {}
@@ -65,7 +71,9 @@ def scenario(id_: str, asks: str, expected: Facts, **options: Any) -> Callable[[
 
     def add(body: Body) -> Body:
         assert id_ not in ALL, f"{id_} twice"
-        ALL[id_] = Scenario(id_, asks, expected, body, **options)
+        made = Scenario(id_, asks, expected, body, **options)
+        assert bool(made.differs) == bool(made.note), f"{id_}: a difference and its reason go together"
+        ALL[id_] = made
         return body
 
     return add

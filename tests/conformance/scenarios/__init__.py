@@ -1,5 +1,5 @@
 """All scenarios, by room; importing this package puts them on the list (`scenario.ALL`)."""
 
-from tests.conformance.scenarios import fetch, log, log_files, metadata, produce, sessions, timers
+from tests.conformance.scenarios import fetch, idempotence, log, log_files, metadata, metrics, produce, sessions, timers
 
-__all__ = ["fetch", "log", "log_files", "metadata", "produce", "sessions", "timers"]
+__all__ = ["fetch", "idempotence", "log", "log_files", "metadata", "metrics", "produce", "sessions", "timers"]
