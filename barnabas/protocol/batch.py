@@ -33,9 +33,9 @@ _PRODUCER: Final = Struct(">qhi")
 
 HEADER_SIZE: Final = _HEADER.size
 """Bytes before the records."""
-OVERHEAD: Final = _OVERHEAD.size
+LOG_OVERHEAD: Final = _OVERHEAD.size
 """Bytes that the length field does not count."""
-LENGTH_MIN: Final = HEADER_SIZE - OVERHEAD
+LENGTH_MIN: Final = HEADER_SIZE - LOG_OVERHEAD
 MAGIC: Final = 2
 
 LENGTH_AT: Final = 8
@@ -55,7 +55,7 @@ CONTROL: Final = 0x20
 DELETE_HORIZON: Final = 0x40
 
 
-class Header(NamedTuple):
+class BatchHeader(NamedTuple):
     """All fields of a batch header. Timestamps in ms since the epoch; `length` counts the bytes behind itself."""
 
     base_offset: int
@@ -75,7 +75,7 @@ class Header(NamedTuple):
     @property
     def size(self) -> int:
         """Bytes of the whole batch."""
-        return self.length + OVERHEAD
+        return self.length + LOG_OVERHEAD
 
     @property
     def last_offset(self) -> int:
@@ -123,21 +123,21 @@ def add_sequence(sequence: int, delta: int) -> int:
     return (sequence + delta) & 0x7FFFFFFF
 
 
-def read_header(data: Buffer, position: int = 0) -> Header:
+def read_header(data: Buffer, position: int = 0) -> BatchHeader:
     """The header at `position`, as it stands there.
 
     Raises:
         ProtocolError: fewer than 61 bytes.
     """
     try:
-        return Header._make(_HEADER.unpack_from(data, position))
+        return BatchHeader._make(_HEADER.unpack_from(data, position))
     except error:
         raise ProtocolError(
             f"batch header at byte {position} needs 61 bytes, {len(data) - position} are left"
         ) from None
 
 
-def write_header(data: bytearray | memoryview, position: int, header: Header) -> None:
+def write_header(data: bytearray | memoryview, position: int, header: BatchHeader) -> None:
     """Write a header as it is (its `crc` too)."""
     _HEADER.pack_into(data, position, *header)
 
@@ -148,12 +148,12 @@ def batch_size(data: Buffer, position: int = 0) -> int:
     Raises:
         ProtocolError: a length that no batch can have.
     """
-    if len(data) - position < OVERHEAD:
+    if len(data) - position < LOG_OVERHEAD:
         return 0
     length: int = _INT32.unpack_from(data, position + LENGTH_AT)[0]
     if length < LENGTH_MIN:
         raise ProtocolError(f"batch at byte {position} has length {length}, the least is {LENGTH_MIN}")
-    return length + OVERHEAD
+    return length + LOG_OVERHEAD
 
 
 def batches(data: Buffer, position: int = 0, end: int | None = None) -> Iterator[tuple[int, int]]:

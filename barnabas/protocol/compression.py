@@ -1,0 +1,165 @@
+"""The four codecs of record batches, through `cramjam` (loaded when the first compressed batch is met).
+
+What every Kafka client reads, and what some of them write:
+
+    gzip     one member or several
+    snappy   raw (librdkafka, Go) or xerial-framed (Java); written raw, which all of them read, Java too
+    lz4      the frame format; written with independent blocks, the only kind Java reads
+    zstd     one frame or several
+
+Decompressed size is capped by bytes and by ratio before memory is spent on it.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from functools import cache
+from struct import Struct
+from types import ModuleType
+from typing import Any, Final
+
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.ids import Buffer
+
+# xerial frame: magic 8 bytes | version i32 | oldest compatible version i32, then blocks of i32 length and raw snappy
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEAD_SIZE: Final = 16
+_LENGTH: Final = Struct(">i")
+
+BYTES_MAX: Final = 128 * 1024 * 1024
+"""Bytes a batch may decompress to (Kafka's largest request is 100 MiB)."""
+RATIO_MAX: Final = 32768
+"""Bytes one compressed byte may become; all-zero zstd blocks of honest producers come near it."""
+_FREE_BYTES: Final = 1024 * 1024
+"""What any batch may decompress to, whatever the ratio."""
+
+
+class Codec(IntEnum):
+    """Codec numbers as the lowest three bits of a batch's attributes hold them."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+class DecompressionError(ProtocolError):
+    """Compressed data that is broken, of an unknown codec, or larger than the caps allow."""
+
+
+@cache
+def _cramjam() -> ModuleType:
+    import cramjam
+
+    module: ModuleType = cramjam
+    return module
+
+
+def compress(codec: int, data: Buffer, level: int | None = None) -> Buffer:
+    """`data` compressed; `level` is the codec's own (gzip 1 to 9, lz4 1 to 17, zstd 1 to 22; snappy has none).
+
+    Raises:
+        ValueError: an unknown codec.
+    """
+    if codec == Codec.NONE:
+        return data
+    cramjam = _cramjam()
+    if codec == Codec.GZIP:
+        return memoryview(cramjam.gzip.compress(data, level if level is not None else 6))
+    if codec == Codec.ZSTD:
+        return memoryview(cramjam.zstd.compress(data, level if level is not None else 3))
+    if codec == Codec.LZ4:
+        stream = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
+        stream.compress(data)
+        return memoryview(stream.finish())
+    if codec == Codec.SNAPPY:
+        return memoryview(cramjam.snappy.compress_raw(data))
+    raise ValueError(f"codec {codec} is unknown")
+
+
+def decompress(codec: int, data: Buffer, *, bytes_max: int = BYTES_MAX, ratio_max: int = RATIO_MAX) -> Buffer:
+    """`data` decompressed.
+
+    Args:
+        codec: number of the codec.
+        data: the compressed record area of one batch.
+        bytes_max: most bytes the result may have.
+        ratio_max: most bytes one compressed byte may become (a result of up to 1 MiB always passes).
+
+    Raises:
+        DecompressionError: the data is broken, the codec unknown, or a cap passed.
+    """
+    if codec == Codec.NONE:
+        return data
+    cap = min(bytes_max, max(len(data) * ratio_max, _FREE_BYTES))
+    if codec == Codec.SNAPPY:
+        return _decompress_snappy(data, cap)
+    cramjam = _cramjam()
+    if codec == Codec.GZIP:
+        return _grow(cramjam, cramjam.gzip.decompress_into, data, cap)
+    if codec == Codec.LZ4:
+        return _grow(cramjam, cramjam.lz4.decompress_into, data, cap)
+    if codec == Codec.ZSTD:
+        return _grow(cramjam, cramjam.zstd.decompress_into, data, cap)
+    raise DecompressionError(f"codec {codec} is unknown")
+
+
+def _grow(cramjam: ModuleType, decompress_into: Any, data: Buffer, cap: int) -> bytearray:
+    """Decompress into a buffer that begins small and grows eightfold while the result does not fit."""
+    size = min(max(4 * len(data), 16 * 1024), cap)
+    while True:
+        out = bytearray(size)
+        try:
+            used: int = decompress_into(data, out)
+        except cramjam.DecompressionError as exc:
+            if "failed to write whole buffer" not in str(exc):
+                raise DecompressionError(f"compressed data is broken: {exc}") from None
+            if size >= cap:
+                raise _too_large(len(data), cap) from None
+            size = min(size * 8, cap)
+            continue
+        del out[used:]
+        return out
+
+
+def _too_large(size: int, cap: int) -> DecompressionError:
+    return DecompressionError(f"{size} compressed bytes hold more than {cap} bytes, the most allowed")
+
+
+def _decompress_snappy(data: Buffer, cap: int) -> Buffer:
+    view = memoryview(data)
+    if bytes(view[:8]) != _XERIAL_MAGIC:
+        return _raw_snappy(view, cap)
+    parts = []
+    total = 0
+    position = _XERIAL_HEAD_SIZE
+    while position < len(view):
+        if len(view) - position < 4:
+            raise DecompressionError("compressed data is broken: a snappy block has no length")
+        length: int = _LENGTH.unpack_from(view, position)[0]
+        position += 4
+        if not 0 < length <= len(view) - position:
+            raise DecompressionError(
+                f"compressed data is broken: a snappy block announces {length} bytes, {len(view) - position} are left"
+            )
+        part = _raw_snappy(view[position : position + length], cap - total)
+        total += len(part)
+        parts.append(part)
+        position += length
+    return parts[0] if len(parts) == 1 else bytearray().join(parts)
+
+
+def _raw_snappy(data: memoryview, cap: int) -> bytearray:
+    cramjam = _cramjam()
+    snappy = cramjam.snappy
+    try:
+        size: int = snappy.decompress_raw_len(data)
+        if size > cap:
+            raise _too_large(len(data), cap)
+        out = bytearray(size)
+        used: int = snappy.decompress_raw_into(data, out)
+    except cramjam.DecompressionError as exc:
+        raise DecompressionError(f"compressed data is broken: {exc}") from None
+    del out[used:]
+    return out

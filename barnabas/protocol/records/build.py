@@ -1,0 +1,218 @@
+"""From records to a batch: one by one within a bound (producer), or all at once under a given header (compaction)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from barnabas.protocol import batch
+from barnabas.protocol.batch import HEADER_SIZE, BatchHeader
+from barnabas.protocol.compression import Codec, compress
+from barnabas.protocol.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP, Buffer
+from barnabas.protocol.primitives import varint, varint_size
+from barnabas.protocol.records.decode import Headers, Record, decode_records
+
+# Zig-zag varints of 0 to 2047: lengths and deltas of ordinary records are looked up, not computed.
+_KNOWN: Final = 2048
+_VARINTS: Final = [varint(value) for value in range(_KNOWN)]
+_ZERO: Final = b"\x00"
+_NULL: Final = varint(-1)
+
+
+def _encode_headers(headers: Headers) -> bytes:
+    parts = [varint(len(headers))]
+    for key, value in headers:
+        name = key.encode()
+        parts += (varint(len(name)), name)
+        parts += (_NULL,) if value is None else (varint(len(value)), value)
+    return b"".join(parts)
+
+
+def size_bound(key: Buffer | None, value: Buffer | None, headers: Headers = ()) -> int:
+    """The most bytes an uncompressed batch of this one record takes (Kafka's `estimateSizeInBytesUpperBound`)."""
+    size = HEADER_SIZE + 21
+    for part in (key, value):
+        size += 1 if part is None else varint_size(len(part)) + len(part)
+    return size + (len(_encode_headers(headers)) if headers else 1)
+
+
+def _encode_record(
+    offset_delta: int, timestamp_delta: int, key: Buffer | None, value: Buffer | None, headers: Headers
+) -> tuple[int, tuple[Buffer, ...]]:
+    """A record's size and its parts; key and value by reference."""
+    known = _VARINTS
+    time = known[timestamp_delta] if 0 <= timestamp_delta < _KNOWN else varint(timestamp_delta)
+    number = known[offset_delta] if offset_delta < _KNOWN else varint(offset_delta)
+    if key is None:
+        key_head, key = _NULL, b""
+    else:
+        size = len(key)
+        key_head = known[size] if size < _KNOWN else varint(size)
+    if value is None:
+        value_head, value = _NULL, b""
+    else:
+        size = len(value)
+        value_head = known[size] if size < _KNOWN else varint(size)
+    tail = _encode_headers(headers) if headers else _ZERO
+    size = 1 + len(time) + len(number) + len(key_head) + len(key) + len(value_head) + len(value) + len(tail)
+    head = known[size] if size < _KNOWN else varint(size)
+    return len(head) + size, (head, _ZERO, time, number, key_head, key, value_head, value, tail)
+
+
+class BatchBuilder:
+    """Collects records for one batch, one by one, within a bound.
+
+    Keys and values are kept by reference until `build` and must not change before. `expected_ratio` is what the codec
+    is expected to leave of the bytes (Kafka adds 5 % to be safe, and so does this).
+
+    Attributes:
+        count: records so far.
+        max_timestamp: largest timestamp so far, ms.
+    """
+
+    __slots__ = (
+        "_base_timestamp",
+        "_codec",
+        "_factor",
+        "_level",
+        "_max_bytes",
+        "_parts",
+        "_plain",
+        "count",
+        "max_timestamp",
+    )
+
+    def __init__(
+        self,
+        max_bytes: int,
+        codec: int = Codec.NONE,
+        *,
+        level: int | None = None,
+        expected_ratio: float = 1.0,
+    ) -> None:
+        self.count = 0
+        self.max_timestamp = NO_TIMESTAMP
+        self._max_bytes = max_bytes
+        self._codec = codec
+        self._level = level
+        self._factor = expected_ratio * 1.05 if codec else 1.0
+        self._base_timestamp = NO_TIMESTAMP
+        self._plain = 0
+        self._parts: list[Buffer] = [bytes(HEADER_SIZE)]
+
+    def try_append(self, timestamp_ms: int, key: Buffer | None, value: Buffer | None, headers: Headers = ()) -> bool:
+        """Append a record if it fits; the first always does.
+
+        Returns:
+            Whether it was appended. Its offset within the batch is the `count` before.
+        """
+        count = self.count
+        if count == 0:
+            self._base_timestamp = timestamp_ms
+        size, parts = _encode_record(count, timestamp_ms - self._base_timestamp, key, value, headers)
+        if count and self._written() + size > self._max_bytes:
+            return False
+        self._parts += parts
+        self._plain += size
+        self.count = count + 1
+        if timestamp_ms > self.max_timestamp:
+            self.max_timestamp = timestamp_ms
+        return True
+
+    def _written(self) -> int:
+        return HEADER_SIZE + (self._plain if self._factor == 1.0 else int(self._plain * self._factor))
+
+    @property
+    def size(self) -> int:
+        """Bytes of the batch if it were built now; an estimate where it will be compressed."""
+        return self._written()
+
+    @property
+    def plain_size(self) -> int:
+        """Bytes of the batch before compression."""
+        return HEADER_SIZE + self._plain
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more is expected to fit."""
+        return self.count > 0 and self._written() >= self._max_bytes
+
+    def build(
+        self,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+        base_sequence: int = NO_SEQUENCE,
+        *,
+        transactional: bool = False,
+    ) -> bytearray:
+        """The finished batch at base offset 0. `batch.set_producer` can give it another identity later.
+
+        Raises:
+            ValueError: there are no records.
+        """
+        if not self.count:
+            raise ValueError("a batch needs at least one record")
+        header = BatchHeader(
+            base_offset=0,
+            length=0,
+            leader_epoch=-1,
+            magic=batch.MAGIC,
+            crc=0,
+            attributes=self._codec | (batch.TRANSACTIONAL if transactional else 0),
+            last_offset_delta=self.count - 1,
+            base_timestamp=self._base_timestamp,
+            max_timestamp=self.max_timestamp,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            record_count=self.count,
+        )
+        return _finish(header, self._parts, self._level)
+
+
+def _finish(header: BatchHeader, parts: list[Buffer], level: int | None) -> bytearray:
+    """Header (whose place is the first part) and records as one batch, summed up."""
+    if header.compression:
+        area = compress(header.compression, b"".join(parts[1:]), level)
+        data = bytearray().join((parts[0], area))
+    else:
+        data = bytearray().join(parts)
+    batch.write_header(data, 0, header._replace(length=len(data) - batch.LOG_OVERHEAD))
+    batch.set_crc(data, 0, len(data))
+    return data
+
+
+def encode_batch(header: BatchHeader, records: Iterable[Record], *, level: int | None = None) -> bytearray:
+    """A batch of these records under this header, as compaction needs it.
+
+    Offsets and timestamps become relative to the header's `base_offset` and `base_timestamp`; `last_offset_delta` and
+    the producer's fields stay (Kafka keeps them when records go); length, count and sum are set, and the largest
+    timestamp too, where records have their own and there are any.
+    """
+    parts: list[Buffer] = [bytes(HEADER_SIZE)]
+    count = 0
+    max_timestamp = NO_TIMESTAMP
+    for record in records:
+        offset_delta, timestamp_delta = record.offset - header.base_offset, record.timestamp - header.base_timestamp
+        parts += _encode_record(offset_delta, timestamp_delta, record.key, record.value, record.headers)[1]
+        count += 1
+        max_timestamp = max(max_timestamp, record.timestamp)
+    if count and not header.is_log_append_time:
+        header = header._replace(max_timestamp=max_timestamp)
+    return _finish(header._replace(record_count=count), parts, level)
+
+
+def split(data: Buffer, max_bytes: int, *, level: int | None = None) -> list[BatchBuilder]:
+    """The records of a batch in as many builders of `max_bytes` as they need, with the same codec (for resending).
+
+    Raises:
+        ProtocolError: the batch is broken.
+    """
+    codec = batch.read_header(data).compression
+    builders: list[BatchBuilder] = []
+    for record in decode_records(data):
+        fields: Any = (record.timestamp, record.key, record.value, record.headers)
+        if not builders or not builders[-1].try_append(*fields):
+            builders.append(BatchBuilder(max_bytes, codec, level=level))
+            builders[-1].try_append(*fields)
+    return builders

@@ -1,0 +1,226 @@
+"""From a batch's bytes to its records.
+
+Record (inside the record area; all numbers but the attributes are zig-zag varints):
+
+    length | attributes i8 = 0 | timestamp delta (64 bits) | offset delta | key length (-1 null) | key
+    | value length (-1 null) | value | header count | headers: key length | key | value length (-1 null) | value
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias, TypeVar
+
+from barnabas.protocol import batch
+from barnabas.protocol.batch import HEADER_SIZE, BatchHeader
+from barnabas.protocol.compression import BYTES_MAX, decompress
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.ids import Buffer
+from barnabas.protocol.primitives import read_varint, read_varlong
+
+T = TypeVar("T")
+
+Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
+"""Record headers in order; keys may repeat."""
+
+RECORD_SIZE_MIN: Final = 7
+"""Bytes of a record with null key, null value and no headers: bounds every record count from outside."""
+
+
+class Record:
+    """One record. `timestamp` in ms since the epoch; `headers` a tuple of (key, value)."""
+
+    __slots__ = ("headers", "key", "offset", "timestamp", "value")
+
+    def __init__(
+        self, offset: int, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers = ()
+    ) -> None:
+        self.offset = offset
+        self.timestamp = timestamp
+        self.key = key
+        self.value = value
+        self.headers = headers
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Record):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Record({self.offset}, {self.timestamp}, {self.key!r}, {self.value!r}, {self.headers!r})"
+
+
+def record_area(data: Buffer, position: int, header: BatchHeader, bytes_max: int = BYTES_MAX) -> bytes:
+    """The records of a whole batch at `position`, decompressed.
+
+    Raises:
+        ProtocolError: the batch is cut, its data broken, or its count more than its bytes can hold.
+    """
+    end = position + header.size
+    if header.length < batch.LENGTH_MIN or end > len(data):
+        raise ProtocolError(
+            f"batch at byte {position} has length {header.length}, {len(data) - position} bytes are left"
+        )
+    area = memoryview(data)[position + HEADER_SIZE : end]
+    plain = bytes(decompress(header.compression, area, bytes_max=bytes_max) if header.compression else area)
+    if not 0 <= header.record_count * RECORD_SIZE_MIN <= len(plain):
+        raise ProtocolError(f"batch at byte {position} announces {header.record_count} records in {len(plain)} bytes")
+    return plain
+
+
+def decode_records(data: Buffer, position: int = 0, *, bytes_max: int = BYTES_MAX) -> list[Record]:
+    """All records of the whole batch at `position` (a control batch's markers too); the sum is not checked.
+
+    Raises:
+        ProtocolError: anything but exactly the announced records.
+    """
+    header = batch.read_header(data, position)
+    return decode_area(record_area(data, position, header, bytes_max), header, Record)
+
+
+def decode_area(area: bytes, header: BatchHeader, make: Callable[..., T]) -> list[T]:
+    """`make(offset, timestamp, key, value, headers)` for each record of a decompressed record area.
+
+    The loop reads varints of one or two bytes, as ordinary records have them, and checks at the end of each record that
+    it met nothing else; whatever looks odd is read once more, strictly, by `_read_record`.
+
+    Raises:
+        ProtocolError: anything but exactly the announced records.
+    """
+    made: list[T] = []
+    add = made.append
+    base_offset = header.base_offset
+    base_timestamp = header.base_timestamp
+    append_time = header.max_timestamp if header.is_log_append_time else None
+    size = len(area)
+    headers: Headers
+    end = 0
+    for _ in range(header.record_count):
+        start = p = end
+        try:
+            n = area[p]
+            p += 2
+            if n > 127:
+                n = n & 127 | area[p - 1] << 7
+                p += 1
+            end = p - 1 + (n >> 1)
+            t = area[p]
+            p += 1
+            if t > 127:
+                t = t & 127 | area[p] << 7
+                p += 1
+            d = area[p]
+            p += 1
+            if d > 127:
+                d = d & 127 | area[p] << 7
+                p += 1
+            k = area[p]
+            p += 1
+            if k == 1:
+                key, k = None, 0
+            else:
+                if k > 127:
+                    k = k & 127 | area[p] << 7
+                    p += 1
+                key = area[p : (p := p + (k >> 1))]
+            v = area[p]
+            p += 1
+            if v == 1:
+                value, v = None, 0
+            else:
+                if v > 127:
+                    v = v & 127 | area[p] << 7
+                    p += 1
+                value = area[p : (p := p + (v >> 1))]
+            odd = n | t | d | k | v
+            ordinary = p + 1 == end <= size and odd < 16384 and not odd & 1 and area[p] == 0
+        except IndexError:
+            ordinary = False
+        if ordinary:
+            t, d, headers = t >> 1, d >> 1, ()
+        else:
+            t, d, key, value, headers, end = _read_record(area, start)
+        add(make(base_offset + d, base_timestamp + t if append_time is None else append_time, key, value, headers))
+    if end != size:
+        raise ProtocolError(f"{size - end} bytes follow the last of {header.record_count} records")
+    return made
+
+
+def _read_record(area: bytes, start: int) -> tuple[int, int, bytes | None, bytes | None, Headers, int]:
+    """Timestamp delta, offset delta, key, value, headers and end of the record at `start`, strictly."""
+    try:
+        length, p = read_varint(area, start)
+        end = p + length
+        if not RECORD_SIZE_MIN - 1 <= length <= len(area) - p:
+            raise ProtocolError(f"record at byte {start} announces {length} bytes, {len(area) - p} are left")
+        timestamp_delta, p = read_varlong(area, p + 1)
+        offset_delta, p = read_varint(area, p)
+        key, p = _read_bytes(area, p, end)
+        value, p = _read_bytes(area, p, end)
+        headers, p = _read_headers(area, p, end)
+    except IndexError:
+        raise ProtocolError(f"the record area of {len(area)} bytes ends within the record at byte {start}") from None
+    if p != end:
+        raise ProtocolError(f"record at byte {start} ends at byte {p}, its length says {end}")
+    return timestamp_delta, offset_delta, key, value, headers, end
+
+
+def _read_bytes(area: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    length, position = read_varint(area, position)
+    if length == -1:
+        return None, position
+    if not 0 <= length <= end - position:
+        raise ProtocolError(f"record field announces {length} bytes at byte {position}, {end - position} are left")
+    return area[position : position + length], position + length
+
+
+def _read_headers(area: bytes, position: int, end: int) -> tuple[Headers, int]:
+    count, position = read_varint(area, position)
+    # A header takes at least two bytes: the lengths of its key and value.
+    if not 0 <= count * 2 <= end - position:
+        raise ProtocolError(f"record announces {count} headers at byte {position}, {end - position} bytes are left")
+    headers: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        key, after = _read_bytes(area, position, end)
+        if key is None:
+            raise ProtocolError(f"record header at byte {position} has a null key")
+        try:
+            name = key.decode()
+        except UnicodeDecodeError as exc:
+            raise ProtocolError(f"record header key at byte {position} is not UTF-8 ({exc.reason})") from None
+        value, position = _read_bytes(area, after, end)
+        headers.append((name, value))
+    return tuple(headers), position
+
+
+class RecordFacts:
+    """What the broker must know of the records inside a batch that it does not decode otherwise.
+
+    `null_keys` and `misplaced` are indices of records without a key, and of those whose offset delta is not their
+    index; `timestamps` the records' own, in ms.
+    """
+
+    __slots__ = ("misplaced", "null_keys", "timestamps")
+
+    def __init__(self, null_keys: list[int], misplaced: list[int], timestamps: list[int]) -> None:
+        self.null_keys = null_keys
+        self.misplaced = misplaced
+        self.timestamps = timestamps
+
+
+def inspect_records(data: Buffer, position: int = 0, *, bytes_max: int = BYTES_MAX) -> RecordFacts:
+    """Walk every record of a batch (compacted topics, `barnabas.validate.records=full`).
+
+    Raises:
+        ProtocolError: anything but exactly the announced records.
+    """
+    header = batch.read_header(data, position)
+    records = decode_area(record_area(data, position, header, bytes_max), header, Record)
+    base = header.base_offset
+    return RecordFacts(
+        [index for index, record in enumerate(records) if record.key is None],
+        [index for index, record in enumerate(records) if record.offset != base + index],
+        [record.timestamp for record in records],
+    )
