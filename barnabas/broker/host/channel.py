@@ -47,18 +47,20 @@ class Channel(asyncio.BufferedProtocol):
         "_closing",
         "_dialect",
         "_host",
-        "_muted",
         "_out",
+        "_out_bytes",
         "_outstanding",
-        "_paused",
         "_receiver",
-        "_stalled",
         "_transport",
         "active_ms",
         "connection",
         "introduced",
+        "muted",
+        "paused",
         "queued",
         "requests",
+        "stalled",
+        "writes",
     )
 
     def __init__(self, host: Host, listener: str) -> None:
@@ -66,14 +68,16 @@ class Channel(asyncio.BufferedProtocol):
         self._receiver = Receiver(host.buffers, host.config.socket_request_max_bytes)
         self._dialect: dialects.Dialect | None = None
         self._out: list[Buffer] = []
+        self._out_bytes = 0
         self._outstanding: Any = None  # the header of the request that is being handled or parked
-        self._stalled = False  # the peer does not read its answers
-        self._muted = False  # over quota: nothing is handled until the throttle time is over
-        self._paused = False  # we do not read
+        self.stalled = False  # the peer does not read its answers
+        self.muted = False  # over quota: nothing is handled until the throttle time is over
+        self.paused = False  # we do not read
         self._closing = False
         self.introduced = False  # the core knows of this connection
         self.queued = False  # in the host's list of channels with something to send
         self.requests = 0
+        self.writes = 0
         self.active_ms = host.now_ms()
         self.connection = Connection(0, listener, "", "kafka", self.active_ms)
 
@@ -118,11 +122,11 @@ class Channel(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         """The peer reads too slowly."""
-        self._stalled = True
+        self.stalled = True
 
     def resume_writing(self) -> None:
         """The peer caught up."""
-        self._stalled = False
+        self.stalled = False
         self.active_ms = self._host.now_ms()
         self._go_on()
 
@@ -135,13 +139,15 @@ class Channel(asyncio.BufferedProtocol):
         try:
             if self._dialect is not None or self._choose_dialect():
                 turns = REQUESTS_PER_TURN
-                while turns and self._outstanding is None and not (self._stalled or self._muted or self._closing):
+                while turns and self._outstanding is None and not (self.stalled or self.muted or self._closing):
                     frame = receiver.next_frame()
                     if frame is None:
                         break
                     turns -= 1
                     self._handle(frame, now_ms)
                     del frame
+                    if self._out_bytes > WRITE_BYTES_MAX:
+                        self.flush()  # says at once whether the peer still reads
                 if not turns and receiver.has_bytes:
                     self._host.loop.call_soon(self._go_on)
         except ProtocolError as error:
@@ -151,12 +157,12 @@ class Channel(asyncio.BufferedProtocol):
             return
         receiver.settle()
         if receiver.has_bytes:
-            waits = self._outstanding is not None or self._stalled or self._muted
-            if waits and not self._paused:
-                self._paused = True
+            waits = self._outstanding is not None or self.stalled or self.muted
+            if waits and not self.paused:
+                self.paused = True
                 self._transport.pause_reading()
-        if self._paused and self._outstanding is None and not (self._stalled or self._muted):
-            self._paused = False
+        if self.paused and self._outstanding is None and not (self.stalled or self.muted):
+            self.paused = False
             self._transport.resume_reading()
 
     def _go_on(self) -> None:
@@ -229,15 +235,19 @@ class Channel(asyncio.BufferedProtocol):
                 logger.exception("no answer could be encoded for %s (API %d)", self.name, header.api_key)
                 self.refuse("its answer could not be encoded")
                 return
-            self._out += buffers
+            self._collect(buffers)
             if response.throttle_time_ms > 0:
                 self.mute(response.throttle_time_ms)
         self._queue()
 
     def send(self, buffers: list[Buffer]) -> None:
         """Queue bytes for the end of this event."""
-        self._out += buffers
+        self._collect(buffers)
         self._queue()
+
+    def _collect(self, buffers: list[Buffer]) -> None:
+        self._out += buffers
+        self._out_bytes += len(buffers[0]) if len(buffers) == 1 else sum(map(len, buffers))
 
     def _queue(self) -> None:
         if not self.queued:
@@ -248,21 +258,23 @@ class Channel(asyncio.BufferedProtocol):
         """Write what has collected, in one go; then see whether more can be handled."""
         self.queued = False
         if self._out and not self._closing:
-            out, self._out = self._out, []
+            out, self._out, self._out_bytes = self._out, [], 0
+            self.writes += 1
             if len(out) == 1:
                 self._transport.write(out[0])
             else:
                 self._transport.writelines(out)
-        if self._paused and self._outstanding is None:
+        if self.paused and self._outstanding is None:
             self._host.loop.call_soon(self._go_on)
 
     def mute(self, throttle_ms: int) -> None:
         """Handle nothing more of this connection for so long (KIP-219: the answer leaves first)."""
-        self._muted = True
-        self._host.loop.call_later(throttle_ms / 1000, self._unmute)
+        self.muted = True
+        self._host.loop.call_later(throttle_ms / 1000, self.unmute)
 
-    def _unmute(self) -> None:
-        self._muted = False
+    def unmute(self) -> None:
+        """The throttle time is over."""
+        self.muted = False
         self._go_on()
 
     # -- the end
@@ -322,8 +334,8 @@ class Channel(asyncio.BufferedProtocol):
             "quiet_ms": now_ms - self.active_ms,
             "requests": self.requests,
             "parked_api_key": None if self._outstanding is None else self._outstanding.api_key,
-            "stalled": self._stalled,
-            "muted": self._muted,
+            "stalled": self.stalled,
+            "muted": self.muted,
             "receive_bytes": self._receiver.held_bytes,
             "send_bytes": 0 if self._closing else self._transport.get_write_buffer_size(),
         }

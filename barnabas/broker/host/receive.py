@@ -64,6 +64,11 @@ class ReceiveBuffers:
             self.current = bytearray(SHARED_BYTES)
         return self.current
 
+    @property
+    def pooled_bytes(self) -> int:
+        """What the pool holds for later."""
+        return self._free_bytes
+
     def take(self, held: int, wanted: int) -> bytearray:
         """A buffer for `held` bytes that are there, of `wanted` in all, which are only promised."""
         if wanted >= POOLED_BYTES_MIN:

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from barnabas.broker.host.receive import (
+    GROWTH,
+    OWN_BYTES_MIN,
+    POOL_BYTES_MAX,
+    ReceiveBuffers,
+    Receiver,
+    is_leased,
+)
+from barnabas.protocol.errors import ProtocolError
+
+MAX = 104_857_600
+
+
+def feed(receiver: Receiver, data: bytes) -> int:
+    """Receive once, as much as the target takes."""
+    target = memoryview(receiver.target())
+    count = min(len(target), len(data))
+    assert count, "a target without room would stall the connection"
+    target[:count] = data[:count]
+    target.release()
+    receiver.received(count)
+    return count
+
+
+def frame(payload: bytes) -> bytes:
+    return struct.pack(">i", len(payload)) + payload
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    payloads=st.lists(st.integers(0, 3000) | st.integers(60_000, 300_000), max_size=6),
+    cuts=st.lists(st.integers(1, 9) | st.integers(20_000, 70_000), max_size=12).map(lambda some: [*some, 50_000]),
+    handle=st.lists(st.integers(0, 3), min_size=1, max_size=20),
+)
+def test_frames_come_out_as_they_went_in_however_they_are_cut_and_whenever_they_are_handled(
+    payloads: list[int], cuts: list[int], handle: list[int]
+) -> None:
+    sent = [bytes([index % 251]) * size for index, size in enumerate(payloads)]
+    stream = b"".join(map(frame, sent))
+    buffers = ReceiveBuffers()
+    receiver = Receiver(buffers, MAX)
+    got: list[bytes] = []
+    position = turn = 0
+    while position < len(stream):
+        chunk = stream[position : position + cuts[turn % len(cuts)]]
+        position += feed(receiver, chunk)
+        for _ in range(handle[turn % len(handle)]):
+            view = receiver.next_frame()
+            if view is None:
+                break
+            got.append(bytes(view))
+            del view
+        receiver.settle()
+        # Another connection receives into the shared buffer: nothing of ours may lie in it.
+        buffers.shared()[: len(chunk)] = b"\xff" * len(chunk)
+        turn += 1
+    while (view := receiver.next_frame()) is not None:
+        got.append(bytes(view))
+    receiver.settle()
+    assert got == sent
+    assert not receiver.has_bytes
+    assert receiver.held_bytes == 0
+
+
+def test_memory_follows_the_bytes_received_never_the_length_promised() -> None:
+    buffers = ReceiveBuffers()
+    receiver = Receiver(buffers, MAX)
+    feed(receiver, struct.pack(">i", MAX) + b"x")
+    assert receiver.next_frame() is None
+    receiver.settle()
+    assert receiver.held_bytes == OWN_BYTES_MIN
+    received = 5
+    while received < 3_000_000:
+        received += feed(receiver, b"x" * 10_000)
+        assert receiver.next_frame() is None
+        receiver.settle()
+        assert receiver.held_bytes <= max(OWN_BYTES_MIN, 2 * GROWTH * received)
+
+
+@pytest.mark.parametrize("length", [-1, -(2**31), MAX + 1, 2**31 - 1])
+def test_nonsense_lengths_are_refused(length: int) -> None:
+    receiver = Receiver(ReceiveBuffers(), MAX)
+    feed(receiver, struct.pack(">i", length))
+    with pytest.raises(ProtocolError, match=f"frame length {length} is not between 0 and {MAX}"):
+        receiver.next_frame()
+
+
+def test_a_frame_of_no_bytes_is_a_frame() -> None:
+    receiver = Receiver(ReceiveBuffers(), MAX)
+    feed(receiver, frame(b"") + frame(b"a"))
+    assert receiver.next_frame() == b""
+    assert receiver.next_frame() == b"a"
+
+
+def test_a_lease_on_the_shared_buffer_keeps_its_bytes() -> None:
+    buffers = ReceiveBuffers()
+    receiver = Receiver(buffers, MAX)
+    feed(receiver, frame(b"kept"))
+    leased = receiver.next_frame()
+    receiver.settle()
+    first = buffers.current
+    feed(Receiver(buffers, MAX), b"other bytes of another connection")
+    assert buffers.current is not first
+    assert leased == b"kept"
+
+
+def test_without_a_lease_the_shared_buffer_is_used_again() -> None:
+    buffers = ReceiveBuffers()
+    receiver = Receiver(buffers, MAX)
+    first = buffers.current
+    for _ in range(3):
+        feed(receiver, frame(b"a"))
+        view = receiver.next_frame()
+        assert view == b"a"
+        del view
+        receiver.settle()
+    assert buffers.shared() is first
+
+
+def test_a_lease_on_an_own_buffer_keeps_it_from_being_used_again() -> None:
+    buffers = ReceiveBuffers()
+    payload = bytes(range(256)) * 1024
+
+    def receive() -> memoryview | None:
+        receiver = Receiver(buffers, MAX)
+        stream, position = frame(payload), 0
+        while position < len(stream):
+            position += feed(receiver, stream[position : position + 50_000])
+            found = receiver.next_frame()
+            receiver.settle()
+        assert receiver.held_bytes == 0
+        return found
+
+    first = receive()
+    second = receive()
+    assert first == second == payload
+    assert first is not None
+    assert second is not None
+    assert first.obj is not second.obj
+    kept = first.obj
+    del first, second
+    third = receive()
+    assert third is not None
+    assert third.obj is not kept or third == payload
+
+
+def test_the_pool_is_bounded() -> None:
+    buffers = ReceiveBuffers()
+    for _ in range(100):
+        buffers.give(bytearray(1 << 20))
+    assert buffers.pooled_bytes <= POOL_BYTES_MAX
+    taken = [buffers.take(10, 1 << 20) for _ in range(100)]
+    assert buffers.pooled_bytes == 0
+    assert sum(len(one) == 1 << 20 for one in taken) == POOL_BYTES_MAX >> 20
+
+
+def test_is_leased_sees_views_and_views_of_views() -> None:
+    buffer = bytearray(b"abc")
+    assert not is_leased(buffer)
+    view = memoryview(buffer)[1:]
+    assert is_leased(buffer)
+    inner = view[1:]
+    view.release()
+    assert is_leased(buffer)
+    inner.release()
+    assert not is_leased(buffer)
+    assert buffer == b"abc"

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from barnabas.broker.config import ConfigError, Endpoint
+from barnabas.broker.host.sockets import BindError, listen
+
+
+def addresses(listening: list) -> list[tuple[str, int]]:
+    return [one.getsockname()[:2] for each in listening for one in each.sockets]
+
+
+def has_ipv6_loopback() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_loopback_is_served_on_both_families_on_one_free_port(host: str) -> None:
+    listening = listen([Endpoint("PLAINTEXT", host, 0)], 10)
+    port = listening[0].endpoint.port
+    try:
+        assert port > 0
+        expected = [("127.0.0.1", port)] + ([("::1", port)] if has_ipv6_loopback() else [])
+        assert addresses(listening) == expected
+        assert listening[0].endpoint.host == host
+    finally:
+        listening[0].close()
+
+
+def test_a_port_in_use_is_one_sentence_and_leaves_nothing_open() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(BindError, match=rf"127\.0\.0\.1:{port} is in use by another program; .*--port 0"):
+            listen([Endpoint("A", "127.0.0.1", 0), Endpoint("B", "127.0.0.1", port)], 10)
+
+
+@pytest.mark.skipif(not has_ipv6_loopback(), reason="this machine has no ::1")
+def test_a_port_that_only_the_second_family_has_taken_is_in_use() -> None:
+    with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as taken:
+        taken.bind(("::1", 0))
+        taken.listen(1)
+        port = taken.getsockname()[1]
+        with pytest.raises(BindError, match=rf"\[::1\]:{port} is in use"):
+            listen([Endpoint("PLAINTEXT", "127.0.0.1", port)], 10)
+
+
+def test_an_address_of_another_machine_is_refused() -> None:
+    with pytest.raises(BindError, match=r"192\.0\.2\.1:9 is no address of this machine"):
+        listen([Endpoint("PLAINTEXT", "192.0.2.1", 9)], 10)
+
+
+def test_a_protocol_that_is_not_served_is_refused() -> None:
+    with pytest.raises(ConfigError, match="listener SAFE asks for SSL, which this release does not serve"):
+        listen([Endpoint("SAFE", "127.0.0.1", 0, "SSL")], 10)
