@@ -9,9 +9,9 @@ out by the reader, from the time it passes in. Source: `KafkaMetricsGroup` of Ap
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 Number: TypeAlias = int | float
 Tags: TypeAlias = Mapping[str, str] | None
@@ -36,6 +36,15 @@ class Reading:
     tags: tuple[tuple[str, str], ...]
     kind: Literal["gauge", "meter", "histogram"]
     values: dict[str, Number]
+
+
+class Sample(NamedTuple):
+    """A gauge's value as a collector gives it."""
+
+    type_name: str
+    name: str
+    tags: Tags
+    value: Number
 
 
 class Meter:
@@ -126,9 +135,10 @@ class _Gauge:
 class MetricsRegistry:
     """All metrics of one broker, in the order of their registration."""
 
-    __slots__ = ("_metrics",)
+    __slots__ = ("_collectors", "_metrics")
 
     def __init__(self) -> None:
+        self._collectors: list[Callable[[], Iterable[Sample]]] = []
         self._metrics: dict[MetricKey, _Gauge | Meter | Histogram] = {}
 
     def gauge(self, type_name: str, name: str, tags: Tags, read: Callable[[], Number]) -> None:
@@ -153,6 +163,10 @@ class MetricsRegistry:
         assert isinstance(metric, Histogram), f"{key} is no histogram"
         return metric
 
+    def collector(self, read: Callable[[], Iterable[Sample]]) -> None:
+        """Register gauges that are many and alike (one per partition): all are asked for when somebody reads."""
+        self._collectors.append(read)
+
     def remove(self, type_name: str, name: str, tags: Tags = None) -> None:
         """Forget a metric; nothing happens when there is none of that name."""
         self._metrics.pop(_key(type_name, name, tags), None)
@@ -169,6 +183,9 @@ class MetricsRegistry:
                 "gauge" if isinstance(metric, _Gauge) else "meter" if isinstance(metric, Meter) else "histogram"
             )
             yield Reading(domain, type_name, name, tags, kind, metric.read(now_ms))
+        for collector in self._collectors:
+            for sample in collector():
+                yield Reading(*_key(sample.type_name, sample.name, sample.tags), "gauge", {"value": sample.value})
 
     def read(self, type_name: str, name: str, tags: Tags = None, now_ms: int = 0) -> dict[str, Number] | None:
         """One metric's values, or None when there is none of that name."""

@@ -1,0 +1,75 @@
+"""A DeleteRecords that waits until every alive replica has moved its start. Source: `DelayedDeleteRecords`.
+
+Cases, per pending partition:
+    A  not hosted here any more, or its disk failed     resolved, with that error
+    B  not led here any more                            resolved, NOT_LEADER_OR_FOLLOWER
+    C  the low watermark has reached what was asked     resolved, NONE, with the low watermark
+    D  it has not                                       pending
+What is pending when the time is up says REQUEST_TIMED_OUT, with the low watermark that was reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from barnabas.broker.delayed import DelayedOperation
+from barnabas.broker.replica.hosted import HostedPartitions
+from barnabas.broker.replica.types import DeleteRecordsResult
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.ids import TopicPartition
+
+
+class DelayedDeleteRecords(DelayedOperation):
+    """`required` maps each partition that was cut to the offset asked for; `results` has their low watermarks."""
+
+    __slots__ = ("_hosted", "_pending", "_respond", "_results")
+
+    def __init__(
+        self,
+        timeout_ms: int,
+        required: dict[TopicPartition, int],
+        results: dict[TopicPartition, DeleteRecordsResult],
+        hosted: HostedPartitions,
+        respond: Callable[[dict[TopicPartition, DeleteRecordsResult]], None],
+    ) -> None:
+        DelayedOperation.__init__(self, timeout_ms)
+        self._pending = required
+        self._results = results
+        self._hosted = hosted
+        self._respond = respond
+        for key in required:
+            results[key].error_code = ErrorCode.REQUEST_TIMED_OUT
+
+    def try_complete(self) -> bool:
+        """Resolve what can be resolved; complete when nothing is pending."""
+        for key, required_offset in list(self._pending.items()):
+            result = self._results[key]
+            partition = self._hosted.online.get(key)
+            if partition is None:
+                error = int(self._hosted.error_of(key))  # case A
+            elif not partition.is_leader:
+                error = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)  # case B
+            else:
+                error = 0
+                result.low_watermark = partition.low_watermark()
+                if result.low_watermark < required_offset:
+                    continue  # case D
+            if error:
+                result.low_watermark = -1
+            result.error_code = error
+            del self._pending[key]
+        return not self._pending and self.force_complete()
+
+    def on_complete(self) -> None:
+        """Answer with what each partition came to."""
+        self._respond(self._results)
+
+    def on_expiration(self) -> None:
+        """Count the partitions that are still pending."""
+        self._hosted.shared.stats.delete_records_expires.mark(len(self._pending))
+
+    def describe(self) -> dict[str, Any]:
+        """Adds the offsets that are waited for."""
+        waits = {str(key): offset for key, offset in self._pending.items()}
+        return {**DelayedOperation.describe(self), "pending": waits}

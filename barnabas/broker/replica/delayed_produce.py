@@ -1,0 +1,75 @@
+"""A Produce with acks=all that waits until all it wrote is committed. Source: `DelayedProduce` of Apache Kafka.
+
+Cases, per pending partition:
+    A  not hosted here any more, or its disk failed     resolved, with that error
+    B  not led here any more                            resolved, NOT_LEADER_OR_FOLLOWER
+    C1 the high watermark has reached what was written  resolved, NONE
+    C2 it has, but the ISR fell below the minimum       resolved, NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    D  it has not                                       pending
+A resolved partition is never opened again. The answer leaves when none is pending; what is still pending when the
+time is up says REQUEST_TIMED_OUT, though its records stay in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from barnabas.broker.delayed import DelayedOperation
+from barnabas.broker.replica.hosted import HostedPartitions
+from barnabas.broker.replica.types import ProduceResult
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.ids import TopicPartition
+
+_TIMED_OUT = int(ErrorCode.REQUEST_TIMED_OUT)
+
+
+class DelayedProduce(DelayedOperation):
+    """`required` maps each partition that was appended to its last offset + 1; failed ones keep their error."""
+
+    __slots__ = ("_hosted", "_pending", "_respond", "_results")
+
+    def __init__(
+        self,
+        timeout_ms: int,
+        required: dict[TopicPartition, int],
+        results: dict[TopicPartition, ProduceResult],
+        hosted: HostedPartitions,
+        respond: Callable[[dict[TopicPartition, ProduceResult]], None],
+    ) -> None:
+        DelayedOperation.__init__(self, timeout_ms)
+        self._pending = required
+        self._results = results
+        self._hosted = hosted
+        self._respond = respond
+        for key in required:
+            results[key].error_code = _TIMED_OUT
+
+    def try_complete(self) -> bool:
+        """Resolve what can be resolved; complete when nothing is pending."""
+        pending = self._pending
+        online = self._hosted.online
+        for key, required_offset in list(pending.items()):
+            partition = online.get(key)
+            if partition is None:
+                reached, error = False, int(self._hosted.error_of(key))  # case A
+            else:
+                reached, error = partition.reached(required_offset)
+            if reached or error:  # cases B, C1, C2
+                del pending[key]
+                self._results[key].error_code = error
+        return not pending and self.force_complete()
+
+    def on_complete(self) -> None:
+        """Answer with what each partition came to."""
+        self._respond(self._results)
+
+    def on_expiration(self) -> None:
+        """Count the partitions that are still pending."""
+        for key in self._pending:
+            self._hosted.shared.stats.produce_expired(key.topic, key.partition)
+
+    def describe(self) -> dict[str, Any]:
+        """Adds the offsets that are waited for."""
+        waits = {str(key): offset for key, offset in self._pending.items()}
+        return {**DelayedOperation.describe(self), "pending": waits}

@@ -1,0 +1,193 @@
+"""Serving a Fetch: read, learn from followers, answer or park. Source: `ReplicaManager.fetchMessages`, `readFromLog`.
+
+Answer at once when: max_wait_ms <= 0; nothing is asked; min_bytes are there; reading one partition gave an error, a
+diverging epoch, or a redirect. Else park, watched by every partition.
+
+Partitions are read in the request's order, each limited by min(its max_bytes, what is left of the request's); the
+first that has data gives its first batch whole, however large.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from barnabas.broker.log.types import FetchData
+from barnabas.broker.ports import NotYet
+from barnabas.broker.replica.delayed_fetch import DelayedFetch
+from barnabas.broker.replica.hosted import HostedPartitions
+from barnabas.broker.replica.partition import Partition
+from barnabas.broker.replica.types import FetchInfo, FetchParams, FetchResult
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.ids import ZERO_UUID, TopicPartition
+
+FetchResults: TypeAlias = dict[TopicPartition, FetchResult]
+Asked: TypeAlias = Sequence[tuple[TopicPartition, FetchInfo]]
+Respond: TypeAlias = Callable[[FetchResults], None]
+
+logger = logging.getLogger(__name__)
+
+
+def fetch(hosted: HostedPartitions, params: FetchParams, asked: Asked, respond: Respond, now_ms: int) -> None:
+    """Read and respond, or park, see `ReplicaManager.fetch`."""
+    deadline_ms = now_ms + params.max_wait_ms
+    shared = hosted.shared
+    for key, _ in asked:
+        shared.stats.all.total_fetches.count += 1
+        partition = hosted.online.get(key)
+        if partition is not None:
+            partition.stats.total_fetches.count += 1
+
+    def attempt(step_ms: int) -> None:
+        results, ends = read_partitions(hosted, params, asked)
+        if params.from_follower:
+            _learn(hosted, params, asked, results, ends, step_ms)
+        if _answer_now(params, results):
+            _respond(hosted, params, results, respond)
+        else:
+            _park(hosted, params, asked, results, respond, deadline_ms, step_ms)
+
+    shared.when_read(attempt, now_ms)
+
+
+def read_partitions(
+    hosted: HostedPartitions, params: FetchParams, asked: Asked
+) -> tuple[FetchResults, dict[TopicPartition, int]]:
+    """Read all partitions; errors are results. Also returns the log end each was read at (bytes are leased).
+
+    Raises:
+        NotYet: a partition's bytes are not in memory; run the whole step again.
+    """
+    results: FetchResults = {}
+    ends: dict[TopicPartition, int] = {}
+    left_bytes = params.max_bytes
+    min_one = True
+    for key, info in asked:
+        try:
+            partition = hosted.get(key)
+            result, ends[key] = _read(partition, params, info, min(info.max_bytes, left_bytes), min_one)
+        except NotYet:
+            raise
+        except Exception as error:
+            results[key] = _failed(hosted, key, error)
+            continue
+        results[key] = result
+        size = len(result.records)
+        if size:
+            min_one = False
+            left_bytes = max(0, left_bytes - size)
+    return results, ends
+
+
+def _read(
+    partition: Partition, params: FetchParams, info: FetchInfo, max_bytes: int, min_one: bool
+) -> tuple[FetchResult, int]:
+    log = partition.log
+    if info.topic_id != partition.topic_id and info.topic_id != ZERO_UUID:
+        raise KafkaError(
+            ErrorCode.INCONSISTENT_TOPIC_ID, f"{partition.topic_partition} has another topic id than the request"
+        )
+    partition.check_access(info.current_leader_epoch, leader_only=params.leader_only)
+    if params.replica_id >= 0:
+        partition.follower(params.replica_id, info.current_leader_epoch)
+    offset = info.fetch_offset
+    epoch = info.last_fetched_epoch
+    if epoch >= 0:
+        there = log.end_offset_for_epoch(epoch)
+        if there.leader_epoch < 0 or there.end_offset < 0 or offset < log.log_start_offset:
+            detail = f"{partition.topic_partition}: offset {offset} of epoch {epoch} is not in the log"
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, detail)
+        if there.leader_epoch < epoch or there.end_offset < offset:
+            diverged = FetchResult(
+                0, b"", log.high_watermark, log.last_stable_offset, log.log_start_offset, diverging_epoch=there
+            )
+            return diverged, log.log_end_offset
+    data: FetchData = log.read(offset, max_bytes, params.isolation, min_one)
+    result = FetchResult(
+        0, data.records, data.high_watermark, data.last_stable_offset, data.log_start_offset, start=data.start
+    )
+    return result, data.log_end_offset
+
+
+def _learn(
+    hosted: HostedPartitions,
+    params: FetchParams,
+    asked: Asked,
+    results: FetchResults,
+    ends: dict[TopicPartition, int],
+    now_ms: int,
+) -> None:
+    """Take in what the follower's offsets say, but for those that failed or diverge."""
+    for key, info in asked:
+        start = results[key].start
+        if start is None:
+            continue
+        try:
+            partition = hosted.get(key)
+            partition.follower_fetched(
+                params.replica_id, start, info.log_start_offset, ends[key], params.replica_epoch, now_ms
+            )
+        except KafkaError as error:
+            results[key] = _failed(hosted, key, error)
+
+
+def _answer_now(params: FetchParams, results: FetchResults) -> bool:
+    if params.max_wait_ms <= 0 or not results:
+        return True
+    bytes_count = 0
+    for result in results.values():
+        if result.error_code or result.diverging_epoch is not None or result.preferred_read_replica >= 0:
+            return True
+        bytes_count += len(result.records)
+    return bytes_count >= params.min_bytes
+
+
+def _park(
+    hosted: HostedPartitions,
+    params: FetchParams,
+    asked: Asked,
+    results: FetchResults,
+    respond: Respond,
+    deadline_ms: int,
+    now_ms: int,
+) -> None:
+    starts = [(key, info, start) for key, info in asked if (start := results[key].start) is not None]
+
+    def answer(step_ms: int) -> None:
+        fresh, _ = read_partitions(hosted, params, asked)
+        _respond(hosted, params, fresh, respond)
+
+    operation = DelayedFetch(
+        deadline_ms - now_ms, params, starts, hosted, lambda: hosted.shared.when_read(answer, now_ms)
+    )
+    hosted.shared.fetch.try_complete_else_watch(operation, list(results), now_ms)
+
+
+def _respond(hosted: HostedPartitions, params: FetchParams, results: FetchResults, respond: Respond) -> None:
+    stats = hosted.shared.stats
+    for key, result in results.items():
+        size = len(result.records)
+        if not size:
+            continue
+        if params.from_follower:
+            stats.all.replication_bytes_out.count += size
+        else:
+            stats.all.bytes_out.count += size
+            partition = hosted.online.get(key)
+            if partition is not None:
+                partition.stats.bytes_out.count += size
+    respond(results)
+
+
+def _failed(hosted: HostedPartitions, key: TopicPartition, error: Exception) -> FetchResult:
+    if isinstance(error, KafkaError):
+        return FetchResult(error.code)
+    stats = hosted.shared.stats
+    stats.all.failed_fetches.mark()
+    partition = hosted.online.get(key)
+    if partition is not None:
+        partition.stats.failed_fetches.mark()
+    code = ErrorCode.KAFKA_STORAGE_ERROR if isinstance(error, OSError) else ErrorCode.UNKNOWN_SERVER_ERROR
+    logger.error("reading %s failed", key, exc_info=error)
+    return FetchResult(code)

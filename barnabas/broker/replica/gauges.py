@@ -1,0 +1,53 @@
+"""What can be read of partitions: `kafka.server:type=ReplicaManager`, and of each: `kafka.cluster:type=Partition`.
+
+The gauges of single partitions are worked out by one collector when somebody reads, so that ten thousand partitions
+cost no registrations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from barnabas.broker.metrics import MetricsRegistry, Number, Sample
+from barnabas.broker.replica.partition import Partition
+
+if TYPE_CHECKING:
+    from barnabas.broker.replica.manager import ReplicaManager
+
+_OF_ALL: Final[dict[str, Callable[[Partition], bool]]] = {
+    "LeaderCount": lambda partition: partition.is_leader,
+    "PartitionCount": lambda partition: True,
+    "UnderReplicatedPartitions": lambda partition: partition.under_replicated,
+    "UnderMinIsrPartitionCount": lambda partition: partition.under_min_isr,
+    "AtMinIsrPartitionCount": lambda partition: partition.at_min_isr,
+}
+"""Name to what is counted."""
+
+_OF_ONE: Final[dict[str, Callable[[Partition], int]]] = {
+    "UnderReplicated": lambda partition: int(partition.under_replicated),
+    "UnderMinIsr": lambda partition: int(partition.under_min_isr),
+    "AtMinIsr": lambda partition: int(partition.at_min_isr),
+    "InSyncReplicasCount": lambda partition: len(partition.isr.committed),
+    "ReplicasCount": lambda partition: len(partition.replicas) if partition.is_leader else 0,
+    "LastStableOffsetLag": lambda partition: partition.log.high_watermark - partition.log.last_stable_offset,
+}
+
+
+def register(manager: ReplicaManager, registry: MetricsRegistry) -> None:
+    """Register the gauges of a broker's partitions."""
+
+    def counter(counts: Callable[[Partition], bool]) -> Callable[[], Number]:
+        return lambda: sum(map(counts, manager.hosted.online.values()))
+
+    for name, counts in _OF_ALL.items():
+        registry.gauge("ReplicaManager", name, None, counter(counts))
+    registry.gauge("ReplicaManager", "OfflineReplicaCount", None, lambda: len(manager.hosted.offline))
+
+    def of_each() -> Iterator[Sample]:
+        for key, partition in manager.hosted.online.items():
+            tags = {"topic": key.topic, "partition": str(key.partition)}
+            for name, read in _OF_ONE.items():
+                yield Sample("kafka.cluster:Partition", name, tags, read(partition))
+
+    registry.collector(of_each)

@@ -1,0 +1,38 @@
+"""The partitions this broker hosts, and what to say of others. Source: `ReplicaManager.getPartitionOrError`."""
+
+from __future__ import annotations
+
+from barnabas.broker.replica.partition import Partition
+from barnabas.broker.replica.shared import Shared
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.ids import TopicPartition
+
+
+class HostedPartitions:
+    """Partitions by name. `offline` holds those whose log cannot be used."""
+
+    __slots__ = ("offline", "online", "shared")
+
+    def __init__(self, shared: Shared) -> None:
+        self.shared = shared
+        self.online: dict[TopicPartition, Partition] = {}
+        self.offline: dict[TopicPartition, None] = {}
+
+    def get(self, key: TopicPartition) -> Partition:
+        """The partition.
+
+        Raises:
+            KafkaError: as `error_of` says.
+        """
+        partition = self.online.get(key)
+        if partition is None:
+            raise KafkaError(self.error_of(key), f"{key} is not served by broker {self.shared.broker_id}")
+        return partition
+
+    def error_of(self, key: TopicPartition) -> ErrorCode:
+        """Why a partition that is not online cannot be served: its disk, another broker has it, or nobody knows it."""
+        if key in self.offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if self.shared.cluster.contains(key):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

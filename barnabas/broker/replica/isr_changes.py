@@ -1,0 +1,112 @@
+"""Proposing changes of the in-sync replicas, and taking the controller's answers.
+
+Source: `maybeExpandIsr`, `maybeShrinkIsr`, `handleAlterPartitionUpdate` of Apache Kafka's `Partition`. A change takes effect when it is answered, never before; an answer that metadata has overtaken is dropped.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.delayed import CallbackTask
+from barnabas.broker.ports import IsrAnswer, IsrProposal
+from barnabas.broker.replica.isr import RETRY_BACKOFF_MS, VERDICTS, Verdict
+from barnabas.broker.replica.remote_replica import RemoteReplica
+from barnabas.broker.replica.types import PartitionState
+
+if TYPE_CHECKING:
+    from barnabas.broker.replica.partition import Partition
+
+
+def maybe_expand(partition: Partition, remote: RemoteReplica) -> None:
+    """Propose to add a follower that has reached the high watermark and this epoch's start. Not a matter of time."""
+    isr = partition.isr
+    end = remote.end.offset
+    if (
+        isr.pending is None
+        and remote.broker_id not in isr.committed
+        and end >= partition.log.high_watermark
+        and end >= partition.epoch_start_offset
+        and partition.isr_eligible(remote)
+    ):
+        _propose(partition, (*isr.committed, remote.broker_id))
+
+
+def maybe_shrink(partition: Partition, now_ms: int) -> None:
+    """Propose to remove the members that are behind and have been for longer than `replica.lag.time.max.ms`."""
+    isr = partition.isr
+    if not partition.is_leader or isr.pending is not None:
+        return
+    end = partition.log.log_end_offset
+    lag_ms_max = partition.shared.config.replica_lag_time_max_ms
+    lagging = [
+        remote.broker_id
+        for remote in partition.remotes.values()
+        if remote.broker_id in isr.committed and not remote.caught_up(end, now_ms, lag_ms_max)
+    ]
+    if lagging:
+        _propose(partition, tuple(member for member in isr.committed if member not in lagging))
+
+
+def answered(partition: Partition, proposal: IsrProposal, answer: IsrAnswer, now_ms: int) -> None:
+    """Act on the answer to `proposal`."""
+    isr = partition.isr
+    if isr.pending is not proposal:
+        return
+    stats = partition.shared.stats
+    verdict = VERDICTS.get(answer.error_code, Verdict.RETRY)  # type: ignore[call-overload]  # an int is a fine key
+    if verdict is not Verdict.ADOPT:
+        stats.failed_isr_updates.mark()
+    if verdict is Verdict.BACK:
+        isr.commit(isr.committed)
+    elif verdict is Verdict.RETRY:
+        _retry_later(partition, proposal, now_ms)
+    elif verdict is Verdict.ADOPT:
+        if answer.leader_epoch != partition.leader_epoch or answer.partition_epoch < partition.partition_epoch:
+            stats.failed_isr_updates.mark()
+            return
+        _count(partition, proposal.isr)
+        isr.commit(answer.isr)
+        partition.partition_epoch = answer.partition_epoch
+        # The ISR may be this broker alone now; and a produce may wait for an ISR that is now too small.
+        partition.advance_high_watermark(now_ms)
+        partition.shared.check_all(partition.topic_partition)
+
+
+def settled_by_metadata(partition: Partition, state: PartitionState) -> None:
+    """New metadata overtakes a pending proposal; it counts as made when the metadata says just that."""
+    pending = partition.isr.pending
+    if pending is not None and set(pending.isr) == set(state.isr):
+        _count(partition, state.isr)
+
+
+def _count(partition: Partition, isr: tuple[int, ...]) -> None:
+    stats = partition.shared.stats
+    if len(isr) > len(partition.isr.committed):
+        stats.isr_expands.mark()
+    elif len(isr) < len(partition.isr.committed):
+        stats.isr_shrinks.mark()
+
+
+def _propose(partition: Partition, isr: tuple[int, ...]) -> None:
+    proposal = IsrProposal(
+        partition.topic_partition, partition.topic_id, partition.leader_epoch, partition.partition_epoch, isr
+    )
+    partition.isr.propose(proposal)
+    _submit(partition, proposal)
+
+
+def _submit(partition: Partition, proposal: IsrProposal) -> None:
+    shared = partition.shared
+
+    def done(answer: IsrAnswer) -> None:
+        shared.actions.add(lambda now_ms: answered(partition, proposal, answer, now_ms))
+
+    shared.controller.alter_partition(proposal, done)
+
+
+def _retry_later(partition: Partition, proposal: IsrProposal, now_ms: int) -> None:
+    def again(_: int) -> None:
+        if partition.isr.pending is proposal:
+            _submit(partition, proposal)
+
+    partition.shared.timer.add(CallbackTask(again), now_ms + RETRY_BACKOFF_MS)

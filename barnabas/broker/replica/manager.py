@@ -1,0 +1,229 @@
+"""All partitions of one broker, and the front door for everything that reads or writes them.
+
+Source: `ReplicaManager` of Apache Kafka. The work itself stands in the module named after each request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from barnabas.broker.config import BrokerConfig
+from barnabas.broker.delayed import CallbackTask
+from barnabas.broker.log import LogManager
+from barnabas.broker.log.types import Isolation
+from barnabas.broker.metrics import MetricsRegistry
+from barnabas.broker.ports import Controller, WallClock
+from barnabas.broker.replica import delete_records, fetch, gauges, list_offsets, offset_for_leader_epoch, produce
+from barnabas.broker.replica.hosted import HostedPartitions
+from barnabas.broker.replica.partition import Partition
+from barnabas.broker.replica.shared import Shared
+from barnabas.broker.replica.types import (
+    ClusterView,
+    EpochQuery,
+    EpochResult,
+    FetchParams,
+    ListOffsetsQuery,
+    PartitionState,
+)
+from barnabas.protocol.errors import KafkaError
+from barnabas.protocol.ids import Buffer, TopicPartition
+
+
+class ReplicaManager:
+    """The replica room of one broker.
+
+    Every `respond` is called exactly once, now or later, with a dict in the request's order. After each step (a
+    request, completions of the disk) the caller calls `drain`; at `next_deadline_ms`, `tick`. `now_ms` is monotonic.
+    """
+
+    def __init__(
+        self,
+        broker_id: int,
+        config: BrokerConfig,
+        logs: LogManager,
+        controller: Controller,
+        cluster: ClusterView,
+        wall_clock: WallClock,
+        registry: MetricsRegistry,
+        now_ms: int,
+    ) -> None:
+        self.logs = logs
+        self.shared = Shared(broker_id, config, controller, cluster, wall_clock, registry, now_ms)
+        self.hosted = HostedPartitions(self.shared)
+        self._now_ms = now_ms
+        self._shrink_task = CallbackTask(self._shrink_isrs)
+        gauges.register(self, registry)
+
+    # Life and time
+
+    def start(self, now_ms: int) -> None:
+        """Begin the periodic look for lagging members of ISRs."""
+        self._plan_shrink(now_ms)
+
+    def tick(self, now_ms: int) -> None:
+        """Run periodic tasks, expire parked operations, purge, and drain."""
+        self._now_ms = now_ms
+        shared = self.shared
+        shared.timer.advance(now_ms)
+        shared.timer.run_due(now_ms)
+        for purgatory in shared.purgatories:
+            purgatory.advance(now_ms)
+        self.drain(now_ms)
+
+    def drain(self, now_ms: int) -> None:
+        """Run the deferred checks, then operations whose time was up at once. The very end of every step."""
+        self._now_ms = now_ms
+        shared = self.shared
+        if shared.actions:
+            shared.actions.drain(now_ms)
+        for purgatory in shared.purgatories:
+            if purgatory.timer.due_count:
+                purgatory.run_due(now_ms)
+
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` has something to do; the present when actions were left behind, None for never."""
+        shared = self.shared
+        if shared.actions:
+            return self._now_ms
+        earliest = shared.timer.next_deadline_ms()
+        for purgatory in shared.purgatories:
+            deadline_ms = purgatory.next_deadline_ms()
+            if deadline_ms is not None and (earliest is None or deadline_ms < earliest):
+                earliest = deadline_ms
+        return earliest
+
+    # Requests
+
+    def append_records(
+        self,
+        entries: Sequence[tuple[TopicPartition, Buffer]],
+        acks: int,
+        timeout_ms: int,
+        respond: produce.Respond,
+        now_ms: int,
+        *,
+        internal_allowed: bool = False,
+    ) -> None:
+        """Append one batch per partition (a partition stands once in `entries`); partitions fail independently.
+
+        acks=0 and acks=1 respond at once (acks=1 after the sync where `flush.messages` asks for one); acks=-1 when
+        all that was appended is committed, or with REQUEST_TIMED_OUT after `timeout_ms`. `internal_allowed` lets
+        writes to internal topics pass (the admin client's).
+        """
+        produce.append_records(
+            self.hosted, entries, acks, timeout_ms, respond, now_ms, internal_allowed=internal_allowed
+        )
+
+    def fetch(self, params: FetchParams, asked: fetch.Asked, respond: fetch.Respond, now_ms: int) -> None:
+        """Read partitions in order; answer now, or when enough has come, or after `params.max_wait_ms`.
+
+        `params.max_bytes` and `min_bytes` must be capped by `fetch.max.bytes` already.
+        """
+        fetch.fetch(self.hosted, params, asked, respond, now_ms)
+
+    def delete_records(
+        self,
+        offsets: Mapping[TopicPartition, int],
+        timeout_ms: int,
+        respond: delete_records.Respond,
+        now_ms: int,
+    ) -> None:
+        """Hide all below an offset (-1: the high watermark); answers when every alive replica has followed."""
+        delete_records.delete_records(self.hosted, offsets, timeout_ms, respond, now_ms)
+
+    def list_offsets(
+        self,
+        queries: Mapping[TopicPartition, ListOffsetsQuery],
+        isolation: Isolation,
+        respond: list_offsets.Respond,
+        now_ms: int,
+        *,
+        leader_only: bool = True,
+    ) -> None:
+        """Offsets by time or by Kafka's special timestamps (-1 to -5).
+
+        `isolation` is LOG_END for replicas and debuggers; only a debugger (replica id -2) may ask a follower. What a
+        version does not know, and partitions named twice, are the handler's to refuse; OFFSET_NOT_AVAILABLE (78) is
+        LEADER_NOT_AVAILABLE (5) below version 5.
+        """
+        list_offsets.list_offsets(self.hosted, queries, isolation, respond, now_ms, leader_only=leader_only)
+
+    def offsets_for_leader_epoch(
+        self, queries: Mapping[TopicPartition, EpochQuery]
+    ) -> dict[TopicPartition, EpochResult]:
+        """Where leader epochs ended. Never waits."""
+        return offset_for_leader_epoch.offsets_for_leader_epoch(self.hosted, queries)
+
+    # Metadata
+
+    def apply(
+        self, changed: Mapping[TopicPartition, PartitionState], removed: Iterable[TopicPartition], now_ms: int
+    ) -> None:
+        """Act on a new metadata image, which must be in force already (`ClusterView` is asked).
+
+        `changed` holds partitions that are new or different, hosted here or not; `removed` those whose topic is gone.
+        """
+        self._now_ms = now_ms
+        for key in removed:
+            self._remove(key)
+        for key, state in changed.items():
+            if self.shared.broker_id in state.replicas:
+                self._host(key, state, now_ms)
+            else:
+                self._remove(key)
+
+    def partition(self, key: TopicPartition) -> Partition | None:
+        """The partition hosted here, or None."""
+        return self.hosted.online.get(key)
+
+    def snapshot(self, now_ms: int) -> dict[str, Any]:
+        """Partitions and parked operations as plain values."""
+        return {
+            "partitions": [partition.snapshot() for partition in self.hosted.online.values()],
+            "offline": [str(key) for key in self.hosted.offline],
+            "purgatories": [purgatory.snapshot() for purgatory in self.shared.purgatories],
+            "timer": self.shared.timer.snapshot(),
+            "deferred_actions": len(self.shared.actions),
+        }
+
+    def _host(self, key: TopicPartition, state: PartitionState, now_ms: int) -> None:
+        partition = self.hosted.online.get(key)
+        if partition is not None and partition.topic_id != state.topic_id:
+            self._remove(key)
+            partition = None
+        if partition is None:
+            try:
+                log = self.logs.get(key)
+                if log is None:
+                    log = self.logs.create(key, state.topic_id, self.logs.config_of(key.topic))
+            except KafkaError:
+                self.hosted.offline[key] = None
+                return
+            self.hosted.offline.pop(key, None)
+            partition = self.hosted.online[key] = Partition(key, state.topic_id, log, self.shared)
+        if state.leader == self.shared.broker_id:
+            partition.become_leader(state, now_ms)
+        elif partition.become_follower(state):
+            self.shared.check_not_leader(key)
+
+    def _remove(self, key: TopicPartition) -> None:
+        """The partition is hosted here no longer: its log goes, and what waits for it is answered with that."""
+        self.hosted.offline.pop(key, None)
+        partition = self.hosted.online.pop(key, None)
+        if partition is None:
+            return
+        partition.stop()
+        self.shared.check_not_leader(key)
+        self.logs.delete(key)
+        if not any(other.topic == key.topic for other in self.hosted.online):
+            self.shared.stats.forget_topic(key.topic)
+
+    def _shrink_isrs(self, now_ms: int) -> None:
+        for partition in list(self.hosted.online.values()):
+            partition.shrink_isr(now_ms)
+        self._plan_shrink(now_ms)
+
+    def _plan_shrink(self, now_ms: int) -> None:
+        interval_ms = max(1, self.shared.config.replica_lag_time_max_ms // 2)
+        self.shared.timer.add(self._shrink_task, now_ms + interval_ms)

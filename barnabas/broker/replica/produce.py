@@ -1,0 +1,147 @@
+"""Appending a Produce request. Source: `ReplicaManager.appendRecords` of Apache Kafka.
+
+The order matters: append every partition, leave one action that checks the purgatories, then make the DelayedProduce,
+whose first try often completes it (one replica: the high watermark rose with the append). The action runs at the end
+of the step, so that answers of others leave after this request's own bookkeeping.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+from barnabas.broker.log.types import InvalidRecord
+from barnabas.broker.replica.delayed_produce import DelayedProduce
+from barnabas.broker.replica.hosted import HostedPartitions
+from barnabas.broker.replica.types import ProduceResult
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.ids import Buffer, TopicPartition
+
+ProduceResults: TypeAlias = dict[TopicPartition, ProduceResult]
+Respond: TypeAlias = Callable[[ProduceResults], None]
+
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+
+# Refusals that say nothing about this broker's health are not counted as failed produces.
+_EXPECTED: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+
+logger = logging.getLogger(__name__)
+
+
+def append_records(
+    hosted: HostedPartitions,
+    entries: Sequence[tuple[TopicPartition, Buffer]],
+    acks: int,
+    timeout_ms: int,
+    respond: Respond,
+    now_ms: int,
+    *,
+    internal_allowed: bool = False,
+) -> None:
+    """Append one batch to each partition and respond as `acks` asks, see `ReplicaManager.append_records`."""
+    shared = hosted.shared
+    results: ProduceResults = {}
+    if acks not in (-1, 0, 1):
+        for key, _ in entries:
+            results[key] = ProduceResult(ErrorCode.INVALID_REQUIRED_ACKS)
+        respond(results)
+        return
+    changes: list[tuple[TopicPartition, bool]] = []
+    required: dict[TopicPartition, int] = {}
+    unsynced: dict[TopicPartition, int] = {}
+    wall_ms = shared.wall_clock.now_ms()
+    all_stats = shared.stats.all
+    for key, records in entries:
+        all_stats.total_produces.count += 1
+        try:
+            if not internal_allowed and key.topic in INTERNAL_TOPICS:
+                raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{key.topic} is an internal topic")
+            partition = hosted.get(key)
+            stats = partition.stats
+            stats.total_produces.count += 1
+            info = partition.append(records, acks, wall_ms)
+        except Exception as error:
+            results[key] = _failed(hosted, key, records, error)
+            continue
+        changes.append((key, partition.advance_high_watermark(now_ms)))
+        end = required[key] = info.last_offset + 1
+        limit = partition.durable.limit
+        if limit is not None and end > limit.offset:
+            unsynced[key] = end
+        results[key] = ProduceResult(0, info.first_offset, info.log_append_time_ms, info.log_start_offset)
+        size = len(records)
+        count = end - info.first_offset
+        stats.bytes_in.count += size
+        stats.messages_in.count += count
+        all_stats.bytes_in.count += size
+        all_stats.messages_in.count += count
+    if changes:
+        shared.actions.add(lambda _: _check(hosted, changes))
+    if acks == -1 and required:
+        operation = DelayedProduce(timeout_ms, required, results, hosted, respond)
+        shared.produce.try_complete_else_watch(operation, list(results), now_ms)
+    elif acks == 1 and unsynced:
+        _respond_when_synced(hosted, unsynced, results, respond)
+    else:
+        respond(results)
+
+
+def _check(hosted: HostedPartitions, changes: list[tuple[TopicPartition, bool]]) -> None:
+    shared = hosted.shared
+    for key, high_watermark_rose in changes:
+        if high_watermark_rose:
+            shared.produce.check_and_complete(key)
+            shared.fetch.check_and_complete(key)
+            shared.delete_records.check_and_complete(key)
+        else:
+            # Only the log end rose: followers wait for that.
+            shared.fetch.check_and_complete(key)
+
+
+def _respond_when_synced(
+    hosted: HostedPartitions, unsynced: dict[TopicPartition, int], results: ProduceResults, respond: Respond
+) -> None:
+    """acks=1 where `flush.messages` asks for a sync: the answer leaves when all of it is on stable storage."""
+    waiting = dict.fromkeys(unsynced)
+
+    def synced(key: TopicPartition, error: KafkaError | None) -> None:
+        del waiting[key]
+        if error is not None:
+            results[key] = ProduceResult(error.code, error_message=error.detail)
+        if not waiting:
+            hosted.shared.actions.add(lambda _: respond(results))
+
+    for key, end in unsynced.items():
+        if hosted.online[key].log.when_durable(end, lambda error, key=key: synced(key, error)):
+            synced(key, None)
+
+
+def _failed(hosted: HostedPartitions, key: TopicPartition, records: Buffer, error: Exception) -> ProduceResult:
+    shared = hosted.shared
+    if not isinstance(error, KafkaError):
+        logger.error("appending to %s failed", key, exc_info=error)
+        error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker failed to append, see its log")
+    counted = [shared.stats.all]
+    partition = hosted.online.get(key)
+    start_offset = -1
+    if partition is not None:
+        counted.append(partition.stats)
+        if isinstance(error, InvalidRecord):
+            start_offset = partition.log.log_start_offset
+    for stats in counted:
+        if error.code not in _EXPECTED:
+            stats.failed_produces.mark()
+        if error.code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
+            stats.bytes_rejected.mark(len(records))
+    record_errors = error.record_errors if isinstance(error, InvalidRecord) else None
+    return ProduceResult(error.code, -1, -1, start_offset, error.detail, record_errors)

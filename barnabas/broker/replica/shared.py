@@ -1,0 +1,91 @@
+"""What all partitions and operations of one broker share: the world's ports, the purgatories, the deferred actions."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from barnabas.broker.config import BrokerConfig
+from barnabas.broker.delayed import Purgatory, Timer
+from barnabas.broker.metrics import MetricsRegistry
+from barnabas.broker.ports import Controller, NotYet, Token, WallClock
+from barnabas.broker.replica.action_queue import ActionQueue
+from barnabas.broker.replica.stats import BrokerStats
+from barnabas.broker.replica.types import ClusterView
+from barnabas.protocol.ids import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+
+class Shared:
+    """One per broker. `timer` runs the periodic tasks; each purgatory has a timer of its own."""
+
+    __slots__ = (
+        "actions",
+        "broker_id",
+        "cluster",
+        "config",
+        "controller",
+        "delete_records",
+        "fetch",
+        "produce",
+        "purgatories",
+        "stats",
+        "timer",
+        "validate_full",
+        "wall_clock",
+    )
+
+    def __init__(
+        self,
+        broker_id: int,
+        config: BrokerConfig,
+        controller: Controller,
+        cluster: ClusterView,
+        wall_clock: WallClock,
+        registry: MetricsRegistry,
+        now_ms: int,
+    ) -> None:
+        self.broker_id = broker_id
+        self.config = config
+        self.controller = controller
+        self.cluster = cluster
+        self.wall_clock = wall_clock
+        self.validate_full = config.barnabas_validate_records == "full"
+        self.actions = ActionQueue()
+        self.stats = BrokerStats(registry)
+        self.timer = Timer(now_ms)
+
+        def purgatory(name: str, purge_interval: int) -> Purgatory:
+            return Purgatory(name, Timer(now_ms), purge_interval, registry)
+
+        self.produce = purgatory("Produce", config.producer_purgatory_purge_interval_requests)
+        self.fetch = purgatory("Fetch", config.fetch_purgatory_purge_interval_requests)
+        self.delete_records = purgatory("DeleteRecords", config.delete_records_purgatory_purge_interval_requests)
+        self.purgatories = (self.fetch, self.produce, self.delete_records)
+
+    def check_all(self, key: TopicPartition) -> None:
+        """The high or low watermark of `key` rose, or its ISR changed: try what waits for it."""
+        self.fetch.check_and_complete(key)
+        self.produce.check_and_complete(key)
+        self.delete_records.check_and_complete(key)
+
+    def check_not_leader(self, key: TopicPartition) -> None:
+        """`key` is led elsewhere now, or gone. DeleteRecords is not among those Kafka checks here."""
+        self.produce.check_and_complete(key)
+        self.fetch.check_and_complete(key)
+
+    def when_read(self, step: Callable[[int], None], now_ms: int) -> None:
+        """Run `step(now_ms)`; each time it raises `NotYet`, run the whole of it again once the token has fired.
+
+        Every token is held until the step is through, so that the reads it has made answer at once.
+        """
+        self._attempt(step, now_ms, [])
+
+    def _attempt(self, step: Callable[[int], None], now_ms: int, held: list[Token]) -> None:
+        try:
+            step(now_ms)
+        except NotYet as pending:
+            held.append(pending.token)
+            actions = self.actions
+            pending.token.on_ready(lambda: actions.add(lambda later_ms: self._attempt(step, later_ms, held)))
