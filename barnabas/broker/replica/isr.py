@@ -1,6 +1,7 @@
 """The in-sync replicas of a partition this broker leads: committed, and what is proposed.
 
-Source: `CommittedPartitionState`, `PendingExpandIsr`, `PendingShrinkIsr` of Apache Kafka's `Partition`. One change may be pending per partition. Until the controller answers, the *maximal* ISR counts for the high watermark:
+Source: `CommittedPartitionState`, `PendingExpandIsr`, `PendingShrinkIsr` of Apache Kafka's `Partition`. One
+change may be pending per partition. Until the controller answers, the *maximal* ISR counts for the high watermark:
 
     state             committed   maximal
     committed         1 2 3       1 2 3

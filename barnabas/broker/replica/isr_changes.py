@@ -1,6 +1,7 @@
 """Proposing changes of the in-sync replicas, and taking the controller's answers.
 
-Source: `maybeExpandIsr`, `maybeShrinkIsr`, `handleAlterPartitionUpdate` of Apache Kafka's `Partition`. A change takes effect when it is answered, never before; an answer that metadata has overtaken is dropped.
+Source: `maybeExpandIsr`, `maybeShrinkIsr`, `handleAlterPartitionUpdate` of Apache Kafka's `Partition`.
+A change takes effect when it is answered, never before; an answer that metadata has overtaken is dropped.
 """
 
 from __future__ import annotations
