@@ -1,4 +1,4 @@
-"""The APIs by number, and the request and response class of each.
+"""The APIs by number: versions, request and response class of each; and the header that every request carries.
 
 Classes load on first use: a broker that has answered ApiVersions alone has built no other message.
 """
@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from importlib import import_module
 from typing import Final
+
+from barnabas.protocol.errors import ProtocolError
 
 
 class ApiKey(IntEnum):
@@ -47,6 +49,66 @@ STEMS: Final[dict[int, str]] = {
     ApiKey.DESCRIBE_CLUSTER: "describe_cluster",
 }
 """The stem that names an API's file on every floor."""
+
+VERSIONS: Final[dict[int, tuple[int, int]]] = {
+    ApiKey.PRODUCE: (3, 13),
+    ApiKey.FETCH: (4, 18),
+    ApiKey.LIST_OFFSETS: (1, 11),
+    ApiKey.METADATA: (0, 13),
+    ApiKey.API_VERSIONS: (0, 4),
+    ApiKey.CREATE_TOPICS: (2, 7),
+    ApiKey.DELETE_TOPICS: (1, 6),
+    ApiKey.DELETE_RECORDS: (0, 2),
+    ApiKey.INIT_PRODUCER_ID: (0, 5),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: (2, 4),
+    ApiKey.DESCRIBE_CONFIGS: (1, 4),
+    ApiKey.CREATE_PARTITIONS: (0, 3),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: (0, 1),
+    ApiKey.DESCRIBE_CLUSTER: (0, 2),
+}
+"""First and last version of each API that the codecs speak (known without loading any table)."""
+
+
+class RequestHeader:
+    """Who asks what: API number and version, the number that pairs the answer, and the client's name for itself."""
+
+    __slots__ = ("api_key", "api_version", "client_id", "correlation_id")
+
+    def __init__(self, api_key: int, api_version: int, correlation_id: int, client_id: str | None) -> None:
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+
+    def __repr__(self) -> str:
+        return (
+            f"RequestHeader(api_key={self.api_key}, api_version={self.api_version}, "
+            f"correlation_id={self.correlation_id}, client_id={self.client_id!r})"
+        )
+
+
+class UnsupportedVersion(ProtocolError):
+    """A known API at a version that is not served. `header` is what was asked, so that ApiVersions can be answered."""
+
+    def __init__(self, header: RequestHeader) -> None:
+        first, last = VERSIONS[header.api_key]
+        name = ApiKey(header.api_key).name
+        super().__init__(f"{name} v{header.api_version} is not served, only v{first} to v{last}")
+        self.header = header
+
+
+def check_version(header: RequestHeader) -> None:
+    """Refuse what no codec speaks.
+
+    Raises:
+        UnsupportedVersion: a known API at another version.
+        ProtocolError: an unknown API.
+    """
+    served = VERSIONS.get(header.api_key)
+    if served is None:
+        raise ProtocolError(f"request header: API key {header.api_key} is unknown")
+    if not served[0] <= header.api_version <= served[1]:
+        raise UnsupportedVersion(header)
 
 
 class _Messages(Mapping[int, type]):

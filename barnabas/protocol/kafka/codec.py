@@ -16,13 +16,23 @@ from __future__ import annotations
 from struct import Struct, error
 from typing import Any, Final
 
-from barnabas.protocol.api import ApiKey
+from barnabas.protocol.api import VERSIONS, ApiKey, RequestHeader, UnsupportedVersion, check_version
 from barnabas.protocol.errors import ErrorCode, ProtocolError
 from barnabas.protocol.ids import Buffer
 from barnabas.protocol.kafka import APIS
 from barnabas.protocol.kafka.compile import Decoder, Encoder, compile_decoder, compile_encoder
 from barnabas.protocol.primitives import read_uvarint
 from barnabas.protocol.requests.api_versions import ApiVersion, ApiVersionsResponse
+
+__all__ = [
+    "RequestHeader",
+    "UnsupportedVersion",
+    "decode_request",
+    "decode_response",
+    "encode_request",
+    "encode_response",
+    "encode_unsupported_api_versions",
+]
 
 # api_key i16 | api_version i16 | correlation_id i32 | client_id length i16
 _REQUEST_HEAD: Final = Struct(">hhih")
@@ -41,33 +51,6 @@ _request_decoders: dict[int, tuple[Decoder, bool]] = {}
 _request_encoders: dict[int, tuple[Encoder, bool]] = {}
 _response_decoders: dict[int, tuple[Decoder, bool]] = {}
 _response_encoders: dict[int, tuple[Encoder, bool]] = {}
-
-
-class RequestHeader:
-    """Who asks what: API number and version, the number that pairs the answer, and the client's name for itself."""
-
-    __slots__ = ("api_key", "api_version", "client_id", "correlation_id")
-
-    def __init__(self, api_key: int, api_version: int, correlation_id: int, client_id: str | None) -> None:
-        self.api_key = api_key
-        self.api_version = api_version
-        self.correlation_id = correlation_id
-        self.client_id = client_id
-
-    def __repr__(self) -> str:
-        return (
-            f"RequestHeader(api_key={self.api_key}, api_version={self.api_version}, "
-            f"correlation_id={self.correlation_id}, client_id={self.client_id!r})"
-        )
-
-
-class UnsupportedVersion(ProtocolError):
-    """A known API at a version that is not served. `header` is what was asked, so that ApiVersions can be answered."""
-
-    def __init__(self, header: RequestHeader, versions: tuple[int, int]) -> None:
-        name = APIS[header.api_key].name
-        super().__init__(f"{name} v{header.api_version} is not served, only v{versions[0]} to v{versions[1]}")
-        self.header = header
 
 
 def decode_request(frame: Buffer) -> tuple[RequestHeader, Any]:
@@ -103,11 +86,8 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Any]:
 
 def _find_request_decoder(header: RequestHeader) -> tuple[Decoder, bool]:
     key, version = header.api_key, header.api_version
-    api = APIS.get(key)
-    if api is None:
-        raise ProtocolError(f"request header: API key {key} is unknown")
-    if not api.versions[0] <= version <= api.versions[1]:
-        raise UnsupportedVersion(header, api.versions)
+    check_version(header)
+    api = APIS[key]
     found = compile_decoder(api, version, response=False), api.is_flexible(version)
     _request_decoders[key << 16 | version] = found
     return found
@@ -156,7 +136,7 @@ def encode_response(api_key: int, api_version: int, correlation_id: int, respons
 
 def encode_unsupported_api_versions(correlation_id: int) -> list[Buffer]:
     """The answer to ApiVersions at an unknown version: error 35 in v0 form, listing ApiVersions alone (KIP-511)."""
-    first, last = APIS[ApiKey.API_VERSIONS].versions
+    first, last = VERSIONS[ApiKey.API_VERSIONS]
     response = ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION,
         api_keys=[ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=first, max_version=last)],

@@ -1,0 +1,130 @@
+"""Frames of the native dialect; docs/NATIVE.md is its specification.
+
+    length u32 | head_size u32 | head: one msgpack value of head_size bytes | payload: record batches, to the end
+
+    request head     [api_key, api_version, correlation_id, client_id, body]
+    response head    [correlation_id, body]
+
+Decoders take the bytes without the length; encoders hand out a list of buffers with it, records by reference.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any, Final
+
+import msgpack
+
+from barnabas.protocol.api import REQUESTS, RESPONSES, VERSIONS, ApiKey, RequestHeader, check_version
+from barnabas.protocol.errors import EncodeError, ErrorCode, ProtocolError
+from barnabas.protocol.ids import Buffer
+from barnabas.protocol.native.plan import Payloads, reader, writer
+
+PREAMBLE: Final = b"BNB1"
+"""What a client sends first, once per connection."""
+
+HEAD_SIZE_MAX: Final = 8 * 1024 * 1024
+"""Bytes of a head: what it describes is bounded, payloads count apart."""
+ARRAY_LENGTH_MAX: Final = 100_000
+MAP_LENGTH_MAX: Final = 256
+
+# length u32 | head_size u32
+_PREFIX: Final = Struct(">II")
+_HEAD_SIZE: Final = Struct(">I")
+
+
+def _frame(head: list[Any], payloads: Payloads) -> list[Buffer]:
+    try:
+        packed: bytes = msgpack.packb(head)
+    except (TypeError, ValueError, OverflowError) as exc:
+        raise EncodeError(f"message cannot be written: {exc}") from exc
+    prefix = _PREFIX.pack(4 + len(packed) + payloads.size, len(packed))
+    return [prefix + packed, *payloads.buffers]
+
+
+def _unframe(frame: Buffer, parts: int) -> tuple[list[Any], memoryview]:
+    view = memoryview(frame)
+    if len(view) < 4:
+        raise ProtocolError(f"frame of {len(view)} bytes has no head size")
+    size: int = _HEAD_SIZE.unpack_from(view)[0]
+    if size > min(len(view) - 4, HEAD_SIZE_MAX):
+        raise ProtocolError(f"head announces {size} bytes, {len(view) - 4} are left and {HEAD_SIZE_MAX} are allowed")
+    try:
+        head = msgpack.unpackb(
+            view[4 : 4 + size], raw=False, max_array_len=ARRAY_LENGTH_MAX, max_map_len=MAP_LENGTH_MAX, max_ext_len=0
+        )
+    except (ValueError, RecursionError) as exc:
+        raise ProtocolError(f"head is not msgpack within bounds: {exc or type(exc).__name__}") from None
+    if type(head) is not list or len(head) < parts:
+        raise ProtocolError(f"head is no array of {parts} elements")
+    return head, view[4 + size :]
+
+
+def decode_request(frame: Buffer) -> tuple[RequestHeader, Any]:
+    """Header and request of a frame. Records in the request are views into `frame`.
+
+    Raises:
+        UnsupportedVersion: a known API at a version that is not served.
+        ProtocolError: an unknown API, or bytes that are no such request.
+    """
+    head, payload = _unframe(frame, 5)
+    key, version, correlation_id, client_id, body = head[:5]
+    if not (type(key) is type(version) is type(correlation_id) is int) or abs(correlation_id) > 0x7FFFFFFF:
+        raise ProtocolError(f"request header {head[:3]} is not three integers of 16, 16 and 32 bits")
+    if client_id is not None and type(client_id) is not str:
+        raise ProtocolError("request header: client_id is no string")
+    header = RequestHeader(key, version, correlation_id, client_id)
+    check_version(header)
+    cls = REQUESTS[key]
+    return header, reader(cls)(body, payload, cls.__name__)
+
+
+def encode_response(api_key: int, api_version: int, correlation_id: int, response: Any) -> list[Buffer]:
+    """The buffers of a response, length included. `api_version` shapes nothing here: messages have all their fields.
+
+    Raises:
+        EncodeError: the response holds what msgpack cannot carry.
+    """
+    payloads = Payloads()
+    write = writer(RESPONSES[api_key])
+    assert write is not None
+    return _frame([correlation_id, write(response, payloads)], payloads)
+
+
+def encode_unsupported_api_versions(correlation_id: int) -> list[Buffer]:
+    """The answer to ApiVersions at an unknown version: error 35, listing ApiVersions alone."""
+    first, last = VERSIONS[ApiKey.API_VERSIONS]
+    body = {
+        "error_code": int(ErrorCode.UNSUPPORTED_VERSION),
+        "api_keys": [{"api_key": int(ApiKey.API_VERSIONS), "min_version": first, "max_version": last}],
+    }
+    return _frame([correlation_id, body], Payloads())
+
+
+def encode_request(
+    api_key: int, api_version: int, correlation_id: int, client_id: str | None, request: Any
+) -> list[Buffer]:
+    """The buffers of a request, length included; records by reference.
+
+    Raises:
+        EncodeError: the request holds what msgpack cannot carry.
+    """
+    payloads = Payloads()
+    write = writer(REQUESTS[api_key])
+    assert write is not None
+    body = write(request, payloads)
+    return _frame([int(api_key), api_version, correlation_id, client_id, body], payloads)
+
+
+def decode_response(api_key: int, api_version: int, frame: Buffer) -> tuple[int, Any]:
+    """Correlation id and response of a frame. Records in the response are views into `frame`.
+
+    Raises:
+        ProtocolError: bytes that are no such response.
+    """
+    head, payload = _unframe(frame, 2)
+    correlation_id, body = head[:2]
+    if type(correlation_id) is not int:
+        raise ProtocolError("response header: correlation_id is no integer")
+    cls = RESPONSES[api_key]
+    return correlation_id, reader(cls)(body, payload, cls.__name__)

@@ -1,0 +1,195 @@
+"""Messages as plain maps and back, derived from the dataclasses: there is no code per API.
+
+A dataclass becomes a map from field name to value, without the fields that hold their default. Records become
+`[position, size]` within the payload that follows the map; their bytes are never copied into it. Names nobody knows are
+ignored, absent ones have their default: both sides can grow.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final
+
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.ids import Buffer
+
+_INT_MIN: Final = -(1 << 63)
+_INT_MAX: Final = (1 << 63) - 1
+_UUID_SIZE: Final = 16
+
+_new = object.__new__
+_MISSING: Final = object()
+
+
+class Payloads:
+    """The record batches of a message on its way out, by reference, and their place in the payload."""
+
+    __slots__ = ("buffers", "size")
+
+    def __init__(self) -> None:
+        self.buffers: list[Buffer] = []
+        self.size = 0
+
+    def add(self, records: Buffer | list[Buffer]) -> list[int]:
+        """Take records along; their position and size in bytes."""
+        position = self.size
+        if isinstance(records, list):
+            self.buffers += records
+            self.size += sum(map(len, records))
+        else:
+            self.buffers.append(records)
+            self.size += len(records)
+        return [position, self.size - position]
+
+
+Writer = Callable[[Any, Payloads], Any]
+Reader = Callable[[Any, memoryview, str], Any]
+"""(plain value, payload, path for messages) to the field's value."""
+
+
+@cache
+def writer(kind: Any) -> Writer | None:
+    """How values of a type become plain; None where they already are."""
+    options = _options(kind)
+    if options is _RECORDS:
+        return lambda value, payloads: payloads.add(value)
+    if options is not None:
+        return _optional_writer(writer(options))
+    if typing.get_origin(kind) is list:
+        return _list_writer(writer(typing.get_args(kind)[0]))
+    if dataclasses.is_dataclass(kind):
+        return _struct_writer(kind)
+    return None
+
+
+def _optional_writer(inner: Writer | None) -> Writer | None:
+    if inner is None:
+        return None
+    write = inner
+    return lambda value, payloads: None if value is None else write(value, payloads)
+
+
+def _list_writer(inner: Writer | None) -> Writer | None:
+    if inner is None:
+        return None
+    write = inner
+    return lambda value, payloads: [write(element, payloads) for element in value]
+
+
+def _struct_writer(cls: Any) -> Writer:
+    hints = typing.get_type_hints(cls)
+    plan = [(field.name, _default(field)(), writer(hints[field.name])) for field in dataclasses.fields(cls)]
+
+    def write(message: Any, payloads: Payloads) -> dict[str, Any]:
+        plain = {}
+        for name, default, inner in plan:
+            value = getattr(message, name)
+            if value != default:
+                plain[name] = value if inner is None else inner(value, payloads)
+        return plain
+
+    return write
+
+
+def _default(field: dataclasses.Field[Any]) -> Callable[[], Any]:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory
+    return lambda: field.default
+
+
+_RECORDS: Final = object()
+
+
+def _options(kind: Any) -> Any:
+    """What an optional type is when it is not None; `_RECORDS` for record batches; None for other types."""
+    if typing.get_origin(kind) not in (types.UnionType, typing.Union):
+        return None
+    options = [option for option in typing.get_args(kind) if option is not type(None)]
+    return _RECORDS if memoryview in options else options[0]
+
+
+@cache
+def reader(kind: Any) -> Reader:
+    """How plain values become values of a type; raises ProtocolError for what does not fit."""
+    options = _options(kind)
+    if options is _RECORDS:
+        return _read_records
+    if options is not None:
+        inner = reader(options)
+        return lambda value, payload, path: None if value is None else inner(value, payload, path)
+    if typing.get_origin(kind) is list:
+        return _list_reader(reader(typing.get_args(kind)[0]))
+    if dataclasses.is_dataclass(kind):
+        return _struct_reader(kind)
+    return _READERS[kind]
+
+
+def _struct_reader(cls: Any) -> Reader:
+    hints = typing.get_type_hints(cls)
+    plan = [(field.name, _default(field), reader(hints[field.name])) for field in dataclasses.fields(cls)]
+
+    def read(value: Any, payload: memoryview, path: str) -> Any:
+        if type(value) is not dict:
+            raise _misfit(path, "a map", value)
+        message = _new(cls)
+        for name, default, inner in plan:
+            plain = value.get(name, _MISSING)
+            setattr(message, name, default() if plain is _MISSING else inner(plain, payload, f"{path}.{name}"))
+        return message
+
+    return read
+
+
+def _list_reader(inner: Reader) -> Reader:
+    def read(value: Any, payload: memoryview, path: str) -> list[Any]:
+        if type(value) is not list:
+            raise _misfit(path, "an array", value)
+        return [inner(element, payload, path) for element in value]
+
+    return read
+
+
+def _read_records(value: Any, payload: memoryview, path: str) -> memoryview | None:
+    if value is None:
+        return None
+    if type(value) is not list or len(value) != 2 or type(value[0]) is not int or type(value[1]) is not int:
+        raise _misfit(path, "an array of position and size", value)
+    position, size = value
+    if position < 0 or size < 0 or position + size > len(payload):
+        raise ProtocolError(f"{path} is {value}, the payload has {len(payload)} bytes")
+    return payload[position : position + size]
+
+
+def _read_int(value: Any, payload: memoryview, path: str) -> int:
+    if type(value) is not int or not _INT_MIN <= value <= _INT_MAX:
+        raise _misfit(path, "a signed integer of 64 bits", value)
+    return value
+
+
+def _read_uuid(value: Any, payload: memoryview, path: str) -> bytes:
+    if type(value) is not bytes or len(value) != _UUID_SIZE:
+        raise _misfit(path, "a uuid of 16 bytes", value)
+    return value
+
+
+def _read_bool(value: Any, payload: memoryview, path: str) -> bool:
+    if type(value) is not bool:
+        raise _misfit(path, "a boolean", value)
+    return value
+
+
+def _read_str(value: Any, payload: memoryview, path: str) -> str:
+    if type(value) is not str:
+        raise _misfit(path, "a string", value)
+    return value
+
+
+_READERS: Final[dict[Any, Reader]] = {int: _read_int, str: _read_str, bool: _read_bool, bytes: _read_uuid}
+
+
+def _misfit(path: str, wanted: str, value: Any) -> ProtocolError:
+    return ProtocolError(f"{path} is {repr(value)[:60]}, which is not {wanted}")
