@@ -1,0 +1,103 @@
+"""From a partition's fetched bytes to the batches a consumer may see: framing, checksum, transactions, decompression.
+
+What is cut off at the end (the byte limit may cut the last batch) is left for the next fetch; control batches and the
+data of aborted transactions are passed over, and the position passes them too (Kafka's CompletedFetch).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from barnabas.protocol import batch as wire
+from barnabas.protocol.compression import decompress
+from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
+from barnabas.protocol.ids import NO_PRODUCER_ID, Buffer, Records
+from barnabas.protocol.primitives import read_varint, read_varlong
+from barnabas.protocol.records import RECORD_SIZE_MIN
+from barnabas.protocol.requests.fetch import AbortedTransaction
+
+
+@dataclass(slots=True)
+class Batch:
+    """One batch ready for decoding: its header and its record area, decompressed."""
+
+    header: wire.BatchHeader
+    area: Buffer
+
+
+def readable_batches(
+    where: object,
+    records: Records | None,
+    position: int,
+    *,
+    check_crcs: bool = True,
+    aborted: Sequence[AbortedTransaction] | None = None,
+) -> tuple[list[Batch], int]:
+    """Walks one partition's fetched bytes.
+
+    Args:
+        where: the partition, for messages.
+        records: whole batches, the last one possibly cut.
+        position: the offset asked for; batches wholly below it are left out.
+        check_crcs: whether to verify every batch's CRC-32C (`check.crcs`).
+        aborted: aborted transactions of a read_committed answer; None or empty where there are none.
+
+    Returns:
+        The batches that hold records for the application, and the offset behind the last whole batch (`position` if
+        there is none): the position once all of them are consumed.
+
+    Raises:
+        KafkaError: CORRUPT_MESSAGE (framing, magic, checksum, compressed data).
+    """
+    data = _one_buffer(records)
+    found: list[Batch] = []
+    next_position = position
+    pending = sorted(aborted, key=lambda entry: entry.first_offset) if aborted else []
+    aborting: set[int] = set()
+    try:
+        for at, size in wire.batches(data):
+            header = wire.read_header(data, at)
+            if header.magic != wire.MAGIC or header.record_count < 0 or header.last_offset_delta < 0:
+                raise ProtocolError(f"magic {header.magic}, {header.record_count} records")
+            if check_crcs and not wire.crc_ok(data, at, size):
+                raise ProtocolError(f"the batch at offset {header.base_offset} does not match its checksum")
+            while pending and pending[0].first_offset <= header.last_offset:
+                aborting.add(pending.pop(0).producer_id)
+            if header.is_control:
+                if header.producer_id in aborting and _is_abort_marker(data[at + wire.HEADER_SIZE : at + size]):
+                    aborting.discard(header.producer_id)
+            elif header.is_transactional and header.producer_id != NO_PRODUCER_ID and header.producer_id in aborting:
+                pass  # data of an aborted transaction
+            elif header.record_count and header.last_offset >= position:
+                found.append(_ready(data, at, size, header))
+            next_position = max(next_position, header.next_offset)
+    except (ProtocolError, IndexError) as error:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{where}, at or after offset {next_position}: {error}") from error
+    return found, next_position
+
+
+def _ready(data: memoryview, at: int, size: int, header: wire.BatchHeader) -> Batch:
+    area: Buffer = data[at + wire.HEADER_SIZE : at + size]
+    if header.compression:
+        area = decompress(header.compression, area)
+    if header.record_count * RECORD_SIZE_MIN > len(area):
+        raise ProtocolError(f"{header.record_count} records in {len(area)} bytes")
+    return Batch(header, area)
+
+
+def _one_buffer(records: Records | None) -> memoryview:
+    if records is None:
+        return memoryview(b"")
+    if isinstance(records, list):
+        return memoryview(records[0] if len(records) == 1 else b"".join(records))
+    return memoryview(records)
+
+
+def _is_abort_marker(area: memoryview) -> bool:
+    """Whether a control batch's one record is an ABORT marker (key: version i16, type i16: 0 ABORT, 1 COMMIT)."""
+    _, at = read_varint(area, 0)  # the record's length, then a byte of attributes
+    _, at = read_varlong(area, at + 1)
+    _, at = read_varint(area, at)
+    key_length, at = read_varint(area, at)
+    return key_length >= 4 and bytes(area[at + 2 : at + 4]) == b"\x00\x00"

@@ -1,0 +1,315 @@
+"""Fetching without a network: what to ask which broker next, and what its answers mean (Kafka's `Fetcher`).
+
+One fetch at a time is under way per node. A partition is asked for when it is not paused, its position is known, and
+nothing of it is buffered; what arrives waits in its `Position` until `take_records` or `take_columns` hands it out, and
+only then the position moves. An answer to a position that has moved since (a seek) is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Final
+
+from barnabas.client.core.batches import readable_batches
+from barnabas.client.core.columnar import Columns, decode_columns
+from barnabas.client.core.consumer_config import ConsumerConfig
+from barnabas.client.core.consumer_record import ConsumerRecord, RecordDecoder
+from barnabas.client.core.errors import ConfigError
+from barnabas.client.core.fetch_session import FetchSession, Wanted
+from barnabas.client.core.lookups import ISOLATION, Lookups
+from barnabas.client.core.metadata import NEVER
+from barnabas.client.core.network import NetworkClient
+from barnabas.client.core.positions import Fetched, Phase, Position
+from barnabas.protocol.errors import STALE_METADATA, BarnabasError, ErrorCode, KafkaError
+from barnabas.protocol.ids import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, ZERO_UUID, TopicPartition
+from barnabas.protocol.requests.fetch import FetchRequest, FetchResponse, PartitionData
+
+RESET_TO: Final = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP, "none": None}
+
+_RETRY: Final = STALE_METADATA | {
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.OFFSET_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+class Fetcher:
+    """The fetch state of one consumer. `drive` is a driver of the network's pump; `on_change` wakes who waits."""
+
+    def __init__(self, config: ConsumerConfig, network: NetworkClient, on_change: Callable[[], None]) -> None:
+        self.config = config
+        self.network = network
+        self.metadata = network.metadata
+        self.positions: dict[TopicPartition, Position] = {}
+        self._on_change = on_change
+        self._sessions: dict[int, FetchSession] = {}
+        self._in_flight: set[int] = set()
+        self._isolation = ISOLATION[config.isolation_level]
+        self._decoder = RecordDecoder(config.key_deserializer, config.value_deserializer)
+        self._lookups = Lookups(config, network, RESET_TO[config.auto_offset_reset], on_change)
+
+    # ---- what is consumed -----------------------------------------------------------------------------------------
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Replace the assignment; partitions that stay keep position and buffer."""
+        wanted = dict.fromkeys(partitions)
+        kept = {where: position for where, position in self.positions.items() if where in wanted}
+        self.positions = kept
+        for where in wanted:
+            if where not in kept:
+                kept[where] = Position(where)
+
+    def position_of(self, where: TopicPartition) -> Position:
+        """The state of an assigned partition.
+
+        Raises:
+            ConfigError: it is not assigned.
+        """
+        found = self.positions.get(where)
+        if found is None:
+            raise ConfigError(f"{where} is not assigned to this consumer: call assign() first")
+        return found
+
+    # ---- the step -------------------------------------------------------------------------------------------------
+
+    def drive(self, now_ms: int) -> int:
+        """Send what may be sent now. Returns when to call again at the latest (absolute ms)."""
+        due = self._lookups.drive(self.positions.values(), now_ms)
+        wanted, later = self._wanted(now_ms)
+        for node_id, partitions in wanted.items():
+            if node_id in self._in_flight:
+                continue
+            if self.network.ready(node_id, now_ms):
+                self._fetch(node_id, partitions, now_ms)
+            else:
+                due = min(due, now_ms + max(self.network.poll_delay_ms(node_id, now_ms), 1))
+        return min(due, later)
+
+    def _wanted(self, now_ms: int) -> tuple[dict[int, dict[TopicPartition, Wanted]], int]:
+        cluster = self.metadata.cluster
+        by_node: dict[int, dict[TopicPartition, Wanted]] = {}
+        due = NEVER
+        for where, position in self.positions.items():
+            if position.phase is not Phase.FETCHING or position.paused or position.buffered or position.error:
+                continue
+            if position.retry_at_ms > now_ms:
+                due = min(due, position.retry_at_ms)
+                continue
+            info = cluster.partition(*where)
+            if info is None or info.leader not in cluster.nodes:
+                if not self.metadata.update_requested:
+                    self.metadata.request_update()
+                continue
+            by_node.setdefault(info.leader, {})[where] = Wanted(
+                cluster.topic_id(where.topic),
+                position.offset,
+                info.leader_epoch,
+                self.config.max_partition_fetch_bytes,
+            )
+        return by_node, due
+
+    def _fetch(self, node_id: int, wanted: dict[TopicPartition, Wanted], now_ms: int) -> None:
+        config = self.config
+        request = FetchRequest(
+            max_wait_ms=config.fetch_max_wait_ms,
+            min_bytes=config.fetch_min_bytes,
+            max_bytes=config.fetch_max_bytes,
+            isolation_level=self._isolation,
+        )
+        max_version = self._sessions.setdefault(node_id, FetchSession()).fill(request, wanted)
+        self._in_flight.add(node_id)
+        done = partial(self._on_fetched, node_id, wanted)
+        # The broker may hold the answer for max_wait_ms: that is no part of its answering time.
+        timeout_ms = config.request_timeout_ms + config.fetch_max_wait_ms
+        self.network.send(node_id, request, now_ms, done, timeout_ms=timeout_ms, max_version=max_version)
+
+    # ---- answers --------------------------------------------------------------------------------------------------
+
+    def _on_fetched(
+        self,
+        node_id: int,
+        wanted: dict[TopicPartition, Wanted],
+        response: FetchResponse | None,
+        error: BarnabasError | None,
+        now_ms: int,
+    ) -> None:
+        self._in_flight.discard(node_id)
+        session = self._sessions[node_id]
+        if response is None:
+            session.lost()
+            self._delay(wanted, now_ms)
+            if error is not None and not isinstance(error, KafkaError):
+                self._fail(wanted, error)
+            return
+        if not session.answered(response.error_code, response.session_id):
+            return
+        names = {want.topic_id: where.topic for where, want in wanted.items() if want.topic_id != ZERO_UUID}
+        for topic in response.responses:
+            name = topic.topic or names.get(topic.topic_id) or self.metadata.cluster.topic_names.get(topic.topic_id, "")
+            for data in topic.partitions:
+                where = TopicPartition(name, data.partition_index)
+                want, position = wanted.get(where), self.positions.get(where)
+                if want is not None and position is not None:
+                    self._on_partition(position, want, data, now_ms)
+        self._on_change()
+
+    def _on_partition(self, position: Position, want: Wanted, data: PartitionData, now_ms: int) -> None:
+        stale = position.phase is not Phase.FETCHING or position.offset != want.offset or position.buffered
+        if stale:
+            return
+        if data.error_code:
+            self._on_error(position, want, data, now_ms)
+            return
+        position.high_watermark = data.high_watermark
+        position.last_stable_offset = data.last_stable_offset
+        position.log_start_offset = data.log_start_offset
+        if data.records is not None and len(data.records):
+            position.fetched = Fetched(data.records, data.aborted_transactions, want.offset)
+
+    def _on_error(self, position: Position, want: Wanted, data: PartitionData, now_ms: int) -> None:
+        code = data.error_code
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            if RESET_TO[self.config.auto_offset_reset] is not None:
+                position.await_reset(None)
+            else:
+                position.error = KafkaError(
+                    code, f"{position.where}: offset {want.offset} is not in the log and auto.offset.reset is none"
+                )
+            return
+        if code not in _RETRY:
+            position.error = KafkaError(code, str(position.where))
+            return
+        position.retry_at_ms = now_ms + self.config.retry_backoff_ms
+        hint = data.current_leader
+        if hint is not None and hint.leader_id >= 0:
+            news = self.metadata.update_leader(position.where, hint.leader_id, hint.leader_epoch)
+            if news:
+                position.retry_at_ms = 0
+        if code in STALE_METADATA and not self.metadata.update_requested:
+            self.metadata.request_update()
+
+    def _delay(self, wanted: Iterable[TopicPartition], now_ms: int) -> None:
+        for where in wanted:
+            position = self.positions.get(where)
+            if position is not None:
+                position.retry_at_ms = now_ms + self.config.retry_backoff_ms
+
+    def _fail(self, wanted: Iterable[TopicPartition], error: BarnabasError) -> None:
+        for where in wanted:
+            position = self.positions.get(where)
+            if position is not None:
+                position.error = error
+        self._on_change()
+
+    # ---- handing out ----------------------------------------------------------------------------------------------
+
+    @property
+    def has_something(self) -> bool:
+        """Whether taking would bring records or raise an error."""
+        return any(
+            (position.buffered or position.error is not None) and not position.paused
+            for position in self.positions.values()
+        )
+
+    def take_records(self, count_max: int) -> list[ConsumerRecord]:
+        """At most `count_max` buffered records, partition by partition; positions move behind them.
+
+        Raises:
+            KafkaError: a partition's fetch failed for good; it stays so until a seek.
+        """
+        taken: list[ConsumerRecord] = []
+        for position in self._servable():
+            try:
+                self._take_from(position, taken, count_max)
+            except BarnabasError as error:
+                position.error = error
+            if position.error is not None:
+                if taken:
+                    break
+                raise position.error
+            if len(taken) >= count_max:
+                break
+        return taken
+
+    def _servable(self) -> list[Position]:
+        return [
+            position
+            for position in self.positions.values()
+            if not position.paused and (position.buffered or position.error is not None)
+        ]
+
+    def _take_from(self, position: Position, taken: list[ConsumerRecord], count_max: int) -> None:
+        if position.error is not None:
+            return
+        self._open(position)
+        while position.batches and len(taken) < count_max:
+            batch = position.batches[0]
+            if not position.records:
+                position.records = self._decoder.decode(position.where, batch, position.offset)
+            room = count_max - len(taken)
+            share = position.records[:room]
+            del position.records[:room]
+            taken += share
+            if share:
+                position.offset = share[-1].offset + 1
+            if not position.records:
+                position.batches.popleft()
+                position.offset_epoch = batch.header.leader_epoch
+        if not position.buffered:
+            self._drained(position)
+
+    def take_columns(self, *, headers: bool = False) -> list[Columns]:
+        """Everything buffered as columns, one or more per partition; positions move behind them.
+
+        Raises:
+            KafkaError: a partition's fetch failed for good; it stays so until a seek.
+        """
+        taken: list[Columns] = []
+        for position in self._servable():
+            if position.error is None:
+                try:
+                    self._open(position)
+                    # A batch that was begun record by record is still the first here: its rest follows as columns.
+                    batches = tuple(position.batches)
+                    found = list(decode_columns(*position.where, batches, position.offset, headers=headers))
+                except BarnabasError as error:
+                    position.error = error
+                else:
+                    if batches:
+                        position.offset_epoch = batches[-1].header.leader_epoch
+                    position.drop_buffer()
+                    self._drained(position)
+                    taken += found
+            if position.error is not None:
+                if taken:
+                    break
+                raise position.error
+        return taken
+
+    def _open(self, position: Position) -> None:
+        fetched = position.fetched
+        if fetched is None:
+            return
+        batches, position.next_offset = readable_batches(
+            position.where,
+            fetched.records,
+            position.offset,
+            check_crcs=self.config.check_crcs,
+            aborted=fetched.aborted if self._isolation else None,
+        )
+        if position.next_offset == position.offset:
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"{position.where}: no whole batch at offset {position.offset}; if the broker cuts large batches, "
+                "raise max.partition.fetch.bytes",
+            )
+        position.fetched = None
+        position.batches.extend(batches)
+
+    def _drained(self, position: Position) -> None:
+        position.offset = position.next_offset
+        # The next to be asked for and served is another one: whoever was served goes to the end.
+        del self.positions[position.where]
+        self.positions[position.where] = position

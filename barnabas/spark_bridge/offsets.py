@@ -1,0 +1,151 @@
+"""Offsets as Spark stores them in its checkpoint, and the arithmetic between them. Pure functions.
+
+An offset is Spark's own Kafka JSON, the next offset of every partition: `{"flights": {"0": 5, "1": 7}}`. Two keys that
+no topic can have (names hold no `$`) close the gap that a crash in batch 0 would open. Spark logs only
+where a batch ends; for the first batch it asks `initialOffset()` again after a crash, and had `latest` moved meanwhile,
+the records between would be lost. So the initial offset is a marker that never changes, and the end of a batch carries
+where its new partitions start:
+
+    initialOffset()            {"$fresh": true}
+    latestOffset(fresh)        {"$from": {"flights": {"0": 3}}, "flights": {"0": 5}}      reads 3 to 5, whatever crashes
+    latestOffset(...)          {"flights": {"0": 9}}                                      reads 5 to 9
+
+Spark compares offsets as JSON text: keys are always written in one order.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from barnabas.protocol.errors import BarnabasError
+from barnabas.protocol.ids import TopicPartition
+
+Offsets: TypeAlias = dict[TopicPartition, int]
+
+FRESH: Final = "$fresh"
+FROM: Final = "$from"
+
+
+class OffsetError(BarnabasError):
+    """Offsets that are malformed, go backwards, or point at records that are gone."""
+
+
+class Span(NamedTuple):
+    """Records of one partition from `start` (included) to `end` (excluded)."""
+
+    where: TopicPartition
+    start: int
+    end: int
+
+
+def fresh() -> dict[str, Any]:
+    """The offset of a query that has not planned anything yet."""
+    return {FRESH: True}
+
+
+def is_fresh(stored: Mapping[str, Any]) -> bool:
+    """Whether this is the marker of a query that has not planned anything yet."""
+    return FRESH in stored
+
+
+def to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, Any]:
+    """Spark's JSON form, topics by name, partitions by number."""
+    form: dict[str, Any] = {}
+    for where in sorted(offsets):
+        form.setdefault(where.topic, {})[str(where.partition)] = offsets[where]
+    return form
+
+
+def stored_form(end: Mapping[TopicPartition, int], begun: Mapping[TopicPartition, int]) -> dict[str, Any]:
+    """What a batch leaves in the checkpoint: where it ends, and where the partitions that were new to it begin."""
+    head = {FROM: to_json(begun)} if begun else {}
+    return {**head, **to_json(end)}
+
+
+def parse_stored(stored: Mapping[str, Any]) -> tuple[Offsets, Offsets]:
+    """The end offsets of a stored form and where its new partitions begin.
+
+    Raises:
+        OffsetError: it was not written by this source.
+    """
+    if is_fresh(stored):
+        return {}, {}
+    plain = {topic: entries for topic, entries in stored.items() if not topic.startswith("$")}
+    try:
+        return _from_json(plain), _from_json(stored.get(FROM, {}))
+    except (AttributeError, TypeError, ValueError) as error:
+        raise OffsetError(f"the checkpoint holds offsets of another source: {dict(stored)!r}") from error
+
+
+def _from_json(form: Mapping[str, Mapping[str, Any]]) -> Offsets:
+    return {
+        TopicPartition(topic, int(partition)): int(offset)
+        for topic, entries in form.items()
+        for partition, offset in entries.items()
+    }
+
+
+def parse_option(name: str, text: str) -> Offsets:
+    """An option's JSON, `{"topic": {"0": 23, "1": -2}}`.
+
+    Raises:
+        OffsetError: the text is no such JSON.
+    """
+    try:
+        form = json.loads(text)
+        return _from_json(form)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise OffsetError(f'{name}: expected JSON like {{"topic":{{"0":23,"1":-2}}}}, got {text!r}') from error
+
+
+def limit(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], rows_max: int) -> Offsets:
+    """The end offsets when at most about `rows_max` records may be read, in proportion to what each partition holds.
+
+    A share below one record is rounded up, so that every partition moves on; a larger one is rounded down.
+    Source: Spark's KafkaMicroBatchStream (`rateLimit`).
+    """
+    sizes = {where: max(end[where] - start[where], 0) for where in end}
+    total = sum(sizes.values())
+    if total <= rows_max:
+        return dict(end)
+    limited = {}
+    for where, size in sizes.items():
+        share = rows_max * size / total
+        rows = math.ceil(share) if share < 1 else math.floor(share)
+        limited[where] = min(start[where] + rows, end[where])
+    return limited
+
+
+def split(spans: list[Span], rows_max: int | None, partitions_min: int | None) -> list[Span]:
+    """Cuts spans into even pieces: first to at most `rows_max` records, then to `partitions_min` pieces in all."""
+    if rows_max is not None:
+        spans = [piece for span in spans for piece in _cut(span, -(-(span.end - span.start) // rows_max))]
+    if partitions_min is not None and len(spans) < partitions_min:
+        total = sum(span.end - span.start for span in spans)
+        spans = [
+            piece
+            for span in spans
+            for piece in _cut(span, max(1, math.ceil(partitions_min * (span.end - span.start) / max(total, 1))))
+        ]
+    return spans
+
+
+def _cut(span: Span, pieces: int) -> list[Span]:
+    size = span.end - span.start
+    pieces = max(1, min(pieces, size))
+    edges = [span.start + size * number // pieces for number in range(pieces + 1)]
+    return [Span(span.where, low, high) for low, high in pairwise(edges)]
+
+
+def lag_metrics(latest: Mapping[TopicPartition, int], consumed: Mapping[TopicPartition, int]) -> dict[str, str]:
+    """Kafka's source's own lag metrics, as text like there: min, max and average offsets behind the latest."""
+    behind = [max(offset - consumed.get(where, offset), 0) for where, offset in latest.items()] or [0]
+    return {
+        "minOffsetsBehindLatest": str(min(behind)),
+        "maxOffsetsBehindLatest": str(max(behind)),
+        "avgOffsetsBehindLatest": str(sum(behind) / len(behind)),
+    }

@@ -1,0 +1,218 @@
+"""The options of Spark's own Kafka source, read and checked (names, defaults and refusals as there).
+
+Which partitions: exactly one of `subscribe` (comma list), `subscribePattern` (regular expression on whole topic names),
+`assign` (JSON `{"topic": [0, 1]}`). Where to start, the first that is given: `startingTimestamp`,
+`startingOffsetsByTimestamp`, `startingOffsets`; a batch ends at `endingTimestamp`, `endingOffsetsByTimestamp`,
+`endingOffsets`. Option names are case-insensitive: Spark hands them over in lower case.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+from barnabas.protocol.errors import BarnabasError
+from barnabas.protocol.ids import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+from barnabas.spark_bridge.offsets import OffsetError, Offsets, parse_option
+
+Bound: TypeAlias = "Literal['earliest', 'latest'] | Specific | ByTimestamp"
+Mode: TypeAlias = Literal["stream", "batch"]
+
+EARLIEST: Final = EARLIEST_TIMESTAMP
+LATEST: Final = LATEST_TIMESTAMP
+
+
+class OptionError(BarnabasError, ValueError):
+    """An option that is missing, malformed, refused, or at odds with another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Specific:
+    """An offset for every partition; -2 stands for earliest, -1 for latest."""
+
+    offsets: Offsets
+
+
+@dataclass(frozen=True, slots=True)
+class ByTimestamp:
+    """The first record at or after a time (ms): one for all partitions, or one for each."""
+
+    everywhere: int | None = None
+    each: Offsets = field(default_factory=dict)
+
+    def of(self, where: TopicPartition) -> int:
+        """The timestamp for a partition."""
+        return self.everywhere if self.everywhere is not None else self.each[where]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """All that the source was asked for."""
+
+    client: dict[str, str]
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    assigned: tuple[TopicPartition, ...] = ()
+    starting: Bound = "latest"
+    ending: Bound = "latest"
+    or_latest: bool = False
+    fail_on_data_loss: bool = True
+    rows_per_trigger_max: int | None = None
+    rows_per_partition_max: int | None = None
+    partitions_min: int | None = None
+    include_headers: bool = False
+    attempts_max: int = 3
+    retry_wait_ms: int = 1000
+
+
+_STRATEGIES: Final = ("assign", "subscribe", "subscribepattern")
+_REFUSED: Final = {
+    "group.id": "the source names no group; set groupIdPrefix if the broker wants a prefix",
+    "auto.offset.reset": "use the option startingOffsets",
+    "key.deserializer": "keys are read as bytes; decode them with DataFrame operations",
+    "value.deserializer": "values are read as bytes; decode them with DataFrame operations",
+    "key.serializer": "this is a setting of writers",
+    "value.serializer": "this is a setting of writers",
+    "enable.auto.commit": "the source commits no offsets; the checkpoint holds them",
+    "interceptor.classes": "interceptors could break the source's guarantees",
+}
+_STREAM_ONLY: Final = ("maxoffsetspertrigger",)
+_BATCH_ONLY: Final = ("endingoffsets", "endingoffsetsbytimestamp", "endingtimestamp")
+_LATER: Final = ("minoffsetspertrigger", "maxtriggerdelay")
+_KNOWN: Final = frozenset(
+    {
+        *_STRATEGIES, *_STREAM_ONLY, *_BATCH_ONLY, *_LATER,
+        "startingoffsets", "startingoffsetsbytimestamp", "startingtimestamp", "startingoffsetsbytimestampstrategy",
+        "failondataloss", "minpartitions", "maxrecordsperpartition", "includeheaders", "groupidprefix",
+        "fetchoffset.numretries", "fetchoffset.retryintervalms", "path",
+    }
+)  # fmt: skip
+
+
+def read_options(given: Mapping[str, str], mode: Mode) -> SourceOptions:
+    """Reads the options of a stream or of a batch.
+
+    Raises:
+        OptionError: one sentence that says what is wrong and what to do.
+    """
+    options = {key.lower(): value for key, value in given.items()}
+    _refuse(options, mode)
+    topics, pattern, assigned = _which(options)
+    starting = _bound(options, "starting", "latest" if mode == "stream" else "earliest")
+    ending = _bound(options, "ending", "latest")
+    if mode == "batch":
+        _check_batch(starting, ending)
+    strategy = options.get("startingoffsetsbytimestampstrategy", "error").lower()
+    if strategy not in ("error", "latest"):
+        raise OptionError(f"startingOffsetsByTimestampStrategy is error or latest, not {strategy!r}")
+    return SourceOptions(
+        client={key.removeprefix("kafka."): value for key, value in options.items() if key.startswith("kafka.")},
+        topics=topics,
+        pattern=pattern,
+        assigned=assigned,
+        starting=starting,
+        ending=ending,
+        or_latest=strategy == "latest",
+        fail_on_data_loss=_flag(options, "failOnDataLoss", True),
+        rows_per_trigger_max=_number(options, "maxOffsetsPerTrigger", 1),
+        rows_per_partition_max=_number(options, "maxRecordsPerPartition", 1),
+        partitions_min=_number(options, "minPartitions", 1),
+        include_headers=_flag(options, "includeHeaders", False),
+        attempts_max=(_number(options, "fetchOffset.numRetries", 0) or 0) if "fetchoffset.numretries" in options else 3,
+        retry_wait_ms=_number(options, "fetchOffset.retryIntervalMs", 0) or 1000,
+    )
+
+
+def _refuse(options: Mapping[str, str], mode: Mode) -> None:
+    for key in options:
+        if key.startswith("kafka."):
+            setting = key.removeprefix("kafka.")
+            why = _REFUSED.get(setting, "")
+            if why:
+                raise OptionError(f"kafka.{setting} is not supported: {why}")
+        elif key in _LATER:
+            raise OptionError(f"{key} is not supported yet; maxOffsetsPerTrigger and the trigger's interval are")
+        elif key not in _KNOWN:
+            import difflib
+
+            near = difflib.get_close_matches(key, sorted(_KNOWN), n=1)
+            raise OptionError(f"unknown option {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    if not options.get("kafka.bootstrap.servers", "").strip():
+        raise OptionError("the option kafka.bootstrap.servers is required: name at least one host:port")
+    for key in _BATCH_ONLY if mode == "stream" else _STREAM_ONLY:
+        if key in options:
+            raise OptionError(f"{key} does not apply to a {'streaming' if mode == 'stream' else 'batch'} query")
+
+
+def _which(options: Mapping[str, str]) -> tuple[tuple[str, ...], str | None, tuple[TopicPartition, ...]]:
+    given = [key for key in _STRATEGIES if key in options]
+    if len(given) != 1:
+        raise OptionError(
+            "exactly one of the options subscribe, subscribePattern and assign is needed, "
+            + (f"not {' and '.join(given)}" if given else "none was given")
+        )
+    text = options[given[0]].strip()
+    if given[0] == "subscribe":
+        topics = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+        if not topics:
+            raise OptionError("subscribe names no topic")
+        return topics, None, ()
+    if given[0] == "subscribepattern":
+        try:
+            re.compile(text)
+        except re.error as error:
+            raise OptionError(f"subscribePattern: {text!r} is no regular expression: {error}") from error
+        if not text:
+            raise OptionError("subscribePattern is empty")
+        return (), text, ()
+    try:
+        form = json.loads(text)
+        assigned = tuple(TopicPartition(topic, int(number)) for topic, numbers in form.items() for number in numbers)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise OptionError(f'assign: expected JSON like {{"topic":[0,1]}}, got {text!r}') from error
+    if not assigned:
+        raise OptionError("assign names no partition")
+    return (), None, tuple(sorted(set(assigned)))
+
+
+def _bound(options: Mapping[str, str], side: str, default: Any) -> Bound:
+    everywhere, each, offsets = f"{side}timestamp", f"{side}offsetsbytimestamp", f"{side}offsets"
+    if everywhere in options:
+        number = _number(options, f"{side}Timestamp", 0)
+        assert number is not None
+        return ByTimestamp(everywhere=number)
+    try:
+        if each in options:
+            return ByTimestamp(each=parse_option(f"{side}OffsetsByTimestamp", options[each]))
+        text = options.get(offsets, default).strip()
+        if text.lower() in ("earliest", "latest"):
+            return "earliest" if text.lower() == "earliest" else "latest"
+        return Specific(parse_option(f"{side}Offsets", text))
+    except OffsetError as error:
+        raise OptionError(str(error)) from error
+
+
+def _check_batch(starting: Bound, ending: Bound) -> None:
+    if starting == "latest" or (isinstance(starting, Specific) and LATEST in starting.offsets.values()):
+        raise OptionError("a batch cannot start at latest: it would be empty by definition")
+    if ending == "earliest" or (isinstance(ending, Specific) and EARLIEST in ending.offsets.values()):
+        raise OptionError("a batch cannot end at earliest: it would be empty by definition")
+
+
+def _number(options: Mapping[str, str], name: str, least: int) -> int | None:
+    text = options.get(name.lower())
+    if text is None:
+        return None
+    if not text.strip().isdecimal() or int(text) < least:
+        raise OptionError(f"{name}: {text!r} is no whole number of at least {least}")
+    return int(text)
+
+
+def _flag(options: Mapping[str, str], name: str, default: bool) -> bool:
+    text = options.get(name.lower(), str(default)).strip().lower()
+    if text not in ("true", "false"):
+        raise OptionError(f"{name}: {text!r} is neither true nor false")
+    return text == "true"
