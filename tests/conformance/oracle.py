@@ -10,6 +10,7 @@ Ends with 1 when Apache Kafka does not answer as recorded, or ours differs witho
 import argparse
 import dataclasses
 import datetime as dt
+import json
 import os
 import platform
 import sys
@@ -20,6 +21,7 @@ from pathlib import Path
 import tests.conformance.scenarios
 from tests.conformance.play import Outcome, play
 from tests.conformance.scenario import ALL, Facts, Scenario
+from tests.conformance.scenarios.versions import RECORDED
 from tests.conformance.targets import ApacheKafka, Barnabas, Target
 from tests.oracle.kafka import VERSION, KafkaUnavailable
 
@@ -58,7 +60,7 @@ class Row:
 
 def in_order(id_: str) -> tuple[int, str]:
     """F, T, P, L, M; then by number."""
-    return "FTPLMAC".find(id_[0]), id_[1:].rjust(4, "0") if id_[1:].isdigit() else id_[1:-1].rjust(4, "0") + id_[-1]
+    return "FTPLMV".find(id_[0]), id_[1:].rjust(4, "0") if id_[1:].isdigit() else id_[1:-1].rjust(4, "0") + id_[-1]
 
 
 def words(facts: Facts, only: list[str] | None = None) -> str:
@@ -135,12 +137,22 @@ def complain(row: Row) -> list[str]:
     return lines
 
 
+def record(theirs: dict[str, Outcome]) -> None:
+    """Keep Apache Kafka's answers to the scenarios of `versions.py`."""
+    kept = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
+    kept |= {id_: outcome.facts for id_, outcome in theirs.items() if id_.startswith("V") and not outcome.failure}
+    RECORDED.write_text(json.dumps(dict(sorted(kept.items())), indent=1) + "\n")
+
+
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog="./dev oracle", description=__doc__.split("\n")[0])
     parser.add_argument("ids", nargs="*", metavar="ID", help="scenarios to play; all of them without")
     parser.add_argument("--only", choices=["kafka", "ours"], help="play against this one alone")
     parser.add_argument("--keep", type=Path, help="keep the brokers' directories here")
+    parser.add_argument(
+        "--record", action="store_true", help="write what Apache Kafka answers to V.. into versions.json"
+    )
     options = parser.parse_args()
     unknown = [id_ for id_ in options.ids if id_ not in ALL]
     if unknown:
@@ -163,6 +175,8 @@ def main() -> int:
             return 2
         if options.only != "kafka":
             ours = run(Barnabas(where / "barnabas"), chosen)
+    if options.record:
+        record(theirs)
     rows = [Row(each, theirs.get(each.id), ours.get(each.id)) for each in chosen]
     for row in rows:
         for line in complain(row):

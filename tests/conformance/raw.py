@@ -231,3 +231,40 @@ class Connection:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def fitting(api: str, version: int, body: dict[str, Any]) -> dict[str, Any]:
+    """The body without the fields that this version of the request does not have."""
+    return _fit(_request(api, version)[0], body)
+
+
+def _fit(schema: type, values: dict[str, Any]) -> dict[str, Any]:
+    hints, out = _hints(schema), {}
+    for field in dataclasses.fields(schema):
+        if field.name not in values:
+            continue
+        inner = [each for each in typing.get_args(hints[field.name]) if dataclasses.is_dataclass(each)]
+        nested = [
+            each
+            for part in typing.get_args(hints[field.name])
+            for each in typing.get_args(part)
+            if dataclasses.is_dataclass(each)
+        ]
+        value = values[field.name]
+        if isinstance(value, list) and (inner or nested):
+            value = [_fit(typing.cast("type", (inner or nested)[0]), each) for each in value]
+        out[field.name] = value
+    return out
+
+
+def plain(value: Any) -> Any:
+    """An entity as dicts, lists, numbers and strings; times in ms, error codes as numbers."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, tuple):
+        return [plain(each) for each in value]
+    if isinstance(value, dt.timedelta):
+        return round(value.total_seconds() * 1000)
+    if isinstance(value, dt.datetime):
+        return round(value.timestamp() * 1000)
+    return int(value) if isinstance(value, int) and not isinstance(value, bool) else value

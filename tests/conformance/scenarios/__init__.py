@@ -1,5 +1,27 @@
 """All scenarios, by room; importing this package puts them on the list (`scenario.ALL`)."""
 
-from tests.conformance.scenarios import fetch, idempotence, log, log_files, metadata, metrics, produce, sessions, timers
+from tests.conformance.scenarios import (
+    fetch,
+    idempotence,
+    log,
+    log_files,
+    metadata,
+    metrics,
+    produce,
+    sessions,
+    timers,
+    versions,
+)
 
-__all__ = ["fetch", "idempotence", "log", "log_files", "metadata", "metrics", "produce", "sessions", "timers"]
+__all__ = [
+    "fetch",
+    "idempotence",
+    "log",
+    "log_files",
+    "metadata",
+    "metrics",
+    "produce",
+    "sessions",
+    "timers",
+    "versions",
+]
