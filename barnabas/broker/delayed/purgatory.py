@@ -67,7 +67,7 @@ class Purgatory:
         """Complete `operation` at once, or park it under every key; True when this call completed it.
 
         It is tried a second time once it is watched, for an event between the first try and the watching would be
-        missed else (try_complete may run code that raises one). A timeout of 0 or less expires at the next drain.
+        missed else (try_complete may run code that raises one). A timeout of 0 or less expires in the next `advance`.
         """
         assert keys, "an operation without a key could only ever time out"
         if operation.try_complete():
