@@ -1,6 +1,7 @@
 """All scenarios, by room; importing this package puts them on the list (`scenario.ALL`)."""
 
 from tests.conformance.scenarios import (
+    connections,
     fetch,
     idempotence,
     log,
@@ -14,6 +15,7 @@ from tests.conformance.scenarios import (
 )
 
 __all__ = [
+    "connections",
     "fetch",
     "idempotence",
     "log",
