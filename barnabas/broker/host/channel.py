@@ -27,7 +27,7 @@ from barnabas.broker.host.receive import Receiver
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.ids import Buffer
-from barnabas.protocol.kafka.codec import UnsupportedVersion, encode_unsupported_api_versions
+from barnabas.protocol.kafka.codec import UnsupportedVersion
 
 if TYPE_CHECKING:
     from barnabas.broker.host.host import Host
@@ -199,7 +199,7 @@ class Channel(asyncio.BufferedProtocol):
         except UnsupportedVersion as error:
             if error.header.api_key != ApiKey.API_VERSIONS:
                 raise  # no other answer can say so in a form that every client reads; Kafka closes here, too
-            self.send(encode_unsupported_api_versions(error.header.correlation_id))
+            self.send(dialect.encode_unsupported_api_versions(error.header.correlation_id))
             return
         except ProtocolError:
             raise

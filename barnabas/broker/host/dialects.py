@@ -37,6 +37,9 @@ class Dialect(Protocol):
     def encode_response(self, api_key: int, version: int, correlation_id: int, response: Any) -> list[Buffer]:
         """The answer's frame, its length included, payloads by reference."""
 
+    def encode_unsupported_api_versions(self, correlation_id: int) -> list[Buffer]:
+        """The answer to ApiVersions at a version nobody knows."""
+
 
 def choose(head: memoryview) -> str | None:
     """The protocol that begins with these bytes; None while there are too few to tell."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
 
 from barnabas.broker.config import BrokerConfig, Endpoint
@@ -118,10 +118,8 @@ class Raw:
 
     async def close(self) -> None:
         self.writer.close()
-        try:
+        with suppress(ConnectionError):
             await self.writer.wait_closed()
-        except ConnectionError:
-            pass
 
 
 @asynccontextmanager
@@ -143,7 +141,7 @@ async def until(condition: Callable[[], bool]) -> None:
     """Let the loop run until the condition holds."""
 
     async def spin() -> None:
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - the conditions of the tests are plain attributes
             await asyncio.sleep(0)
 
     await asyncio.wait_for(spin(), BOUND_S)

@@ -10,7 +10,7 @@ import pytest
 from barnabas.broker.context import RequestContext
 from barnabas.broker.host.channel import WRITE_BYTES_MAX
 from barnabas.protocol.requests.api_versions import ApiVersionsResponse
-from tests.broker.host.fake_core import FakeCore, Raw, api_versions_request, client, parks, serving, until
+from tests.broker.host.fake_core import FakeCore, api_versions_request, client, parks, serving, until
 
 
 def answer(context: RequestContext) -> None:

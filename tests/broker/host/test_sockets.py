@@ -5,10 +5,10 @@ import socket
 import pytest
 
 from barnabas.broker.config import ConfigError, Endpoint
-from barnabas.broker.host.sockets import BindError, listen
+from barnabas.broker.host.sockets import BindError, Listening, listen
 
 
-def addresses(listening: list) -> list[tuple[str, int]]:
+def addresses(listening: list[Listening]) -> list[tuple[str, int]]:
     return [one.getsockname()[:2] for each in listening for one in each.sockets]
 
 

@@ -1,0 +1,111 @@
+"""`barnabas broker`, also `python -m barnabas.broker`: options in, one broker until a signal ends it."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from barnabas.broker.config import BrokerConfig, Loaded, load
+from barnabas.broker.host.process import fail, run
+from barnabas.protocol.errors import BarnabasError
+
+DEFAULT_PORT = 9092
+
+_EPILOG = """\
+Settings carry Kafka's names. --set wins over the environment (BARNABAS_LOG_RETENTION_MS, then KAFKA_LOG_RETENTION_MS),
+that over the file, that over the default.
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of `barnabas broker`."""
+    options = argparse.ArgumentParser(
+        prog="barnabas broker",
+        description="Serve Kafka's protocol until SIGTERM or Ctrl-C.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    options.add_argument("--port", type=int, help="port to listen on (9092); 0 takes a free one")
+    options.add_argument("--host", help="address to listen on (127.0.0.1, and ::1 where it exists)")
+    where = options.add_mutually_exclusive_group()
+    where.add_argument("--data-dir", help="where the data lies ($XDG_DATA_HOME/barnabas)")
+    where.add_argument("--memory", action="store_true", help="keep everything in memory")
+    options.add_argument("--config", metavar="FILE", help="settings in Kafka's .properties format")
+    options.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="one setting (repeatable)")
+    options.add_argument(
+        "--topic", metavar="NAME:PARTITIONS", action="append", default=[], help="create a topic at start (repeatable)"
+    )
+    options.add_argument("--log-format", choices=("text", "json"), help="text on a terminal, else json")
+    options.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a broker; the exit code (2: it could not start, and changed nothing)."""
+    gc.disable()  # until it serves: all that is made now stays
+    given = parser().parse_args(arguments)
+    try:
+        loaded = settings(given)
+        data_dir = None if given.memory else _data_dir(given, loaded.config)
+        _log(given)
+        for warning in loaded.warnings:
+            logging.getLogger("barnabas").warning("%s", warning)
+        run(loaded.config, data_dir)
+    except BarnabasError as error:
+        return fail(str(error))
+    return 0
+
+
+def settings(given: argparse.Namespace) -> Loaded:
+    """All settings, from the options, the environment and the file.
+
+    Raises:
+        BarnabasError: one that cannot be used, or a file that cannot be read.
+    """
+    overrides: dict[str, str] = {}
+    for entry in given.set:
+        name, equals, value = entry.partition("=")
+        if not equals:
+            raise BarnabasError(f"--set {entry}: write it as KEY=VALUE")
+        overrides[name.strip()] = value
+    if given.topic:
+        overrides["barnabas.topics"] = ", ".join(filter(None, [overrides.get("barnabas.topics"), *given.topic]))
+    if given.port is not None and not 0 <= given.port <= 65535:
+        raise BarnabasError(f"--port {given.port}: write a port between 0 and 65535")
+    text = ""
+    if given.config is not None:
+        try:
+            text = Path(given.config).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            raise BarnabasError(f"--config {given.config} cannot be read: {reason}") from error
+    if given.port is not None or given.host is not None:
+        if "listeners" in overrides:
+            raise BarnabasError("--set listeners says where to listen, so leave --host and --port out")
+        host = given.host or "127.0.0.1"
+        port = DEFAULT_PORT if given.port is None else given.port
+        overrides["listeners"] = f"PLAINTEXT://{f'[{host}]' if ':' in host else host}:{port}"
+    return load(overrides=overrides, environment=os.environ, properties=text)
+
+
+def _data_dir(given: argparse.Namespace, config: BrokerConfig) -> Path:
+    from barnabas.broker.host.data_dir import default_data_dir
+
+    if given.data_dir is not None:
+        return Path(given.data_dir)
+    return Path(config.data_dirs[0]) if config.data_dirs else default_data_dir(os.environ)
+
+
+def _log(given: argparse.Namespace) -> None:
+    from barnabas.broker.host.logs import set_up
+
+    set_up(given.log_format, level=getattr(logging, given.log_level.upper()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""One broker put together: sockets bound, data directory held, disk, core and host."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from barnabas.broker.config import BrokerConfig, advertised_endpoints, listening_endpoints
+from barnabas.broker.host.clock import SystemWallClock
+from barnabas.broker.host.data_dir import DataDirLock
+from barnabas.broker.host.entropy import SystemEntropy
+from barnabas.broker.host.host import Host
+from barnabas.broker.host.sockets import Listening, listen
+from barnabas.broker.metrics import MetricsRegistry
+from barnabas.broker.node.core import Core
+from barnabas.broker.ports import Disk
+
+
+class Assembly:
+    """A broker that can be started. `data_dir` None means in memory.
+
+    Binding comes first: a port in use is found before anything is written.
+
+    Raises:
+        BarnabasError: an address or a data directory that cannot be used; nothing was changed then.
+    """
+
+    def __init__(self, config: BrokerConfig, data_dir: Path | None) -> None:
+        self.config = config
+        self.data_dir = data_dir
+        self.lock: DataDirLock | None = None
+        self._disk: Disk | None = None
+        self.listening: list[Listening] = listen(listening_endpoints(config), config.socket_listen_backlog_size)
+        try:
+            self.advertised = advertised_endpoints(config, [one.endpoint for one in self.listening])
+            self.lock = None if data_dir is None else DataDirLock(data_dir)
+            registry = MetricsRegistry()
+            self._disk = self._open_disk()
+            core = Core(config, disk=self._disk, clock=SystemWallClock(), entropy=SystemEntropy(), registry=registry)
+            core.set_endpoints(self.advertised)
+            self.host = Host(core, config, registry)
+        except BaseException:
+            self.release()
+            raise
+
+    def _open_disk(self) -> Disk:
+        def post(completion: Callable[[], None]) -> None:
+            self.host.post(completion)
+
+        if self.data_dir is None:
+            from barnabas.broker.host.memory_disk import MemoryDisk
+
+            return MemoryDisk(post)
+        from barnabas.broker.host.disk import RealDisk
+
+        return RealDisk(self.data_dir, post)
+
+    async def start(self) -> None:
+        """Serve on the running loop; returns once all logs are recovered.
+
+        Raises:
+            BarnabasError: the core cannot use the data directory.
+        """
+        try:
+            await self.host.start(self.listening)
+            await self.host.ready()
+        except BaseException:
+            self.release()
+            raise
+
+    async def stop(self) -> None:
+        """Stop serving; everything is on disk then."""
+        await self.host.stop()
+        self.release()
+
+    def release(self) -> None:
+        """Give back sockets, threads and the data directory."""
+        for one in self.listening:
+            one.close()
+        if self.lock is not None:
+            self.lock.release()
+
+    @property
+    def addresses(self) -> list[str]:
+        """Where it listens, as `host:port`."""
+        return [_address(*sock.getsockname()[:2]) for one in self.listening for sock in one.sockets]
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What clients connect to first."""
+        return ",".join(_address(one.host, one.port) for one in self.advertised)
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """A loop of uvloop where it is installed (twice as fast), else of asyncio. No policy is touched."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop

@@ -1,0 +1,80 @@
+"""`barnabas broker` as a process: its loop, its signals, its garbage collector, its exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Final
+
+from barnabas.broker.config import BrokerConfig
+from barnabas.broker.host.assemble import Assembly, new_loop
+
+_GC_YOUNG: Final = 50_000
+"""Objects made before the collector looks at the young ones: parked operations come and go without it."""
+
+logger = logging.getLogger(__name__)
+
+
+def run(config: BrokerConfig, data_dir: Path | None) -> None:
+    """Serve until SIGTERM or SIGINT; a second signal ends the process at once.
+
+    Raises:
+        BarnabasError: the broker could not start; nothing was changed.
+    """
+    assembly = Assembly(config, data_dir)
+    loop = new_loop()
+    try:
+        loop.run_until_complete(_serve(assembly))
+    finally:
+        loop.close()
+
+
+async def _serve(assembly: Assembly) -> None:
+    loop = asyncio.get_running_loop()
+    asked = asyncio.Event()
+
+    def on_signal(number: int) -> None:
+        if asked.is_set():
+            os._exit(128 + number)
+        asked.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        try:
+            loop.add_signal_handler(number, on_signal, number)
+        except NotImplementedError:  # a platform whose loops know no signals
+            signal.signal(number, lambda number, _frame: loop.call_soon_threadsafe(on_signal, number))
+    starting = loop.create_task(assembly.start())
+    leaving = loop.create_task(asked.wait())
+    await asyncio.wait((starting, leaving), return_when=asyncio.FIRST_COMPLETED)
+    if starting.done():
+        starting.result()
+        _spare_the_collector()
+        print(_banner(assembly), flush=True)
+        await leaving
+    else:
+        starting.cancel()
+    await assembly.stop()
+    logger.info("stopped")
+
+
+def _banner(assembly: Assembly) -> str:
+    where = "in memory" if assembly.data_dir is None else str(assembly.data_dir)
+    return f"barnabas: serving on {', '.join(assembly.addresses)}; data: {where}"
+
+
+def _spare_the_collector() -> None:
+    """What is here now stays: the collector need never look at it again."""
+    gc.freeze()
+    gc.enable()
+    gc.set_threshold(_GC_YOUNG, 50, 100)
+
+
+def fail(message: str) -> int:
+    """Say what is wrong in one sentence; the exit code for it."""
+    print(f"barnabas: {message}", file=sys.stderr)
+    return 2

@@ -1,0 +1,26 @@
+"""`barnabas health`: whether a broker serves, for scripts and containers."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from barnabas.cli.speak import fail, say
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Exit code 0 when it serves, 1 when it does not."""
+    options = argparse.ArgumentParser(prog="barnabas health", description="Exit 0 if a broker serves, else 1.")
+    options.add_argument("server", nargs="?", default="localhost:9092", help="host:port (localhost:9092)")
+    given = options.parse_args(arguments)
+    from barnabas.cli.look import get
+    from barnabas.protocol.errors import BarnabasError
+
+    try:
+        status, _ = get(given.server, "/health", timeout_s=3.0)
+    except BarnabasError as error:
+        return fail(str(error), 1)
+    if status != 200:
+        return fail(f"{given.server} is starting or stopping", 1)
+    say(f"{given.server} serves")
+    return 0

@@ -1,0 +1,64 @@
+"""Asks a broker's HTTP side, with a socket and nothing else: importing an HTTP client takes longer than the answer."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import Any, Final
+
+from barnabas.protocol.errors import BarnabasError
+
+DEFAULT: Final = "localhost:9092"
+_ANSWER_BYTES_MAX: Final = 256 * 1024 * 1024
+
+
+def get(server: str, path: str, timeout_s: float = 5.0) -> tuple[int, str]:
+    """Status and body of one page.
+
+    Raises:
+        BarnabasError: the server cannot be reached, or does not answer like one.
+    """
+    host, port = split(server)
+    try:
+        with socket.create_connection((host, port), timeout_s) as sock:
+            sock.settimeout(timeout_s)
+            sock.sendall(f"GET {path} HTTP/1.1\r\nHost: {server}\r\nConnection: close\r\n\r\n".encode())
+            data = bytearray()
+            while piece := sock.recv(65536):
+                data += piece
+                if len(data) > _ANSWER_BYTES_MAX:
+                    raise BarnabasError(f"{server} answers {path} with more than {_ANSWER_BYTES_MAX} bytes")
+    except OSError as error:
+        raise BarnabasError(
+            f"no broker answers on {server} ({error.strerror or error}); start one: barnabas broker"
+        ) from error
+    head, _, body = bytes(data).partition(b"\r\n\r\n")
+    words = head.split(None, 2)
+    if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
+        raise BarnabasError(f"{server} does not speak HTTP beside Kafka; this command needs a Barnabas broker")
+    return int(words[1]), body.decode()
+
+
+def state(server: str) -> dict[str, Any]:
+    """The broker's snapshot.
+
+    Raises:
+        BarnabasError: see `get`.
+    """
+    status, body = get(server, "/state")
+    if status != 200:
+        raise BarnabasError(f"{server} answers /state with status {status}")
+    found: dict[str, Any] = json.loads(body)
+    return found
+
+
+def split(server: str) -> tuple[str, int]:
+    """Host and port of `host:port`.
+
+    Raises:
+        BarnabasError: it is not of that form.
+    """
+    host, colon, port = server.rpartition(":")
+    if not (colon and host and port.isascii() and port.isdigit()):
+        raise BarnabasError(f"{server!r} is no address; write host:port such as {DEFAULT}")
+    return host.strip("[]"), int(port)

@@ -1,0 +1,33 @@
+"""What the commands print: results to standard output, what is wrong to standard error in one sentence."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+
+def say(text: str = "") -> None:
+    """One result."""
+    print(text, flush=True)
+
+
+def fail(message: str, code: int = 2) -> int:
+    """What is wrong; the exit code for it (2: the call, 1: the other side)."""
+    print(f"barnabas: {message}", file=sys.stderr)
+    return code
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Columns as wide as their widest cell; numbers to the right."""
+    cells = [[str(cell) for cell in row] for row in rows]
+    widths = [max([len(name), *(len(row[index]) for row in cells)]) for index, name in enumerate(head)]
+    right = [bool(rows) and all(isinstance(row[index], (int, float)) for row in rows) for index in range(len(head))]
+
+    def line(row: Sequence[str]) -> str:
+        padded = [
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(row, widths, right, strict=True)
+        ]
+        return "  ".join(padded).rstrip()
+
+    return "\n".join([line(head), *(line(row) for row in cells)])
