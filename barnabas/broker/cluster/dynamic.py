@@ -1,0 +1,31 @@
+"""Settings that change while the broker runs (KIP-226): static ones, overlaid with those in the metadata."""
+
+from __future__ import annotations
+
+from barnabas.broker.cluster.image import BROKER_RESOURCE, Image
+from barnabas.broker.config import BrokerConfig, ConfigError, Update, keys_of
+
+
+def refresh(live: BrokerConfig, static: BrokerConfig, image: Image) -> list[str]:
+    """Bring `live` up to date, in place; returns the names of what changed.
+
+    This broker's own dynamic setting wins over the cluster's, which wins over the static one. A stored value that this
+    release cannot read is passed over.
+    """
+    cluster = image.configs.get((BROKER_RESOURCE, ""), {})
+    own = image.configs.get((BROKER_RESOURCE, str(static.node_id)), {})
+    changed = []
+    for name, key in keys_of(BrokerConfig).items():
+        if key.update is Update.READ_ONLY:
+            continue
+        value = getattr(static, key.attribute)
+        text = own.get(name, cluster.get(name))
+        if text is not None:
+            try:
+                value = key.parse(text)
+            except ConfigError:
+                continue
+        if value != getattr(live, key.attribute):
+            setattr(live, key.attribute, value)
+            changed.append(name)
+    return changed

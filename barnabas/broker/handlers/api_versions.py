@@ -1,0 +1,55 @@
+r"""ApiVersions (18). A real broker answers it before anything else, whatever version is asked.
+
+- A version above the highest served is answered with error 35 in the form of version 0, with one entry: this API
+  (KIP-511). The codec does that, for such a request cannot be read.
+- v3 on carries the client's software name and version, each `[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?`, else
+  INVALID_REQUEST.
+- Produce is advertised from 0 and refused up to 2: older librdkafka sends uncompressed otherwise (KAFKA-18659).
+- Supported features are those of the release; finalized ones those of the metadata (KIP-584).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from barnabas.broker.context import RequestContext
+from barnabas.broker.handlers.registry import advertised_versions
+from barnabas.broker.handlers.services import Services
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.requests.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+METADATA_VERSION: Final = 30
+"""The feature level of Apache Kafka 4.3."""
+SUPPORTED_FEATURES: Final = {"metadata.version": (7, METADATA_VERSION)}
+"""Feature to (lowest, highest) level. No level of a feature whose requests are not served is told."""
+
+_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def handle(services: Services, request: ApiVersionsRequest, context: RequestContext, now_ms: int) -> None:
+    """Answer with what is served."""
+    if context.api_version >= 3:
+        name, version = request.client_software_name, request.client_software_version
+        if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
+            context.respond(ApiVersionsResponse(ErrorCode.INVALID_REQUEST))
+            return
+        context.connection.client_software_name = name
+        context.connection.client_software_version = version
+    finalized = sorted(services.image.features.items())
+    context.respond(
+        ApiVersionsResponse(
+            api_keys=[ApiVersion(key, first, last) for key, first, last in advertised_versions()],
+            supported_features=[
+                SupportedFeatureKey(name, low, high) for name, (low, high) in SUPPORTED_FEATURES.items()
+            ],
+            finalized_features_epoch=0 if finalized else -1,
+            finalized_features=[FinalizedFeatureKey(name, level, level) for name, level in finalized],
+        )
+    )

@@ -1,0 +1,89 @@
+"""Settings as they are described: value, where it comes from, and what it would be otherwise (KIP-226, KIP-569)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+
+from barnabas.broker.cluster.dynamic import refresh
+from barnabas.broker.cluster.image import BROKER_RESOURCE, Image
+from barnabas.broker.config import BrokerConfig, Key, TopicConfig, Update, keys_of, topic_config
+from barnabas.broker.config.topic_config import FALLBACKS, SYNONYMS
+
+
+class Source(IntEnum):
+    """Where a value comes from (`DescribeConfigsResponse.ConfigSource`)."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+@dataclass(slots=True)
+class Entry:
+    """One setting of a resource. `synonyms` are (name, value, source), the one in force first."""
+
+    name: str
+    value: str | None
+    source: Source
+    key: Key
+    read_only: bool = False
+    sensitive: bool = False
+    synonyms: list[tuple[str, str | None, Source]] = field(default_factory=list)
+
+
+def topic_entries(image: Image, static: BrokerConfig, overrides: Mapping[str, str]) -> Iterator[Entry]:
+    """All settings of a topic with these settings of its own."""
+    broker = _overlaid(image, static)
+    effective = topic_config(broker, overrides)
+    for name, key in keys_of(TopicConfig).items():
+        synonyms = _broker_synonyms(image, static, SYNONYMS[name])
+        if name in overrides:
+            synonyms.insert(0, (name, overrides[name], Source.TOPIC))
+        source = synonyms[0][2] if synonyms else Source.DEFAULT
+        yield Entry(name, key.text(getattr(effective, key.attribute)), source, key, synonyms=synonyms)
+
+
+def broker_entries(image: Image, static: BrokerConfig) -> Iterator[Entry]:
+    """All settings of this broker."""
+    for name, key in keys_of(BrokerConfig).items():
+        synonyms = _broker_synonyms(image, static, name)
+        value, source = (synonyms[0][1], synonyms[0][2]) if synonyms else (None, Source.DEFAULT)
+        yield Entry(name, value, source, key, key.update is Update.READ_ONLY, synonyms=synonyms)
+
+
+def cluster_entries(image: Image) -> Iterator[Entry]:
+    """The dynamic settings that all brokers share: only those that are set."""
+    for name, value in sorted(image.configs.get((BROKER_RESOURCE, ""), {}).items()):
+        key = keys_of(BrokerConfig).get(name)
+        if key is not None:
+            source = Source.DYNAMIC_DEFAULT_BROKER
+            yield Entry(name, value, source, key, synonyms=[(name, value, source)])
+
+
+def _broker_synonyms(image: Image, static: BrokerConfig, name: str) -> list[tuple[str, str | None, Source]]:
+    """What a broker setting is and would be, the one in force first; units of stand-ins are as they were written."""
+    own = image.configs.get((BROKER_RESOURCE, str(static.node_id)), {})
+    cluster = image.configs.get((BROKER_RESOURCE, ""), {})
+    found: list[tuple[str, str | None, Source]] = []
+    for each in (name, *FALLBACKS.get(name, ())):
+        key = keys_of(BrokerConfig)[each]
+        if each in own:
+            found.append((each, own[each], Source.DYNAMIC_BROKER))
+        if each in cluster:
+            found.append((each, cluster[each], Source.DYNAMIC_DEFAULT_BROKER))
+        value = getattr(static, key.attribute)
+        if value != key.default:
+            found.append((each, key.text(value), Source.STATIC_BROKER))
+        if key.default is not None:
+            found.append((each, key.text(key.default), Source.DEFAULT))
+    return found
+
+
+def _overlaid(image: Image, static: BrokerConfig) -> BrokerConfig:
+    live = replace(static)
+    refresh(live, static, image)
+    return live

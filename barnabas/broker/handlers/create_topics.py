@@ -1,0 +1,87 @@
+"""CreateTopics (19). A real broker hands it to the controller and answers when the records are committed.
+
+- Each topic succeeds or fails on its own; one named twice is INVALID_REQUEST. The checks are in `topic_rules`.
+- v5 on tells partitions, replication factor and all settings of what was created (never null: Java clients break on
+  it); v7 the topic id. `validate_only` decides and writes nothing.
+- Counts of -1 stand for the broker's defaults; the settings told are those in force (KIP-525).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from barnabas.broker.cluster.topic_rules import METADATA_TOPIC, NewTopic, TopicResult
+from barnabas.broker.context import RequestContext
+from barnabas.broker.handlers.config_entries import topic_entries
+from barnabas.broker.handlers.services import CLUSTER, Operation, Resource, Services
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.requests.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+
+def handle(services: Services, request: CreateTopicsRequest, context: RequestContext, now_ms: int) -> None:
+    """Have the topics created, then tell what became of each."""
+    answers: dict[str, CreatableTopicResult] = {}
+    named = Counter(topic.name for topic in request.topics)
+    asked = []
+    for topic in request.topics:
+        refusal = _refusal(services, topic.name, named[topic.name], context)
+        if refusal is not None:
+            answers[topic.name] = _failed(topic.name, refusal)
+        else:
+            answers[topic.name] = CreatableTopicResult(topic.name)
+            asked.append(topic)
+
+    def done(results: list[TopicResult]) -> None:
+        for topic, result in zip(asked, results, strict=True):
+            answers[topic.name] = _answer(services, topic, result)
+        context.respond(CreateTopicsResponse(topics=list(answers.values())))
+
+    services.controller.create_topics([_new_topic(topic) for topic in asked], request.validate_only, done)
+
+
+def _refusal(services: Services, name: str, times: int, context: RequestContext) -> KafkaError | None:
+    if times > 1:
+        return KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+    authorise, principal = services.authorise, context.connection.principal
+    allowed = authorise(principal, Operation.CREATE, CLUSTER) or authorise(
+        principal, Operation.CREATE, Resource("topic", name)
+    )
+    if not allowed or name == METADATA_TOPIC:
+        return KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+    return None
+
+
+def _new_topic(topic: CreatableTopic) -> NewTopic:
+    return NewTopic(
+        topic.name,
+        topic.num_partitions,
+        topic.replication_factor,
+        {one.partition_index: one.broker_ids for one in topic.assignments},
+        {setting.name: setting.value for setting in topic.configs},
+    )
+
+
+def _failed(name: str, fault: KafkaError) -> CreatableTopicResult:
+    return CreatableTopicResult(name, error_code=fault.code, error_message=fault.detail or None)
+
+
+def _answer(services: Services, topic: CreatableTopic, result: TopicResult) -> CreatableTopicResult:
+    if result.error is not None:
+        return _failed(topic.name, result.error)
+    overrides = {setting.name: setting.value for setting in topic.configs if setting.value is not None}
+    return CreatableTopicResult(
+        topic.name,
+        result.topic_id,
+        num_partitions=result.partitions,
+        replication_factor=result.replication_factor,
+        configs=[
+            CreatableTopicConfigs(entry.name, entry.value, entry.read_only, entry.source, entry.sensitive)
+            for entry in topic_entries(services.image, services.static_config, overrides)
+        ],
+    )

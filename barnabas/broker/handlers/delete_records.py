@@ -1,0 +1,46 @@
+"""DeleteRecords (21). A real broker raises the log start at once and answers when every alive replica has followed.
+
+- Offset -1 stands for the high watermark; the answer is the low watermark (-1 with an error, but the one reached when
+  the time was up). Errors: 1, 3, 6, 7, 17 (internal topic), 29, 44 (a topic that only compacts), 56.
+"""
+
+from __future__ import annotations
+
+from barnabas.broker.context import RequestContext
+from barnabas.broker.handlers.services import Operation, Resource, Services
+from barnabas.broker.replica.types import DeleteRecordsResult
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.requests.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+
+def handle(services: Services, request: DeleteRecordsRequest, context: RequestContext, now_ms: int) -> None:
+    """Delete, and answer now or when the replicas have followed."""
+    topics: dict[str, DeleteRecordsTopicResult] = {}
+    offsets: dict[TopicPartition, int] = {}
+    refused: dict[TopicPartition, DeleteRecordsResult] = {}
+    for topic in request.topics:
+        topics[topic.name] = DeleteRecordsTopicResult(topic.name)
+        allowed = services.authorise(context.connection.principal, Operation.DELETE, Resource("topic", topic.name))
+        for part in topic.partitions:
+            key = TopicPartition(topic.name, part.partition_index)
+            if not allowed:
+                refused[key] = DeleteRecordsResult(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            elif not services.image.contains(key):
+                refused[key] = DeleteRecordsResult(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            else:
+                offsets[key] = part.offset
+
+    def respond(results: dict[TopicPartition, DeleteRecordsResult]) -> None:
+        for key, result in {**results, **refused}.items():
+            topics[key.topic].partitions.append(
+                DeleteRecordsPartitionResult(key.partition, result.low_watermark, result.error_code)
+            )
+        context.respond(DeleteRecordsResponse(topics=list(topics.values())))
+
+    services.replicas.delete_records(offsets, request.timeout_ms, respond, now_ms)

@@ -1,0 +1,73 @@
+"""DeleteTopics (20). A real broker hands it to the controller and answers when the records are committed.
+
+- v6 on names topics by name or id: both is INVALID_REQUEST; an id that is not known UNKNOWN_TOPIC_ID. Before v6 names
+  come as a plain list. One named twice is INVALID_REQUEST; unknown is UNKNOWN_TOPIC_OR_PARTITION.
+- `delete.topic.enable` false: TOPIC_DELETION_DISABLED (v3 on), INVALID_REQUEST before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from barnabas.broker.cluster.topic_rules import TopicResult, find_topic
+from barnabas.broker.context import RequestContext
+from barnabas.broker.handlers.services import Operation, Resource, Services
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.ids import ZERO_UUID
+from barnabas.protocol.requests.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+
+
+def handle(services: Services, request: DeleteTopicsRequest, context: RequestContext, now_ms: int) -> None:
+    """Have the topics deleted, then tell what became of each."""
+    asked = request.topics if context.api_version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
+    if not services.config.delete_topic_enable:
+        known = context.api_version >= 3
+        code = ErrorCode.TOPIC_DELETION_DISABLED if known else ErrorCode.INVALID_REQUEST
+        context.respond(
+            DeleteTopicsResponse(responses=[DeletableTopicResult(one.name, one.topic_id, code) for one in asked])
+        )
+        return
+    answers = [DeletableTopicResult(one.name, one.topic_id) for one in asked]
+    pending: list[DeletableTopicResult] = []
+    found: dict[bytes, str] = {}
+    named = Counter((one.name, one.topic_id) for one in asked)
+    for one, answer in zip(asked, answers, strict=True):
+        try:
+            if named[one.name, one.topic_id] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name or id.")
+            topic_id, name = _find(services, one, context)
+            if topic_id in found:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "The topic is named by its name and by its id.")
+        except KafkaError as fault:
+            answer.error_code, answer.error_message = fault.code, fault.detail or None
+            continue
+        found[topic_id] = answer.name = name
+        answer.topic_id = topic_id
+        pending.append(answer)
+
+    def done(results: list[TopicResult]) -> None:
+        for answer, result in zip(pending, results, strict=True):
+            if result.error is not None:
+                answer.error_code, answer.error_message = result.error.code, result.error.detail or None
+        context.respond(DeleteTopicsResponse(responses=answers))
+
+    services.controller.delete_topics(list(found), done)
+
+
+def _find(services: Services, asked: DeleteTopicState, context: RequestContext) -> tuple[bytes, str]:
+    if asked.name is not None and asked.topic_id != ZERO_UUID:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+    if asked.name is None and asked.topic_id == ZERO_UUID:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+    principal = context.connection.principal
+    if asked.name is not None and not services.authorise(principal, Operation.DELETE, Resource("topic", asked.name)):
+        raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+    topic = find_topic(services.image, asked.name, asked.topic_id)
+    if not services.authorise(principal, Operation.DELETE, Resource("topic", topic.name)):
+        raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+    return topic.topic_id, topic.name

@@ -1,0 +1,181 @@
+"""Fetch (1). A real broker answers at once, or parks the request until enough has come (the replica room decides).
+
+Order: session (70, 71, 106 for the whole answer), then per partition topic id known (100), permission (29), partition
+known (3), and what reading says: epoch (74, 75), leadership (6), topic id (103), divergence, range (1).
+
+- Errors found before reading only join the answer: with one readable partition the request still waits.
+- Records are an empty field, never null, where there are none (kafka-python breaks on null).
+- v4 to v12 name topics, v13 on has ids alone. v7 on has sessions, v9 on leader epochs, v12 on diverging epochs.
+- A consumer below v11 can only be served by the leader. v16 on tells the current leader with errors 6 and 74.
+- The replica id stands in `replica_state` from v15 on. Followers (>= 0) and debuggers (-2) see up to the log's end.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from barnabas.broker.context import RequestContext
+from barnabas.broker.handlers import leaders
+from barnabas.broker.handlers.services import CLUSTER, Operation, Resource, Services
+from barnabas.broker.handlers.sessions import FIRST_VERSION_WITH_IDS, Asked, FetchSessions
+from barnabas.broker.log import Isolation
+from barnabas.broker.replica.types import FetchInfo, FetchParams, FetchResult
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.ids import CONSUMER_REPLICA_ID, ZERO_UUID, TopicPartition
+from barnabas.protocol.requests.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+
+_READ_COMMITTED: Final = 1
+_HINTED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+def handle(services: Services, request: FetchRequest, context: RequestContext, now_ms: int) -> None:
+    """Read, and answer now or when enough has come."""
+    version = context.api_version
+    sessions: FetchSessions = services.sessions
+    fetching = sessions.begin(request, version, now_ms)
+    if fetching.error:
+        context.respond(FetchResponse(error_code=fetching.error))
+        return
+    params = _params(services, request, version)
+    readable: list[tuple[TopicPartition, FetchInfo]] = []
+    order: list[Asked] = []
+    refused: list[tuple[Asked, PartitionData]] = []
+    for asked in fetching.asked.values():
+        error = _refusal(services, asked, context, params)
+        if error:
+            refused.append((asked, _failed(asked.partition, error)))
+        else:
+            assert asked.key is not None
+            order.append(asked)
+            readable.append((asked.key, asked.info))
+    committed = params.isolation is Isolation.TXN_COMMITTED
+
+    def respond(results: dict[TopicPartition, FetchResult]) -> None:
+        answers = [(asked, _data(asked.partition, results[asked.key], committed)) for asked in order]  # type: ignore[index]
+        answers += refused
+        listed = sessions.finish(
+            fetching,
+            answers,
+            privileged=params.from_follower,
+            uses_ids=version >= FIRST_VERSION_WITH_IDS,
+            now_ms=now_ms,
+        )
+        if listed is None:
+            context.respond(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH))
+            return
+        nodes = _hints(services, context, listed) if version >= 16 else []
+        context.respond(FetchResponse(0, 0, fetching.session_id, _by_topic(listed), nodes))
+
+    if readable:
+        services.replicas.fetch(params, readable, respond, now_ms)
+    else:
+        respond({})
+
+
+def _params(services: Services, request: FetchRequest, version: int) -> FetchParams:
+    replica_id, replica_epoch = request.replica_id, -1
+    if version >= 15:
+        state = request.replica_state
+        replica_id, replica_epoch = (-1, -1) if state is None else (state.replica_id, state.replica_epoch)
+    if replica_id != CONSUMER_REPLICA_ID:
+        isolation = Isolation.LOG_END
+    else:
+        isolation = Isolation.TXN_COMMITTED if request.isolation_level == _READ_COMMITTED else Isolation.HIGH_WATERMARK
+    max_bytes = min(request.max_bytes, services.config.fetch_max_bytes)
+    return FetchParams(
+        replica_id,
+        replica_epoch,
+        request.max_wait_ms,
+        min(request.min_bytes, max_bytes),
+        max_bytes,
+        isolation,
+        replica_id >= 0 or (replica_id == CONSUMER_REPLICA_ID and version < 11),
+    )
+
+
+def _refusal(services: Services, asked: Asked, context: RequestContext, params: FetchParams) -> int:
+    """The error found before reading (0: none); resolves a topic id on the way."""
+    key = asked.key
+    if key is None:
+        topic = services.image.topics_by_id.get(asked.topic_id)
+        if topic is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        key = TopicPartition(topic.name, asked.partition)
+    else:
+        topic = services.image.topics.get(key.topic)
+        if topic is not None and asked.topic_id not in (ZERO_UUID, topic.topic_id):
+            return ErrorCode.UNKNOWN_TOPIC_ID
+    principal = context.connection.principal
+    if params.replica_id >= 0:
+        allowed = services.authorise(principal, Operation.CLUSTER_ACTION, CLUSTER)
+    else:
+        allowed = services.authorise(principal, Operation.READ, Resource("topic", key.topic))
+    if not allowed:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if topic is None or asked.partition not in topic.partitions:
+        return (
+            ErrorCode.UNKNOWN_TOPIC_ID
+            if topic is None and asked.topic_id != ZERO_UUID
+            else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        )
+    asked.key = key
+    return ErrorCode.NONE
+
+
+def _failed(partition: int, error: int) -> PartitionData:
+    return PartitionData(partition, error, -1, aborted_transactions=None, records=b"")
+
+
+def _data(partition: int, result: FetchResult, committed: bool) -> PartitionData:
+    diverging = result.diverging_epoch
+    return PartitionData(
+        partition,
+        result.error_code,
+        result.high_watermark,
+        result.last_stable_offset,
+        result.log_start_offset,
+        None if diverging is None else EpochEndOffset(diverging.leader_epoch, diverging.end_offset),
+        None,
+        None,
+        [] if committed and not result.error_code else None,
+        result.preferred_read_replica,
+        result.records,
+    )
+
+
+def _by_topic(listed: list[tuple[Asked, PartitionData]]) -> list[FetchableTopicResponse]:
+    """Neighbouring partitions of one topic together, in the order they were served."""
+    topics: list[FetchableTopicResponse] = []
+    last: FetchableTopicResponse | None = None
+    for asked, data in listed:
+        if last is None or last.topic != asked.topic or last.topic_id != asked.topic_id:
+            last = FetchableTopicResponse(asked.topic, asked.topic_id, [data])
+            topics.append(last)
+        else:
+            last.partitions.append(data)
+    return topics
+
+
+def _hints(
+    services: Services, context: RequestContext, listed: list[tuple[Asked, PartitionData]]
+) -> list[NodeEndpoint]:
+    """Tell the current leader of partitions that were asked of the wrong broker, and where it is."""
+    nodes: dict[int, NodeEndpoint] = {}
+    for asked, data in listed:
+        if data.error_code not in _HINTED or asked.key is None:
+            continue
+        leader = leaders.current_leader(services, asked.key)
+        if leader is not None:
+            data.current_leader = LeaderIdAndEpoch(*leader)
+            found = leaders.endpoint(services, leader[0], context)
+            if found is not None:
+                nodes[leader[0]] = NodeEndpoint(leader[0], *found)
+    return list(nodes.values())

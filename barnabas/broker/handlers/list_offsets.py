@@ -1,0 +1,84 @@
+"""ListOffsets (2). A real broker looks offsets up by time, or by a special timestamp.
+
+    -1 latest (v1)   -2 earliest (v1)   -3 largest timestamp (v7)   -4 earliest local (v8)   -5 latest tiered (v9)
+    -6 earliest pending upload (v11): no tiered storage, so there is none
+
+- A special value above the request's version, or unknown, is UNSUPPORTED_VERSION; a partition named twice is
+  INVALID_REQUEST, each time.
+- A new leader that cannot know yet: OFFSET_NOT_AVAILABLE (v5 on), LEADER_NOT_AVAILABLE before.
+- v2 on has the isolation level, v4 on leader epochs. Replicas (>= 0) and debuggers (-2) see up to the log's end; only
+  a debugger may ask a follower.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from barnabas.broker.context import RequestContext
+from barnabas.broker.handlers.services import Operation, Resource, Services
+from barnabas.broker.log import Isolation
+from barnabas.broker.replica.types import ListOffsetsQuery, ListOffsetsResult
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.ids import CONSUMER_REPLICA_ID, DEBUGGING_REPLICA_ID, TopicPartition
+from barnabas.protocol.requests.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+_READ_COMMITTED: Final = 1
+_EARLIEST_PENDING_UPLOAD: Final = -6
+_FIRST_VERSION: Final = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, _EARLIEST_PENDING_UPLOAD: 11}
+
+
+def handle(services: Services, request: ListOffsetsRequest, context: RequestContext, now_ms: int) -> None:
+    """Look up, and answer now or when the bytes are there."""
+    named = Counter(
+        TopicPartition(topic.name, part.partition_index) for topic in request.topics for part in topic.partitions
+    )
+    answers: list[tuple[ListOffsetsTopicResponse, TopicPartition, ListOffsetsResult | None]] = []
+    topics = []
+    queries: dict[TopicPartition, ListOffsetsQuery] = {}
+    for topic in request.topics:
+        told = ListOffsetsTopicResponse(topic.name)
+        topics.append(told)
+        allowed = services.authorise(context.connection.principal, Operation.DESCRIBE, Resource("topic", topic.name))
+        for part in topic.partitions:
+            key = TopicPartition(topic.name, part.partition_index)
+            early = _early(part, allowed, named[key], context.api_version)
+            answers.append((told, key, early))
+            if early is None:
+                queries[key] = ListOffsetsQuery(part.timestamp, part.current_leader_epoch)
+
+    def respond(results: dict[TopicPartition, ListOffsetsResult]) -> None:
+        for told, key, early in answers:
+            result = early if early is not None else results[key]
+            code = result.error_code
+            if code == ErrorCode.OFFSET_NOT_AVAILABLE and context.api_version < 5:
+                code = ErrorCode.LEADER_NOT_AVAILABLE
+            told.partitions.append(
+                ListOffsetsPartitionResponse(key.partition, code, result.timestamp, result.offset, result.leader_epoch)
+            )
+        context.respond(ListOffsetsResponse(topics=topics))
+
+    if request.replica_id != CONSUMER_REPLICA_ID:
+        isolation = Isolation.LOG_END
+    else:
+        isolation = Isolation.TXN_COMMITTED if request.isolation_level == _READ_COMMITTED else Isolation.HIGH_WATERMARK
+    services.replicas.list_offsets(
+        queries, isolation, respond, now_ms, leader_only=request.replica_id != DEBUGGING_REPLICA_ID
+    )
+
+
+def _early(part: ListOffsetsPartition, allowed: bool, times: int, version: int) -> ListOffsetsResult | None:
+    """The answer that needs no look at the log."""
+    if not allowed:
+        return ListOffsetsResult(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if times > 1:
+        return ListOffsetsResult(ErrorCode.INVALID_REQUEST)
+    if part.timestamp < 0 and version < _FIRST_VERSION.get(part.timestamp, version + 1):
+        return ListOffsetsResult(ErrorCode.UNSUPPORTED_VERSION)
+    return ListOffsetsResult() if part.timestamp == _EARLIEST_PENDING_UPLOAD else None

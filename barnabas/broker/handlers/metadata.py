@@ -1,0 +1,168 @@
+"""Metadata (3). A real broker answers from its committed image; it never waits.
+
+- v0: an empty array of topics means all of them. v1 on: null means all, empty means none.
+- A topic named that is not there: UNKNOWN_TOPIC_OR_PARTITION, after its creation was started when
+  `auto.create.topics.enable`, `allow_auto_topic_creation` (v4 on; always before) and the principal allow it.
+  A name no topic can have: INVALID_TOPIC_EXCEPTION.
+- v12 on asks by id: UNKNOWN_TOPIC_ID, name null. At v10 and v11 an id is INVALID_REQUEST for every topic asked.
+- A partition without leader: LEADER_NOT_AVAILABLE, leader -1. A leader without this listener: LISTENER_NOT_FOUND (v6
+  on; LEADER_NOT_AVAILABLE before).
+- Replicas on brokers that are fenced are `offline_replicas` (v5 on). `controller_id` is any live broker (a client
+  sends its admin requests there).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from barnabas.broker.cluster.image import TopicState
+from barnabas.broker.cluster.topic_rules import (
+    INTERNAL_TOPICS,
+    NewTopic,
+    TopicResult,
+    check_collision,
+    check_topic_name,
+)
+from barnabas.broker.context import RequestContext
+from barnabas.broker.handlers.services import (
+    AUTO_CREATE_IN_FLIGHT_MAX,
+    CLUSTER,
+    Operation,
+    Resource,
+    Services,
+    authorised_operations,
+)
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.ids import NO_LEADER, ZERO_UUID
+from barnabas.protocol.requests.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+
+def handle(services: Services, request: MetadataRequest, context: RequestContext, now_ms: int) -> None:
+    """Answer with brokers and topics, and start the creation of topics that are not there."""
+    image = services.image
+    listener = context.connection.listener
+    brokers = []
+    for broker in image.alive_brokers():
+        endpoint = broker.endpoint(listener)
+        if endpoint is not None:
+            brokers.append(MetadataResponseBroker(broker.broker_id, *endpoint, broker.rack))
+    response = MetadataResponse(
+        brokers=brokers,
+        cluster_id=services.cluster_id,
+        controller_id=brokers[services.entropy.below(len(brokers)) if len(brokers) > 1 else 0].node_id
+        if brokers
+        else NO_LEADER,
+        topics=_topics(services, request, context),
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = authorised_operations(services, context, CLUSTER)
+    context.respond(response)
+
+
+def _topics(services: Services, request: MetadataRequest, context: RequestContext) -> list[MetadataResponseTopic]:
+    image = services.image
+    asked = request.topics
+    if asked is None or (not asked and context.api_version == 0):
+        everything: Iterable[TopicState] = image.topics.values()
+        return [
+            _describe(services, topic, request, context)
+            for topic in everything
+            if _may_see(services, topic.name, context)
+        ]
+    if context.api_version < 12 and any(topic.topic_id != ZERO_UUID for topic in asked):
+        return [MetadataResponseTopic(ErrorCode.INVALID_REQUEST, topic.name or "", topic.topic_id) for topic in asked]
+    may_create = (
+        services.config.auto_create_topics_enable
+        and (request.allow_auto_topic_creation or context.api_version < 4)
+        and not services.recovering()
+    )
+    return [_one(services, topic, request, context, may_create) for topic in {_key(one): one for one in asked}.values()]
+
+
+def _key(topic: MetadataRequestTopic) -> tuple[str | None, bytes]:
+    return topic.name, topic.topic_id
+
+
+def _one(
+    services: Services, asked: MetadataRequestTopic, request: MetadataRequest, context: RequestContext, may_create: bool
+) -> MetadataResponseTopic:
+    image = services.image
+    if asked.name is None:
+        topic = image.topics_by_id.get(asked.topic_id)
+        if topic is None or not _may_see(services, topic.name, context):
+            return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
+        return _describe(services, topic, request, context)
+    name = asked.name
+    if not _may_see(services, name, context):
+        return MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
+    topic = image.topics.get(name)
+    if topic is not None:
+        return _describe(services, topic, request, context)
+    try:
+        check_topic_name(name)
+        if may_create:
+            check_collision(image, name)
+    except KafkaError as fault:
+        return MetadataResponseTopic(fault.code, name)
+    if may_create:
+        resource = Resource("topic", name)
+        authorise, principal = services.authorise, context.connection.principal
+        if not (authorise(principal, Operation.CREATE, CLUSTER) or authorise(principal, Operation.CREATE, resource)):
+            return MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
+        create_on_first_use(services, name)
+    return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name, is_internal=name in INTERNAL_TOPICS)
+
+
+def create_on_first_use(services: Services, name: str) -> None:
+    """Start a topic's creation with the broker's defaults, unless it is under way (`AutoTopicCreationManager`)."""
+    creating = services.creating
+    if name in creating or len(creating) >= AUTO_CREATE_IN_FLIGHT_MAX:
+        return
+    creating[name] = None
+
+    def done(results: list[TopicResult]) -> None:
+        creating.pop(name, None)
+
+    services.controller.create_topics([NewTopic(name)], False, done)
+
+
+def _may_see(services: Services, name: str, context: RequestContext) -> bool:
+    return services.authorise(context.connection.principal, Operation.DESCRIBE, Resource("topic", name))
+
+
+def _describe(
+    services: Services, topic: TopicState, request: MetadataRequest, context: RequestContext
+) -> MetadataResponseTopic:
+    image = services.image
+    partitions = []
+    for index, state in topic.partitions.items():
+        error, leader = 0, state.leader
+        if leader == NO_LEADER or not image.is_alive(leader):
+            error, leader = ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
+        elif image.brokers[leader].endpoint(context.connection.listener) is None:
+            known = context.api_version >= 6
+            error = ErrorCode.LISTENER_NOT_FOUND if known else ErrorCode.LEADER_NOT_AVAILABLE
+            leader = NO_LEADER
+        partitions.append(
+            MetadataResponsePartition(
+                error,
+                index,
+                leader,
+                state.leader_epoch,
+                list(state.replicas),
+                list(state.isr),
+                [replica for replica in state.replicas if not image.is_alive(replica)],
+            )
+        )
+    described = MetadataResponseTopic(0, topic.name, topic.topic_id, topic.name in INTERNAL_TOPICS, partitions)
+    if request.include_topic_authorized_operations:
+        resource = Resource("topic", topic.name)
+        described.topic_authorized_operations = authorised_operations(services, context, resource)
+    return described

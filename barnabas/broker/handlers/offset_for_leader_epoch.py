@@ -1,0 +1,42 @@
+"""OffsetForLeaderEpoch (23). A real broker tells where a leader epoch ended, so that others can cut what diverges.
+
+- Undefined is (-1, -1) without error. Epoch fencing as in Fetch (74, 75); only the leader answers (6); 3 when nobody
+  knows the partition. v3 on: replica id -2 for consumers' checks.
+"""
+
+from __future__ import annotations
+
+from barnabas.broker.context import RequestContext
+from barnabas.broker.handlers.services import CLUSTER, Operation, Resource, Services
+from barnabas.broker.replica.types import EpochQuery, EpochResult
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.requests.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
+
+
+def handle(services: Services, request: OffsetForLeaderEpochRequest, context: RequestContext, now_ms: int) -> None:
+    """Answer at once."""
+    principal = context.connection.principal
+    follower = services.authorise(principal, Operation.CLUSTER_ACTION, CLUSTER)
+    results: dict[TopicPartition, EpochResult] = {}
+    queries: dict[TopicPartition, EpochQuery] = {}
+    for topic in request.topics:
+        allowed = follower or services.authorise(principal, Operation.DESCRIBE, Resource("topic", topic.topic))
+        for part in topic.partitions:
+            key = TopicPartition(topic.topic, part.partition)
+            if not allowed:
+                results[key] = EpochResult(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            else:
+                queries[key] = EpochQuery(part.leader_epoch, part.current_leader_epoch)
+    results.update(services.replicas.offsets_for_leader_epoch(queries))
+    topics = {topic.topic: OffsetForLeaderTopicResult(topic.topic) for topic in request.topics}
+    for key, result in results.items():
+        topics[key.topic].partitions.append(
+            EpochEndOffset(result.error_code, key.partition, result.leader_epoch, result.end_offset)
+        )
+    context.respond(OffsetForLeaderEpochResponse(topics=list(topics.values())))

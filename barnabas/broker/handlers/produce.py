@@ -1,0 +1,149 @@
+"""Produce (0). A real broker appends each partition by itself and answers as `acks` asks.
+
+Order of the checks: topic id known (v13 on: UNKNOWN_TOPIC_ID), permission (29), partition known (3), one v2 batch
+(87, 2), zstd below v7 (76); then acks (21), internal topic (17; the client id `__admin_client` may), hosting and
+leadership (56, 6, 3), ISR (19), and what the log says. One partition's failure is no other's.
+
+- acks=0 has no answer; if any partition failed, the connection is closed: the only signal there is.
+- v8 on tells the records at fault (`record_errors`), v10 on the current leader with NOT_LEADER_OR_FOLLOWER.
+- Versions 0 to 2 are advertised and refused (see ApiVersions). v13 has topic ids and no names.
+- A transactional batch needs a right to its transactional id, which nobody can have before transactions come: the
+  whole request is TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which clients take for final.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from barnabas.broker.context import RequestContext
+from barnabas.broker.handlers import leaders
+from barnabas.broker.handlers.services import Operation, Resource, Services
+from barnabas.broker.replica.types import ProduceResult
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.ids import Buffer, TopicPartition
+from barnabas.protocol.requests.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+
+_ADMIN_CLIENT: Final = "__admin_client"
+_ATTRIBUTES_LOW_AT: Final = 22
+_CODEC_MASK: Final = 0x07
+_ZSTD: Final = 4
+_TRANSACTIONAL: Final = 0x10
+
+
+def handle(services: Services, request: ProduceRequest, context: RequestContext, now_ms: int) -> None:
+    """Append, and answer now or when enough replicas have it."""
+    version = context.api_version
+    image = services.image
+    entries: dict[TopicPartition, Buffer] = {}
+    refused: dict[TopicPartition, ProduceResult] = {}
+    layout: list[tuple[TopicProduceResponse, TopicPartition]] = []
+    topics: list[TopicProduceResponse] = []
+    for data in request.topic_data:
+        name = data.name
+        error = 0
+        if version >= 13:
+            known = image.topics_by_id.get(data.topic_id)
+            name, error = (known.name, 0) if known is not None else ("", ErrorCode.UNKNOWN_TOPIC_ID)
+        else:
+            known = image.topics.get(name)
+        if not error and not services.authorise(context.connection.principal, Operation.WRITE, Resource("topic", name)):
+            error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        answer = TopicProduceResponse(data.name, data.topic_id)
+        topics.append(answer)
+        for part in data.partition_data:
+            key = TopicPartition(name or data.topic_id.hex(), part.index)
+            layout.append((answer, key))
+            if not error and (known is None or part.index not in known.partitions):
+                refused[key] = ProduceResult(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                continue
+            records = part.records
+            fault = error or _unfit(part, version)
+            if fault:
+                refused[key] = ProduceResult(fault)
+            elif records is not None:
+                entries[key] = b"".join(records) if isinstance(records, list) else records
+    if any(_is_transactional(records) for records in entries.values()):
+        refused = {key: ProduceResult(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED) for _, key in layout}
+        entries = {}
+
+    def respond(results: dict[TopicPartition, ProduceResult]) -> None:
+        if refused:
+            results = {**results, **refused}
+        if request.acks == 0:
+            _answer_nothing(results, context)
+            return
+        nodes: dict[int, NodeEndpoint] = {}
+        for topic, key in layout:
+            result = results[key]
+            told = PartitionProduceResponse(
+                key.partition, result.error_code, result.base_offset, result.log_append_time_ms, result.log_start_offset
+            )
+            if result.error_code:
+                _explain(services, context, key, result, told, nodes)
+            topic.partition_responses.append(told)
+        context.respond(ProduceResponse(topics, 0, list(nodes.values())))
+
+    if entries:
+        services.replicas.append_records(
+            list(entries.items()),
+            request.acks,
+            request.timeout_ms,
+            respond,
+            now_ms,
+            internal_allowed=context.client_id == _ADMIN_CLIENT,
+        )
+    else:
+        respond({})
+
+
+def _unfit(part: PartitionProduceData, version: int) -> int:
+    """Why records cannot be one batch of this version; what is left of that question, the log asks."""
+    records = part.records
+    if records is None or len(records) == 0:
+        return ErrorCode.INVALID_RECORD
+    if version >= 7 or isinstance(records, list) or len(records) <= _ATTRIBUTES_LOW_AT:
+        return ErrorCode.NONE
+    zstd = records[_ATTRIBUTES_LOW_AT] & _CODEC_MASK == _ZSTD
+    return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE if zstd else ErrorCode.NONE
+
+
+def _is_transactional(records: Buffer) -> bool:
+    return len(records) > _ATTRIBUTES_LOW_AT and bool(records[_ATTRIBUTES_LOW_AT] & _TRANSACTIONAL)
+
+
+def _answer_nothing(results: dict[TopicPartition, ProduceResult], context: RequestContext) -> None:
+    for key, result in results.items():
+        if result.error_code:
+            context.close(f"producing to {key} with acks=0 failed: {ErrorCode(result.error_code).name}")
+            break
+    context.respond(None)
+
+
+def _explain(
+    services: Services,
+    context: RequestContext,
+    key: TopicPartition,
+    result: ProduceResult,
+    told: PartitionProduceResponse,
+    nodes: dict[int, NodeEndpoint],
+) -> None:
+    """Add to an answer what helps with its error."""
+    told.error_message = result.error_message
+    if result.record_errors:
+        told.record_errors = [BatchIndexAndErrorMessage(index, message) for index, message in result.record_errors]
+    if result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and context.api_version >= 10:
+        leader = leaders.current_leader(services, key)
+        if leader is not None:
+            told.current_leader = LeaderIdAndEpoch(*leader)
+            found = leaders.endpoint(services, leader[0], context)
+            if found is not None:
+                nodes[leader[0]] = NodeEndpoint(leader[0], *found)

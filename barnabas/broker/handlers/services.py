@@ -1,0 +1,106 @@
+"""What a handler may use, and the questions every handler asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from barnabas.broker.cluster.controller import LocalController
+from barnabas.broker.cluster.image import Image
+from barnabas.broker.cluster.producer_ids import ProducerIdPool
+from barnabas.broker.config import BrokerConfig
+from barnabas.broker.context import RequestContext
+from barnabas.broker.handlers.sessions import FetchSessions
+from barnabas.broker.ports import Entropy
+from barnabas.broker.replica import ReplicaManager
+
+AUTO_CREATE_IN_FLIGHT_MAX: Final = 1000
+
+
+class Operation(IntEnum):
+    """What a principal wants to do (`AclOperation`)."""
+
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+
+
+class Resource(NamedTuple):
+    """What it wants to do it with: kind is "topic", "cluster" or "transactional_id"."""
+
+    kind: str
+    name: str
+
+
+CLUSTER: Final = Resource("cluster", "kafka-cluster")
+
+Authorise = Callable[[str, Operation, Resource], bool]
+
+
+def allow_all(principal: str, operation: Operation, resource: Resource) -> bool:
+    """Everybody may do everything, until access control comes."""
+    return True
+
+
+@dataclass(slots=True)
+class Services:
+    """The rooms below, as handlers see them.
+
+    `config` is in force now, `static_config` what the broker was started with; `image` is the committed one.
+    `creating` holds the topics whose creation on first use is under way (at most `AUTO_CREATE_IN_FLIGHT_MAX`).
+    """
+
+    config: BrokerConfig
+    static_config: BrokerConfig
+    cluster_id: str
+    image: Image
+    controller: LocalController
+    replicas: ReplicaManager
+    producer_ids: ProducerIdPool
+    sessions: FetchSessions
+    entropy: Entropy
+    recovering: Callable[[], bool]
+    authorise: Authorise = allow_all
+    creating: dict[str, None] = field(default_factory=dict)
+
+    @property
+    def node_id(self) -> int:
+        """This broker."""
+        return self.static_config.node_id
+
+
+_TOPIC_OPERATIONS: Final = (
+    Operation.READ,
+    Operation.WRITE,
+    Operation.CREATE,
+    Operation.DELETE,
+    Operation.ALTER,
+    Operation.DESCRIBE,
+    Operation.DESCRIBE_CONFIGS,
+    Operation.ALTER_CONFIGS,
+)
+_CLUSTER_OPERATIONS: Final = (
+    Operation.CREATE,
+    Operation.ALTER,
+    Operation.DESCRIBE,
+    Operation.CLUSTER_ACTION,
+    Operation.DESCRIBE_CONFIGS,
+    Operation.ALTER_CONFIGS,
+    Operation.IDEMPOTENT_WRITE,
+)
+
+
+def authorised_operations(services: Services, context: RequestContext, resource: Resource) -> int:
+    """What the principal may do with a resource, one bit per operation (KIP-430)."""
+    operations = _CLUSTER_OPERATIONS if resource.kind == "cluster" else _TOPIC_OPERATIONS
+    principal = context.connection.principal
+    return sum(1 << one for one in operations if services.authorise(principal, one, resource))
