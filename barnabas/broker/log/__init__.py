@@ -1,10 +1,10 @@
 """One partition's log, and all logs of one data directory.
 
-    log = Log(disk, "orders-0", TopicPartition("orders", 0), topic_id, config)    # open with: yield from log.recover(...)
-    manager = LogManager(disk, broker_config, wall_clock)                         # start with: yield from manager.load(...)
+    log = Log(disk, "orders-0", TopicPartition("orders", 0), topic_id, config)   # then: yield from log.recover(...)
+    manager = LogManager(disk, broker_config, config_of, wall_clock)             # then: yield from manager.load()
 
-Every call is synchronous. What needs bytes that are not in memory raises `ports.NotYet` **before it changed anything**:
-park on the token and call again. What takes long is a job (a generator, see `types.Job`).
+Every call is synchronous. What needs bytes that are not in memory raises `ports.NotYet` **before it changed
+anything**: park on the token and call again. What takes long is a job (a generator, see `types.Job`).
 
 `Log`
     identity      `topic_partition`, `topic_id`, `directory`, `config` (replace it at any time: `log.config = new`)
@@ -38,3 +38,35 @@ park on the token and call again. What takes long is a job (a generator, see `ty
     checkpoints, producer expiry and removal of deleted files, each when it is due (monotonic ms)
     `shutdown() -> Job`: flush, snapshots, checkpoints, and last of all the clean shutdown marker
 """
+
+from __future__ import annotations
+
+from barnabas.broker.log.log import Log
+from barnabas.broker.log.manager import LogManager
+from barnabas.broker.log.types import (
+    AppendInfo,
+    AppendOrigin,
+    EpochEnd,
+    FetchData,
+    Gate,
+    InvalidRecord,
+    Isolation,
+    Job,
+    OffsetMetadata,
+    TimestampOffset,
+)
+
+__all__ = [
+    "AppendInfo",
+    "AppendOrigin",
+    "EpochEnd",
+    "FetchData",
+    "Gate",
+    "InvalidRecord",
+    "Isolation",
+    "Job",
+    "Log",
+    "LogManager",
+    "OffsetMetadata",
+    "TimestampOffset",
+]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from barnabas.broker.ports import Token
+from barnabas.broker.ports import Disk, Token
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.ids import Buffer
 
@@ -57,7 +57,7 @@ class EpochEnd(NamedTuple):
 
 
 class Isolation(IntEnum):
-    """How far a reader sees (SEMANTICS of `FetchIsolation`): to LEO, to the high watermark, to the last stable offset."""
+    """How far a reader sees (Kafka's FetchIsolation): to LEO, to the high watermark, to the last stable offset."""
 
     LOG_END = 0
     HIGH_WATERMARK = 1
@@ -161,6 +161,19 @@ def wait(gate: Gate) -> Job[None]:
     assert gate.is_open, "a job was resumed before its token fired"
     if gate.error is not None:
         raise gate.error
+
+
+def write_all(disk: Disk, files: list[tuple[str, bytes]]) -> Job[None]:
+    """Write control files off the loop's thread, side by side, and wait for all of them.
+
+    Raises:
+        OSError: the first failure.
+    """
+    gates = [Gate() for _ in files]
+    for gate, (path, data) in zip(gates, files, strict=True):
+        disk.write_atomic(path, data, gate.open)
+    for gate in gates:
+        yield from wait(gate)
 
 
 def run_to_end(job: Job[T], wait_for: Callable[[Token], Any]) -> T:

@@ -1,0 +1,547 @@
+"""The real disk: one data directory, and threads for what may take long (see `ports.Disk`).
+
+Appends run on the loop (a write into the page cache costs a few µs, a hop to a thread 38); syncs, atomic writes and
+reads of cold bytes run in a small pool, and `post` brings their completions back to the loop's thread.
+
+Reads give slices of memory maps, which cost no copy. A map would block the loop on bytes that are not in the page
+cache, so a range is probed first (`preadv` with RWF_NOWAIT, 1 µs) and a cold one is read by a thread. The end of a
+growing file, where maps would be renewed all the time, is copied while reads are small. A mapped file is never cut
+(touching the lost page kills the process): with views about, `truncate` copies the prefix and swaps it in.
+
+Handles and maps are opened when needed and bounded in number: above the bound the oldest is closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import mmap
+import os
+import shutil
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from barnabas.broker.ports import Done, NotYet
+from barnabas.protocol.ids import Buffer
+
+_COPY_MAX: Final = 128 * 1024
+"""Reads of up to this many bytes that no map covers are copied."""
+_WINDOW: Final = 64 * 1024 * 1024
+"""Bytes of a file that one map covers; maps begin at multiples of it."""
+_PROBE_STEP: Final = 256 * 1024
+_TEMPORARY: Final = ".tmp"
+_THREADS: Final = 2
+_NOWAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)
+_HANDLES_MAX: Final = 4096
+
+
+class ColdRead:
+    """The token of a read that a thread has in hand. It keeps the bytes, or the error, for whoever holds it."""
+
+    __slots__ = ("__weakref__", "_waiters", "data", "error", "ready")
+
+    def __init__(self) -> None:
+        self.ready = False
+        self.data = b""
+        self.error: OSError | None = None
+        self._waiters: list[Callable[[], None]] = []
+
+    def on_ready(self, callback: Callable[[], None]) -> None:
+        """Call back on the loop's thread when the bytes are there."""
+        assert not self.ready, "a token that fired is not waited for again"
+        self._waiters.append(callback)
+
+    def fire(self) -> None:
+        """On the loop's thread: answer from now on, and call back."""
+        self.ready = True
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            waiter()
+
+
+class RealFile:
+    """An append-only file (see `ports.File`). Its handle is opened when it is needed."""
+
+    __slots__ = (
+        "__weakref__",
+        "_created",
+        "_disk",
+        "_fd",
+        "_map",
+        "_map_end",
+        "_map_start",
+        "_maps",
+        "_probe",
+        "path",
+        "size",
+    )
+
+    def __init__(self, disk: RealDisk, path: str, size: int, created: bool) -> None:
+        self._disk = disk
+        self._fd = -1
+        self._created = created
+        self._map: memoryview | None = None
+        self._map_start = 0
+        self._map_end = 0
+        self._maps: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
+        self._probe = [bytearray(1)]
+        self.path = path
+        self.size = size
+
+    def handle(self) -> int:
+        """The file descriptor.
+
+        Raises:
+            OSError: the file cannot be opened.
+        """
+        if self._fd < 0:
+            self._fd = os.open(self._disk.full(self.path), os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
+            self._disk.opened(self)
+        return self._fd
+
+    def release(self) -> None:
+        """Close handle and map; views stay readable, and the next use opens them again."""
+        self._map = None
+        self._map_start = self._map_end = 0
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def append(self, buffers: Sequence[Buffer]) -> None:
+        """Append all or nothing.
+
+        Raises:
+            OSError: the disk is full or failed; what was written of it is cut off again.
+        """
+        fd = self._fd if self._fd >= 0 else self.handle()
+        start = self.size
+        if len(buffers) == 1:
+            length = len(buffers[0])
+            written = os.pwrite(fd, buffers[0], start)
+        else:
+            length = sum(map(len, buffers))
+            written = _write_many(fd, buffers, start)
+        if written != length:
+            self._finish(fd, buffers, start, written, length)
+        self.size = start + length
+
+    def _finish(self, fd: int, buffers: Sequence[Buffer], start: int, written: int, length: int) -> None:
+        """Write what a short write left, or take it all back."""
+        rest = memoryview(b"".join(buffers))
+        try:
+            while written < length:
+                count = os.pwrite(fd, rest[written:], start + written)
+                if not count:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
+                written += count
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(fd, start)  # beyond every map: they end at `size`
+            raise
+
+    def read(self, position: int, length: int) -> memoryview:
+        """A leased view of up to `length` bytes.
+
+        Raises:
+            NotYet: a thread has to fetch the bytes.
+            OSError: the device failed.
+        """
+        end = min(position + length, self.size)
+        if position >= end:
+            return memoryview(b"")
+        held = self._disk.cold_reads.get((id(self), position, length)) if self._disk.cold_reads else None
+        if held is not None:
+            return _answer_of(held)
+        fd = self._fd if self._fd >= 0 else self.handle()
+        count = end - position
+        mapped = self._map_start <= position and end <= self._map_end
+        if not mapped and count <= _COPY_MAX:
+            data = _read_now(fd, count, position)
+            if data is not None:
+                return memoryview(data)
+            raise NotYet(self._disk.fetch(self, position, length, count))
+        if not self._is_warm(fd, position, end):
+            raise NotYet(self._disk.fetch(self, position, length, count))
+        if not mapped:
+            self._renew_map(fd, position, end)
+        view = self._map
+        assert view is not None
+        return view[position - self._map_start : end - self._map_start]
+
+    def _is_warm(self, fd: int, position: int, end: int) -> bool:
+        """Whether the range lies in the page cache, by samples."""
+        if _NOWAIT is None:
+            return True
+        probe = self._probe
+        try:
+            while position < end:
+                os.preadv(fd, probe, position, _NOWAIT)
+                position += _PROBE_STEP
+            os.preadv(fd, probe, end - 1, _NOWAIT)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            return error.errno in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
+        return True
+
+    def _renew_map(self, fd: int, position: int, end: int) -> None:
+        """Map the window around a range, to the present end of the file."""
+        start = position - position % _WINDOW
+        stop = max(min(start + _WINDOW, self.size), end)
+        fresh = mmap.mmap(fd, stop - start, access=mmap.ACCESS_READ, offset=start)
+        self._maps.add(fresh)
+        self._map = memoryview(fresh)
+        self._map_start, self._map_end = start, stop
+        self._disk.mapped(self)
+
+    def forget_map(self) -> None:
+        """Let go of the map; views cut from it keep it alive."""
+        self._map = None
+        self._map_start = self._map_end = 0
+
+    def sync(self, done: Done) -> None:
+        """Make durable what was appended so far; a new file's name too.
+
+        Raises:
+            OSError: the file cannot be opened.
+        """
+        fd = os.dup(self.handle())
+        directory = os.path.dirname(self._disk.full(self.path)) if self._created else None
+        self._created = False
+        self._disk.run(lambda: _sync(fd, directory, self._disk.root), done)
+
+    def truncate(self, size: int) -> None:
+        """Keep the first `size` bytes.
+
+        Raises:
+            OSError: the disk failed; the file is as it was.
+        """
+        if size >= self.size:
+            return
+        self.forget_map()
+        if not len(self._maps):
+            os.ftruncate(self.handle(), size)
+            self.size = size
+            return
+        full = self._disk.full(self.path)
+        source = self.handle()
+        target = os.open(full + _TEMPORARY, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+        try:
+            _copy(source, target, size)
+            os.replace(full + _TEMPORARY, full)
+        except OSError:
+            os.close(target)
+            with contextlib.suppress(OSError):
+                os.unlink(full + _TEMPORARY)
+            raise
+        os.close(source)
+        self._fd = target
+        self._maps = weakref.WeakSet()
+        self._created = True
+        self.size = size
+
+    def close(self) -> None:
+        """Release the handle; leased views stay readable."""
+        self._disk.closed(self)
+        self.release()
+
+
+class RealDisk:
+    """One data directory.
+
+    Args:
+        data_dir: the directory; it exists.
+        post: hands a callable to the loop's thread (from any thread).
+        handles_max: most files and maps held open at a time (default: a quarter of what the process may have).
+    """
+
+    def __init__(
+        self, data_dir: str, post: Callable[[Callable[[], None]], None], *, handles_max: int | None = None
+    ) -> None:
+        self.root = os.path.abspath(data_dir)
+        self.cold_reads: weakref.WeakValueDictionary[tuple[int, int, int], ColdRead] = weakref.WeakValueDictionary()
+        self._post = post
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="barnabas-disk")
+        self._handles_max = handles_max or _default_handles_max()
+        self._open: OrderedDict[RealFile, None] = OrderedDict()
+        self._mapped: OrderedDict[RealFile, None] = OrderedDict()
+        self._files: dict[str, weakref.WeakSet[RealFile]] = {}
+        self._atomic: dict[str, tuple[bytes, list[Done]]] = {}
+        self._atomic_running: set[str] = set()
+
+    def full(self, path: str) -> str:
+        """The path the operating system knows."""
+        return f"{self.root}/{path}" if path else self.root
+
+    # What files ask of their disk
+
+    def opened(self, file: RealFile) -> None:
+        """A handle was opened: close the oldest above the bound."""
+        self._open[file] = None
+        while len(self._open) > self._handles_max:
+            self._open.popitem(last=False)[0].release()
+
+    def mapped(self, file: RealFile) -> None:
+        """A map was made: let go of the oldest above the bound."""
+        self._mapped[file] = None
+        self._mapped.move_to_end(file)
+        while len(self._mapped) > self._handles_max:
+            self._mapped.popitem(last=False)[0].forget_map()
+
+    def closed(self, file: RealFile) -> None:
+        """A file is done with."""
+        self._open.pop(file, None)
+        self._mapped.pop(file, None)
+
+    def fetch(self, file: RealFile, position: int, length: int, count: int) -> ColdRead:
+        """Have a thread read `count` bytes; the token is found again under (file, position, length)."""
+        token = ColdRead()
+        self.cold_reads[(id(file), position, length)] = token
+        fd = os.dup(file.handle())
+
+        def work() -> None:
+            try:
+                token.data = _read_whole(fd, count, position)
+            finally:
+                os.close(fd)
+
+        def done(error: OSError | None) -> None:
+            token.error = error
+            token.fire()
+
+        self.run(work, done)
+        return token
+
+    def run(self, work: Callable[[], None], done: Done) -> None:
+        """Do `work` in a thread and call `done` on the loop's thread."""
+
+        def step() -> None:
+            failure: OSError | None = None
+            try:
+                work()
+            except OSError as error:
+                failure = error
+            self._post(lambda: done(failure))
+
+        self._pool.submit(step)
+
+    def close(self) -> None:
+        """Wait for the threads and release every handle. Completions still to come are posted before it returns."""
+        self._pool.shutdown(wait=True)
+        for file in list(self._open):
+            file.release()
+        self._open.clear()
+        self._mapped.clear()
+
+    # ports.Disk
+
+    def open(self, path: str, *, create: bool = False) -> RealFile:
+        """Open a file.
+
+        Raises:
+            OSError: it does not exist, or cannot be made.
+        """
+        full = self.full(path)
+        if create:
+            fd = os.open(full, os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0), 0o644)
+            file = RealFile(self, path, 0, created=True)
+            file._fd = fd
+            self.opened(file)
+        else:
+            file = RealFile(self, path, os.stat(full).st_size, created=False)
+        self._files.setdefault(os.path.dirname(path), weakref.WeakSet()).add(file)
+        return file
+
+    def exists(self, path: str) -> bool:
+        """Whether a file or directory of that name is there."""
+        return os.path.exists(self.full(path))
+
+    def list(self, path: str) -> list[str]:
+        """Names in a directory, sorted; empty when it does not exist."""
+        try:
+            return sorted(os.listdir(self.full(path)))
+        except FileNotFoundError:
+            return []
+
+    def make_dir(self, path: str) -> None:
+        """Make a directory and those above it."""
+        os.makedirs(self.full(path), exist_ok=True)
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename a file or directory; open files follow.
+
+        Raises:
+            OSError: there is no `old`.
+        """
+        os.replace(self.full(old), self.full(new))
+        inside = self._files.pop(old, None)
+        if inside is not None:
+            for file in inside:
+                file.path = f"{new}/{os.path.basename(file.path)}"
+            self._files[new] = inside
+            return
+        for file in list(self._files.get(os.path.dirname(old), ())):
+            if file.path == old:
+                file.path = new
+
+    def remove(self, path: str) -> None:
+        """Remove a file or a directory tree; nothing happens when it is absent."""
+        full = self.full(path)
+        if os.path.isdir(full):
+            self._files.pop(path, None)
+            shutil.rmtree(full)
+        else:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(full)
+
+    def load(self, path: str) -> bytes:
+        """The whole of a small file.
+
+        Raises:
+            FileNotFoundError: there is none.
+        """
+        with open(self.full(path), "rb") as file:
+            return file.read()
+
+    def write_atomic(self, path: str, data: bytes, done: Done | None = None) -> None:
+        """Replace a small file: temporary file, fsync, rename, fsync of the directory.
+
+        Calls with `done` for one path run one after the other, and one that waits is overtaken by a later one (both
+        are told when the later is through).
+        """
+        if done is None:
+            _replace(self.full(path), data)
+            return
+        _, waiting = self._atomic.get(path, (b"", []))
+        self._atomic[path] = (data, [*waiting, done])
+        if path not in self._atomic_running:
+            self._write_next(path)
+
+    def _write_next(self, path: str) -> None:
+        data, waiting = self._atomic.pop(path)
+        self._atomic_running.add(path)
+
+        def done(error: OSError | None) -> None:
+            self._atomic_running.discard(path)
+            if path in self._atomic:
+                self._write_next(path)
+            for waiter in waiting:
+                waiter(error)
+
+        self.run(lambda: _replace(self.full(path), data), done)
+
+
+def _default_handles_max() -> int:
+    try:
+        import resource
+    except ImportError:  # not on this system
+        return 256
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(32, min(soft // 4, _HANDLES_MAX)) if soft > 0 else _HANDLES_MAX
+
+
+def _answer_of(token: ColdRead) -> memoryview:
+    if not token.ready:
+        raise NotYet(token)
+    if token.error is not None:
+        raise token.error
+    return memoryview(token.data)
+
+
+def _read_now(fd: int, count: int, position: int) -> bytes | None:
+    """Bytes that are in the page cache; None if some are not."""
+    if _NOWAIT is None:
+        return os.pread(fd, count, position)
+    data = bytearray(count)
+    try:
+        got = os.preadv(fd, [data], position, _NOWAIT)
+    except BlockingIOError:
+        return None
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
+            raise
+        return os.pread(fd, count, position)
+    return data if got == count else None  # type: ignore[return-value]
+
+
+def _read_whole(fd: int, count: int, position: int) -> bytes:
+    parts = []
+    while count > 0:
+        data = os.pread(fd, count, position)
+        if not data:
+            break
+        parts.append(data)
+        position += len(data)
+        count -= len(data)
+    return b"".join(parts)
+
+
+def _write_many(fd: int, buffers: Sequence[Buffer], position: int) -> int:
+    if hasattr(os, "pwritev") and len(buffers) <= 1024:
+        return os.pwritev(fd, buffers, position)
+    return os.pwrite(fd, b"".join(buffers), position)
+
+
+def _sync_handle(fd: int) -> None:
+    """fdatasync; on macOS the command that makes the drive write its own cache too."""
+    if hasattr(os, "fdatasync"):
+        os.fdatasync(fd)
+        return
+    try:
+        import fcntl
+
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # type: ignore[attr-defined]
+    except (ImportError, AttributeError, OSError):
+        os.fsync(fd)
+
+
+def _sync_directory(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _sync(fd: int, directory: str | None, root: str) -> None:
+    """Sync a file, and for a new one the directories that name it."""
+    try:
+        _sync_handle(fd)
+    finally:
+        os.close(fd)
+    if directory is not None:
+        with contextlib.suppress(FileNotFoundError):  # renamed away meanwhile: its new name is its owner's care
+            _sync_directory(directory)
+        if directory != root:
+            _sync_directory(root)
+
+
+def _replace(full: str, data: bytes) -> None:
+    temporary = full + _TEMPORARY
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    try:
+        view = memoryview(data)
+        while len(view):
+            view = view[os.write(fd, view) :]
+        _sync_handle(fd)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    finally:
+        os.close(fd)
+    os.replace(temporary, full)
+    _sync_directory(os.path.dirname(full))
+
+
+def _copy(source: int, target: int, size: int) -> None:
+    position = 0
+    while position < size:
+        data = os.pread(source, min(1 << 20, size - position), position)
+        if not data:
+            raise OSError(errno.EIO, "file is shorter than it was")
+        os.pwrite(target, data, position)
+        position += len(data)
