@@ -126,7 +126,7 @@ class DelayedFetch(DelayedOperation):
 
 def _end_for(isolation: Isolation, partition: Partition) -> OffsetMetadata:
     log = partition.log
-    if isolation is Isolation.LOG_END:
+    if isolation == Isolation.LOG_END:
         return log.log_end_metadata
-    end = log.high_watermark_metadata if isolation is Isolation.HIGH_WATERMARK else log.last_stable_metadata
+    end = log.high_watermark_metadata if isolation == Isolation.HIGH_WATERMARK else log.last_stable_metadata
     return log.resolve(end)

@@ -30,7 +30,8 @@ class DurableEnd:
             self.limit = OffsetMetadata(info.first_offset)
         self._pending_count += 1
         end = partition.log.log_end_metadata
-        partition.log.when_durable(end.offset, lambda error: self._synced(partition, end, error))
+        if partition.log.when_durable(end.offset, lambda error: self._synced(partition, end, error)):
+            self._synced(partition, end, None)
 
     def _synced(self, partition: Partition, end: OffsetMetadata, error: KafkaError | None) -> None:
         self._pending_count -= 1

@@ -62,7 +62,7 @@ def _look_up(
         return ListOffsetsResult(0, -1, log.log_start_offset, _epoch_at_start(partition))
     if timestamp == LATEST_TIERED_TIMESTAMP:
         return ListOffsetsResult()
-    for_client = isolation is not Isolation.LOG_END
+    for_client = isolation != Isolation.LOG_END
     lags = for_client and partition.epoch_start_offset > log.high_watermark
     visible_end = (log.log_end_offset, log.high_watermark, log.last_stable_offset)[isolation]
     if timestamp == LATEST_TIMESTAMP:

@@ -5,12 +5,13 @@ Source: `ReplicaManager` of Apache Kafka. The work itself stands in the module n
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.delayed import CallbackTask
-from barnabas.broker.log import LogManager
+from barnabas.broker.log import Log, LogManager
 from barnabas.broker.log.types import Isolation
 from barnabas.broker.metrics import MetricsRegistry
 from barnabas.broker.ports import Controller, WallClock
@@ -27,7 +28,9 @@ from barnabas.broker.replica.types import (
     PartitionState,
 )
 from barnabas.protocol.errors import KafkaError
-from barnabas.protocol.ids import Buffer, TopicPartition
+from barnabas.protocol.ids import ZERO_UUID, Buffer, TopicPartition
+
+logger = logging.getLogger(__name__)
 
 
 class ReplicaManager:
@@ -194,10 +197,9 @@ class ReplicaManager:
             partition = None
         if partition is None:
             try:
-                log = self.logs.get(key)
-                if log is None:
-                    log = self.logs.create(key, state.topic_id, self.logs.config_of(key.topic))
-            except KafkaError:
+                log = self._log_of(key, state.topic_id)
+            except KafkaError as error:
+                logger.error("%s is offline: %s", key, error)
                 self.hosted.offline[key] = None
                 return
             self.hosted.offline.pop(key, None)
@@ -207,15 +209,31 @@ class ReplicaManager:
         elif partition.become_follower(state):
             self.shared.check_not_leader(key)
 
+    def _log_of(self, key: TopicPartition, topic_id: bytes) -> Log:
+        """The partition's log, found or made. One that a deleted topic of the same name left behind makes way.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR.
+        """
+        found = self.logs.get(key)
+        if found is not None and found.topic_id not in (topic_id, ZERO_UUID):
+            self.logs.delete(key)
+        return self.logs.create(key, topic_id, self.logs.config_of(key))
+
     def _remove(self, key: TopicPartition) -> None:
         """The partition is hosted here no longer: its log goes, and what waits for it is answered with that."""
+        was_offline = key in self.hosted.offline
         self.hosted.offline.pop(key, None)
         partition = self.hosted.online.pop(key, None)
-        if partition is None:
+        if partition is not None:
+            partition.stop()
+            self.shared.check_not_leader(key)
+        elif not was_offline:
             return
-        partition.stop()
-        self.shared.check_not_leader(key)
-        self.logs.delete(key)
+        try:
+            self.logs.delete(key)
+        except KafkaError as error:
+            logger.error("the log of %s stays behind: %s", key, error)
         if not any(other.topic == key.topic for other in self.hosted.online):
             self.shared.stats.forget_topic(key.topic)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, TypeAlias
 
 from barnabas.broker.log.types import InvalidRecord
@@ -122,7 +123,7 @@ def _respond_when_synced(
             hosted.shared.actions.add(lambda _: respond(results))
 
     for key, end in unsynced.items():
-        if hosted.online[key].log.when_durable(end, lambda error, key=key: synced(key, error)):
+        if hosted.online[key].log.when_durable(end, partial(synced, key)):
             synced(key, None)
 
 

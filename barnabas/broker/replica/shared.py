@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 from barnabas.broker.config import BrokerConfig
@@ -13,8 +12,6 @@ from barnabas.broker.replica.action_queue import ActionQueue
 from barnabas.broker.replica.stats import BrokerStats
 from barnabas.broker.replica.types import ClusterView
 from barnabas.protocol.ids import TopicPartition
-
-logger = logging.getLogger(__name__)
 
 
 class Shared:
