@@ -24,10 +24,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from barnabas.broker.context import Connection, RequestContext
 from barnabas.broker.host import dialects, http
 from barnabas.broker.host.receive import Receiver
-from barnabas.protocol.api import ApiKey
+from barnabas.protocol.api import ApiKey, UnsupportedVersion
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.ids import Buffer
-from barnabas.protocol.kafka.codec import UnsupportedVersion
 
 if TYPE_CHECKING:
     from barnabas.broker.host.host import Host
