@@ -29,7 +29,7 @@ from barnabas.client.transport import Transport
 from barnabas.protocol.errors import BarnabasError
 
 Driver = Callable[[int], int]
-"""`driver(now_ms) -> deadline_ms`: a core part (sender, fetcher) that acts on each step and says when it is due again."""
+"""`driver(now_ms) -> deadline_ms`: a core part (sender, fetcher) that acts on each step and says when it is due."""
 
 
 def monotonic_ms() -> int:

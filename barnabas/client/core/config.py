@@ -61,14 +61,18 @@ class ClientConfig:
     receive_buffer_bytes: int = at_least(-1, 64 * 1024)
 
     @classmethod
-    def of(cls: type[C], settings: Mapping[str, Any] | None = None, **named: Any) -> C:
+    def of(cls: type[C], settings: Mapping[str, Any] | str | None = None, **named: Any) -> C:
         """Read settings given as a mapping with Kafka's names, as keyword arguments with `_`, or both.
+
+        A string alone stands for `bootstrap.servers`.
 
         Raises:
             ConfigError: an unknown key (the nearest name is told), a key given twice, a bad value, or a conflict.
         """
         known = {each.name: each for each in fields(cls)}
         given: dict[str, Any] = {}
+        if isinstance(settings, str):
+            settings = {"bootstrap.servers": settings}
         for key, value in [*(settings or {}).items(), *named.items()]:
             name = key.replace(".", "_")
             if name not in known:

@@ -1,10 +1,10 @@
 """Metadata: a cluster snapshot that is refreshed by age or by need (Kafka's `Metadata` and `ProducerMetadata`).
 
-Rules, each cited at its place in the code:
-(a) a refresh is due at `metadata.max.age.ms`, or as soon as somebody asks; (b) between two attempts lies a back-off,
-also when the answer brought nothing newer; (c) a new topic is asked for at once, and alone (a partial update); (d) an answer
-without brokers is ignored; (e) an epoch older than the known one of a partition is ignored; (f) an answer to a request
-sent before the newest wish does not fulfil that wish; (g) a topic nobody used for `metadata.max.idle.ms` is dropped.
+Rules, each cited at its place in the code: (a) a refresh is due at `metadata.max.age.ms`, or as soon as somebody asks;
+(b) between two attempts lies a back-off, also when the answer brought nothing newer; (c) a new topic is asked for at
+once, and alone (a partial update); (d) an answer without brokers is ignored; (e) an epoch older than the known one of a
+partition is ignored; (f) an answer to a request sent before the newest wish does not fulfil that wish; (g) a topic
+nobody used for `metadata.max.idle.ms` is dropped.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Metadata:
         return tuple(self._topics)
 
     def add_topics(self, names: Iterable[str], now_ms: int) -> int:
-        """Declare interest; unknown topics are asked for at once (c). Returns the version to wait beyond."""
+        """Declare, or renew, interest (g); new topics are asked for at once (c). Returns the version to wait beyond."""
         for name in names:
             if name not in self._topics:
                 self._new_topics[name] = None
@@ -80,10 +80,6 @@ class Metadata:
         wanted = dict.fromkeys(names)
         self._topics = {name: until for name, until in self._topics.items() if name in wanted}
         return self.add_topics(wanted, now_ms)
-
-    def touch(self, name: str, now_ms: int) -> None:
-        """A topic was used: it stays of interest for another `metadata.max.idle.ms` (g)."""
-        self._topics[name] = now_ms + self._topic_idle_ms
 
     # ---- wishes and their times -----------------------------------------------------------------------------------
 

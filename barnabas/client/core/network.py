@@ -280,9 +280,9 @@ class NetworkClient:
     def least_loaded_node(self, now_ms: int) -> Node | None:
         """The node to ask when any will do.
 
-        From a random start, one pass over all: (1) a sendable connection with nothing in flight is taken at once; (2) else the sendable one with the fewest in
-        flight; (3) else the one being opened (the last such scanned); (4) else one that may be connected now, longest
-        since its last attempt first; else None.
+        From a random start, one pass over all: (1) a sendable connection with nothing in flight is taken at once;
+        (2) else the sendable one with the fewest in flight; (3) else the one being opened (the last such scanned);
+        (4) else one that may be connected now, longest since its last attempt first; else None.
         """
         nodes = list(self.cluster.nodes.values())
         if not nodes:
@@ -365,7 +365,7 @@ class NetworkClient:
         correlation_id = self._correlation_id
         try:
             buffers = self.dialect.encode(key, version, correlation_id, self.config.client_id, request)
-        except ProtocolError as error:
+        except BarnabasError as error:
             on_done(None, error, now_ms)
             return
         queue = self._in_flight.setdefault(node_id, deque())

@@ -1,0 +1,265 @@
+"""The producer's core: one record from the application's hand into a batch (Kafka's `KafkaProducer.doSend`).
+
+`append` either places the record or says what it must wait for; how to wait is the shell's business. Both shells, the
+asyncio one and the blocking one with its threads, stand on this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
+
+from barnabas.client.core.accumulator import Accumulator, TopicQueue
+from barnabas.client.core.backoff import Random
+from barnabas.client.core.cluster import Cluster
+from barnabas.client.core.config import ProducerConfig
+from barnabas.client.core.errors import RecordTooLarge
+from barnabas.client.core.interceptors import Interceptors
+from barnabas.client.core.metadata import Metadata
+from barnabas.client.core.network import NetworkClient
+from barnabas.client.core.partitioner import partition_for_key
+from barnabas.client.core.producer_batch import BatchResult, ProducerBatch, record_size_bound
+from barnabas.client.core.producer_state import ProducerState
+from barnabas.client.core.records import Headers, ProducerRecord
+from barnabas.client.core.sender import Sender
+from barnabas.client.core.serializers import serialize, serializer
+from barnabas.protocol.errors import BarnabasError
+from barnabas.protocol.ids import TopicPartition
+
+Partitioner = Callable[[str, bytes | None, bytes | None, Cluster], int]
+"""`partitioner.class`: a function of topic, serialised key and value, and cluster; returns the partition."""
+
+
+class Placed(NamedTuple):
+    """The record is in a batch. `begun`: it is the batch's first, so the sender may have to be told."""
+
+    result: BatchResult
+    at: int
+    begun: bool
+
+
+class NeedMetadata(NamedTuple):
+    """Wait for the topic (or for more of its partitions) to be known."""
+
+    topic: str
+
+
+class NeedMemory(NamedTuple):
+    """Wait for this many bytes in the pool's line, then append again with the buffer."""
+
+    size: int
+
+
+class ProducerCore:
+    """Configuration, accumulator, metadata and sender of one producer, wired together."""
+
+    def __init__(self, config: ProducerConfig, metadata: Metadata, network: NetworkClient, random: Random) -> None:
+        self.config = config
+        self.metadata = metadata
+        self.state = ProducerState() if config.enable_idempotence else None
+        self.accumulator = Accumulator(config, random, self.state)
+        self.interceptors = Interceptors.of(config.interceptor_classes)
+        self.sender: Sender
+        self._network = network
+        self._random = random
+        self._partitioner: Partitioner | None = _partitioner(config.partitioner_class)
+        self._by_key = not config.partitioner_ignore_keys
+        self._key_serializer = serializer(config.key_serializer, "key.serializer")
+        self._value_serializer = serializer(config.value_serializer, "value.serializer")
+        self._sure_bytes = max(min(config.max_request_size, config.buffer_memory, 1 << 20) - 4096, 0)
+
+    def make_sender(self, guard: AbstractContextManager[Any] | None = None) -> Sender:
+        """Build the sender; `guard` is entered around what appending threads share."""
+        self.sender = Sender(self.config, self.accumulator, self._network, self.metadata, self._random, guard)
+        return self.sender
+
+    # ---- before the batch -----------------------------------------------------------------------------------------
+
+    def intercept(self, record: ProducerRecord) -> ProducerRecord:
+        """Pass the record through the interceptors."""
+        return self.interceptors.on_send(record)
+
+    def serialize(self, key: Any, value: Any) -> tuple[bytes | None, bytes | None]:
+        """Key and value as bytes.
+
+        Raises:
+            SerializationFailed: a serializer refused one of them.
+        """
+        return (
+            serialize(self._key_serializer, "key", key) if key is not None else None,
+            serialize(self._value_serializer, "value", value) if value is not None else None,
+        )
+
+    def check_size(self, key: bytes | None, value: bytes | None, headers: Headers) -> None:
+        """Refuse a record that could never leave.
+
+        Raises:
+            RecordTooLarge: its bound is above `max.request.size` or `buffer.memory`.
+        """
+        if not headers and (len(key) if key else 0) + (len(value) if value else 0) < self._sure_bytes:
+            return
+        size = record_size_bound(key, value, headers)
+        for name, limit in (
+            ("max.request.size", self.config.max_request_size),
+            ("buffer.memory", self.config.buffer_memory),
+        ):
+            if size > limit:
+                raise RecordTooLarge(f"a record of up to {size} bytes is larger than {name} ({limit})")
+
+    # ---- into the batch -------------------------------------------------------------------------------------------
+
+    def append_to_tail(
+        self,
+        topic_name: str,
+        partition: int | None,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        timestamp_ms: int,
+    ) -> tuple[BatchResult, int] | None:
+        """The fast path: into the partition's last batch, if all is known and there is room; else None."""
+        topic = self.accumulator.topics.get(topic_name)
+        if topic is None or self._partitioner is not None:
+            return None
+        partitions = topic.partitions
+        sticky = None
+        if partition is None:
+            if key is not None and self._by_key:
+                partition = partition_for_key(key, len(partitions))
+            else:
+                sticky = topic.sticky
+                partition = sticky.partition
+                if partition is None:
+                    return None
+        elif not 0 <= partition < len(partitions):
+            return None
+        batches = partitions[partition].batches
+        if not batches:
+            return None
+        batch = batches[-1]
+        before = batch.size
+        index = batch.try_append(timestamp_ms, key, value, headers)
+        if index < 0:
+            return None
+        if sticky is not None:
+            sticky.produced(batch.size - before, batch.full, len(partitions), topic.available)
+        return batch.result, index
+
+    def append(
+        self,
+        topic_name: str,
+        partition: int | None,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        timestamp_ms: int,
+        now_ms: int,
+        buffer: bytearray | None = None,
+    ) -> Placed | NeedMetadata | NeedMemory:
+        """Place the record, in a new batch if need be; `buffer` is what a waiter was given (it is used or returned).
+
+        Raises:
+            ValueError: a negative partition, or a custom partitioner's answer that is none.
+            KafkaError: the topic is refused for good (invalid name, no authorisation).
+        """
+        topic = self._topic(topic_name, partition, now_ms)
+        if topic is None:
+            self.give_back(buffer)
+            return NeedMetadata(topic_name)
+        sticky = False
+        if partition is None:
+            partition, sticky = self._choose(topic, key, value)
+        placed = self._into_tail(topic, partition, key, value, headers, timestamp_ms)
+        if placed is None and sticky:
+            # The last batch is full now: the partition may be left behind without a half-filled batch.
+            topic.sticky.produced(0, True, len(topic.partitions), topic.available)
+            partition = topic.sticky.current(len(topic.partitions), topic.available)
+            placed = self._into_tail(topic, partition, key, value, headers, timestamp_ms)
+        if placed is not None:
+            batch, index = placed
+            self.give_back(buffer)
+        else:
+            if buffer is None:
+                size = self.accumulator.buffer_size(key, value, headers)
+                buffer = self.accumulator.pool.try_allocate(size)
+                if buffer is None:
+                    return NeedMemory(size)
+            queue = topic.partitions[partition]
+            batch = self.accumulator.append(queue, buffer, timestamp_ms, key, value, headers, now_ms)
+            index = 0
+        if sticky:
+            size = batch.size if index == 0 else record_size_bound(key, value, headers)
+            topic.sticky.produced(size, batch.full, len(topic.partitions), topic.available)
+        return Placed(batch.result, index, index == 0)
+
+    def _into_tail(
+        self,
+        topic: TopicQueue,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        timestamp_ms: int,
+    ) -> tuple[ProducerBatch, int] | None:
+        batches = topic.partitions[partition].batches
+        index = batches[-1].try_append(timestamp_ms, key, value, headers) if batches else -1
+        return (batches[-1], index) if index >= 0 else None
+
+    def give_back(self, buffer: bytearray | None) -> None:
+        """Return a buffer that was waited for and is not needed after all."""
+        if buffer is not None:
+            self.accumulator.pool.deallocate(buffer)
+
+    def _topic(self, name: str, partition: int | None, now_ms: int) -> TopicQueue | None:
+        error: BarnabasError | None = self.metadata.topic_errors.get(name) or self.metadata.fatal
+        if error is not None:
+            raise error
+        if partition is not None and partition < 0:
+            raise ValueError(f"partition {partition} is negative")
+        topic = self.accumulator.topics.get(name)
+        if topic is None or name not in self.metadata.cluster.topics:
+            self.accumulator.update(self.metadata.cluster)
+            topic = self.accumulator.topics.get(name)
+        if topic is None or not topic.partitions:
+            return None
+        return topic if partition is None or partition < len(topic.partitions) else None
+
+    def _choose(self, topic: TopicQueue, key: bytes | None, value: bytes | None) -> tuple[int, bool]:
+        count = len(topic.partitions)
+        if self._partitioner is not None:
+            chosen = self._partitioner(topic.name, key, value, self.metadata.cluster)
+            if not 0 <= chosen < count:
+                raise ValueError(f"the partitioner chose {chosen}, {topic.name} has {count} partitions")
+            return chosen, False
+        if key is not None and self._by_key:
+            return partition_for_key(key, count), False
+        return topic.sticky.current(count, topic.available), True
+
+    # ---- waking the sender ----------------------------------------------------------------------------------------
+
+    def should_wake(self, now_ms: int) -> bool:
+        """Whether the sender would sleep past what a batch just begun wants.
+
+        While every node is busy an answer starts the next step anyway; while the sender is due within linger it looks
+        by itself. So a burst of batches costs one wake-up, not one each.
+        """
+        sender = self.sender
+        if not sender.hungry:
+            return False
+        return sender.next_look_ms > now_ms + self.config.linger_ms
+
+    def failed(self, topic: str, partition: int | None, error: BarnabasError) -> BatchResult:
+        """The outcome of a record that never reached a batch."""
+        result = BatchResult(TopicPartition(topic, -1 if partition is None else partition))
+        result.error = error
+        result.done = True
+        return result
+
+
+def _partitioner(setting: Any) -> Partitioner | None:
+    if setting is None:
+        return None
+    made = setting() if isinstance(setting, type) else setting
+    function: Partitioner = getattr(made, "partition", made)
+    return function
