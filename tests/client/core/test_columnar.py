@@ -94,8 +94,8 @@ def test_columns_hold_what_the_plain_decoder_finds(described: list[Any], data: s
 
 
 def test_many_records_of_one_length_and_of_changing_lengths() -> None:
-    even = [(b"k" * 8, b"v" * 100, index, []) for index in range(3000)]
-    uneven = [(b"k", b"v" * (index % 97), index, []) for index in range(3000)]
+    even: list[Any] = [(b"k" * 8, b"v" * 100, index, []) for index in range(3000)]
+    uneven: list[Any] = [(b"k", b"v" * (index % 97), index, []) for index in range(3000)]
     data = make_batch(0, even) + make_batch(3000, uneven) + make_batch(6000, even, codec=4)
     assert rows_of(columns_of(data)) == plain_rows(data)
     assert len(columns_of(data)[0]) == 9000
@@ -119,6 +119,7 @@ def test_all_keys_null_and_nothing_at_all() -> None:
 def test_slices_share_the_columns() -> None:
     (columns,) = columns_of(make_batch(5, [(b"a", b"%d" % index, 0, []) for index in range(10)]))
     part = columns.slice(3, 4)
+    assert part.headers is not None
     assert part.offset.to_pylist() == [8, 9, 10, 11]
     assert part.value.to_pylist() == [b"3", b"4", b"5", b"6"]
     assert part.headers.to_pylist() == [[]] * 4
@@ -158,7 +159,7 @@ def test_compacted_batches_pass_the_position_over_what_is_gone() -> None:
 def test_a_wrong_checksum_is_named_and_may_be_ignored() -> None:
     data = bytearray(make_batch(7, [(b"key", b"value", 0, [])]))
     data[-2] ^= 1
-    with pytest.raises(KafkaError, match="t-0.*offset 7.*checksum") as caught:
+    with pytest.raises(KafkaError, match=r"t-0.*offset 7.*checksum") as caught:
         columns_of(bytes(data))
     assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
     assert len(columns_of(bytes(data), check_crcs=False)[0]) == 1
@@ -180,10 +181,12 @@ def test_corrupt_bytes_are_refused_or_read_as_the_plain_decoder_reads_them(
             columns_of(damaged, check_crcs=False)
         assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
         return
-    try:
+    offsets = [row[0] for row in expected]
+    if offsets != sorted(set(offsets)):  # only the columns' decoder minds
+        with pytest.raises(KafkaError, match="offsets that do not rise"):
+            columns_of(damaged, check_crcs=False)
+    else:
         assert rows_of(columns_of(damaged, check_crcs=False)) == expected
-    except KafkaError as error:  # offsets that do not rise: only the columns' decoder minds
-        assert "offsets that do not rise" in str(error)
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])

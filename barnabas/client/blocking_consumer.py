@@ -1,0 +1,162 @@
+"""The blocking consumer: `AsyncConsumer` on a thread of its own, for scripts, notebooks and Spark's workers.
+
+with Consumer("flights", bootstrap_servers="localhost:9092", auto_offset_reset="earliest") as consumer:
+    for record in consumer:
+        print(record.key, record.value)
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, TypeVar
+
+from barnabas.client.consumer import AsyncConsumer
+from barnabas.client.core.columnar import Columns
+from barnabas.client.core.consumer_record import ConsumerRecord
+from barnabas.client.core.errors import ClientClosed
+from barnabas.client.loop_thread import LoopThread
+from barnabas.client.offsets import OffsetAndTimestamp
+from barnabas.protocol.ids import TopicPartition
+
+T = TypeVar("T")
+
+
+class Consumer:
+    """What `AsyncConsumer` does, blocking; it is connected once this returns. Fetching goes on while you work.
+
+    Raises:
+        ConfigError: an unknown setting, a bad value, or one that needs consumer groups.
+        ClientTimeout: no broker answered within `default.api.timeout.ms`.
+    """
+
+    def __init__(self, *topics: str, config: Mapping[str, Any] | None = None, **settings: Any) -> None:
+        self._inner = AsyncConsumer(*topics, config=config, **settings)
+        self._thread = LoopThread("barnabas-consumer")
+        self._handed: deque[ConsumerRecord] = deque()  # fetched for an iteration, not yet yielded
+        try:
+            self._thread.call(self._inner.start())
+        except BaseException:
+            self._thread.stop()
+            raise
+
+    def __enter__(self) -> Consumer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes all connections and ends the thread; a second call does nothing."""
+        try:
+            self._thread.call(self._inner.close())
+        except ClientClosed:
+            return
+        self._thread.stop()
+
+    def subscribe(self, *topics: str) -> None:
+        """Consume all partitions of these topics, from now on instead of what was assigned before."""
+        self._handed.clear()
+        self._thread.call(self._inner.subscribe(*topics))
+
+    def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
+        """Consume exactly these partitions; those that stay keep their position."""
+        wanted = [TopicPartition(*where) for where in partitions]
+        self._on_loop(self._inner.assign, wanted)
+        self._handed = deque(record for record in self._handed if (record[0], record[1]) in wanted)
+
+    def assignment(self) -> list[TopicPartition]:
+        """The assigned partitions."""
+        return self._on_loop(self._inner.assignment)
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Fetch and hand out nothing of these until `resume`; what is buffered is kept."""
+        self._on_loop(self._inner.pause, *partitions)
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Go on with paused partitions."""
+        self._on_loop(self._inner.resume, *partitions)
+
+    def paused(self) -> list[TopicPartition]:
+        """The paused partitions."""
+        return self._on_loop(self._inner.paused)
+
+    def seek(self, where: TopicPartition, offset: int) -> None:
+        """The next record read of a partition is the one at `offset`, or the first after it."""
+        self._on_loop(self._inner.seek, where, offset)
+        self._forget((where,))
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Go to the first records of these partitions, of all without arguments."""
+        self._on_loop(self._inner.seek_to_beginning, *partitions)
+        self._forget(partitions)
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Go behind the last records of these partitions, of all without arguments."""
+        self._on_loop(self._inner.seek_to_end, *partitions)
+        self._forget(partitions)
+
+    def position(self, where: TopicPartition, timeout_ms: int | None = None) -> int:
+        """The offset of the next record that will be handed out."""
+        for record in self._handed:
+            if (record[0], record[1]) == where:
+                return record.offset
+        return self._thread.call(self._inner.position(where, timeout_ms))
+
+    def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offset of each partition."""
+        return self._thread.call(self._inner.beginning_offsets(partitions))
+
+    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offset behind the last readable record of each partition."""
+        return self._thread.call(self._inner.end_offsets(partitions))
+
+    def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record at or after each timestamp (ms since the epoch), None where there is none so young."""
+        return self._thread.call(self._inner.offsets_for_times(timestamps))
+
+    def high_watermark(self, where: TopicPartition) -> int:
+        """The high watermark the last answer told of an assigned partition, -1 before the first."""
+        return self._on_loop(self._inner.high_watermark, where)
+
+    def partitions_for(self, topic: str) -> list[int]:
+        """The numbers of a topic's partitions."""
+        return self._thread.call(self._inner.partitions_for(topic))
+
+    def poll(self, timeout_ms: int | None = None, *, max_records: int | None = None) -> list[ConsumerRecord]:
+        """Buffered records, else the next to arrive; empty when `timeout_ms` passed (None: waits without end)."""
+        if self._handed:
+            count = len(self._handed) if max_records is None else min(max_records, len(self._handed))
+            return [self._handed.popleft() for _ in range(count)]
+        return self._thread.call(self._inner.poll(timeout_ms, max_records=max_records))
+
+    def poll_columns(self, timeout_ms: int | None = None, *, headers: bool = False) -> list[Columns]:
+        """All that is buffered as columns, else the next to arrive; empty when `timeout_ms` passed."""
+        return self._thread.call(self._inner.poll_columns(timeout_ms, headers=headers))
+
+    def wait_for_data(self, offsets: Mapping[TopicPartition, int], timeout_ms: int) -> bool:
+        """Whether one of the partitions has a record at its offset or beyond; waits up to `timeout_ms`."""
+        return self._thread.call(self._inner.wait_for_data(offsets, timeout_ms))
+
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        while True:
+            if not self._handed:
+                self._handed.extend(self.poll())
+            while self._handed:
+                yield self._handed.popleft()
+
+    def _forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """Records of these partitions (of all, if none is named) that wait to be yielded belong to an old position."""
+        chosen = set(partitions)
+        self._handed = deque(record for record in self._handed if chosen and (record[0], record[1]) not in chosen)
+
+    def _on_loop(self, function: Callable[..., T], *arguments: Any) -> T:
+        async def call() -> T:
+            return function(*arguments)
+
+        return self._thread.call(call())
