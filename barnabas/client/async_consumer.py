@@ -1,0 +1,312 @@
+"""The consumer on asyncio: assigned partitions, records one by one or as columns.
+
+    async with AsyncConsumer("flights", bootstrap_servers="localhost:9092", auto_offset_reset="earliest") as consumer:
+        async for record in consumer:
+            print(record.key, record.value)
+
+Topics given by name mean all their partitions, those added later too. There are no groups yet: nothing is committed,
+and every consumer sees all records.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Mapping
+from types import TracebackType
+from typing import Any
+
+from barnabas.client.connection import Client
+from barnabas.client.core.columnar import Columns
+from barnabas.client.core.consumer_config import ConsumerConfig
+from barnabas.client.core.consumer_record import ConsumerRecord
+from barnabas.client.core.errors import ClientClosed, ClientTimeout, ConfigError
+from barnabas.client.core.fetcher import Fetcher
+from barnabas.client.core.lookups import ISOLATION
+from barnabas.client.core.metadata import Metadata
+from barnabas.client.core.positions import Phase
+from barnabas.client.offsets import OffsetAndTimestamp, lookup, wait_for_data
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.ids import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+
+
+class AsyncConsumer:
+    """Consumes on the running loop. Settings carry Kafka's names (`fetch.min.bytes` or `fetch_min_bytes`).
+
+    Raises:
+        ConfigError: an unknown setting, a bad value, or one that needs consumer groups.
+    """
+
+    def __init__(self, *topics: str, config: Mapping[str, Any] | None = None, **settings: Any) -> None:
+        self.config = ConsumerConfig.of(config, **settings)
+        metadata = Metadata(self.config, random.random, allow_auto_create=self.config.allow_auto_create_topics)
+        self._client = Client(self.config, metadata)
+        self._fetcher = Fetcher(self.config, self._client.network, self._wake)
+        self._client.drivers.append(self._fetcher.drive)
+        metadata.listeners.append(self._on_metadata)
+        self._topics = topics
+        self._waiter: asyncio.Future[None] | None = None
+        self._handed: deque[ConsumerRecord] = deque()
+        self._started = False
+        self._closed = False
+
+    async def __aenter__(self) -> AsyncConsumer:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def start(self) -> None:
+        """Connects, and assigns the partitions of the topics given by name.
+
+        Raises:
+            ClientTimeout: no broker answered within `default.api.timeout.ms`.
+            KafkaError: a topic is refused for good (its name, authorisation).
+        """
+        if self._started:
+            return
+        self._started = True
+        try:
+            await self._client.start()
+            if self._topics:
+                await self.subscribe(*self._topics)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Closes all connections; who waits in `poll` gets ClientClosed."""
+        self._closed = True
+        await self._client.close()
+        self._wake()
+
+    # ---- what is consumed -----------------------------------------------------------------------------------------
+
+    async def subscribe(self, *topics: str) -> None:
+        """Consume all partitions of these topics, from now on instead of what was assigned before."""
+        self._topics = topics
+        await self._client.refresh_metadata(topics)
+        self._assign_topics()
+
+    def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
+        """Consume exactly these partitions; those that stay keep their position."""
+        self._topics = ()
+        self._assign([TopicPartition(*where) for where in partitions])
+        self._client.metadata.add_topics({where.topic for where in self._fetcher.positions}, self._client.now_ms())
+        self._client.pump()
+
+    def assignment(self) -> list[TopicPartition]:
+        """The assigned partitions."""
+        return sorted(self._fetcher.positions)
+
+    def _assign(self, partitions: list[TopicPartition]) -> None:
+        self._fetcher.assign(partitions)
+        self._handed = deque(record for record in self._handed if (record[0], record[1]) in self._fetcher.positions)
+
+    def _assign_topics(self) -> None:
+        known = [self._client.cluster.partitions_for(topic) for topic in self._topics]
+        partitions = [TopicPartition(info.topic, info.partition) for infos in known for info in infos]
+        if len(partitions) != len(self._fetcher.positions) or set(partitions) != set(self._fetcher.positions):
+            self._assign(partitions)
+            self._client.pump()
+
+    def _on_metadata(self, _: Metadata) -> None:
+        if self._topics:
+            self._assign_topics()
+        self._wake()
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Fetch and hand out nothing of these until `resume`; what is buffered is kept."""
+        for where in partitions:
+            self._fetcher.position_of(where).paused = True
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Go on with paused partitions."""
+        for where in partitions:
+            self._fetcher.position_of(where).paused = False
+        self._client.pump()
+        self._wake()
+
+    def paused(self) -> list[TopicPartition]:
+        """The paused partitions."""
+        return sorted(where for where, position in self._fetcher.positions.items() if position.paused)
+
+    # ---- where it stands ------------------------------------------------------------------------------------------
+
+    def seek(self, where: TopicPartition, offset: int) -> None:
+        """The next record read of a partition is the one at `offset`, or the first after it.
+
+        Raises:
+            ConfigError: it is not assigned, or the offset is negative.
+        """
+        if offset < 0:
+            raise ConfigError(f"seek to {offset}: an offset is not negative; seek_to_beginning and seek_to_end exist")
+        self._fetcher.position_of(where).seek(offset)
+        self._moved({where})
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Go to the first records of these partitions, of all without arguments."""
+        self._seek_to(partitions, EARLIEST_TIMESTAMP)
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Go behind the last records of these partitions, of all without arguments."""
+        self._seek_to(partitions, LATEST_TIMESTAMP)
+
+    def _seek_to(self, partitions: Iterable[TopicPartition], timestamp: int) -> None:
+        chosen = set(partitions) or set(self._fetcher.positions)
+        for where in chosen:
+            self._fetcher.position_of(where).await_reset(timestamp)
+        self._moved(chosen)
+
+    def _moved(self, chosen: set[TopicPartition]) -> None:
+        self._handed = deque(record for record in self._handed if (record[0], record[1]) not in chosen)
+        self._client.pump()
+
+    async def position(self, where: TopicPartition, timeout_ms: int | None = None) -> int:
+        """The offset of the next record that will be handed out.
+
+        Raises:
+            ClientTimeout: a reset is under way and was not answered in time.
+        """
+        deadline_ms = self._deadline(timeout_ms)
+        for record in self._handed:
+            if (record[0], record[1]) == where:
+                return record.offset
+        while True:
+            position = self._fetcher.position_of(where)
+            if position.phase is not Phase.RESET:
+                return position.offset
+            if position.error is not None:
+                raise position.error
+            if not await self._wait(deadline_ms):
+                raise ClientTimeout(f"the position of {where} is unknown: its leader did not tell an offset in time")
+
+    async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offset of each partition."""
+        return await self._offsets_at(partitions, EARLIEST_TIMESTAMP)
+
+    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offset behind the last readable record of each partition (the last stable one with read_committed)."""
+        return await self._offsets_at(partitions, LATEST_TIMESTAMP)
+
+    async def _offsets_at(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+        found = await self._lookup(dict.fromkeys(partitions, timestamp))
+        return {where: answer.offset for where, answer in found.items()}
+
+    async def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record at or after each timestamp (ms since the epoch), None where there is none so young."""
+        for where, timestamp in timestamps.items():
+            if timestamp < 0:
+                raise ConfigError(f"offsets_for_times: the timestamp {timestamp} of {where} is negative")
+        found = await self._lookup(dict(timestamps))
+        return {where: answer if answer.offset >= 0 else None for where, answer in found.items()}
+
+    async def _lookup(self, targets: dict[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
+        return await lookup(self._client, targets, ISOLATION[self.config.isolation_level])
+
+    def high_watermark(self, where: TopicPartition) -> int:
+        """The high watermark the last answer told of an assigned partition, -1 before the first."""
+        return self._fetcher.position_of(where).high_watermark
+
+    async def partitions_for(self, topic: str) -> list[int]:
+        """The numbers of a topic's partitions.
+
+        Raises:
+            KafkaError: UNKNOWN_TOPIC_OR_PARTITION, or the topic is refused.
+        """
+        cluster = await self._client.refresh_metadata([topic])
+        infos = cluster.partitions_for(topic)
+        if not infos:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic)
+        return [info.partition for info in infos]
+
+    # ---- records --------------------------------------------------------------------------------------------------
+
+    async def poll(self, timeout_ms: int | None = None, *, max_records: int | None = None) -> list[ConsumerRecord]:
+        """Buffered records, else the next to arrive; empty when `timeout_ms` passed (None: waits without end).
+
+        At most `max.poll.records` come at once.
+
+        Raises:
+            KafkaError: a partition cannot be read; seek, or assign without it, to go on.
+        """
+        count_max = self.config.max_poll_records if max_records is None else max_records
+        if self._handed:
+            return [self._handed.popleft() for _ in range(min(count_max, len(self._handed)))]
+        deadline_ms = None if timeout_ms is None else self._client.now_ms() + timeout_ms
+        while True:
+            self._check_open()
+            if self._fetcher.has_something:
+                records = self._fetcher.take_records(count_max)
+                self._client.pump()  # the next fetch is under way while the application works
+                if records:
+                    return records
+                continue
+            if not await self._wait(deadline_ms):
+                return []
+
+    async def poll_columns(self, timeout_ms: int | None = None, *, headers: bool = False) -> list[Columns]:
+        """All that is buffered as columns, else the next to arrive; empty when `timeout_ms` passed.
+
+        Raises:
+            KafkaError: a partition cannot be read; seek, or assign without it, to go on.
+            BarnabasError: numpy and pyarrow are not installed.
+        """
+        deadline_ms = None if timeout_ms is None else self._client.now_ms() + timeout_ms
+        while True:
+            self._check_open()
+            if self._fetcher.has_something:
+                columns = self._fetcher.take_columns(headers=headers)
+                self._client.pump()
+                if columns:
+                    return columns
+                continue
+            if not await self._wait(deadline_ms):
+                return []
+
+    async def wait_for_data(self, offsets: Mapping[TopicPartition, int], timeout_ms: int) -> bool:
+        """Whether a partition has a record at its offset or beyond; waits at the brokers up to `timeout_ms`."""
+        return await wait_for_data(self._client, offsets, timeout_ms)
+
+    async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
+        while True:
+            if not self._handed:
+                self._handed.extend(await self.poll())
+            while self._handed:
+                yield self._handed.popleft()
+
+    # ---- inside ---------------------------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClientClosed("the consumer is closed")
+        if self._client.metadata.fatal is not None:
+            raise self._client.metadata.fatal
+        for topic in self._topics:
+            error = self._client.metadata.topic_errors.get(topic)
+            if error is not None:
+                raise error
+
+    def _deadline(self, timeout_ms: int | None) -> int:
+        return self._client.now_ms() + (self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+
+    async def _wait(self, deadline_ms: int | None) -> bool:
+        """Waits for a change; False once the deadline passed."""
+        left_ms = None if deadline_ms is None else deadline_ms - self._client.now_ms()
+        if left_ms is not None and left_ms <= 0:
+            return False
+        self._check_open()
+        if self._waiter is None or self._waiter.done():
+            self._waiter = asyncio.get_running_loop().create_future()
+        await asyncio.wait([self._waiter], timeout=None if left_ms is None else left_ms / 1000)
+        return True
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
