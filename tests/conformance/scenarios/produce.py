@@ -1,5 +1,7 @@
 """P01 to P13: what an append answers, and what it leaves in the log."""
 
+import crc32c
+
 from tests.conformance.batches import CONTROL, GZIP, LOG_APPEND_TIME, LZ4, SNAPPY, ZSTD, Record, batch
 from tests.conformance.raw import Closed
 from tests.conformance.scenario import Facts, scenario
@@ -174,6 +176,36 @@ def p06b(world: World) -> Facts:
 
 
 @scenario(
+    "P06c",
+    "counts 3 but holds 2 records, or 4, plain and zstd; plain garbage; a largest timestamp that no record has",
+    {
+        **{f"{name}, {held} of 3": "INVALID_RECORD(87), base -1" for name in ("plain", "zstd") for held in (2, 4)},
+        "record too long": "INVALID_RECORD(87), base -1",
+        "largest timestamp low": "NONE, base 0, stored +10",
+        "largest timestamp high": "NONE, base 1, stored +10",
+        "largest timestamp none": "NONE, base 2, stored +10",
+    },
+)
+def p06c(world: World) -> Facts:
+    topic, now = world.topic(), now_ms()
+    facts: Facts = {}
+    for name, codec in {"plain": 0, "zstd": ZSTD}.items():
+        for held in (2, 4):
+            payload = batch(records(held, 50), timestamp=now, count=3, last_offset_delta=2, codec=codec)
+            facts[f"{name}, {held} of 3"] = told(world.produce(topic, payload))
+    garbage = [Record(value=b"v", timestamp_delta=1)]
+    payload = bytearray(batch(garbage, timestamp=now))
+    payload[61] = 0x7E  # the record's length says 63
+    payload[17:21] = crc32c.crc32c(bytes(payload[21:])).to_bytes(4, "big")
+    facts["record too long"] = told(world.produce(topic, bytes(payload)))
+    for name, largest in {"low": now - 1000, "high": now + 1000, "none": -1}.items():
+        got = world.produce(topic, batch([Record(timestamp_delta=10)], timestamp=now, max_timestamp=largest))
+        stored = world.fetch(topic, max(got.base_offset, 0))[0].batches[0].max_timestamp
+        facts[f"largest timestamp {name}"] = f"{told(got)}, stored {stored - now:+}"
+    return facts
+
+
+@scenario(
     "P07",
     "max.message.bytes 1000: a batch of 1000 bytes, one of 1001",
     {"1000": "NONE, base 0", "1001": "MESSAGE_TOO_LARGE(10), base -1", "HW": "1"},
@@ -243,16 +275,26 @@ def p09(world: World) -> Facts:
 @scenario(
     "P09b",
     "a CreateTime topic: a record with timestamp 1; a batch that says LogAppendTime itself",
-    {"answer": "NONE, base 0", "append time": "-1", "flagged by the client": "NONE, base 1"},
+    {
+        "answer": "NONE, base 0",
+        "append time": "-1",
+        "flagged by the client": "NONE, base 1",
+        "stored": "not flagged",
+        "crc": "valid",
+    },
 )
 def p09b(world: World) -> Facts:
     topic = world.topic(retention_ms="-1")
     got = world.produce(topic, batch(records(1), timestamp=1))
     flagged = batch(records(1), timestamp=now_ms(), attributes=LOG_APPEND_TIME)
+    again = world.produce(topic, flagged)
+    stored = world.fetch(topic, again.base_offset)[0].batches[-1]
     return {
         "answer": told(got),
         "append time": str(got.append_time),
-        "flagged by the client": told(world.produce(topic, flagged)),
+        "flagged by the client": told(again),
+        "stored": "flagged" if stored.attributes & LOG_APPEND_TIME else "not flagged",
+        "crc": "valid" if stored.crc_valid else "wrong",
     }
 
 
