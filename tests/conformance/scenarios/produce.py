@@ -194,10 +194,10 @@ def p06c(world: World) -> Facts:
             payload = batch(records(held, 50), timestamp=now, count=3, last_offset_delta=2, codec=codec)
             facts[f"{name}, {held} of 3"] = told(world.produce(topic, payload))
     garbage = [Record(value=b"v", timestamp_delta=1)]
-    payload = bytearray(batch(garbage, timestamp=now))
-    payload[61] = 0x7E  # the record's length says 63
-    payload[17:21] = crc32c.crc32c(bytes(payload[21:])).to_bytes(4, "big")
-    facts["record too long"] = told(world.produce(topic, bytes(payload)))
+    broken = bytearray(batch(garbage, timestamp=now))
+    broken[61] = 0x7E  # the record's length says 63
+    broken[17:21] = crc32c.crc32c(bytes(broken[21:])).to_bytes(4, "big")
+    facts["record too long"] = told(world.produce(topic, bytes(broken)))
     for name, largest in {"low": now - 1000, "high": now + 1000, "none": -1}.items():
         got = world.produce(topic, batch([Record(timestamp_delta=10)], timestamp=now, max_timestamp=largest))
         stored = world.fetch(topic, max(got.base_offset, 0))[0].batches[0].max_timestamp
