@@ -37,11 +37,15 @@ crc32c: Final = _load_crc32c()
 """CRC-32C of a buffer: `crc32c(data)`."""
 
 
+class VarintError(ProtocolError):
+    """A varint of more bytes or bits than its type has."""
+
+
 def read_uvarint(data: Buffer, position: int) -> tuple[int, int]:
     """An unsigned varint of at most 32 bits and the position after it.
 
     Raises:
-        ProtocolError: more than five bytes, or more than 32 bits.
+        VarintError: more than five bytes, or more than 32 bits.
         IndexError: the bytes end within it.
     """
     value = shift = 0
@@ -54,9 +58,9 @@ def read_uvarint(data: Buffer, position: int) -> tuple[int, int]:
             break
         shift += 7
         if shift > 28:
-            raise ProtocolError(f"varint at byte {start} is longer than 5 bytes")
+            raise VarintError(f"varint at byte {start} is longer than 5 bytes")
     if value > 0xFFFFFFFF:
-        raise ProtocolError(f"varint at byte {start} is {value}, which is more than 32 bits")
+        raise VarintError(f"varint at byte {start} is {value}, which is more than 32 bits")
     return value, position
 
 
@@ -70,7 +74,7 @@ def read_varlong(data: Buffer, position: int) -> tuple[int, int]:
     """A zig-zag varint of 64 bits and the position after it.
 
     Raises:
-        ProtocolError: more than ten bytes, or more than 64 bits.
+        VarintError: more than ten bytes, or more than 64 bits.
         IndexError: the bytes end within it.
     """
     value = shift = 0
@@ -83,9 +87,9 @@ def read_varlong(data: Buffer, position: int) -> tuple[int, int]:
             break
         shift += 7
         if shift > 63:
-            raise ProtocolError(f"varlong at byte {start} is longer than 10 bytes")
+            raise VarintError(f"varlong at byte {start} is longer than 10 bytes")
     if value > 0xFFFFFFFFFFFFFFFF:
-        raise ProtocolError(f"varlong at byte {start} is more than 64 bits")
+        raise VarintError(f"varlong at byte {start} is more than 64 bits")
     return (value >> 1) ^ -(value & 1), position
 
 

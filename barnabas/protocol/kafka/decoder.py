@@ -49,7 +49,7 @@ class DecoderWriter:
             source.line("e = len(b)")
             with source.block("try:"):
                 self._struct(message, "m", "")
-            with source.block("except (StructError, IndexError, UnicodeDecodeError) as exc:"):
+            with source.block("except (StructError, IndexError, UnicodeDecodeError, VarintError) as exc:"):
                 source.line("raise refused(exc, p, e) from None")
             source.line("return m, p")
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from barnabas.protocol.errors import EncodeError, ProtocolError
-from barnabas.protocol.primitives import read_uvarint, uvarint
+from barnabas.protocol.primitives import VarintError, read_uvarint, uvarint
 
 
 class Source:
@@ -27,6 +27,7 @@ class Source:
             "pack": struct.pack,
             "unpack_from": struct.unpack_from,
             "StructError": struct.error,
+            "VarintError": VarintError,
             "refused": self._refused,
             "short": self._short,
             "null": self._null,
@@ -90,7 +91,7 @@ class Source:
         where = f"{self.what}: {self._field_at(exc)} at byte {position} of {size}"
         if isinstance(exc, UnicodeDecodeError):
             return ProtocolError(f"{where} is not UTF-8 ({exc.reason})")
-        if isinstance(exc, ProtocolError):
+        if isinstance(exc, VarintError):
             return ProtocolError(f"{where}: {exc}")
         return ProtocolError(f"{where}: the bytes end within it")
 

@@ -1,9 +1,9 @@
-"""The PyPI package kio as an oracle: rich random messages of its classes, the same message in our vocabulary, its bytes."""
+"""The PyPI package kio as an oracle: rich random messages of its classes, the same in our vocabulary, its bytes."""
 
 from __future__ import annotations
 
 import dataclasses
-import datetime
+import datetime as dt
 import io
 import types
 import typing
@@ -18,7 +18,7 @@ from kio.serial import entity_reader, entity_writer
 
 from barnabas.protocol.ids import ZERO_UUID
 
-EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 STRINGS = ["", "t", "topic-ü", "日本", "x" * 126, "y" * 127, "z" * 128, "n" * 300]
 BITS = {"int8": 7, "int16": 15, "int32": 31, "int64": 63}
 ERRORS = sorted(ErrorCode, key=lambda code: code.value)
@@ -60,9 +60,9 @@ def _primitive(random: Random, kind: str) -> Any:
     if kind == "error_code":
         return random.choice(ERRORS)
     if kind == "timedelta_i32":
-        return datetime.timedelta(milliseconds=_number(random, 31))
+        return dt.timedelta(milliseconds=_number(random, 31))
     assert kind == "datetime_i64", kind
-    return EPOCH + datetime.timedelta(milliseconds=random.randrange(0, 1 << 41))
+    return EPOCH + dt.timedelta(milliseconds=random.randrange(0, 1 << 41))
 
 
 def _shape(hint: Any) -> tuple[bool, bool, Any]:
@@ -79,7 +79,7 @@ def _shape(hint: Any) -> tuple[bool, bool, Any]:
 def generate(random: Random, cls: Any, *, nulls: bool = True) -> Any:
     """A message with values at the edges. Tagged fields get a value other than their default."""
     hints = typing.get_type_hints(cls)
-    values = {}
+    values: dict[str, Any] = {}
     for field in dataclasses.fields(cls):
         nullable, array, hint = _shape(hints[field.name])
         kind = field.metadata.get("kafka_type")
@@ -106,10 +106,10 @@ def plain(value: Any) -> Any:
         return value.value
     if isinstance(value, UUID):
         return value.bytes
-    if isinstance(value, datetime.timedelta):
-        return value // datetime.timedelta(milliseconds=1)
-    if isinstance(value, datetime.datetime):
-        return (value - EPOCH) // datetime.timedelta(milliseconds=1)
+    if isinstance(value, dt.timedelta):
+        return value // dt.timedelta(milliseconds=1)
+    if isinstance(value, dt.datetime):
+        return (value - EPOCH) // dt.timedelta(milliseconds=1)
     return value
 
 
@@ -123,6 +123,7 @@ def ours(entity: Any, cls: Any) -> Any:
         mine = name if name in hints else f"{name}_ms"
         assert mine in hints, f"{cls.__name__} lacks {name}"
         inner = _shape_of_ours(hints[mine])
+        converted: Any
         if value is None:
             kind = field.metadata.get("kafka_type")
             converted = ZERO_UUID if kind == "uuid" else -1 if kind == "datetime_i64" else None
