@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
 
@@ -31,3 +32,10 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
         return "  ".join(padded).rstrip()
 
     return "\n".join([line(head), *(line(row) for row in cells)])
+
+
+def server_option(options: argparse.ArgumentParser) -> None:
+    """The option that says which broker."""
+    options.add_argument(
+        "--server", "-b", metavar="HOST:PORT", default="localhost:9092", help="the broker (localhost:9092)"
+    )
