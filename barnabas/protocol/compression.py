@@ -71,7 +71,7 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> Buffer:
         return memoryview(cramjam.zstd.compress(data, level if level is not None else 3))
     if codec == Codec.LZ4:
         stream = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
-        stream.compress(data)
+        stream.compress(data if isinstance(data, bytes) else bytes(data))  # it takes nothing else
         return memoryview(stream.finish())
     if codec == Codec.SNAPPY:
         return memoryview(cramjam.snappy.compress_raw(data))

@@ -1,0 +1,121 @@
+"""Four codecs both ways, the forms other clients write, and the caps."""
+
+from __future__ import annotations
+
+import tracemalloc
+from random import Random
+
+import cramjam
+import pytest
+from aiokafka import codec as other
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from barnabas.protocol.compression import Codec, DecompressionError, compress, decompress
+
+REAL = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
+TEXT = b"the quick brown fox " * 5000
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+@pytest.mark.parametrize("data", [b"", b"x", TEXT, Random(1).randbytes(100_000), bytes(3_000_000)])
+def test_round_trip(codec: Codec, data: bytes) -> None:
+    assert bytes(decompress(codec, compress(codec, data))) == data
+    assert bytes(decompress(codec, memoryview(bytearray(compress(codec, memoryview(data)))))) == data
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.sampled_from(REAL), st.binary(max_size=2000))
+def test_round_trip_of_anything(codec: Codec, data: bytes) -> None:
+    assert bytes(decompress(codec, compress(codec, data))) == data
+
+
+def test_what_another_client_writes_is_read() -> None:
+    assert bytes(decompress(Codec.GZIP, other.gzip_encode(TEXT))) == TEXT
+    assert (
+        bytes(decompress(Codec.SNAPPY, other.snappy_encode(TEXT, xerial_compatible=True, xerial_blocksize=1000)))
+        == TEXT
+    )
+    assert bytes(decompress(Codec.SNAPPY, other.snappy_encode(TEXT, xerial_compatible=False))) == TEXT
+    assert bytes(decompress(Codec.LZ4, other.lz4_encode(TEXT))) == TEXT
+    assert bytes(decompress(Codec.ZSTD, other.zstd_encode(TEXT))) == TEXT
+
+
+def test_what_we_write_another_client_reads() -> None:
+    assert other.gzip_decode(bytes(compress(Codec.GZIP, TEXT))) == TEXT
+    assert bytes(other.snappy_decode(bytes(compress(Codec.SNAPPY, TEXT)))) == TEXT
+    assert bytes(other.lz4_decode(bytes(compress(Codec.LZ4, TEXT)))) == TEXT
+    assert bytes(other.zstd_decode(bytes(compress(Codec.ZSTD, TEXT)))) == TEXT
+
+
+def test_lz4_blocks_are_independent() -> None:
+    """Java refuses linked blocks: the frame's flags say version 1 and independence."""
+    head = bytes(compress(Codec.LZ4, TEXT))[:5]
+    assert head[:4].hex() == "04224d18"
+    assert head[4] & 0b1110_0000 == 0b0110_0000
+
+
+def test_levels() -> None:
+    for codec, low, high in ((Codec.GZIP, 1, 9), (Codec.LZ4, 1, 12), (Codec.ZSTD, 1, 19)):
+        small, large = compress(codec, TEXT, high), compress(codec, TEXT, low)
+        assert bytes(decompress(codec, small)) == bytes(decompress(codec, large)) == TEXT
+
+
+@pytest.mark.parametrize("codec", REAL)
+def test_the_cap_on_bytes(codec: Codec) -> None:
+    data = compress(codec, TEXT)
+    assert bytes(decompress(codec, data, bytes_max=len(TEXT))) == TEXT
+    with pytest.raises(DecompressionError, match=f"hold more than {len(TEXT) - 1} bytes"):
+        decompress(codec, data, bytes_max=len(TEXT) - 1)
+
+
+@pytest.mark.parametrize("codec", REAL)
+def test_the_cap_on_ratio_holds_above_1_mib(codec: Codec) -> None:
+    for size in (1024 * 1024, 1024 * 1024 + 1):
+        data = compress(codec, bytes(size))
+        if size == 1024 * 1024:
+            assert len(decompress(codec, data, ratio_max=1)) == size
+        else:
+            with pytest.raises(DecompressionError, match="the most allowed"):
+                decompress(codec, data, ratio_max=1)
+
+
+def test_a_bomb_costs_no_more_than_the_cap() -> None:
+    bomb = cramjam.zstd.compress(bytes(50_000_000))
+    tracemalloc.start()
+    try:
+        with pytest.raises(DecompressionError, match="hold more than 1000000 bytes"):
+            decompress(Codec.ZSTD, bytes(bomb), bytes_max=1_000_000)
+        assert tracemalloc.get_traced_memory()[1] < 3_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_xerial_frame_is_capped_as_a_whole() -> None:
+    data = other.snappy_encode(TEXT, xerial_compatible=True, xerial_blocksize=1000)
+    with pytest.raises(DecompressionError, match="the most allowed"):
+        decompress(Codec.SNAPPY, data, bytes_max=len(TEXT) - 1)
+
+
+@pytest.mark.parametrize("codec", REAL)
+def test_broken_data_is_refused(codec: Codec) -> None:
+    good = bytes(compress(codec, TEXT))
+    for bad in (b"garbage" * 20, good[: len(good) // 2], b""):
+        if codec == Codec.GZIP and not bad:
+            continue  # no member at all is an empty result
+        with pytest.raises(DecompressionError):
+            assert bytes(decompress(codec, bad)) == TEXT
+
+
+@pytest.mark.parametrize("tail", ["00", "0000000a61", "00000000", "ffffffff", "0000000361ffff"])
+def test_broken_xerial_blocks_are_refused(tail: str) -> None:
+    with pytest.raises(DecompressionError, match="broken"):
+        decompress(Codec.SNAPPY, bytes.fromhex("82534e415050590000000001000000 01" + tail))
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_unknown_codecs(codec: int) -> None:
+    with pytest.raises(DecompressionError, match=f"codec {codec} is unknown"):
+        decompress(codec, b"x")
+    with pytest.raises(ValueError, match=f"codec {codec} is unknown"):
+        compress(codec, b"x")
