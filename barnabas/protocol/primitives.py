@@ -48,20 +48,24 @@ def read_uvarint(data: Buffer, position: int) -> tuple[int, int]:
         VarintError: more than five bytes, or more than 32 bits.
         IndexError: the bytes end within it.
     """
-    value = shift = 0
-    start = position
-    while True:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
+    value = data[position]
+    if value < 128:
+        return value, position + 1
+    second = data[position + 1]
+    if second < 128:
+        return value & 127 | second << 7, position + 2
+    third = data[position + 2]
+    value = value & 127 | (second & 127) << 7 | (third & 127) << 14
+    if third < 128:
+        return value, position + 3
+    for size in (4, 5):
+        byte = data[position + size - 1]
+        value |= (byte & 127) << 7 * (size - 1)
         if byte < 128:
-            break
-        shift += 7
-        if shift > 28:
-            raise VarintError(f"varint at byte {start} is longer than 5 bytes")
-    if value > 0xFFFFFFFF:
-        raise VarintError(f"varint at byte {start} is {value}, which is more than 32 bits")
-    return value, position
+            if value > 0xFFFFFFFF:
+                raise VarintError(f"varint at byte {position} is {value}, which is more than 32 bits")
+            return value, position + size
+    raise VarintError(f"varint at byte {position} is longer than 5 bytes")
 
 
 def read_varint(data: Buffer, position: int) -> tuple[int, int]:
@@ -97,6 +101,10 @@ def uvarint(value: int) -> bytes:
     """An unsigned number as a varint."""
     if value < 128:
         return bytes((value,))
+    if value < 1 << 14:
+        return bytes((value & 127 | 128, value >> 7))
+    if value < 1 << 21:
+        return bytes((value & 127 | 128, value >> 7 & 127 | 128, value >> 14))
     out = bytearray()
     while value > 127:
         out.append(value & 0x7F | 0x80)

@@ -145,6 +145,9 @@ class EncoderWriter:
             self._bytes(kind, nullable, expression, path)
 
     def _nested(self, kind: Struct, nullable: bool, expression: str, path: str) -> None:
+        if not nullable and expression.isidentifier():
+            self._struct(kind, expression, f"{path}.")
+            return
         name = self.source.temp("m")
         if not nullable:
             self.source.line(f"{name} = {expression}", path)

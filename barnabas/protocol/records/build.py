@@ -95,7 +95,7 @@ class BatchBuilder:
         self._max_bytes = max_bytes
         self._codec = codec
         self._level = level
-        self._factor = expected_ratio * 1.05 if codec else 1.0
+        self._factor = expected_ratio * 1.05 if codec else 1
         self._base_timestamp = NO_TIMESTAMP
         self._plain = 0
         self._parts: list[Buffer] = [bytes(HEADER_SIZE)]
@@ -110,7 +110,7 @@ class BatchBuilder:
         if count == 0:
             self._base_timestamp = timestamp_ms
         size, parts = _encode_record(count, timestamp_ms - self._base_timestamp, key, value, headers)
-        if count and self._written() + size > self._max_bytes:
+        if count and HEADER_SIZE + self._plain * self._factor + size > self._max_bytes:
             return False
         self._parts += parts
         self._plain += size
@@ -119,13 +119,10 @@ class BatchBuilder:
             self.max_timestamp = timestamp_ms
         return True
 
-    def _written(self) -> int:
-        return HEADER_SIZE + (self._plain if self._factor == 1.0 else int(self._plain * self._factor))
-
     @property
     def size(self) -> int:
         """Bytes of the batch if it were built now; an estimate where it will be compressed."""
-        return self._written()
+        return HEADER_SIZE + int(self._plain * self._factor)
 
     @property
     def plain_size(self) -> int:
@@ -135,7 +132,7 @@ class BatchBuilder:
     @property
     def is_full(self) -> bool:
         """Whether nothing more is expected to fit."""
-        return self.count > 0 and self._written() >= self._max_bytes
+        return self.count > 0 and self.size >= self._max_bytes
 
     def build(
         self,
