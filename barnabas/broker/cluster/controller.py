@@ -12,7 +12,7 @@ Source: `QuorumController`, `ReplicationControlManager.alterPartition`, `Produce
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol
 
 from barnabas.broker.cluster import config_rules, topic_rules
@@ -28,6 +28,8 @@ from barnabas.protocol.ids import NO_LEADER, ZERO_UUID
 logger = logging.getLogger(__name__)
 
 PRODUCER_ID_BLOCK_SIZE: Final = 1000
+SLICE_RECORDS: Final = 250
+"""Partitions whose leader changes in one operation: a step of a few ms."""
 
 Commit = Callable[[KafkaError | None], None]
 
@@ -187,38 +189,47 @@ class LocalController:
         record = ProducerIds(broker_id, first + PRODUCER_ID_BLOCK_SIZE)
         self._write([record], lambda fault: done(fault, first, PRODUCER_ID_BLOCK_SIZE))
 
+    def reload(self) -> None:
+        """Start over from the committed image: it was just replayed."""
+        assert not self._in_flight, "records are appended after the replay, not during it"
+        self._pending = self._committed.copy()
+
     def register_broker(
         self, broker_id: int, endpoints: Sequence[tuple[str, str, int]], rack: str | None, done: Commit
     ) -> None:
-        """A broker has come up anew: it is fenced, and leads nothing until it is unfenced.
-
-        Partitions that it led lose their leader, which raises their leader epoch. (Kafka does this when it stops in
-        good order or at its next registration; either way a restart raises the epoch by two.) Its place in the ISR it
-        keeps: nobody else could lead.
-        """
+        """A broker has come up anew: it is fenced, and is to lead nothing until it is unfenced (see `step_down`)."""
         old = self._pending.brokers.get(broker_id)
         epoch = 0 if old is None else old.broker_epoch + 1
-        records: list[MetadataRecord] = [
-            RegisterBroker(broker_id, epoch, self._entropy.uuid(), tuple(endpoints), rack, fenced=True)
-        ]
-        records += [
-            PartitionChange(topic.topic_id, partition, leader=NO_LEADER)
-            for topic in self._pending.topics.values()
-            for partition, state in topic.partitions.items()
-            if state.leader == broker_id
-        ]
-        self._write(records, done)
+        incarnation = self._entropy.uuid()
+        self._write([RegisterBroker(broker_id, epoch, incarnation, tuple(endpoints), rack, fenced=True)], done)
 
     def unfence_broker(self, broker_id: int, done: Commit) -> None:
-        """A broker has recovered: it takes part from now on, and leads what has no leader and has it in sync."""
-        records: list[MetadataRecord] = [BrokerChange(broker_id, fenced=False)]
-        records += [
-            PartitionChange(topic.topic_id, partition, leader=broker_id)
-            for topic in self._pending.topics.values()
-            for partition, state in topic.partitions.items()
-            if state.leader == NO_LEADER and broker_id in state.isr
-        ]
-        self._write(records, done)
+        """A broker has recovered: it takes part from now on (see `step_up`)."""
+        self._write([BrokerChange(broker_id, fenced=False)], done)
+
+    def step_down(self, broker_id: int) -> Iterator[list[MetadataRecord]]:
+        """Records, in slices, that take from a broker what it leads; each raises a leader epoch.
+
+        Kafka does this when a broker stops in good order or at its next registration; with `step_up` either way a
+        restart raises the epoch by two. Its place in the ISR the broker keeps: nobody else could lead.
+        """
+        return self._hand_over(lambda state: state.leader == broker_id, NO_LEADER)
+
+    def step_up(self, broker_id: int) -> Iterator[list[MetadataRecord]]:
+        """Records, in slices, that let a broker lead what has no leader and has it in sync."""
+        return self._hand_over(lambda state: state.leader == NO_LEADER and broker_id in state.isr, broker_id)
+
+    def _hand_over(self, wanted: Callable[[PartitionState], bool], leader: int) -> Iterator[list[MetadataRecord]]:
+        changes: list[MetadataRecord] = []
+        for topic in list(self._pending.topics.values()):
+            for partition, state in topic.partitions.items():
+                if wanted(state):
+                    changes.append(PartitionChange(topic.topic_id, partition, leader=leader))
+                if len(changes) >= SLICE_RECORDS:
+                    yield changes
+                    changes = []
+        if changes:
+            yield changes
 
     def write(self, records: Sequence[MetadataRecord], done: Commit) -> None:
         """Append records as they are, for what no other method decides (further brokers, an assignment by hand)."""

@@ -128,9 +128,16 @@ class Image:
         return delta
 
     def copy(self) -> Image:
-        """An image of its own with the same content."""
+        """An image of its own with the same content (what hangs on it is shared, for it is only ever replaced)."""
         other = Image()
-        other.apply(self.to_records())
+        other.brokers = dict(self.brokers)
+        other.topics = {
+            name: TopicState(name, topic.topic_id, dict(topic.partitions)) for name, topic in self.topics.items()
+        }
+        other.topics_by_id = {topic.topic_id: topic for topic in other.topics.values()}
+        other.configs = {resource: dict(settings) for resource, settings in self.configs.items()}
+        other.features = dict(self.features)
+        other.next_producer_id = self.next_producer_id
         return other
 
     def to_records(self) -> Iterator[MetadataRecord]:

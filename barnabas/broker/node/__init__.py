@@ -1,0 +1,1 @@
+"""The whole broker, put together: one core without sockets, threads, clocks or chance."""

@@ -3,26 +3,57 @@
     core = Core(config, disk=disk, clock=clock, entropy=entropy)
     core.set_endpoints(advertised_endpoints(config, bound))
     core.start(now_ms)
-    while core.run_job_step(): ...           # recovery, one bounded step at a time
+    while core.run_job_step(now_ms): ...     # recovery, one bounded step at a time
     core.handle(request, context, now_ms)    # context.respond(...) is called now or later
     core.tick(now_ms)                        # whenever core.next_deadline_ms() has come
 
 All times are monotonic whole ms, given by the caller and never going back. Every method must be called on one thread.
+Whatever called the core, it ends in `_settle`: deferred checks run there, after the caller's own work is done.
 """
 
 from __future__ import annotations
 
+import logging
+from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from barnabas.broker.config import BrokerConfig
-from barnabas.broker.config.listeners import Endpoint
+from barnabas.broker.cluster.controller import LocalController
+from barnabas.broker.cluster.dynamic import refresh
+from barnabas.broker.cluster.image import Delta, Image
+from barnabas.broker.cluster.metadata_log import MetadataLog
+from barnabas.broker.cluster.producer_ids import ProducerIdPool
+from barnabas.broker.config import BrokerConfig, Endpoint, TopicConfig, topic_config
 from barnabas.broker.context import Connection, RequestContext
+from barnabas.broker.handlers.failures import error_response
+from barnabas.broker.handlers.registry import SERVED, Handlers
+from barnabas.broker.handlers.services import Services
+from barnabas.broker.handlers.sessions import FetchSessions
+from barnabas.broker.log import LogManager
+from barnabas.broker.metrics import MetricsRegistry
+from barnabas.broker.node import identity, startup
+from barnabas.broker.node.jobs import JobQueue
 from barnabas.broker.ports import Controller, Disk, Entropy, WallClock
+from barnabas.broker.replica import ReplicaManager
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.ids import TopicPartition
+
+logger = logging.getLogger(__name__)
 
 
 class Core:
-    """Assembles all rooms of one broker. `registry` is the metrics registry (a fresh one when None)."""
+    """Assembles all rooms of one broker.
+
+    Args:
+        config: its settings; dynamic ones are changed in place while it runs.
+        disk: its data directory.
+        clock: time of day.
+        entropy: topic ids, session ids, placement.
+        registry: where metrics are registered (None: one of its own).
+        controller: who decides ISR changes (None: the local controller).
+    """
 
     def __init__(
         self,
@@ -31,54 +62,256 @@ class Core:
         disk: Disk,
         clock: WallClock,
         entropy: Entropy,
-        registry: Any | None = None,
+        registry: MetricsRegistry | None = None,
         controller: Controller | None = None,
     ) -> None:
         self.config = config
+        self.static_config = replace(config)
+        self.disk = disk
+        self.clock = clock
+        self.entropy = entropy
+        self.registry = registry if registry is not None else MetricsRegistry()
+        self.image = Image()
+        self.endpoints: tuple[Endpoint, ...] = ()
+        self.connections: dict[int, Connection] = {}
         self.on_jobs: Callable[[], None] = lambda: None
         """Called when a job can be stepped again (also from within other methods): arrange for `run_job_step`."""
+        self.fault: Exception | None = None
+        """Why the start failed, once it has: the broker will never be ready."""
+        self.jobs = JobQueue(lambda: self.on_jobs())
+        self.metadata = MetadataLog(disk, clock, config.metadata_log_max_record_bytes_between_snapshots)
+        self.controller = LocalController(config, self.metadata, self.image, entropy, self._publish, self.defer)
+        self.logs = LogManager(disk, config, self._config_of, clock)
+        self.replicas: ReplicaManager
+        self.services: Services
+        self.phase = startup.Phase.NEW
+        self._isr_controller = controller if controller is not None else self.controller
+        self._handlers = Handlers()
+        self._held: list[tuple[Any, RequestContext]] = []
+        self._deferred: deque[Callable[[], None]] = deque()
+        self.now_ms = 0
+
+    # -- life
 
     @property
     def ready(self) -> bool:
         """Whether all logs are recovered and the broker leads its partitions."""
-        raise AssertionError
+        return self.phase is startup.Phase.READY
 
     def set_endpoints(self, endpoints: Sequence[Endpoint]) -> None:
         """Say what clients are to connect to; before `start`."""
+        self.endpoints = tuple(endpoints)
 
     def start(self, now_ms: int) -> None:
         """Read the metadata log and recover all logs, as jobs. Requests may come at once.
 
         Raises:
-            DataDirError: the data directory is foreign, or of a newer format.
+            DataDirError: the data directory is not this broker's to use; nothing in it was touched.
         """
+        assert self.phase is startup.Phase.NEW, "a core starts once"
+        self.now_ms = now_ms
+        config = self.config
+        mine = identity.load_or_create(self.disk, self.entropy, config.node_id)
+        self.replicas = ReplicaManager(
+            config.node_id,
+            config,
+            self.logs,
+            self._isr_controller,
+            self.image,
+            self.clock,
+            self.registry,
+            now_ms,
+        )
+        self.services = Services(
+            config=config,
+            static_config=self.static_config,
+            cluster_id=mine.cluster_id,
+            image=self.image,
+            controller=self.controller,
+            replicas=self.replicas,
+            producer_ids=ProducerIdPool(config.node_id, self.controller),
+            sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, self.entropy, self.registry),
+            entropy=self.entropy,
+            recovering=lambda: not self.ready,
+        )
+        self.phase = startup.Phase.LOADING
+        self.jobs.add("start", startup.run(self), self._started)
 
-    def handle(self, request: Any, context: RequestContext, now_ms: int) -> None:
-        """Serve one request; never raises. The answer goes to `context.respond`, now or later."""
-
-    def tick(self, now_ms: int) -> None:
-        """Run what is due: expired operations, scheduled work."""
-
-    def next_deadline_ms(self) -> int | None:
-        """When `tick` must be called next (monotonic ms), or None when nothing is scheduled."""
-        raise AssertionError
-
-    def run_job_step(self, now_ms: int) -> bool:
-        """One bounded step of the next job. True while a further step can be run at once."""
-        raise AssertionError
-
-    def wake(self, now_ms: int) -> None:
-        """To be called after completions of the disk (tokens, syncs) have run: drains what they left to do."""
-
-    def connected(self, connection: Connection) -> None:
-        """A connection was accepted."""
-
-    def disconnected(self, connection: Connection) -> None:
-        """A connection is gone. Its parked operations stay until they complete; their answers go nowhere."""
-
-    def snapshot(self, now_ms: int) -> dict[str, Any]:
-        """All that can be looked at, as plain values that JSON can hold."""
-        raise AssertionError
+    def _started(self, fault: Exception | None) -> None:
+        if fault is not None:
+            logger.error("the broker cannot start: %s", fault)
+            self.fault = fault
 
     def stop(self, now_ms: int, done: Callable[[], None]) -> None:
         """Flush all logs, write the checkpoints and the clean shutdown marker, then call `done`."""
+        self.now_ms = now_ms
+        begun, self.phase = self.phase, startup.Phase.STOPPING
+        self.jobs.clear()
+        self._held.clear()
+
+        def ended(fault: Exception | None) -> None:
+            if fault is not None:
+                logger.error("the end was not clean, the next start checks the logs: %s", fault)
+            done()
+
+        self.jobs.add("stop", startup.shut_down(self, begun), ended)
+
+    # -- what happens
+
+    def handle(self, request: Any, context: RequestContext, now_ms: int) -> None:
+        """Serve one request; never raises. The answer goes to `context.respond`, now or later."""
+        self.now_ms = now_ms
+        if self.phase >= startup.Phase.RECOVERING or context.api_key == ApiKey.API_VERSIONS:
+            self._serve(request, context, now_ms)
+        else:
+            self._held.append((request, context))
+        self._settle(now_ms)
+
+    def _serve(self, request: Any, context: RequestContext, now_ms: int) -> None:
+        try:
+            self._handlers[context.api_key](self.services, request, context, now_ms)
+        except Exception as fault:
+            self._failed(request, context, fault)
+
+    def _failed(self, request: Any, context: RequestContext, fault: Exception) -> None:
+        """A defect of ours ends one request, never more."""
+        if context.api_key not in SERVED:
+            context.close(f"API {context.api_key} is not served")
+            return
+        code = fault.code if isinstance(fault, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+        logger.error("API %d failed for %s", context.api_key, context.client_id, exc_info=fault)
+        if context.api_key == ApiKey.PRODUCE and request.acks == 0:
+            context.close("producing with acks=0 failed")
+            context.respond(None)
+            return
+        context.respond(error_response(context.api_key, request, code))
+
+    def release_held(self) -> None:
+        """The metadata is known: serve what has waited for it."""
+        held, self._held = self._held, []
+        for request, context in held:
+            self._serve(request, context, self.now_ms)
+
+    def tick(self, now_ms: int) -> None:
+        """Run what is due: expired operations, scheduled work."""
+        self.now_ms = now_ms
+        if self.phase is startup.Phase.NEW:
+            return
+        self.replicas.tick(now_ms)
+        if self.ready:
+            for job in self.logs.due_jobs(now_ms):
+                self.jobs.add("log", job)
+        self._settle(now_ms)
+
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` must be called next (monotonic ms), or None when nothing is scheduled."""
+        if self.phase is startup.Phase.NEW:
+            return None
+        if self._deferred:
+            return self.now_ms
+        earliest = self.replicas.next_deadline_ms()
+        if self.ready:
+            house_ms = self.logs.next_deadline_ms()
+            if house_ms is not None and (earliest is None or house_ms < earliest):
+                return house_ms
+        return earliest
+
+    def run_job_step(self, now_ms: int) -> bool:
+        """One bounded step of the next job. True while a further step can be run at once."""
+        self.now_ms = now_ms
+        more = self.jobs.step()
+        self._settle(now_ms)
+        return more
+
+    def wake(self, now_ms: int) -> None:
+        """To be called after completions of the disk (tokens, syncs) have run: drains what they left to do."""
+        self.now_ms = now_ms
+        self._settle(now_ms)
+
+    def defer(self, callback: Callable[[], None]) -> None:
+        """Run `callback` at the end of this step, or of the next."""
+        self._deferred.append(callback)
+
+    def _settle(self, now_ms: int) -> None:
+        deferred = self._deferred
+        for _ in range(len(deferred)):
+            callback = deferred.popleft()
+            try:
+                callback()
+            except Exception:
+                logger.exception("a deferred step failed")
+        if self.phase is not startup.Phase.NEW:
+            self.replicas.drain(now_ms)
+
+    # -- metadata
+
+    def _config_of(self, partition: TopicPartition) -> TopicConfig:
+        return topic_config(self.config, self.image.topic_overrides(partition.topic))
+
+    def _publish(self, delta: Delta) -> None:
+        """Act on committed changes; the image has them already."""
+        if delta.broker_configs:
+            self.refresh_settings()
+        if self.phase < startup.Phase.HOSTING:
+            return
+        if delta.partitions or delta.removed:
+            self.replicas.apply(delta.partitions, delta.removed, self.now_ms)
+        for topic in delta.topic_configs:
+            self._set_topic_config(topic)
+        if self.metadata.snapshot_due:
+            self.jobs.add("metadata snapshot", self.metadata.snapshot(self.image))
+
+    def refresh_settings(self) -> None:
+        """Put the dynamic settings of the metadata in force."""
+        changed = refresh(self.config, self.static_config, self.image)
+        if changed:
+            logger.info("dynamic settings changed: %s", ", ".join(changed))
+            for topic in self.image.topics:
+                self._set_topic_config(topic)
+
+    def _set_topic_config(self, topic: str) -> None:
+        state = self.image.topics.get(topic)
+        if state is None:
+            return
+        config = topic_config(self.config, self.image.topic_overrides(topic))
+        for partition in state.partitions:
+            self.logs.set_config(TopicPartition(topic, partition), config)
+
+    # -- connections, looking in
+
+    def connected(self, connection: Connection) -> None:
+        """A connection was accepted."""
+        self.connections[connection.id] = connection
+
+    def disconnected(self, connection: Connection) -> None:
+        """A connection is gone. Its parked operations stay until they complete; their answers go nowhere."""
+        self.connections.pop(connection.id, None)
+
+    def snapshot(self, now_ms: int) -> dict[str, Any]:
+        """All that can be looked at, as plain values that JSON can hold."""
+        state: dict[str, Any] = {
+            "broker": {
+                "node_id": self.config.node_id,
+                "phase": self.phase.name.lower(),
+                "topics": len(self.image.topics),
+                "endpoints": [f"{one.listener}://{one.host}:{one.port}" for one in self.endpoints],
+                "metadata_offset": self.metadata.end_offset,
+            },
+            "connections": [
+                {
+                    "id": one.id,
+                    "listener": one.listener,
+                    "client": one.client_host,
+                    "dialect": one.dialect,
+                    "age_ms": now_ms - one.opened_ms,
+                    "software": one.client_software_name,
+                }
+                for one in self.connections.values()
+            ],
+            "jobs": self.jobs.snapshot(),
+        }
+        if self.phase is not startup.Phase.NEW:
+            state["broker"]["cluster_id"] = self.services.cluster_id
+            state |= self.replicas.snapshot(now_ms)
+            state["fetch_sessions"] = self.services.sessions.snapshot(now_ms)
+        return state

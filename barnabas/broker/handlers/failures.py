@@ -1,0 +1,134 @@
+"""What to answer when a handler itself failed: the same error wherever the answer has room for one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from barnabas.protocol.api import RESPONSES, ApiKey
+from barnabas.protocol.ids import NO_LEADER
+from barnabas.protocol.requests import (
+    create_partitions,
+    create_topics,
+    delete_records,
+    delete_topics,
+    describe_configs,
+    incremental_alter_configs,
+    list_offsets,
+    metadata,
+    offset_for_leader_epoch,
+    produce,
+)
+
+
+def _produce(request: Any, code: int) -> Any:
+    return produce.ProduceResponse(
+        [
+            produce.TopicProduceResponse(
+                topic.name,
+                topic.topic_id,
+                [produce.PartitionProduceResponse(part.index, code, -1) for part in topic.partition_data],
+            )
+            for topic in request.topic_data
+        ]
+    )
+
+
+def _list_offsets(request: Any, code: int) -> Any:
+    return list_offsets.ListOffsetsResponse(
+        topics=[
+            list_offsets.ListOffsetsTopicResponse(
+                topic.name,
+                [list_offsets.ListOffsetsPartitionResponse(part.partition_index, code) for part in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _metadata(request: Any, code: int) -> Any:
+    topics = [metadata.MetadataResponseTopic(code, topic.name, topic.topic_id) for topic in request.topics or ()]
+    return metadata.MetadataResponse(controller_id=NO_LEADER, topics=topics, error_code=code)
+
+
+def _create_topics(request: Any, code: int) -> Any:
+    return create_topics.CreateTopicsResponse(
+        topics=[create_topics.CreatableTopicResult(topic.name, error_code=code) for topic in request.topics]
+    )
+
+
+def _delete_topics(request: Any, code: int) -> Any:
+    results = [delete_topics.DeletableTopicResult(topic.name, topic.topic_id, code) for topic in request.topics]
+    results += [delete_topics.DeletableTopicResult(name, error_code=code) for name in request.topic_names]
+    return delete_topics.DeleteTopicsResponse(responses=results)
+
+
+def _delete_records(request: Any, code: int) -> Any:
+    return delete_records.DeleteRecordsResponse(
+        topics=[
+            delete_records.DeleteRecordsTopicResult(
+                topic.name,
+                [
+                    delete_records.DeleteRecordsPartitionResult(part.partition_index, -1, code)
+                    for part in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _offset_for_leader_epoch(request: Any, code: int) -> Any:
+    return offset_for_leader_epoch.OffsetForLeaderEpochResponse(
+        topics=[
+            offset_for_leader_epoch.OffsetForLeaderTopicResult(
+                topic.topic,
+                [offset_for_leader_epoch.EpochEndOffset(code, part.partition) for part in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _describe_configs(request: Any, code: int) -> Any:
+    return describe_configs.DescribeConfigsResponse(
+        results=[
+            describe_configs.DescribeConfigsResult(code, None, one.resource_type, one.resource_name)
+            for one in request.resources
+        ]
+    )
+
+
+def _create_partitions(request: Any, code: int) -> Any:
+    return create_partitions.CreatePartitionsResponse(
+        results=[create_partitions.CreatePartitionsTopicResult(topic.name, code) for topic in request.topics]
+    )
+
+
+def _incremental_alter_configs(request: Any, code: int) -> Any:
+    return incremental_alter_configs.IncrementalAlterConfigsResponse(
+        responses=[
+            incremental_alter_configs.AlterConfigsResourceResponse(code, None, one.resource_type, one.resource_name)
+            for one in request.resources
+        ]
+    )
+
+
+_BY_ITEM: Final[dict[int, Callable[[Any, int], Any]]] = {
+    ApiKey.PRODUCE: _produce,
+    ApiKey.LIST_OFFSETS: _list_offsets,
+    ApiKey.METADATA: _metadata,
+    ApiKey.CREATE_TOPICS: _create_topics,
+    ApiKey.DELETE_TOPICS: _delete_topics,
+    ApiKey.DELETE_RECORDS: _delete_records,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: _offset_for_leader_epoch,
+    ApiKey.DESCRIBE_CONFIGS: _describe_configs,
+    ApiKey.CREATE_PARTITIONS: _create_partitions,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _incremental_alter_configs,
+}
+
+
+def error_response(api_key: int, request: Any, code: int) -> Any:
+    """An answer to `request` that says `code` for all of it."""
+    by_item = _BY_ITEM.get(api_key)
+    return RESPONSES[api_key](error_code=code) if by_item is None else by_item(request, code)

@@ -1,0 +1,85 @@
+"""Whose data directory this is: `meta.properties`, as Kafka writes it, with our format number added.
+
+A directory is refused, and nothing in it touched, when it belongs to something else, to another node, or to a newer
+release.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from barnabas.broker.config.properties import parse_properties
+from barnabas.broker.ports import Disk, Entropy
+from barnabas.protocol.errors import BarnabasError
+from barnabas.protocol.ids import format_uuid
+
+FILE: Final = "meta.properties"
+FORMAT: Final = 1
+"""The format of everything in the directory that is not Kafka's: raised when an older release could not read it."""
+_FORMAT_KEY: Final = "barnabas.format"
+_HARMLESS: Final = frozenset({"lost+found", ".lock", ".gitkeep", ".DS_Store"})
+
+
+class DataDirError(BarnabasError):
+    """A data directory that this broker must not use: says why, and what to do instead."""
+
+
+@dataclass(slots=True, frozen=True)
+class Identity:
+    """What a data directory says of itself; ids in Kafka's text form. `fresh`: it was empty until now."""
+
+    node_id: int
+    cluster_id: str
+    directory_id: str
+    fresh: bool = False
+
+
+def load_or_create(disk: Disk, entropy: Entropy, node_id: int) -> Identity:
+    """Read who the directory belongs to, or make it ours if it is empty.
+
+    Raises:
+        DataDirError: it is not this broker's to use.
+    """
+    try:
+        text = disk.load(FILE).decode("utf-8", "replace")
+    except FileNotFoundError:
+        return _create(disk, entropy, node_id)
+    except OSError as fault:
+        raise DataDirError(f"{FILE} cannot be read: {fault.strerror or fault}") from fault
+    entries = parse_properties(text)
+    if _FORMAT_KEY not in entries:
+        raise DataDirError("the data directory belongs to Apache Kafka, not to this broker; name another one")
+    written = entries[_FORMAT_KEY]
+    if not written.isdigit() or int(written) > FORMAT:
+        raise DataDirError(
+            f"the data directory has format {written}, this release reads up to {FORMAT}; start a newer release, or "
+            "name another directory"
+        )
+    if entries.get("node.id") != str(node_id):
+        raise DataDirError(
+            f"the data directory belongs to node {entries.get('node.id')}, this broker is node {node_id}; set node.id "
+            "to match, or name another directory"
+        )
+    return Identity(node_id, entries.get("cluster.id", ""), entries.get("directory.id", ""))
+
+
+def _create(disk: Disk, entropy: Entropy, node_id: int) -> Identity:
+    foreign = [name for name in disk.list("") if name not in _HARMLESS]
+    if foreign:
+        raise DataDirError(
+            f"the data directory holds {foreign[0]} but no {FILE}: it is not a broker's; name an empty or a new one"
+        )
+    identity = Identity(node_id, format_uuid(entropy.uuid()), format_uuid(entropy.uuid()), fresh=True)
+    lines = [
+        "version=1",
+        f"{_FORMAT_KEY}={FORMAT}",
+        f"node.id={node_id}",
+        f"cluster.id={identity.cluster_id}",
+        f"directory.id={identity.directory_id}",
+    ]
+    try:
+        disk.write_atomic(FILE, ("\n".join(lines) + "\n").encode())
+    except OSError as fault:
+        raise DataDirError(f"{FILE} cannot be written: {fault.strerror or fault}") from fault
+    return identity

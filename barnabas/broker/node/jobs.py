@@ -1,0 +1,104 @@
+"""Long work in bounded steps, one job after the other in turn. A job that waits for the disk is out of the way."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from barnabas.broker.log import Job
+from barnabas.broker.ports import Token
+
+logger = logging.getLogger(__name__)
+
+Ended = Callable[[Exception | None], None]
+
+
+class _Entry:
+    __slots__ = ("ended", "job", "name", "steps", "waits")
+
+    def __init__(self, name: str, job: Job[Any], ended: Ended | None) -> None:
+        self.name = name
+        self.job = job
+        self.ended = ended
+        self.steps = 0
+        self.waits = False
+
+
+class JobQueue:
+    """All jobs of one broker. `on_runnable` is called when a step can be taken again after none could."""
+
+    def __init__(self, on_runnable: Callable[[], None]) -> None:
+        self._on_runnable = on_runnable
+        self._runnable: deque[_Entry] = deque()
+        self._entries: dict[int, _Entry] = {}
+        self._running = False
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, name: str, job: Job[Any], ended: Ended | None = None) -> None:
+        """Take on a job; `ended` is called once, with what it raised, if it did."""
+        entry = _Entry(name, job, ended)
+        self._entries[id(entry)] = entry
+        self._make_runnable(entry)
+
+    def step(self) -> bool:
+        """One step of the next job; True while another can be taken at once."""
+        if not self._runnable:
+            return False
+        entry = self._runnable.popleft()
+        entry.steps += 1
+        self._running = True
+        try:
+            token = next(entry.job)
+        except StopIteration:
+            self._end(entry, None)
+        except Exception as fault:
+            if entry.ended is None:
+                logger.exception("job %s failed", entry.name)
+            self._end(entry, fault)
+        else:
+            self._go_on(entry, token)
+        finally:
+            self._running = False
+        return bool(self._runnable)
+
+    def clear(self) -> None:
+        """Drop all jobs where they stand, without a word to anybody."""
+        entries = list(self._entries.values())
+        self._entries.clear()
+        self._runnable.clear()
+        for entry in entries:
+            entry.job.close()
+
+    def snapshot(self) -> list[dict[str, Any]]:
+        """All jobs as plain values."""
+        return [
+            {"name": entry.name, "steps": entry.steps, "waits_for_disk": entry.waits}
+            for entry in self._entries.values()
+        ]
+
+    def _go_on(self, entry: _Entry, token: Token | None) -> None:
+        if token is None:
+            self._runnable.append(entry)
+            return
+
+        def ready() -> None:
+            if id(entry) in self._entries:
+                entry.waits = False
+                self._make_runnable(entry)
+
+        entry.waits = True
+        token.on_ready(ready)
+
+    def _make_runnable(self, entry: _Entry) -> None:
+        self._runnable.append(entry)
+        if len(self._runnable) == 1 and not self._running:
+            self._on_runnable()
+
+    def _end(self, entry: _Entry, fault: Exception | None) -> None:
+        self._entries.pop(id(entry), None)
+        if entry.ended is not None:
+            entry.ended(fault)

@@ -1,0 +1,173 @@
+"""The way up, and the way down, of one broker: jobs that run while it serves already.
+
+    NEW -> LOADING     the metadata log is replayed; requests wait, but for ApiVersions
+        -> RECOVERING  this broker is registered, fenced, and leads nothing (NOT_LEADER_OR_FOLLOWER, LEADER_NOT_AVAILABLE)
+        -> HOSTING     all logs are open; partitions come up
+        -> READY       unfenced, leader of what it has in sync; topics of the configuration are there
+        -> STOPPING
+
+A restart takes the leadership of every partition away and gives it back: its leader epoch rises by two.
+"""
+
+from __future__ import annotations
+
+import logging
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+from barnabas.broker.cluster.records import FeatureLevel, MetadataRecord
+from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult
+from barnabas.broker.config import parse_topics
+from barnabas.broker.handlers.api_versions import METADATA_VERSION
+from barnabas.broker.log import Gate, Job
+from barnabas.broker.log.types import wait
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.broker.node.core import Core
+
+logger = logging.getLogger(__name__)
+
+_PARTITIONS_PER_STEP: Final = 50
+
+
+class Phase(IntEnum):
+    """How far a broker has come. Every phase includes what the one before it could do, up to READY."""
+
+    NEW = 0
+    LOADING = 1
+    RECOVERING = 2
+    HOSTING = 3
+    READY = 4
+    STOPPING = 5
+
+
+class _Commit:
+    """Turns a commit into something a job can wait for."""
+
+    def __init__(self) -> None:
+        self.gate = Gate()
+        self.fault: KafkaError | None = None
+
+    def __call__(self, fault: KafkaError | None) -> None:
+        self.fault = fault
+        self.gate.open()
+
+    def wait(self) -> Job[None]:
+        yield from wait(self.gate)
+        if self.fault is not None:
+            raise self.fault
+
+
+def run(core: Core) -> Job[None]:
+    """Bring a broker up.
+
+    Raises:
+        BarnabasError: the metadata cannot be read or written.
+        OSError: the data directory cannot be read.
+    """
+    controller, node_id = core.controller, core.config.node_id
+    yield from core.metadata.load(core.image)
+    controller.reload()
+    core.refresh_settings()
+    if "metadata.version" not in core.image.features:
+        yield from _write(core, [FeatureLevel("metadata.version", METADATA_VERSION)])
+    registered = _Commit()
+    endpoints = [(one.listener, one.host, one.port) for one in core.endpoints]
+    controller.register_broker(node_id, endpoints, core.config.broker_rack, registered)
+    yield from registered.wait()
+    for records in controller.step_down(node_id):
+        yield from _write(core, records)
+    core.phase = Phase.RECOVERING
+    core.release_held()
+    clean = yield from core.logs.load()
+    yield from _set_strays_aside(core)
+    core.phase = Phase.HOSTING
+    yield from _host_all(core)
+    unfenced = _Commit()
+    controller.unfence_broker(node_id, unfenced)
+    yield from unfenced.wait()
+    for records in controller.step_up(node_id):
+        yield from _write(core, records)
+    now_ms = core.now_ms
+    core.replicas.start(now_ms)
+    core.logs.start(now_ms)
+    yield from _create_start_topics(core)
+    core.phase = Phase.READY
+    logger.info(
+        "ready: %d logs recovered after a %s end, %d topics",
+        len(core.logs.logs),
+        "clean" if clean else "sudden",
+        len(core.image.topics),
+    )
+
+
+def _write(core: Core, records: list[MetadataRecord]) -> Job[None]:
+    commit = _Commit()
+    core.controller.write(records, commit)
+    yield from commit.wait()
+
+
+def _set_strays_aside(core: Core) -> Job[None]:
+    """Logs of topics that are no more (their deletion was cut short) keep their bytes under another name."""
+    for key, log in list(core.logs.logs.items()):
+        topic = core.image.topics.get(key.topic)
+        if topic is not None and log.topic_id in (topic.topic_id, bytes(16)) and key.partition in topic.partitions:
+            continue
+        name = f"{key}.{log.topic_id.hex()}-stray"
+        logger.warning("%s belongs to no topic of this cluster; it is now called %s", key, name)
+        del core.logs.logs[key]
+        log.release()
+        core.disk.remove(name)
+        core.disk.rename(str(key), name)
+        yield None
+
+
+def _host_all(core: Core) -> Job[None]:
+    """Make the replicas that the metadata puts here, a few at a time."""
+    keys = [
+        TopicPartition(topic.name, partition)
+        for topic in core.image.topics.values()
+        for partition, state in topic.partitions.items()
+        if core.config.node_id in state.replicas
+    ]
+    for start in range(0, len(keys), _PARTITIONS_PER_STEP):
+        states = {}
+        for key in keys[start : start + _PARTITIONS_PER_STEP]:
+            state = core.image.partition(key.topic, key.partition)
+            if state is not None:
+                states[key] = state
+        core.replicas.apply(states, (), core.now_ms)
+        yield None
+
+
+def _create_start_topics(core: Core) -> Job[None]:
+    topics = [
+        NewTopic(topic.name, topic.partitions, settings=topic.settings)
+        for topic in parse_topics(core.config.barnabas_topics)
+        if topic.name not in core.image.topics
+    ]
+    if not topics:
+        return
+    created = Gate()
+
+    def done(results: list[TopicResult]) -> None:
+        for result in results:
+            if result.error is not None and result.error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                logger.error("topic %s was not created: %s", result.name, result.error)
+        created.open()
+
+    core.controller.create_topics(topics, False, done)
+    yield from wait(created)
+
+
+def shut_down(core: Core, begun: Phase) -> Job[None]:
+    """Close what is open. Logs that were not all recovered yet are left to the next start."""
+    if begun in (Phase.HOSTING, Phase.READY):
+        yield from core.logs.shutdown()
+    elif begun >= Phase.LOADING:
+        for log in core.logs.logs.values():
+            log.release()
+    if begun >= Phase.RECOVERING:
+        yield from core.metadata.close()
