@@ -256,13 +256,20 @@ class RealDisk:
         data_dir: the directory; it exists.
         post: hands a callable to the loop's thread (from any thread).
         handles_max: most files and maps held open at a time (default: a quarter of what the process may have).
+
+    `under_way` counts completions that have not come back yet.
     """
 
     def __init__(
-        self, data_dir: str, post: Callable[[Callable[[], None]], None], *, handles_max: int | None = None
+        self,
+        data_dir: str | os.PathLike[str],
+        post: Callable[[Callable[[], None]], None],
+        *,
+        handles_max: int | None = None,
     ) -> None:
         self.root = os.path.abspath(data_dir)
         self.cold_reads: weakref.WeakValueDictionary[tuple[int, int, int], ColdRead] = weakref.WeakValueDictionary()
+        self.under_way = 0
         self._post = post
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="barnabas-disk")
         self._handles_max = handles_max or _default_handles_max()
@@ -324,8 +331,13 @@ class RealDisk:
                 work()
             except OSError as error:
                 failure = error
-            self._post(lambda: done(failure))
+            self._post(lambda: finish(failure))
 
+        def finish(failure: OSError | None) -> None:
+            self.under_way -= 1
+            done(failure)
+
+        self.under_way += 1
         self._pool.submit(step)
 
     def close(self) -> None:

@@ -1,0 +1,102 @@
+"""Kafka's small text files: offset checkpoints, leader epochs, partition metadata, the clean shutdown marker.
+
+A checkpoint is a version line (0), a count line, and that many entry lines. A file that does not parse is treated as
+missing by those who can do without it: all of them can be rebuilt or only cost time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from barnabas.broker.ports import Disk
+from barnabas.protocol.ids import TopicPartition, format_uuid, parse_uuid
+
+RECOVERY_POINT_FILE: Final = "recovery-point-offset-checkpoint"
+LOG_START_FILE: Final = "log-start-offset-checkpoint"
+HIGH_WATERMARK_FILE: Final = "replication-offset-checkpoint"
+CLEANER_FILE: Final = "cleaner-offset-checkpoint"
+LEADER_EPOCH_FILE: Final = "leader-epoch-checkpoint"
+PARTITION_METADATA_FILE: Final = "partition.metadata"
+CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
+CLEAN_SHUTDOWN_MARK: Final = b'{"version":0,"brokerEpoch":-1}'
+
+
+def _format(lines: list[str]) -> bytes:
+    return "\n".join(["0", str(len(lines)), *lines, ""]).encode()
+
+
+def _entries(data: bytes) -> list[list[str]]:
+    """The entry lines, split into words.
+
+    Raises:
+        ValueError: wrong version, or not as many entries as the count says.
+    """
+    lines = data.decode().split("\n")
+    if lines[0].strip() != "0":
+        raise ValueError(f"version {lines[0]!r} of a checkpoint is not 0")
+    entries = [line.split() for line in lines[2:] if line.strip()]
+    if len(entries) != int(lines[1]):
+        raise ValueError(f"a checkpoint of {lines[1]} entries holds {len(entries)}")
+    return entries
+
+
+def format_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
+    """Lines `topic partition offset` (Kafka's OffsetCheckpointFile)."""
+    return _format([f"{partition.topic} {partition.partition} {offset}" for partition, offset in offsets.items()])
+
+
+def parse_offsets(data: bytes) -> dict[TopicPartition, int]:
+    """Offsets by partition.
+
+    Raises:
+        ValueError: the file is malformed.
+    """
+    return {TopicPartition(topic, int(partition)): int(offset) for topic, partition, offset in _entries(data)}
+
+
+def load_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
+    """A checkpoint's offsets; none when the file is missing or malformed."""
+    try:
+        return parse_offsets(disk.load(path))
+    except (FileNotFoundError, ValueError, IndexError):
+        return {}
+
+
+def format_epochs(epochs: list[tuple[int, int]]) -> bytes:
+    """Lines `epoch start_offset` (Kafka's LeaderEpochCheckpointFile)."""
+    return _format([f"{epoch} {start}" for epoch, start in epochs])
+
+
+def parse_epochs(data: bytes) -> list[tuple[int, int]]:
+    """Pairs (epoch, start offset) in file order.
+
+    Raises:
+        ValueError: the file is malformed.
+    """
+    return [(int(epoch), int(start)) for epoch, start in _entries(data)]
+
+
+def format_partition_metadata(topic_id: bytes) -> bytes:
+    """`partition.metadata` version 0."""
+    return f"version: 0\ntopic_id: {format_uuid(topic_id)}".encode()
+
+
+def parse_partition_metadata(data: bytes) -> bytes:
+    """The topic id of a `partition.metadata` file.
+
+    Raises:
+        ValueError: the file is malformed or of a newer version.
+    """
+    fields = dict(line.split(": ", 1) for line in data.decode().splitlines() if line.strip())
+    if fields.get("version") != "0" or "topic_id" not in fields:
+        raise ValueError("partition.metadata is not of version 0, or names no topic id")
+    return parse_uuid(fields["topic_id"].strip())
+
+
+def parse_directory_name(name: str) -> TopicPartition | None:
+    """The partition a log directory belongs to: None for names that are no log (`-delete` and the like)."""
+    topic, dash, number = name.rpartition("-")
+    if not dash or not topic or not number.isascii() or not number.isdigit():
+        return None
+    return TopicPartition(topic, int(number))

@@ -1,0 +1,298 @@
+"""Compaction: of each key only the newest record stays (Kafka's LogCleaner and Cleaner).
+
+    dirty range      [cleaned_to, first uncleanable): never the active segment, nothing at or above the last stable
+                     offset, no segment with a record younger than `min.compaction.lag.ms`
+    map              newest offset of each key in the dirty range (as far as the map holds)
+    rewrite          every segment below the map's end, in groups that fit `segment.bytes`, batch by batch:
+                     a record stays if no newer one of its key is in the map and it is no tombstone past its horizon
+
+A tombstone goes in two rounds: the first that keeps one writes a delete horizon (now + `delete.retention.ms`) into its
+batch, a round after that time drops it. Offsets never change. The last batch of each live producer and of the round
+stays even when it is empty, so that sequences and the log end survive.
+
+A group is written to `.log.cleaned`, made durable, renamed to `.log.swap`, and takes the place of its segments; a start
+in between either throws the first away or finishes the second.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
+
+from barnabas.broker.log.scan import batches_in, patient, window_at
+from barnabas.broker.log.segment import CLEANED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, Segment
+from barnabas.broker.log.truncation import drop_segments
+from barnabas.broker.log.types import Gate, Job, wait, write_all
+from barnabas.protocol.batch import COMPRESSION_MASK, DELETE_HORIZON, BatchHeader, read_header
+from barnabas.protocol.ids import Buffer
+from barnabas.protocol.records import Record, decode_records, encode_batch
+
+if TYPE_CHECKING:
+    from barnabas.broker.log.log import Log
+
+_KEY_MAX: Final = 40
+_RECORDS_PER_STEP: Final = 1000
+_LONG_MAX: Final = 2**63 - 1
+
+
+@dataclass(slots=True, frozen=True)
+class CompactionResult:
+    """What a round did: offsets below `cleaned_to` are clean; bytes before and after; segments that were replaced."""
+
+    cleaned_to: int
+    bytes_before: int
+    bytes_after: int
+    segments_before: int
+    segments_after: int
+
+
+@dataclass(slots=True, frozen=True)
+class Cleanable:
+    """How dirty a log is: bytes before and in the dirty range, and whether `max.compaction.lag.ms` is passed."""
+
+    first_dirty: int
+    end: int
+    clean_bytes: int
+    dirty_bytes: int
+    must: bool
+
+    @property
+    def ratio(self) -> float:
+        """Dirty bytes by all bytes that can be cleaned."""
+        total = self.clean_bytes + self.dirty_bytes
+        return self.dirty_bytes / total if total else 0.0
+
+
+def cleanable(log: Log, now_ms: int) -> Job[Cleanable]:
+    """Find the dirty range of a compacted log.
+
+    Raises:
+        OSError: a read failed.
+    """
+    config = log.config
+    first_dirty = log.cleaned_to
+    if not log.bases[0] <= first_dirty <= log.log_end_offset:
+        first_dirty = log.bases[0]  # no checkpoint yet, or the log was cut below it
+    end = min(log.active.base, log.last_stable_offset)
+    clean_bytes = dirty_bytes = 0
+    earliest = -1
+    for segment in log.segments[:-1]:
+        if segment.base >= end:
+            break
+        if segment.base >= first_dirty:
+            if config.min_compaction_lag_ms > 0:
+                largest = yield from patient(lambda segment=segment: segment.largest_timestamp)  # type: ignore[misc]
+                if largest > now_ms - config.min_compaction_lag_ms:
+                    end = segment.base
+                    break
+            if earliest < 0 and config.max_compaction_lag_ms < _LONG_MAX and segment.size:
+                header = yield from patient(
+                    lambda segment=segment: read_header(segment.file.read(0, 61))  # type: ignore[misc]
+                )
+                earliest = header.base_timestamp
+            dirty_bytes += segment.size
+        else:
+            clean_bytes += segment.size
+    must = dirty_bytes > 0 and 0 <= earliest < now_ms - config.max_compaction_lag_ms
+    return Cleanable(first_dirty, max(end, first_dirty), clean_bytes, dirty_bytes, must)
+
+
+def compact(log: Log, now_ms: int, *, keys_max: int) -> Job[CompactionResult | None]:
+    """One round over the dirty range; None if there was nothing to do or the log changed under it.
+
+    Args:
+        log: a log with `cleanup.policy=compact`.
+        now_ms: time of day (ms).
+        keys_max: most keys the map may hold; the round ends where it is full.
+
+    Raises:
+        OSError: the disk failed; the segments are as they were, or replaced as a whole.
+    """
+    if log.cleaning or log.closed:
+        return None
+    log.cleaning = True
+    try:
+        dirty = yield from cleanable(log, now_ms)
+        if dirty.first_dirty >= dirty.end or log.closed:
+            return None
+        newest, end = yield from _map_keys(log, dirty, keys_max)
+        before = [segment for segment in log.segments[:-1] if segment.base < end]
+        bytes_before = sum(segment.size for segment in before)
+        round_ = _Round(log, newest, end, now_ms, log.producers.last_offsets())
+        bytes_after = segments_after = 0
+        for group in _groups(before, log.config.segment_bytes, log.config.segment_index_bytes):
+            cleaned = yield from round_.clean(group)
+            if cleaned is None:
+                return None
+            bytes_after += cleaned.size
+            segments_after += 1
+        log.cleaned_to = end
+        return CompactionResult(end, bytes_before, bytes_after, len(before), segments_after)
+    finally:
+        log.cleaning = False
+
+
+def _digest(key: bytes) -> bytes:
+    """What stands for a key in the map: long keys by a hash longer than any short key."""
+    return key if len(key) <= _KEY_MAX else blake2b(key, digest_size=_KEY_MAX + 8).digest()
+
+
+def _map_keys(log: Log, dirty: Cleanable, keys_max: int) -> Job[tuple[dict[bytes, int], int]]:
+    """The newest offset of each key in the dirty range, and the offset up to which the map holds."""
+    newest: dict[bytes, int] = {}
+    seen = 0
+    end = dirty.first_dirty
+    for segment in [s for s in log.segments[:-1] if dirty.first_dirty <= s.base < dirty.end]:
+        position = 0
+        while position < segment.size:
+            at = position
+            view = yield from patient(
+                lambda segment=segment, at=at: window_at(segment.file, at, segment.size)  # type: ignore[misc]
+            )
+            for offset, header in batches_in(view):
+                position = at + offset + header.size
+                end = header.next_offset
+                if not header.is_control:
+                    for record in decode_records(view, offset):
+                        if record.key is not None:
+                            newest[_digest(record.key)] = record.offset
+                seen += header.record_count
+                if len(newest) >= keys_max:
+                    return newest, end
+                if seen >= _RECORDS_PER_STEP:
+                    seen = 0
+                    yield None
+            if position == at:
+                raise OSError(f"{segment.file.path} holds no batch at byte {at}")
+            yield None
+    return newest, dirty.end
+
+
+def _groups(segments: list[Segment], bytes_max: int, index_bytes_max: int) -> list[list[Segment]]:
+    """Neighbours that fit into one segment by bytes, index entries and offset range."""
+    groups: list[list[Segment]] = []
+    size = index_size = 0
+    for segment in segments:
+        entries = 12 * max(len(segment.offsets), len(segment.times))
+        if (
+            groups
+            and size + segment.size <= bytes_max
+            and index_size + entries <= index_bytes_max
+            and segment.base - groups[-1][0].base <= 2**31 - 1
+            and len(groups[-1]) < 1_000
+        ):
+            groups[-1].append(segment)
+        else:
+            groups.append([segment])
+            size = index_size = 0
+        size += segment.size
+        index_size += entries
+    return groups
+
+
+class _Round:
+    """The rewriting half of one round."""
+
+    def __init__(self, log: Log, newest: dict[bytes, int], end: int, now_ms: int, last_of_producers: frozenset[int]):
+        self.log = log
+        self.newest = newest
+        self.end = end
+        self.now_ms = now_ms
+        self.last_of_producers = last_of_producers
+
+    def clean(self, group: list[Segment]) -> Job[Segment | None]:
+        """Rewrite a group of segments as one; None if the log changed meanwhile."""
+        log = self.log
+        fresh = Segment(log.disk, log.directory, group[0].base, self.now_ms)
+        path = fresh.path(LOG_SUFFIX)
+        fresh.adopt(log.disk.open(path + CLEANED_SUFFIX, create=True))
+        try:
+            for segment in group:
+                yield from self._rewrite(segment, fresh)
+            gate = Gate()
+            fresh.file.sync(gate.open)
+            yield from wait(gate)
+        except OSError:
+            self._abandon(fresh)
+            raise
+        fresh.synced_size = fresh.size
+        fresh.close_times()
+        first = next((i for i, segment in enumerate(log.segments) if segment is group[0]), -1)
+        if log.closed or first < 0 or log.segments[first : first + len(group)] != group:
+            self._abandon(fresh)
+            return None
+        log.disk.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)
+        drop_segments(log, group)
+        log.disk.rename(path + SWAP_SUFFIX, path)
+        log.set_segments([*log.segments[:first], fresh, *log.segments[first + len(group) :]])
+        log.forget_watermark_place()
+        yield from write_all(log.disk, fresh.index_files())
+        fresh.indexes_saved = True
+        return fresh
+
+    def _abandon(self, fresh: Segment) -> None:
+        fresh.close()
+        self.log.disk.remove(fresh.path(LOG_SUFFIX) + CLEANED_SUFFIX)
+
+    def _rewrite(self, segment: Segment, fresh: Segment) -> Job[None]:
+        position = 0
+        seen = 0
+        while position < segment.size:
+            at = position
+            view = yield from patient(lambda at=at: window_at(segment.file, at, segment.size))  # type: ignore[misc]
+            kept: list[Buffer] = []
+            for offset, header in batches_in(view):
+                position = at + offset + header.size
+                data = self._filter(view, offset, header)
+                if data is not None:
+                    kept.append(data)
+                    self._note(fresh, data)
+                seen += header.record_count
+                if seen >= _RECORDS_PER_STEP:
+                    seen = 0
+                    self._write(fresh, kept)
+                    kept = []
+                    yield None
+            if position == at:
+                raise OSError(f"{segment.file.path} holds no batch at byte {at}")
+            self._write(fresh, kept)
+            yield None
+
+    def _note(self, fresh: Segment, data: Buffer) -> None:
+        header = read_header(data)
+        interval = self.log.config.index_interval_bytes
+        fresh.note(fresh.size, len(data), header.last_offset, header.max_timestamp, interval)
+        fresh.size += len(data)
+
+    @staticmethod
+    def _write(fresh: Segment, kept: list[Buffer]) -> None:
+        if kept:
+            fresh.file.append(kept)
+
+    def _filter(self, view: memoryview, position: int, header: BatchHeader) -> Buffer | None:
+        """The batch as it shall be: the same bytes, fewer records, none but its header, or None."""
+        whole = view[position : position + header.size]
+        if header.is_control:
+            return whole
+        records = decode_records(view, position) if header.record_count else []
+        horizon = header.base_timestamp if header.has_delete_horizon else None
+        kept = [record for record in records if self._stays(record, horizon)]
+        if not kept:
+            if header.last_offset not in self.last_of_producers and header.next_offset < self.end:
+                return None
+            cleared = header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON)
+            empty = header._replace(attributes=cleared, base_timestamp=header.max_timestamp)
+            return encode_batch(empty, []) if records or header.compression else whole
+        stamp = horizon is None and any(record.value is None for record in kept)
+        if len(kept) == len(records) and not stamp:
+            return whole
+        if stamp:
+            horizon = self.now_ms + self.log.config.delete_retention_ms
+            header = header._replace(attributes=header.attributes | DELETE_HORIZON, base_timestamp=horizon)
+        return encode_batch(header, kept)
+
+    def _stays(self, record: Record, horizon: int | None) -> bool:
+        if record.key is None or record.offset < self.newest.get(_digest(record.key), -1):
+            return False
+        return record.value is not None or horizon is None or self.now_ms < horizon

@@ -1,0 +1,92 @@
+"""Leader epochs of one log: which epoch starts where (`leader-epoch-checkpoint`; Kafka's LeaderEpochFileCache)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from barnabas.broker.log.types import EpochEnd
+
+UNDEFINED = EpochEnd(-1, -1)
+
+
+class LeaderEpochs:
+    """Entries (epoch, start offset), both strictly rising. `changed` says that the checkpoint is behind."""
+
+    __slots__ = ("_epochs", "_starts", "changed")
+
+    def __init__(self, entries: list[tuple[int, int]] | None = None) -> None:
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+        for epoch, start in entries or []:
+            self.assign(epoch, start)
+        self.changed = False
+
+    def __len__(self) -> int:
+        return len(self._epochs)
+
+    @property
+    def entries(self) -> list[tuple[int, int]]:
+        """All (epoch, start offset), oldest first."""
+        return list(zip(self._epochs, self._starts, strict=True))
+
+    @property
+    def latest(self) -> int:
+        """The newest epoch, -1 if there is none."""
+        return self._epochs[-1] if self._epochs else -1
+
+    def assign(self, epoch: int, start_offset: int) -> bool:
+        """Let `epoch` start at `start_offset`. Returns whether anything changed.
+
+        Entries with an epoch or a start not below the new one are dropped; an epoch that is not newer is ignored when
+        its start does not lie before what is known.
+        """
+        if epoch < 0:
+            return False
+        if self._epochs and epoch <= self._epochs[-1] and start_offset >= self._starts[-1]:
+            return False
+        while self._epochs and (self._epochs[-1] >= epoch or self._starts[-1] >= start_offset):
+            self._epochs.pop()
+            self._starts.pop()
+        self._epochs.append(epoch)
+        self._starts.append(start_offset)
+        self.changed = True
+        return True
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
+        """Where an epoch ended: the greatest known epoch not above it and the start of the next (KIP-101, KIP-279)."""
+        if epoch < 0 or not self._epochs or epoch > self._epochs[-1]:
+            return UNDEFINED
+        if epoch == self._epochs[-1]:
+            return EpochEnd(epoch, log_end_offset)
+        index = bisect_right(self._epochs, epoch)
+        if index == 0:
+            return EpochEnd(epoch, self._starts[0])
+        return EpochEnd(self._epochs[index - 1], self._starts[index])
+
+    def epoch_at(self, offset: int) -> int:
+        """The epoch an offset belongs to, -1 if unknown."""
+        index = bisect_right(self._starts, offset)
+        return self._epochs[index - 1] if index else -1
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Forget epochs that start at or after `end_offset`."""
+        while self._starts and self._starts[-1] >= end_offset:
+            self._starts.pop()
+            self._epochs.pop()
+            self.changed = True
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Forget epochs that ended at or before `start_offset`; the one that covers it now starts there."""
+        index = bisect_right(self._starts, start_offset)
+        if index and self._starts[index - 1] != start_offset:
+            self._starts[index - 1] = start_offset
+            self.changed = True
+        if index > 1:
+            del self._starts[: index - 1], self._epochs[: index - 1]
+            self.changed = True
+
+    def clear(self) -> None:
+        """Forget all."""
+        self.changed = self.changed or bool(self._epochs)
+        self._epochs.clear()
+        self._starts.clear()

@@ -1,0 +1,122 @@
+"""Bringing a log to stable storage, off the loop's thread, and telling those who wait for it.
+
+One sync runs at a time; everybody who asks meanwhile is served by the next one (group commit). Sealed segments go
+first, each with its indexes, so that the recovery point never passes an index that could be missing. A sync that
+failed is never repeated: the kernel may have dropped the bytes it could not write and would report success the second
+time. The log refuses writes from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from barnabas.broker.log.types import Gate
+from barnabas.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from barnabas.broker.log.log import Log
+    from barnabas.broker.log.segment import Segment
+
+Durable = Callable[[KafkaError | None], None]
+
+
+class Flusher:
+    """The syncs of one log."""
+
+    __slots__ = ("_again", "_log", "_running", "_waiters")
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._running = False
+        self._again = False
+        self._waiters: list[tuple[int, Durable]] = []
+
+    def when_durable(self, offset: int, callback: Durable) -> bool:
+        """See `Log.when_durable`."""
+        if offset <= self._log.recovery_point:
+            return True
+        self._waiters.append((offset, callback))
+        self.start()
+        return False
+
+    def start(self) -> None:
+        """Sync what is there now; if a sync runs, another follows it."""
+        if self._running:
+            self._again = True
+            return
+        log = self._log
+        if log.recovery_point >= log.log_end_offset and not self._waiters:
+            return
+        self._running = True
+        target = log.log_end_offset
+        self._step([s for s in log.segments if s.synced_size < s.size or not self._indexes_done(s)], target)
+
+    def gate(self) -> Gate | None:
+        """A token that opens when all that is there now is durable; None if it is already."""
+        gate = Gate()
+        if self.when_durable(
+            self._log.log_end_offset, lambda error: gate.open(None if error is None else OSError(error.detail))
+        ):
+            return None
+        return gate
+
+    def _indexes_done(self, segment: Segment) -> bool:
+        return segment.indexes_saved or segment is self._log.active
+
+    def _step(self, work: list[Segment], target: int) -> None:
+        """Sync the first of `work`, then the rest; `target` is durable when none is left."""
+        log = self._log
+        while work and work[0] not in log.segments:  # deleted or replaced meanwhile
+            work.pop(0)
+        if not work:
+            self._finish(target)
+            return
+        segment = work.pop(0)
+        files = [] if segment is log.active else segment.index_files()
+        size = segment.size
+        missing = 1 + len(files)
+        first_error: OSError | None = None
+
+        def done(error: OSError | None) -> None:
+            nonlocal missing, first_error
+            missing -= 1
+            first_error = first_error or error
+            if missing:
+                return
+            if first_error is not None and segment in log.segments and not log.closed:
+                self._fail(first_error)
+                return
+            segment.synced_size = max(segment.synced_size, min(size, segment.size))
+            segment.indexes_saved = segment.indexes_saved or bool(files)
+            self._step(work, target)
+
+        try:
+            segment.file.sync(done)
+        except OSError as error:
+            self._fail(error)
+            return
+        for path, data in files:
+            log.disk.write_atomic(path, data, done)
+
+    def _finish(self, target: int) -> None:
+        log = self._log
+        log.recovery_point = max(log.recovery_point, min(target, log.log_end_offset))
+        self._running = False
+        again, self._again = self._again, False
+        ready = [callback for offset, callback in self._waiters if offset <= target]
+        self._waiters = [waiter for waiter in self._waiters if waiter[0] > target]
+        if again or self._waiters:
+            self.start()
+        for callback in ready:
+            callback(None)
+
+    def _fail(self, error: OSError) -> None:
+        log = self._log
+        self._running = False
+        self._again = False
+        log.failed = error
+        waiters, self._waiters = self._waiters, []
+        refusal = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.directory} could not be made durable: {error}")
+        for _, callback in waiters:
+            callback(refusal)

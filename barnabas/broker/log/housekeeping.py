@@ -1,0 +1,258 @@
+"""What the logs of a data directory need from time to time, as jobs that are given out when they are due.
+
+    task        every                                            first after
+    retention   log.retention.check.interval.ms                  log.initial.task.delay.ms
+    flush       the shortest flush.ms (at least every second)    at once, and only where a flush.ms is set
+    recovery    log.flush.offset.checkpoint.interval.ms          log.initial.task.delay.ms
+    log start   log.flush.start.offset.checkpoint.interval.ms    log.initial.task.delay.ms
+    watermark   replica.high.watermark.checkpoint.interval.ms    one interval
+    cleaner     log.cleaner.backoff.ms, at once after a round    log.initial.task.delay.ms
+    producers   producer.id.expiration.check.interval.ms         one interval
+    removal     when the first renamed file is due               then
+
+A task's next turn is counted from the end of the last one, so a slow disk is never asked twice at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Final
+
+from barnabas.broker.config import TopicConfig
+from barnabas.broker.log import checkpoint
+from barnabas.broker.log.compaction import cleanable
+from barnabas.broker.log.log import Log
+from barnabas.broker.log.types import CorruptLogError, Job
+from barnabas.protocol.errors import BarnabasError
+from barnabas.protocol.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.broker.log.manager import LogManager
+
+_NEVER: Final = 2**63 - 1
+_FLUSH_LOOK_MS_MAX: Final = 1000
+_LOGS_PER_STEP: Final = 500
+_BYTES_PER_KEY: Final = 128
+"""What a key of the compaction map costs in memory: bounds it by `log.cleaner.dedupe.buffer.size`."""
+
+
+class _Task:
+    """One line of the table."""
+
+    __slots__ = ("due_ms", "interval_ms", "run", "running")
+
+    def __init__(self, interval_ms: int, run: Callable[[], Job[int]]) -> None:
+        self.interval_ms = interval_ms
+        self.run = run
+        self.due_ms = _NEVER
+        self.running = False
+
+
+class Housekeeping:
+    """The tasks of one `LogManager`."""
+
+    def __init__(self, manager: LogManager) -> None:
+        self._manager = manager
+        self._now_ms = 0
+        self._doomed: list[tuple[int, int, list[str]]] = []
+        self._count = 0
+        self._flushed_ms: dict[TopicPartition, int] = {}
+        self._written: dict[str, bytes] = {}
+        config = manager.config
+        self._flush = _Task(_NEVER, self._flush_logs)
+        self._tasks = {
+            "retention": _Task(config.log_retention_check_interval_ms, self._retain),
+            "flush": self._flush,
+            "recovery": _Task(
+                config.log_flush_offset_checkpoint_interval_ms, lambda: self._save(checkpoint.RECOVERY_POINT_FILE)
+            ),
+            "log start": _Task(
+                config.log_flush_start_offset_checkpoint_interval_ms, lambda: self._save(checkpoint.LOG_START_FILE)
+            ),
+            "watermark": _Task(
+                config.replica_high_watermark_checkpoint_interval_ms, lambda: self._save(checkpoint.HIGH_WATERMARK_FILE)
+            ),
+            "cleaner": _Task(config.log_cleaner_backoff_ms, self._clean),
+            "producers": _Task(config.producer_id_expiration_check_interval_ms, self._expire_producers),
+        }
+
+    def start(self, now_ms: int) -> None:
+        """Count the first turns from `now_ms` (monotonic)."""
+        self._now_ms = now_ms
+        config = self._manager.config
+        for name, task in self._tasks.items():
+            first = (
+                task.interval_ms if name in ("watermark", "producers", "flush") else config.log_initial_task_delay_ms
+            )
+            task.due_ms = min(now_ms + first, _NEVER)
+        if not config.log_cleaner_enable:
+            self._tasks["cleaner"].due_ms = _NEVER
+
+    def heed(self, config: TopicConfig) -> None:
+        """Look often enough for a topic's `flush.ms`."""
+        wanted = max(1, min(config.flush_ms, _FLUSH_LOOK_MS_MAX))
+        if config.flush_ms < _NEVER and wanted < self._flush.interval_ms:
+            self._flush.interval_ms = wanted
+            self._flush.due_ms = min(self._flush.due_ms, self._now_ms + wanted)
+
+    def discard(self, paths: list[str], delay_ms: int) -> None:
+        """Remove files or directories later."""
+        self._count += 1
+        heappush(self._doomed, (self._now_ms + delay_ms, self._count, paths))
+
+    def next_deadline_ms(self) -> int | None:
+        """The earliest turn (monotonic ms)."""
+        due = min((task.due_ms for task in self._tasks.values() if not task.running), default=_NEVER)
+        if self._doomed:
+            due = min(due, self._doomed[0][0])
+        return None if due == _NEVER else due
+
+    def due_jobs(self, now_ms: int) -> list[Job[None]]:
+        """The jobs whose turn has come."""
+        self._now_ms = max(self._now_ms, now_ms)
+        jobs = []
+        for task in self._tasks.values():
+            if task.due_ms <= now_ms and not task.running:
+                task.running = True
+                jobs.append(self._turn(task))
+        gone: list[str] = []
+        while self._doomed and self._doomed[0][0] <= now_ms:
+            gone += heappop(self._doomed)[2]
+        if gone:
+            jobs.append(self._remove(gone))
+        return jobs
+
+    def _turn(self, task: _Task) -> Job[None]:
+        wait_ms = task.interval_ms
+        try:
+            wait_ms = yield from task.run()
+        finally:
+            task.running = False
+            task.due_ms = min(self._now_ms + wait_ms, _NEVER)
+
+    def _remove(self, paths: list[str]) -> Job[None]:
+        for path in paths:
+            try:
+                self._manager.disk.remove(path)
+            except OSError:
+                self.discard([path], self._manager.config.log_segment_delete_delay_ms)
+            yield None
+
+    def _each_log(self) -> list[Log]:
+        return [log for log in self._manager.logs.values() if not log.closed]
+
+    def _retain(self) -> Job[int]:
+        for log in self._each_log():
+            if log.closed:
+                continue
+            try:
+                yield from log.retain(self._manager.wall_clock.now_ms())
+            except (OSError, BarnabasError):
+                yield None  # a full or failing disk: tried again at the next turn
+        return self._manager.config.log_retention_check_interval_ms
+
+    def _flush_logs(self) -> Job[int]:
+        for count, log in enumerate(self._each_log()):
+            if log.config.flush_ms < _NEVER and log.recovery_point < log.log_end_offset:
+                last_ms = self._flushed_ms.setdefault(log.topic_partition, 0)
+                if self._now_ms - last_ms >= log.config.flush_ms:
+                    self._flushed_ms[log.topic_partition] = self._now_ms
+                    log.start_flush()
+            if count % _LOGS_PER_STEP == _LOGS_PER_STEP - 1:
+                yield None
+        return self._flush.interval_ms
+
+    def _save(self, name: str) -> Job[int]:
+        """Write one checkpoint if it says something new."""
+        offsets: dict[TopicPartition, int] = {}
+        for count, log in enumerate(self._each_log()):
+            offset = _checkpointed(log, name)
+            if offset is not None:
+                offsets[log.topic_partition] = offset
+            if log.epochs.changed:
+                log.save_epochs()
+            if count % _LOGS_PER_STEP == _LOGS_PER_STEP - 1:
+                yield None
+        self._write(name, offsets)
+        task = {
+            checkpoint.RECOVERY_POINT_FILE: "recovery",
+            checkpoint.LOG_START_FILE: "log start",
+            checkpoint.HIGH_WATERMARK_FILE: "watermark",
+        }[name]
+        return self._tasks[task].interval_ms
+
+    def _write(self, name: str, offsets: dict[TopicPartition, int]) -> None:
+        data = checkpoint.format_offsets(offsets)
+        if self._written.get(name) == data:
+            return
+        self._written[name] = data
+
+        def done(error: OSError | None) -> None:
+            if error is not None:
+                self._written.pop(name, None)  # written again at the next turn
+
+        self._manager.disk.write_atomic(name, data, done)
+
+    def checkpoints(self) -> dict[str, bytes]:
+        """All checkpoint files as they shall be at a shutdown."""
+        files = {}
+        for name in (
+            checkpoint.RECOVERY_POINT_FILE,
+            checkpoint.LOG_START_FILE,
+            checkpoint.HIGH_WATERMARK_FILE,
+            checkpoint.CLEANER_FILE,
+        ):
+            offsets = {log.topic_partition: _checkpointed(log, name) for log in self._manager.logs.values()}
+            files[name] = checkpoint.format_offsets({key: at for key, at in offsets.items() if at is not None})
+        return files
+
+    def _clean(self) -> Job[int]:
+        """Compact the log with the largest share of dirty bytes, if one is dirty enough."""
+        wall_ms = self._manager.wall_clock.now_ms()
+        best: Log | None = None
+        best_ratio = -1.0
+        for count, log in enumerate(self._each_log()):
+            if count % _LOGS_PER_STEP == _LOGS_PER_STEP - 1:
+                yield None
+            if "compact" not in log.config.cleanup_policy or log.cleaning or log.closed or len(log.segments) < 2:
+                continue
+            try:
+                state = yield from cleanable(log, wall_ms)
+            except OSError:
+                continue
+            if (state.must or state.ratio > log.config.min_cleanable_dirty_ratio) and state.ratio > best_ratio:
+                best, best_ratio = log, state.ratio
+        if best is None:
+            return self._manager.config.log_cleaner_backoff_ms
+        keys_max = max(1, self._manager.config.log_cleaner_dedupe_buffer_size // _BYTES_PER_KEY)
+        try:
+            result = yield from best.compact(wall_ms, keys_max=keys_max)
+        except (OSError, BarnabasError, CorruptLogError):
+            return self._manager.config.log_cleaner_backoff_ms
+        if result is None:
+            return self._manager.config.log_cleaner_backoff_ms
+        self._write(
+            checkpoint.CLEANER_FILE,
+            {log.topic_partition: log.cleaned_to for log in self._each_log() if log.cleaned_to >= 0},
+        )
+        return 0
+
+    def _expire_producers(self) -> Job[int]:
+        config = self._manager.config
+        for count, log in enumerate(self._each_log()):
+            log.expire_producers(self._manager.wall_clock.now_ms(), config.producer_id_expiration_ms)
+            if count % _LOGS_PER_STEP == _LOGS_PER_STEP - 1:
+                yield None
+        return config.producer_id_expiration_check_interval_ms
+
+
+def _checkpointed(log: Log, name: str) -> int | None:
+    """What a checkpoint file says of a log; None if it is not named in it."""
+    if name == checkpoint.RECOVERY_POINT_FILE:
+        return log.recovery_point
+    if name == checkpoint.HIGH_WATERMARK_FILE:
+        return log.high_watermark
+    if name == checkpoint.LOG_START_FILE:
+        return log.log_start_offset if log.log_start_offset > log.bases[0] else None
+    return log.cleaned_to if log.cleaned_to >= 0 else None

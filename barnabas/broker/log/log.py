@@ -1,0 +1,519 @@
+"""One partition's log: append, offsets, watermarks (Kafka's UnifiedLog and LocalLog).
+
+Invariant: log_start_offset <= last_stable_offset = high_watermark <= log_end_offset.
+Reading is in `reader.py`, starting in `recovery.py`, cutting in `truncation.py`, forgetting in `retention.py` and
+`compaction.py`, syncing in `flush.py`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import Final
+from zlib import crc32
+
+from barnabas.broker.config import TopicConfig
+from barnabas.broker.log import checkpoint, compaction, reader, recovery, retention, truncation
+from barnabas.broker.log.epochs import LeaderEpochs
+from barnabas.broker.log.flush import Durable, Flusher
+from barnabas.broker.log.producer_state import ProducerState
+from barnabas.broker.log.segment import SNAPSHOT_SUFFIX, Segment, stem
+from barnabas.broker.log.types import (
+    AppendInfo,
+    AppendOrigin,
+    EpochEnd,
+    FetchData,
+    Isolation,
+    Job,
+    OffsetMetadata,
+    TimestampOffset,
+    wait,
+    write_all,
+)
+from barnabas.broker.log.validate import ClientBatch, follower_batches, validate_client_batch
+from barnabas.broker.ports import Disk
+from barnabas.protocol.batch import add_sequence, set_base_offset_and_epoch
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.ids import ZERO_UUID, Records, TopicPartition
+
+_LARGEST_RELATIVE_OFFSET: Final = 2**31 - 1
+_RECENT_MAX: Final = 512
+
+
+class Log:
+    """One partition's log.
+
+    Args:
+        disk: where it lies.
+        directory: its directory on that disk.
+        topic_partition: whose log it is.
+        topic_id: 16 raw bytes (all zero: not known).
+        config: the topic's settings; may be replaced at any time.
+        discard: takes the paths of files that were renamed away and may be removed later (default: at once).
+
+    A new object is empty and not open: run `recover` (or `open_new` for a log that is made now).
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        topic_partition: TopicPartition,
+        topic_id: bytes,
+        config: TopicConfig,
+        discard: Callable[[list[str]], None] | None = None,
+    ) -> None:
+        self.disk = disk
+        self.directory = directory
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.config = config
+        self.discard = discard or self._remove_now
+        self.segments: list[Segment] = []
+        self.bases: list[int] = []
+        self.epochs = LeaderEpochs()
+        self.producers = ProducerState()
+        self.snapshots: list[int] = []
+        self.log_end_offset = 0
+        self.log_start_offset = 0
+        self.recovery_point = 0
+        self.cleaned_to = -1
+        self.failed: OSError | None = None
+        self.closed = False
+        self.cleaning = False
+        self.recent: dict[int, int] = {}
+        """Offsets of batches lately appended to the active segment, and where they lie: tail reads need no index."""
+        self._watermark = OffsetMetadata(0)
+        self._flusher = Flusher(self)
+
+    # Offsets
+
+    @property
+    def active(self) -> Segment:
+        """The segment that is written to."""
+        return self.segments[-1]
+
+    @property
+    def log_end_metadata(self) -> OffsetMetadata:
+        """The log end offset and its place."""
+        active = self.segments[-1]
+        return OffsetMetadata(self.log_end_offset, active.base, active.size)
+
+    @property
+    def high_watermark(self) -> int:
+        """Everything below is committed."""
+        return self._watermark.offset
+
+    @property
+    def high_watermark_metadata(self) -> OffsetMetadata:
+        """The high watermark and its place, as far as it is known."""
+        return self._watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Everything below belongs to no open transaction: the high watermark until transactions come."""
+        return self._watermark.offset
+
+    @property
+    def last_stable_metadata(self) -> OffsetMetadata:
+        """The last stable offset and its place, as far as it is known."""
+        return self._watermark
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all segments."""
+        return sum(segment.size for segment in self.segments)
+
+    def resolve(self, metadata: OffsetMetadata) -> OffsetMetadata:
+        """The same offset with its place (see `offset_metadata`)."""
+        return self.offset_metadata(metadata.offset) if metadata.offset_only else metadata
+
+    def advance_high_watermark(self, to: OffsetMetadata | int) -> bool:
+        """Raise the high watermark (leader). Returns whether it rose, or went to a newer segment; never goes back."""
+        new = OffsetMetadata(to) if isinstance(to, int) else to
+        old = self._watermark
+        assert new.offset <= self.log_end_offset, "the high watermark cannot pass the end of the log"
+        if new.offset > old.offset or (new.offset == old.offset and new.segment_base > old.segment_base):
+            self._watermark = new
+            return True
+        return False
+
+    def update_high_watermark(self, offset: int) -> int:
+        """Set the high watermark (follower, start): clamped to [log start, log end]. Returns the new one."""
+        clamped = min(max(offset, self.log_start_offset), self.log_end_offset)
+        if clamped == self.log_end_offset:
+            self._watermark = self.log_end_metadata
+        elif clamped != self._watermark.offset:
+            self._watermark = OffsetMetadata(clamped)
+        return clamped
+
+    def place_watermark(self, place: OffsetMetadata) -> None:
+        """Remember where the high watermark lies."""
+        assert place.offset == self._watermark.offset
+        self._watermark = place
+
+    def forget_watermark_place(self) -> None:
+        """The high watermark's place may be wrong after segments changed: look it up again when it is needed."""
+        offset = self._watermark.offset
+        self._watermark = self.log_end_metadata if offset == self.log_end_offset else OffsetMetadata(offset)
+
+    def raise_log_start_offset(self, offset: int) -> bool:
+        """Hide everything below `offset` (DeleteRecords, or a follower's leader). Returns whether it rose.
+
+        Raises:
+            KafkaError: OFFSET_OUT_OF_RANGE, above the high watermark.
+        """
+        if offset > self.high_watermark:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.topic_partition}: offset {offset} is beyond the high watermark {self.high_watermark}",
+            )
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        self.epochs.truncate_from_start(offset)
+        self.save_epochs()
+        return True
+
+    # Append
+
+    def append_as_leader(
+        self,
+        records: Records,
+        leader_epoch: int,
+        *,
+        now_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        validate_full: bool = False,
+    ) -> AppendInfo:
+        """Check one batch, give it its offsets, write it.
+
+        Args:
+            records: the batch; a writable buffer is patched in place. Nothing keeps a reference to it.
+            leader_epoch: the epoch this broker leads in.
+            now_ms: time of day (ms).
+            origin: a client's batch is held to more rules.
+            validate_full: walk every record (`barnabas.validate.records=full`).
+
+        Raises:
+            InvalidRecord: INVALID_RECORD or INVALID_TIMESTAMP, with the records at fault.
+            KafkaError: any other refusal; the log is as it was.
+        """
+        if self.failed is not None or self.closed:
+            raise self._storage_error(self.failed)
+        batch = validate_client_batch(records, self.config, self.topic_partition, now_ms, origin, validate_full)
+        header = batch.header
+        size = len(batch.data)
+        if size > self.config.segment_bytes:
+            raise KafkaError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"batch of {size} bytes exceeds segment.bytes {self.config.segment_bytes}",
+            )
+        last_delta = header.last_offset_delta
+        rolled = self._maybe_roll(size, header.max_timestamp, self.log_end_offset + last_delta, now_ms)
+        first_offset = self.log_end_offset
+        last_offset = first_offset + last_delta
+        producer_id = header.producer_id
+        if producer_id >= 0 and origin is AppendOrigin.CLIENT:
+            known = self.producers.check(
+                producer_id,
+                header.producer_epoch,
+                header.base_sequence,
+                add_sequence(header.base_sequence, last_delta),
+            )
+            if known is not None:
+                return AppendInfo(
+                    known.first_offset, known.last_offset, known.timestamp, self.log_start_offset, True, rolled
+                )
+        set_base_offset_and_epoch(batch.data, 0, first_offset, leader_epoch)
+        self._write(batch, first_offset, last_offset)
+        if leader_epoch != self.epochs.latest:
+            self._learn_epoch(leader_epoch, first_offset)
+        sync_needed = last_offset + 1 - self.recovery_point >= self.config.flush_messages
+        if sync_needed:
+            self._flusher.start()
+        return AppendInfo(
+            first_offset, last_offset, batch.log_append_time_ms, self.log_start_offset, False, rolled, sync_needed
+        )
+
+    def append_as_follower(self, records: Records, *, now_ms: int = -1) -> AppendInfo | None:
+        """Write batches as the leader has them; None if there was no whole batch.
+
+        Raises:
+            KafkaError: CORRUPT_MESSAGE for a bad sum, UNKNOWN_SERVER_ERROR for offsets that do not rise from the end
+                of this log, KAFKA_STORAGE_ERROR. Batches before the bad one are in the log.
+        """
+        if self.failed is not None or self.closed:
+            raise self._storage_error(self.failed)
+        first_offset = -1
+        rolled = False
+        for batch in follower_batches(records):
+            header = batch.header
+            if header.base_offset < self.log_end_offset:
+                raise KafkaError(
+                    ErrorCode.UNKNOWN_SERVER_ERROR,
+                    f"{self.topic_partition}: offset {header.base_offset} came after {self.log_end_offset - 1}",
+                )
+            if first_offset < 0:
+                first_offset = header.base_offset
+            rolled |= self._maybe_roll(len(batch.data), header.max_timestamp, header.last_offset, now_ms)
+            self._write(batch, header.base_offset, header.last_offset)
+            if header.leader_epoch != self.epochs.latest:
+                self._learn_epoch(header.leader_epoch, header.base_offset)
+        if first_offset < 0:
+            return None
+        sync_needed = self.log_end_offset - self.recovery_point >= self.config.flush_messages
+        if sync_needed:
+            self._flusher.start()
+        return AppendInfo(first_offset, self.log_end_offset - 1, -1, self.log_start_offset, False, rolled, sync_needed)
+
+    def _write(self, batch: ClientBatch, first_offset: int, last_offset: int) -> None:
+        """Append to the active segment; only then does the log change."""
+        header = batch.header
+        active = self.segments[-1]
+        try:
+            position = active.append(
+                (batch.data,), len(batch.data), last_offset, header.max_timestamp, self.config.index_interval_bytes
+            )
+        except OSError as error:
+            raise self._storage_error(error) from error
+        self.log_end_offset = last_offset + 1
+        recent = self.recent
+        if len(recent) >= _RECENT_MAX:
+            recent.clear()
+        recent[first_offset] = position
+        if header.producer_id >= 0:
+            self.producers.replay(header._replace(base_offset=first_offset))
+
+    def _maybe_roll(self, size: int, max_timestamp: int, last_offset: int, now_ms: int) -> bool:
+        """Open a new segment if the incoming batch asks for it (LogSegment.shouldRoll)."""
+        active = self.segments[-1]
+        config = self.config
+        if active.size <= config.segment_bytes - size and last_offset - active.base <= _LARGEST_RELATIVE_OFFSET:
+            if not active.size:
+                return False
+            if active.first_timestamp >= 0 and max_timestamp >= 0:
+                waited = max_timestamp - active.first_timestamp
+            else:
+                waited = now_ms - active.created_ms
+            if waited <= config.segment_ms - self._jitter_ms() and not active.is_full_for(config.segment_index_bytes):
+                return False
+        elif not active.size and active.base == self.log_end_offset:
+            return False
+        self.roll(now_ms)
+        return True
+
+    def _jitter_ms(self) -> int:
+        """This segment's share of `segment.jitter.ms`: spread over segments, the same at every start."""
+        jitter = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        return crc32(f"{self.directory}/{self.active.base}".encode()) % jitter if jitter else 0
+
+    def roll(self, now_ms: int) -> None:
+        """Seal the active segment and open a new one at the log end.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR, the log is as it was.
+        """
+        offset = self.log_end_offset
+        old = self.segments[-1]
+        old.close_times()
+        try:
+            segment = Segment.create(self.disk, self.directory, offset, now_ms)
+        except OSError as error:
+            raise self._storage_error(error) from error
+        if old.base == offset:  # an empty one is replaced by its like
+            self.segments.pop()
+            self.bases.pop()
+        self.segments.append(segment)
+        self.bases.append(offset)
+        self.recent.clear()
+        if old.base != offset:
+            self.take_snapshot()
+            self._flusher.start()
+
+    def take_snapshot(self) -> None:
+        """Write the producer state at the log end, off the loop's thread; a failure only costs time at a start."""
+        offset = self.log_end_offset
+        if not self.snapshots or self.snapshots[-1] < offset:
+            self.snapshots.append(offset)
+        self.disk.write_atomic(self._snapshot_path(offset), self.producers.snapshot(), lambda _: None)
+
+    def _snapshot_path(self, offset: int) -> str:
+        return f"{self.directory}/{stem(offset)}{SNAPSHOT_SUFFIX}"
+
+    def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget producers that were silent for `producer.id.expiration.ms`. Returns how many."""
+        return self.producers.expire(now_ms - expiration_ms)
+
+    # Epochs
+
+    @property
+    def latest_epoch(self) -> int:
+        """The newest leader epoch in this log, -1 if there is none."""
+        return self.epochs.latest
+
+    def assign_epoch(self, epoch: int) -> bool:
+        """Let a leader epoch start at the log end (becoming leader). Returns whether it was new."""
+        if epoch <= self.epochs.latest:
+            return False
+        return self._learn_epoch(epoch, self.log_end_offset)
+
+    def _learn_epoch(self, epoch: int, offset: int) -> bool:
+        changed = self.epochs.assign(epoch, offset)
+        self.save_epochs()
+        return changed
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
+        """Where a leader epoch ended in this log (KIP-101)."""
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
+    def save_epochs(self) -> None:
+        """Write the epoch checkpoint off the loop's thread, if it is behind."""
+        if not self.epochs.changed:
+            return
+        self.epochs.changed = False
+
+        def done(error: OSError | None) -> None:
+            if error is not None and not self.closed:
+                self.epochs.changed = True  # tried again with the next checkpoints
+
+        path = f"{self.directory}/{checkpoint.LEADER_EPOCH_FILE}"
+        self.disk.write_atomic(path, checkpoint.format_epochs(self.epochs.entries), done)
+
+    # Reads
+
+    def segment_index(self, offset: int) -> int:
+        """Index of the segment an offset lies in (-1: before all)."""
+        bases = self.bases
+        if offset >= bases[-1]:
+            return len(bases) - 1
+        return bisect_right(bases, offset) - 1
+
+    def read(self, offset: int, max_bytes: int, isolation: Isolation, min_one: bool = True) -> FetchData:
+        """Whole batches from the one that contains `offset`, see `reader.read`."""
+        return reader.read(self, offset, max_bytes, isolation, min_one)
+
+    def offset_metadata(self, offset: int) -> OffsetMetadata:
+        """Where an offset lies, see `reader.offset_metadata`."""
+        return reader.offset_metadata(self, offset)
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
+        """The first record not older than `timestamp_ms`, see `reader.offset_for_timestamp`."""
+        return reader.offset_for_timestamp(self, timestamp_ms)
+
+    def offset_of_max_timestamp(self) -> TimestampOffset | None:
+        """The first record that has the largest timestamp, see `reader.offset_of_max_timestamp`."""
+        return reader.offset_of_max_timestamp(self)
+
+    # Cutting and forgetting
+
+    def truncate_to(self, offset: int) -> bool:
+        """Drop everything from the batch that contains `offset` on, see `truncation.truncate_to`."""
+        return truncation.truncate_to(self, offset)
+
+    def truncate_fully_and_start_at(self, offset: int, *, now_ms: int = -1) -> None:
+        """Drop everything and go on at `offset`, see `truncation.truncate_fully_and_start_at`."""
+        truncation.truncate_fully_and_start_at(self, offset, now_ms)
+
+    def retain(self, now_ms: int) -> Job[int]:
+        """Delete segments by log start, size and age, see `retention.retain`."""
+        return retention.retain(self, now_ms)
+
+    def compact(self, now_ms: int, *, keys_max: int = 1_000_000) -> Job[compaction.CompactionResult | None]:
+        """Keep the newest record of each key, see `compaction.compact`."""
+        return compaction.compact(self, now_ms, keys_max=keys_max)
+
+    # Life
+
+    def open_new(self, now_ms: int) -> None:
+        """Make the directory and its first segment.
+
+        Raises:
+            OSError: the disk refuses.
+        """
+        self.disk.make_dir(self.directory)
+        if self.topic_id != ZERO_UUID:
+            self.disk.write_atomic(
+                f"{self.directory}/{checkpoint.PARTITION_METADATA_FILE}",
+                checkpoint.format_partition_metadata(self.topic_id),
+                lambda _: None,
+            )
+        self.set_segments([Segment.create(self.disk, self.directory, 0, now_ms)])
+        self._watermark = self.log_end_metadata
+
+    def recover(
+        self,
+        *,
+        clean: bool,
+        now_ms: int,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        high_watermark: int = 0,
+    ) -> Job[None]:
+        """Open what lies on disk, see `recovery.recover`."""
+        return recovery.recover(self, clean, now_ms, recovery_point, log_start_offset, high_watermark)
+
+    def when_durable(self, offset: int, callback: Durable) -> bool:
+        """Call back once everything below `offset` is on stable storage; starts the sync itself.
+
+        Returns:
+            True when it is already: then `callback` is not called. Otherwise it is called exactly once, later, with
+            None or with KAFKA_STORAGE_ERROR when the sync failed.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR, an earlier sync failed.
+        """
+        if self.failed is not None:
+            raise self._storage_error(self.failed)
+        return self._flusher.when_durable(offset, callback)
+
+    def flush(self) -> Job[None]:
+        """Make everything durable.
+
+        Raises:
+            OSError: a sync failed.
+        """
+        if self.failed is None:
+            gate = self._flusher.gate()
+            if gate is not None:
+                yield from wait(gate)
+
+    def start_flush(self) -> None:
+        """Begin to make everything durable, without waiting."""
+        if self.failed is None:
+            self._flusher.start()
+
+    def close(self) -> Job[None]:
+        """Flush, write indexes and producer snapshot, release the files (a clean end)."""
+        self.segments[-1].close_times()
+        yield from self.flush()
+        files = [file for segment in self.segments if not segment.indexes_saved for file in segment.index_files()]
+        offset = self.log_end_offset
+        if offset and (not self.snapshots or self.snapshots[-1] != offset):
+            self.snapshots.append(offset)
+            files.append((self._snapshot_path(offset), self.producers.snapshot()))
+        if self.epochs.changed:
+            path = f"{self.directory}/{checkpoint.LEADER_EPOCH_FILE}"
+            files.append((path, checkpoint.format_epochs(self.epochs.entries)))
+        yield from write_all(self.disk, files)
+        self.release()
+
+    def release(self) -> None:
+        """Release the files without writing anything (deletion, or after a crash)."""
+        self.closed = True
+        for segment in self.segments:
+            segment.close()
+
+    def set_segments(self, segments: list[Segment]) -> None:
+        """Replace the list of segments (rising by base, at least one)."""
+        assert segments
+        self.segments = segments
+        self.bases = [segment.base for segment in segments]
+        self.recent.clear()
+
+    def _storage_error(self, error: OSError | None) -> KafkaError:
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.directory}: {error or 'the log is closed'}")
+
+    def _remove_now(self, paths: list[str]) -> None:
+        for path in paths:
+            self.disk.remove(path)

@@ -1,0 +1,190 @@
+"""All logs of one data directory (Kafka's LogManager). What is due when is in `housekeeping.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from barnabas.broker.config import BrokerConfig, TopicConfig
+from barnabas.broker.log import checkpoint
+from barnabas.broker.log.housekeeping import Housekeeping
+from barnabas.broker.log.log import Log
+from barnabas.broker.log.types import CorruptLogError, Job, write_all
+from barnabas.broker.ports import Disk, WallClock
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.ids import TopicPartition
+
+METADATA_TOPIC = "__cluster_metadata"
+_DELETE_SUFFIX = "-delete"
+_NAME_MAX = 255
+
+
+class LogManager:
+    """The logs of one data directory.
+
+    Args:
+        disk: the data directory.
+        config: the broker's settings.
+        config_of: the settings of a partition's topic, asked for when a log is loaded (`set_config` changes them).
+        wall_clock: time of day.
+
+    Attributes:
+        logs: every open log.
+        failed: partitions whose log could not be opened, and why; they answer KAFKA_STORAGE_ERROR.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        config: BrokerConfig,
+        config_of: Callable[[TopicPartition], TopicConfig],
+        wall_clock: WallClock,
+    ) -> None:
+        self.disk = disk
+        self.config = config
+        self.config_of = config_of
+        self.wall_clock = wall_clock
+        self.logs: dict[TopicPartition, Log] = {}
+        self.failed: dict[TopicPartition, Exception] = {}
+        self._housekeeping = Housekeeping(self)
+
+    def get(self, partition: TopicPartition) -> Log | None:
+        """A partition's log, None if there is none here.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR, it is here and could not be opened.
+        """
+        log = self.logs.get(partition)
+        if log is None and partition in self.failed:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition}: {self.failed[partition]}")
+        return log
+
+    def load(self) -> Job[bool]:
+        """Open every log of the directory, after a clean shutdown or any other end. Returns whether it was clean.
+
+        The clean shutdown marker is removed first: a crash from now on is no clean end. The metadata log is its
+        owner's to open.
+
+        Raises:
+            OSError: the directory cannot be read.
+        """
+        disk = self.disk
+        clean = disk.exists(checkpoint.CLEAN_SHUTDOWN_FILE)
+        disk.remove(checkpoint.CLEAN_SHUTDOWN_FILE)
+        recovery_points = checkpoint.load_offsets(disk, checkpoint.RECOVERY_POINT_FILE)
+        log_starts = checkpoint.load_offsets(disk, checkpoint.LOG_START_FILE)
+        watermarks = checkpoint.load_offsets(disk, checkpoint.HIGH_WATERMARK_FILE)
+        cleaned = checkpoint.load_offsets(disk, checkpoint.CLEANER_FILE)
+        for name in disk.list(""):
+            if name.endswith(_DELETE_SUFFIX):
+                self._housekeeping.discard([name], 0)
+                continue
+            partition = checkpoint.parse_directory_name(name)
+            if partition is None or partition.topic == METADATA_TOPIC:
+                continue
+            log = self._new_log(partition, bytes(16), self.config_of(partition))
+            log.cleaned_to = cleaned.get(partition, -1)
+            try:
+                yield from log.recover(
+                    clean=clean,
+                    now_ms=self.wall_clock.now_ms(),
+                    recovery_point=recovery_points.get(partition, 0),
+                    log_start_offset=log_starts.get(partition, 0),
+                    high_watermark=watermarks.get(partition, 0),
+                )
+            except (OSError, KafkaError, CorruptLogError) as error:
+                self.failed[partition] = error
+                continue
+            self.logs[partition] = log
+            yield None
+        return clean
+
+    def _new_log(self, partition: TopicPartition, topic_id: bytes, config: TopicConfig) -> Log:
+        log: Log
+
+        def discard(paths: list[str]) -> None:
+            self._housekeeping.discard(paths, log.config.file_delete_delay_ms)
+
+        log = Log(self.disk, str(partition), partition, topic_id, config, discard)
+        self._housekeeping.heed(config)
+        return log
+
+    def create(self, partition: TopicPartition, topic_id: bytes, config: TopicConfig) -> Log:
+        """A partition's log: the one that is here, else a new one.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR; INCONSISTENT_TOPIC_ID when one of another topic id is here.
+        """
+        log = self.get(partition)
+        if log is not None:
+            if log.topic_id not in (topic_id, bytes(16)):
+                raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"the log of {partition} belongs to another topic id")
+            self.set_config(partition, config)
+            return log
+        log = self._new_log(partition, topic_id, config)
+        try:
+            log.open_new(self.wall_clock.now_ms())
+        except OSError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition}: {error}") from error
+        self.logs[partition] = log
+        return log
+
+    def set_config(self, partition: TopicPartition, config: TopicConfig) -> None:
+        """Replace the settings of a partition's topic, if its log is here."""
+        log = self.logs.get(partition)
+        if log is not None:
+            log.config = config
+            self._housekeeping.heed(config)
+
+    def delete(self, partition: TopicPartition) -> None:
+        """Rename a log away at once; its files go after `file.delete.delay.ms`. Nothing happens if it is not here.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR.
+        """
+        log = self.logs.pop(partition, None)
+        self.failed.pop(partition, None)
+        directory = str(partition)
+        if log is None and not self.disk.exists(directory):
+            return
+        suffix = f"-{partition.partition}.{(log.topic_id if log else bytes(16)).hex()}{_DELETE_SUFFIX}"
+        away = partition.topic[: _NAME_MAX - len(suffix)] + suffix
+        if log is not None:
+            log.release()
+        try:
+            self.disk.remove(away)
+            self.disk.rename(directory, away)
+        except OSError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition}: {error}") from error
+        self._housekeeping.discard([away], log.config.file_delete_delay_ms if log else 0)
+
+    def start(self, now_ms: int) -> None:
+        """Begin to keep house at `now_ms` (monotonic)."""
+        self._housekeeping.start(now_ms)
+
+    def next_deadline_ms(self) -> int | None:
+        """When `due_jobs` has something next (monotonic ms)."""
+        return self._housekeeping.next_deadline_ms()
+
+    def due_jobs(self, now_ms: int) -> list[Job[None]]:
+        """The jobs that are due at `now_ms` (monotonic); each is given out once and comes back after it has ended."""
+        return self._housekeeping.due_jobs(now_ms)
+
+    def shutdown(self) -> Job[None]:
+        """Close every log, write the checkpoints, and last of all the clean shutdown marker.
+
+        A log that cannot be closed cleanly leaves out the marker: the next start checks.
+        """
+        clean = not self.failed
+        for log in self.logs.values():
+            log.start_flush()
+        for log in list(self.logs.values()):
+            try:
+                if log.failed is not None:
+                    raise log.failed
+                yield from log.close()
+            except (OSError, KafkaError):
+                clean = False
+                log.release()
+        yield from write_all(self.disk, list(self._housekeeping.checkpoints().items()))
+        if clean:
+            self.disk.write_atomic(checkpoint.CLEAN_SHUTDOWN_FILE, checkpoint.CLEAN_SHUTDOWN_MARK)

@@ -1,0 +1,188 @@
+"""What a log remembers of idempotent producers, and when it refuses them (Kafka's ProducerStateManager, KIP-98).
+
+Per producer id: its epoch and its last five batches. A batch that equals one of the five is a duplicate; another must
+carry the next sequence. Sequences count records and go from 2^31-1 on to 0.
+
+Snapshot file `<offset>.snapshot` (state of all batches below that offset), big endian:
+
+    version i16 = 1 | crc-32c u32 of what follows | count i32 | count entries of 50 bytes:
+    producerId i64, epoch i16, lastSequence i32, lastOffset i64, offsetDelta i32, timestamp i64, coordinatorEpoch i32,
+    currentTxnFirstOffset i64 (-1: none), and only the last batch of each producer
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from barnabas.protocol.batch import BatchHeader
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.primitives import crc32c
+
+REMEMBERED_BATCHES: Final = 5
+_HEAD = struct.Struct(">hIi")
+_ENTRY = struct.Struct(">qhiqiqiq")
+_VERSION: Final = 1
+_SEQUENCE_MASK: Final = 0x7FFFFFFF
+
+
+class ProducerBatch(NamedTuple):
+    """One remembered batch: sequences of its first and last record, last offset, offset delta, max timestamp in ms."""
+
+    first_sequence: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_offset(self) -> int:
+        """Offset of the first record."""
+        return self.last_offset - self.offset_delta
+
+
+class Producer:
+    """State of one producer id. `batches` holds at most five, oldest first."""
+
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "txn_first_offset")
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.batches: list[ProducerBatch] = []
+        self.coordinator_epoch = -1
+        self.txn_first_offset = -1
+        self.last_timestamp = -1
+
+
+class ProducerState:
+    """All producers of one log."""
+
+    __slots__ = ("producers",)
+
+    def __init__(self) -> None:
+        self.producers: dict[int, Producer] = {}
+
+    def check(self, producer_id: int, epoch: int, first_sequence: int, last_sequence: int) -> ProducerBatch | None:
+        """Judge a client's batch before it is written: None to write it, or the batch it repeats.
+
+        Raises:
+            KafkaError: INVALID_PRODUCER_EPOCH or OUT_OF_ORDER_SEQUENCE_NUMBER.
+        """
+        producer = self.producers.get(producer_id)
+        if producer is None:
+            return None
+        if epoch == producer.epoch:
+            batches = producer.batches
+            for batch in batches:
+                if batch.first_sequence == first_sequence and batch.last_sequence == last_sequence:
+                    return batch
+            if not batches or first_sequence == (batches[-1].last_sequence + 1) & _SEQUENCE_MASK:
+                return None
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {producer_id} sent sequence {first_sequence} after {batches[-1].last_sequence}",
+            )
+        if epoch < producer.epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {producer_id} sent epoch {epoch}, the last one seen is {producer.epoch}",
+            )
+        if first_sequence != 0:
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {producer_id} began epoch {epoch} with sequence {first_sequence}",
+            )
+        return None
+
+    def update(self, producer_id: int, epoch: int, batch: ProducerBatch) -> None:
+        """Remember a batch that was written (or is replayed from the log)."""
+        producer = self.producers.get(producer_id)
+        if producer is None:
+            producer = self.producers[producer_id] = Producer(epoch)
+        elif epoch != producer.epoch:
+            producer.epoch = epoch
+            producer.batches.clear()
+        batches = producer.batches
+        if len(batches) == REMEMBERED_BATCHES:
+            del batches[0]
+        batches.append(batch)
+        producer.last_timestamp = batch.timestamp
+
+    def replay(self, header: BatchHeader) -> None:
+        """Learn from a batch that is in the log. Markers and batches without a producer carry no sequence."""
+        if header.producer_id < 0 or header.base_sequence < 0:
+            return
+        delta = header.last_offset_delta
+        last_sequence = (header.base_sequence + delta) & _SEQUENCE_MASK
+        batch = ProducerBatch(header.base_sequence, last_sequence, header.last_offset, delta, header.max_timestamp)
+        self.update(header.producer_id, header.producer_epoch, batch)
+
+    def expire(self, before_ms: int) -> int:
+        """Forget producers whose last batch is not younger than `before_ms` (time of day). Returns how many."""
+        gone = [
+            producer_id
+            for producer_id, producer in self.producers.items()
+            if producer.last_timestamp <= before_ms and producer.txn_first_offset < 0
+        ]
+        for producer_id in gone:
+            del self.producers[producer_id]
+        return len(gone)
+
+    def last_offsets(self) -> frozenset[int]:
+        """The offset of each producer's last record: compaction keeps the batches that end there."""
+        return frozenset(p.batches[-1].last_offset for p in self.producers.values() if p.batches)
+
+    def snapshot(self) -> bytes:
+        """The snapshot file of this state."""
+        body = bytearray(struct.pack(">i", len(self.producers)))
+        for producer_id, producer in self.producers.items():
+            last = producer.batches[-1] if producer.batches else ProducerBatch(-1, -1, -1, 0, producer.last_timestamp)
+            body += _ENTRY.pack(
+                producer_id,
+                producer.epoch,
+                last.last_sequence,
+                last.last_offset,
+                last.offset_delta,
+                last.timestamp,
+                producer.coordinator_epoch,
+                producer.txn_first_offset,
+            )
+        return struct.pack(">hI", _VERSION, _snapshot_crc(body)) + bytes(body)
+
+    @classmethod
+    def from_snapshot(cls, data: bytes) -> ProducerState:
+        """Read a snapshot file.
+
+        Raises:
+            ValueError: wrong version, wrong CRC, or cut short.
+        """
+        state = cls()
+        for producer_id, producer in _read(data):
+            state.producers[producer_id] = producer
+        return state
+
+
+def _snapshot_crc(body: bytes | bytearray) -> int:
+    """CRC-32C of everything behind the version and CRC fields."""
+    return crc32c(body)
+
+
+def _read(data: bytes) -> Iterator[tuple[int, Producer]]:
+    if len(data) < _HEAD.size:
+        raise ValueError("a producer snapshot is cut short")
+    version, crc, count = _HEAD.unpack_from(data)
+    if version != _VERSION:
+        raise ValueError(f"version {version} of a producer snapshot is not {_VERSION}")
+    if crc != _snapshot_crc(data[6:]) or len(data) != _HEAD.size + count * _ENTRY.size:
+        raise ValueError("a producer snapshot is corrupt")
+    for fields in _ENTRY.iter_unpack(data[_HEAD.size :]):
+        producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, txn_first_offset = fields
+        producer = Producer(epoch)
+        producer.coordinator_epoch = coordinator_epoch
+        producer.txn_first_offset = txn_first_offset
+        producer.last_timestamp = timestamp
+        if offset >= 0:
+            first = (sequence - delta) & _SEQUENCE_MASK if sequence >= 0 else -1
+            producer.batches.append(ProducerBatch(first, sequence, offset, delta, timestamp))
+        yield producer_id, producer

@@ -1,0 +1,193 @@
+"""Reading: from an offset, and by time (UnifiedLog.read, LogSegment.read, fetchOffsetByTimestamp)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from barnabas.broker.log.scan import WINDOW, batches_in, scan, window_at
+from barnabas.broker.log.segment import Segment
+from barnabas.broker.log.types import CorruptLogError, FetchData, Isolation, OffsetMetadata, TimestampOffset
+from barnabas.protocol.batch import LOG_OVERHEAD, BatchHeader
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.ids import Buffer
+from barnabas.protocol.records import decode_records
+
+if TYPE_CHECKING:
+    from barnabas.broker.log.log import Log
+
+_NEAR: Final = 16 * 1024
+"""Bytes looked at first behind an index entry: a few batches."""
+
+
+def read(log: Log, offset: int, max_bytes: int, isolation: Isolation, min_one: bool) -> FetchData:
+    """Whole batches from the one that contains `offset`, never past the visible end, of one segment.
+
+    Args:
+        log: the log.
+        offset: where to begin (the first batch may begin before it).
+        max_bytes: most bytes to give; the last batch may be cut by it.
+        isolation: how far the reader sees.
+        min_one: give the first batch whole even if it is larger (KIP-74). Without it a first batch that does not fit
+            gives nothing.
+
+    Raises:
+        KafkaError: OFFSET_OUT_OF_RANGE below the log start or above the log end; KAFKA_STORAGE_ERROR.
+        NotYet: bytes must be read first.
+    """
+    if not log.log_start_offset <= offset <= log.log_end_offset:
+        raise _out_of_range(log, offset)
+    try:
+        return _read(log, offset, max_bytes, isolation, min_one)
+    except OSError as error:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.directory}: {error}") from error
+
+
+def _read(log: Log, offset: int, max_bytes: int, isolation: Isolation, min_one: bool) -> FetchData:
+    end = log.log_end_metadata if isolation == Isolation.LOG_END else _visible_end(log)
+    if offset >= end.offset:
+        start = end if offset == end.offset else offset_metadata(log, offset)
+        return _answer(log, start, b"")
+    index = log.segment_index(offset)
+    while True:
+        segment = log.segments[index]
+        is_last = segment.base >= end.segment_base
+        limit = end.position if segment.base == end.segment_base else segment.size
+        position = locate(log, segment, offset)
+        if position is not None and position < limit:
+            break
+        if is_last:  # only offsets that compaction removed lie between here and the visible end
+            return _answer(log, OffsetMetadata(offset, segment.base, limit), b"")
+        index += 1
+    start = OffsetMetadata(offset, segment.base, position)
+    available = limit - position
+    view = segment.file.read(position, max(max_bytes, LOG_OVERHEAD))
+    first = LOG_OVERHEAD + int.from_bytes(view[8:12], "big", signed=True)
+    if first > max_bytes:
+        if not min_one:
+            return _answer(log, start, b"")
+        if first > len(view):
+            view = segment.file.read(position, first)
+        return _answer(log, start, view[: min(first, available)])
+    return _answer(log, start, view[: min(max_bytes, available)] if len(view) > min(max_bytes, available) else view)
+
+
+def _answer(log: Log, start: OffsetMetadata, records: Buffer) -> FetchData:
+    watermark = log.high_watermark
+    return FetchData(start, records, watermark, watermark, log.log_start_offset, log.log_end_offset)
+
+
+def _visible_end(log: Log) -> OffsetMetadata:
+    """The high watermark with its place; looked up once, then remembered."""
+    end = log.high_watermark_metadata
+    if end.offset_only:
+        end = offset_metadata(log, end.offset)
+        log.place_watermark(end)
+    return end
+
+
+def offset_metadata(log: Log, offset: int) -> OffsetMetadata:
+    """Where the batch that contains `offset` begins.
+
+    Raises:
+        KafkaError: OFFSET_OUT_OF_RANGE.
+        NotYet: bytes must be read first.
+    """
+    if offset == log.log_end_offset:
+        return log.log_end_metadata
+    if not log.log_start_offset <= offset < log.log_end_offset:
+        raise _out_of_range(log, offset)
+    for segment in log.segments[log.segment_index(offset) :]:
+        position = locate(log, segment, offset)
+        if position is not None:
+            return OffsetMetadata(offset, segment.base, position)
+    return OffsetMetadata(offset, log.active.base, log.active.size)
+
+
+def locate(log: Log, segment: Segment, offset: int) -> int | None:
+    """Position of the first batch in `segment` that ends at or after `offset`; None if there is none.
+
+    Raises:
+        NotYet: bytes must be read first.
+    """
+    if offset <= segment.base:
+        return 0 if segment.size else None
+    if segment is log.active:
+        position = log.recent.get(offset)
+        if position is not None:
+            return position
+    position = segment.offsets.lookup(offset)
+    window = _NEAR
+    while position < segment.size:
+        view = window_at(segment.file, position, segment.size, window)
+        advanced = 0
+        for at, header in batches_in(view):
+            if header.last_offset >= offset:
+                return position + at
+            advanced = at + header.size
+        if not advanced:
+            raise CorruptLogError(f"{segment.file.path} holds no batch at byte {position}")
+        position += advanced
+        window = WINDOW
+    return None
+
+
+def offset_for_timestamp(log: Log, timestamp_ms: int) -> TimestampOffset | None:
+    """The first record at or after the log start with a timestamp of at least `timestamp_ms`; None if there is none.
+
+    Raises:
+        NotYet: bytes must be read first.
+        KafkaError: KAFKA_STORAGE_ERROR.
+    """
+    first = max(log.segment_index(log.log_start_offset), 0)
+    for segment in log.segments[first:]:
+        if segment.largest_timestamp < timestamp_ms:
+            continue
+        begin = max(segment.times.lookup(timestamp_ms), log.log_start_offset)
+        for position, header in scan(segment.file, segment.offsets.lookup(begin), segment.size):
+            if header.max_timestamp < timestamp_ms or header.last_offset < log.log_start_offset:
+                continue
+            found = _first_record(segment, position, header, timestamp_ms, log.log_start_offset)
+            if found is not None:
+                return found
+    return None
+
+
+def offset_of_max_timestamp(log: Log) -> TimestampOffset | None:
+    """The first record with the largest timestamp in the log; None in an empty log (KIP-734).
+
+    Raises:
+        NotYet: bytes must be read first.
+        KafkaError: KAFKA_STORAGE_ERROR.
+    """
+    best: Segment | None = None
+    for segment in log.segments[max(log.segment_index(log.log_start_offset), 0) :]:
+        if segment.largest_timestamp > (-1 if best is None else best.largest_timestamp):
+            best = segment
+    if best is None:
+        return None
+    largest = best.largest_timestamp
+    offset = best.max_timestamp_offset
+    position = locate(log, best, offset)
+    if position is None:
+        return None
+    for at, header in scan(best.file, position, best.size):
+        found = _first_record(best, at, header, largest, best.base)
+        if found is not None:
+            return found
+    return None
+
+
+def _first_record(
+    segment: Segment, position: int, header: BatchHeader, timestamp_ms: int, from_offset: int
+) -> TimestampOffset | None:
+    for record in decode_records(segment.file.read(position, header.size)):
+        if record.timestamp >= timestamp_ms and record.offset >= from_offset:
+            return TimestampOffset(record.timestamp, record.offset, header.leader_epoch)
+    return None
+
+
+def _out_of_range(log: Log, offset: int) -> KafkaError:
+    return KafkaError(
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        f"offset {offset} of {log.topic_partition} is not in [{log.log_start_offset}, {log.log_end_offset}]",
+    )

@@ -1,0 +1,100 @@
+"""Forgetting the oldest segments: log start, size, age (UnifiedLog.deleteOldSegments)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.broker.log.scan import patient
+from barnabas.broker.log.segment import SNAPSHOT_SUFFIX, Segment, stem
+from barnabas.broker.log.truncation import drop_segments
+from barnabas.broker.log.types import Job
+
+if TYPE_CHECKING:
+    from barnabas.broker.log.log import Log
+
+
+def retain(log: Log, now_ms: int) -> Job[int]:
+    """Delete what the rules let go; returns the number of segments deleted.
+
+    Only a prefix of segments that ends at or below the high watermark goes, and never an empty active one; if all go,
+    a new one is opened first. Rules, in this order: (a) the segment lies below the log start; (b) `retention.bytes`:
+    the rest is still as large as the limit; (c) `retention.ms`: its largest timestamp is older than the limit. (b) and
+    (c) hold for `cleanup.policy=delete` only. The log start moves to the first segment that is left.
+
+    Raises:
+        KafkaError: KAFKA_STORAGE_ERROR, no new segment could be opened.
+        OSError: a read failed.
+    """
+    deleted = 0
+    deletable = _below_log_start(log)
+    if deletable:
+        deleted += _delete(log, deletable, now_ms)
+    if "delete" not in log.config.cleanup_policy:
+        return deleted
+    yield None
+    deletable = _above_size(log)
+    if deletable:
+        deleted += _delete(log, deletable, now_ms)
+    deletable = yield from _too_old(log, now_ms)
+    if deletable and not log.closed and log.segments[: len(deletable)] == deletable:
+        deleted += _delete(log, deletable, now_ms)
+    return deleted
+
+
+def _is_committed(log: Log, index: int) -> bool:
+    """Whether a segment may go at all: it ends at or below the high watermark, and an active one is not empty."""
+    if index + 1 < len(log.segments):
+        return log.bases[index + 1] <= log.high_watermark
+    return log.active.size > 0 and log.log_end_offset <= log.high_watermark
+
+
+def _below_log_start(log: Log) -> list[Segment]:
+    count = 0
+    while count + 1 < len(log.segments) and log.bases[count + 1] <= log.log_start_offset and _is_committed(log, count):
+        count += 1
+    return log.segments[:count]
+
+
+def _above_size(log: Log) -> list[Segment]:
+    limit = log.config.retention_bytes
+    if limit < 0:
+        return []
+    excess = log.size_bytes - limit
+    count = 0
+    while count < len(log.segments) and excess >= log.segments[count].size and _is_committed(log, count):
+        excess -= log.segments[count].size
+        count += 1
+    return log.segments[:count]
+
+
+def _too_old(log: Log, now_ms: int) -> Job[list[Segment]]:
+    limit = log.config.retention_ms
+    old: list[Segment] = []
+    if limit < 0:
+        return old
+    for segment in list(log.segments):
+        largest = yield from patient(lambda segment=segment: segment.largest_timestamp)  # type: ignore[misc]
+        if log.closed or len(old) >= len(log.segments) or log.segments[len(old)] is not segment:
+            return []  # the log was cut or compacted meanwhile
+        newest_ms = largest if largest >= 0 else segment.created_ms
+        if now_ms - newest_ms <= limit or not _is_committed(log, len(old)):
+            break
+        old.append(segment)
+    return old
+
+
+def _delete(log: Log, segments: list[Segment], now_ms: int) -> int:
+    if len(segments) == len(log.segments):
+        segments = list(segments)
+        log.roll(now_ms)
+    left = log.segments[len(segments) :]
+    log.set_segments(left)
+    if left[0].base > log.log_start_offset:
+        log.log_start_offset = left[0].base
+        log.epochs.truncate_from_start(left[0].base)
+        log.save_epochs()
+    drop_segments(log, segments)
+    for snapshot in [snapshot for snapshot in log.snapshots[:-1] if snapshot < left[0].base]:
+        log.snapshots.remove(snapshot)
+        log.disk.remove(f"{log.directory}/{stem(snapshot)}{SNAPSHOT_SUFFIX}")
+    return len(segments)

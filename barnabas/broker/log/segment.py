@@ -1,0 +1,227 @@
+"""One segment: a log file, its two indexes, and what is known of its timestamps (Kafka's LogSegment)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from barnabas.broker.log.index import OffsetIndex, TimeIndex
+from barnabas.broker.ports import Disk, File
+from barnabas.protocol.ids import Buffer
+
+LOG_SUFFIX: Final = ".log"
+INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+SNAPSHOT_SUFFIX: Final = ".snapshot"
+DELETED_SUFFIX: Final = ".deleted"
+CLEANED_SUFFIX: Final = ".cleaned"
+SWAP_SUFFIX: Final = ".swap"
+
+
+def stem(offset: int) -> str:
+    """The 20 digits that name a segment's files."""
+    return f"{offset:020d}"
+
+
+class Segment:
+    """A segment of one log.
+
+    Attributes:
+        base: its first possible offset, and its name.
+        size: bytes of whole batches.
+        first_timestamp: max timestamp of the first batch (ms, -1: none), what `segment.ms` counts from.
+        created_ms: time of day when it was opened (used where there is no timestamp).
+        synced_size: bytes known to be on stable storage.
+        indexes_saved: whether the index files on disk are complete.
+    """
+
+    __slots__ = (
+        "_disk",
+        "_file",
+        "_offsets",
+        "_times",
+        "base",
+        "bytes_since_index",
+        "created_ms",
+        "directory",
+        "first_timestamp",
+        "indexes_saved",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "size",
+        "synced_size",
+    )
+
+    def __init__(self, disk: Disk, directory: str, base: int, created_ms: int) -> None:
+        self._disk = disk
+        self._file: File | None = None
+        self._offsets: OffsetIndex | None = None
+        self._times: TimeIndex | None = None
+        self.directory = directory
+        self.base = base
+        self.created_ms = created_ms
+        self.size = 0
+        self.first_timestamp = -1
+        self.max_timestamp = -1
+        self.max_timestamp_offset = base
+        self.bytes_since_index = 0
+        self.synced_size = 0
+        self.indexes_saved = False
+
+    @classmethod
+    def create(cls, disk: Disk, directory: str, base: int, created_ms: int) -> Segment:
+        """A new, empty segment.
+
+        Raises:
+            OSError: the file cannot be made.
+        """
+        segment = cls(disk, directory, base, created_ms)
+        segment._file = disk.open(segment.path(LOG_SUFFIX), create=True)
+        segment.reset_indexes()
+        return segment
+
+    @classmethod
+    def existing(cls, disk: Disk, directory: str, base: int, created_ms: int) -> Segment:
+        """A segment that lies on disk; its indexes are read when they are needed.
+
+        Raises:
+            OSError: the file cannot be opened.
+        """
+        segment = cls(disk, directory, base, created_ms)
+        segment._file = disk.open(segment.path(LOG_SUFFIX))
+        segment.size = segment.synced_size = segment._file.size
+        segment.indexes_saved = True
+        return segment
+
+    def path(self, suffix: str) -> str:
+        """Path of one of its files."""
+        return f"{self.directory}/{self.base:020d}{suffix}"
+
+    @property
+    def file(self) -> File:
+        """The log file."""
+        assert self._file is not None
+        return self._file
+
+    @property
+    def offsets(self) -> OffsetIndex:
+        """The offset index.
+
+        Raises:
+            NotYet: it must be read first.
+        """
+        if self._offsets is None:
+            self._offsets = OffsetIndex(self.base, self._load(INDEX_SUFFIX))
+        return self._offsets
+
+    @property
+    def times(self) -> TimeIndex:
+        """The time index.
+
+        Raises:
+            NotYet: it must be read first.
+        """
+        if self._times is None:
+            times = TimeIndex(self.base, self._load(TIME_INDEX_SUFFIX))
+            self._times = times
+            if times.last_timestamp > self.max_timestamp:
+                self.max_timestamp, self.max_timestamp_offset = times.last_timestamp, times.last_offset
+        return self._times
+
+    def _load(self, suffix: str) -> Buffer:
+        file = self._disk.open(self.path(suffix))
+        try:
+            return file.read(0, file.size)
+        finally:
+            file.close()
+
+    @property
+    def largest_timestamp(self) -> int:
+        """The largest timestamp in it (ms), -1 if there is none.
+
+        Raises:
+            NotYet: the time index must be read first.
+        """
+        return max(self.times.last_timestamp, self.max_timestamp)
+
+    def reset_indexes(self) -> None:
+        """Begin both indexes anew (a new segment, or before a rebuild)."""
+        self._offsets = OffsetIndex(self.base)
+        self._times = TimeIndex(self.base)
+        self.first_timestamp = -1
+        self.max_timestamp = -1
+        self.max_timestamp_offset = self.base
+        self.bytes_since_index = 0
+        self.indexes_saved = False
+
+    def append(
+        self, buffers: Sequence[Buffer], size: int, last_offset: int, max_timestamp: int, index_interval: int
+    ) -> int:
+        """Write one batch of `size` bytes. Returns its position.
+
+        Raises:
+            OSError: nothing was written.
+        """
+        position = self.size
+        self.file.append(buffers)
+        self.size = position + size
+        self.note(position, size, last_offset, max_timestamp, index_interval)
+        return position
+
+    def note(self, position: int, size: int, last_offset: int, max_timestamp: int, index_interval: int) -> None:
+        """Bring indexes and timestamps up to date with the batch at `position`."""
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.max_timestamp_offset = last_offset
+        if not position:
+            self.first_timestamp = max_timestamp
+        if self.bytes_since_index > index_interval:
+            self.offsets.append(last_offset, position)
+            self.times.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+            self.indexes_saved = False
+            self.bytes_since_index = 0
+        self.bytes_since_index += size
+
+    def is_full_for(self, index_bytes: int) -> bool:
+        """Whether an index has no room for another entry (the time index keeps one slot for the closing entry)."""
+        return len(self.offsets) >= index_bytes // 8 or len(self.times) >= index_bytes // 12 - 1
+
+    def close_times(self) -> None:
+        """Add the closing entry of the time index: the largest timestamp must not be lost with this object."""
+        if self.max_timestamp > self.times.last_timestamp:
+            self.times.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+            self.indexes_saved = False
+
+    def index_files(self) -> list[tuple[str, bytes]]:
+        """Path and content of both index files."""
+        return [
+            (self.path(INDEX_SUFFIX), bytes(self.offsets.data)),
+            (self.path(TIME_INDEX_SUFFIX), bytes(self.times.data)),
+        ]
+
+    def truncate(self, position: int, offset: int) -> None:
+        """Keep the first `position` bytes, which hold what lies below `offset`. Both indexes must be loaded.
+
+        Raises:
+            OSError: the file could not be cut.
+        """
+        self.file.truncate(position)
+        self.size = position
+        self.synced_size = min(self.synced_size, position)
+        self.offsets.truncate(offset)
+        self.times.truncate(offset)
+        self.max_timestamp, self.max_timestamp_offset = self.times.last_timestamp, self.times.last_offset
+        self.indexes_saved = False
+        if not position:
+            self.first_timestamp = -1
+            self.bytes_since_index = 0
+
+    def adopt(self, file: File) -> None:
+        """Take `file` as the log file: one that compaction writes, before it carries this segment's name."""
+        self._file = file
+        self.reset_indexes()
+
+    def close(self) -> None:
+        """Release the file handle."""
+        if self._file is not None:
+            self._file.close()

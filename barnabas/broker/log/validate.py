@@ -1,0 +1,257 @@
+"""What a batch must be to enter the log (Kafka's UnifiedLog.analyzeAndValidateRecords and LogValidator).
+
+A leader checks in this order, and the first finding answers the request:
+
+    a  one whole batch of format v2          INVALID_RECORD, or CORRUPT_MESSAGE where the framing is senseless
+    b  base offset 0                         INVALID_RECORD
+    c  size up to `max.message.bytes`        MESSAGE_TOO_LARGE
+    d  the sum fits                          CORRUPT_MESSAGE
+    e  record count, control bit, sequence   INVALID_RECORD
+    f  keys (compacted topics), timestamps   INVALID_RECORD or INVALID_TIMESTAMP with the records at fault
+    g  the size again, where re-encoded      MESSAGE_TOO_LARGE
+
+Records are walked only where the header cannot tell: on compacted topics, for a `compression.type` of the topic's own,
+where a timestamp is out of range or the lower bound is set, and with `validate_full`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from barnabas.broker.config import TopicConfig
+from barnabas.broker.log.types import AppendOrigin, InvalidRecord
+from barnabas.protocol.batch import (
+    COMPRESSION_MASK,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    BatchHeader,
+    crc_ok,
+    read_header,
+    set_max_timestamp,
+)
+from barnabas.protocol.compression import Codec
+from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
+from barnabas.protocol.ids import NO_TIMESTAMP, Buffer, Records, TopicPartition
+from barnabas.protocol.records import Record, decode_records, encode_batch
+
+_LONG_MAX: Final = 2**63 - 1
+_LEGACY_SIZE_MIN: Final = 14
+_MAGIC_END: Final = 17
+_SHOWN_ERRORS: Final = 3
+_CODECS: Final = {
+    "uncompressed": Codec.NONE,
+    "gzip": Codec.GZIP,
+    "snappy": Codec.SNAPPY,
+    "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+}
+
+
+class ClientBatch(NamedTuple):
+    """A batch that may be written: its bytes, its header, and the time the broker stamped it with (-1: it did not)."""
+
+    data: memoryview
+    header: BatchHeader
+    log_append_time_ms: int
+
+
+def validate_client_batch(
+    records: Records,
+    config: TopicConfig,
+    partition: TopicPartition,
+    now_ms: int,
+    origin: AppendOrigin,
+    validate_full: bool,
+) -> ClientBatch:
+    """The one batch of a produce request, checked and (in a writable buffer: in place) stamped.
+
+    Raises:
+        InvalidRecord: INVALID_RECORD or INVALID_TIMESTAMP.
+        KafkaError: CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, UNKNOWN_SERVER_ERROR (compressed data that is broken).
+    """
+    view = _only_batch(records)
+    header = read_header(view)
+    size = len(view)
+    if header.base_offset != 0 and origin is AppendOrigin.CLIENT:
+        raise InvalidRecord(f"the base offset of a batch sent to {partition} is {header.base_offset}, not 0")
+    if size > config.max_message_bytes:
+        raise _too_large(size, config, partition)
+    if not crc_ok(view, 0, size):
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the checksum of a batch sent to {partition} does not fit it")
+    if origin is AppendOrigin.CLIENT:
+        _check_client_header(header, partition)
+    append_time = config.message_timestamp_type == "LogAppendTime"
+    if append_time and header.is_log_append_time:
+        message = "Producer should not set timestamp type to LogAppendTime."
+        raise _refused([(index, message) for index in range(header.record_count)], ErrorCode.INVALID_TIMESTAMP)
+    codec = _CODECS.get(config.compression_type, header.compression)
+    if (
+        codec != header.compression
+        or validate_full
+        or "compact" in config.cleanup_policy
+        or (not append_time and _times_need_a_look(header, config, now_ms))
+    ):
+        view, header = _walk(view, header, config, partition, now_ms, codec, validate_full)
+    if append_time:
+        set_max_timestamp(view, 0, len(view), now_ms, log_append_time=True)
+        return ClientBatch(view, header._replace(max_timestamp=now_ms), now_ms)
+    if header.is_log_append_time:
+        set_max_timestamp(view, 0, len(view), header.max_timestamp, log_append_time=False)
+    return ClientBatch(view, header, -1)
+
+
+def follower_batches(records: Records) -> Iterator[ClientBatch]:
+    """The whole batches a leader sent, each with its sum checked; a cut last one is left out.
+
+    Raises:
+        KafkaError: CORRUPT_MESSAGE, when the bad batch is reached.
+    """
+    view = memoryview(_joined(records))
+    while len(view) >= LOG_OVERHEAD:
+        size = _size_at(view)
+        if size < HEADER_SIZE:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a fetched batch has {size} bytes, fewer than its header")
+        if size > len(view):
+            return
+        data = view[:size]
+        header = read_header(data)
+        if header.magic != 2 or not crc_ok(data, 0, size):
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the fetched batch at offset {header.base_offset} is corrupt")
+        yield ClientBatch(data, header, -1)
+        view = view[size:]
+
+
+def _joined(records: Records) -> Buffer:
+    return b"".join(records) if isinstance(records, list) else records
+
+
+def _size_at(view: memoryview) -> int:
+    return LOG_OVERHEAD + int.from_bytes(view[8:12], "big", signed=True)
+
+
+def _only_batch(records: Records) -> memoryview:
+    """(a) The first and only whole batch, writable. What follows it and makes no batch is ignored."""
+    view = memoryview(records) if not isinstance(records, list) else memoryview(bytearray().join(records))
+    if len(view) < _MAGIC_END:
+        raise InvalidRecord("the records hold no complete batch")
+    size = _size_at(view)
+    magic = view[16]
+    if size - LOG_OVERHEAD < _LEGACY_SIZE_MIN or magic > 2:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of format {magic} announces {size - LOG_OVERHEAD} bytes")
+    if size > len(view):
+        raise InvalidRecord("the records hold no complete batch")
+    if magic != 2:
+        raise InvalidRecord(f"a batch has the old format {magic}, only 2 is taken")
+    if size < HEADER_SIZE:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch has {size} bytes, fewer than its header")
+    rest = view[size:]
+    if len(rest) >= _MAGIC_END and _size_at(rest) - LOG_OVERHEAD >= _LEGACY_SIZE_MIN and _size_at(rest) <= len(rest):
+        raise InvalidRecord("the records hold more than one batch")
+    view = view[:size]
+    return memoryview(bytearray(view)) if view.readonly else view
+
+
+def _check_client_header(header: BatchHeader, partition: TopicPartition) -> None:
+    """(e) What a client's header must say."""
+    count = header.record_count
+    if count <= 0 or header.last_offset_delta != count - 1:
+        raise InvalidRecord(
+            f"a batch sent to {partition} counts {count} records and a last offset delta of {header.last_offset_delta}"
+        )
+    if header.is_control:
+        raise InvalidRecord(f"a client may not send control records to {partition}")
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        raise InvalidRecord(
+            f"a batch of producer {header.producer_id} sent to {partition} has sequence {header.base_sequence}"
+        )
+    if header.compression > Codec.ZSTD:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"codec {header.compression} is unknown")
+
+
+def _times_need_a_look(header: BatchHeader, config: TopicConfig, now_ms: int) -> bool:
+    """Whether a record's time can be out of range. The header has the largest one, and the first one."""
+    return header.max_timestamp - now_ms > config.message_timestamp_after_max_ms or (
+        config.message_timestamp_before_max_ms < _LONG_MAX
+    )
+
+
+def _walk(
+    view: memoryview,
+    header: BatchHeader,
+    config: TopicConfig,
+    partition: TopicPartition,
+    now_ms: int,
+    codec: int,
+    validate_full: bool,
+) -> tuple[memoryview, BatchHeader]:
+    """(f) and (g): look at every record; re-encode where codec, offsets or the largest timestamp ask for it."""
+    try:
+        records = decode_records(view)
+    except ProtocolError as error:
+        code = ErrorCode.UNKNOWN_SERVER_ERROR if header.compression else ErrorCode.INVALID_RECORD
+        if code is ErrorCode.INVALID_RECORD:
+            raise InvalidRecord(f"a record sent to {partition} is malformed: {error}") from error
+        raise KafkaError(code, f"compressed records sent to {partition} are broken: {error}") from error
+    _check_records(records, config, partition, now_ms)
+    in_order = all(record.offset == index for index, record in enumerate(records))
+    if not in_order and header.compression:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"compressed records sent to {partition} have wrong offsets")
+    largest = max((record.timestamp for record in records), default=NO_TIMESTAMP)
+    if codec != header.compression:
+        for index, record in enumerate(records):
+            record.offset = index
+        attributes = header.attributes & ~COMPRESSION_MASK | codec
+        view = memoryview(encode_batch(header._replace(attributes=attributes), records, level=_level(config, codec)))
+        if len(view) > config.max_message_bytes:
+            raise _too_large(len(view), config, partition)
+        header = read_header(view)
+    elif largest != header.max_timestamp and not header.is_log_append_time:
+        set_max_timestamp(view, 0, len(view), largest, log_append_time=False)
+        header = header._replace(max_timestamp=largest)
+    return view, header
+
+
+def _check_records(records: list[Record], config: TopicConfig, partition: TopicPartition, now_ms: int) -> None:
+    compact = "compact" in config.cleanup_policy
+    append_time = config.message_timestamp_type == "LogAppendTime"
+    earliest = now_ms - config.message_timestamp_before_max_ms
+    latest = now_ms + config.message_timestamp_after_max_ms
+    errors: list[tuple[int, str | None]] = []
+    code = ErrorCode.INVALID_RECORD
+    for index, record in enumerate(records):
+        if compact and record.key is None:
+            errors.append((index, f"Compacted topic cannot accept message without key in topic partition {partition}."))
+        elif not append_time and record.timestamp != NO_TIMESTAMP and not earliest <= record.timestamp <= latest:
+            message = (
+                f"Timestamp {record.timestamp} of message with offset {record.offset} is out of range. "
+                f"The timestamp should be within [{earliest}, {latest}]"
+            )
+            errors.append((index, message))
+            code = ErrorCode.INVALID_TIMESTAMP
+    if errors:
+        raise _refused(errors, code)
+
+
+def _refused(errors: list[tuple[int, str | None]], code: ErrorCode) -> InvalidRecord:
+    if code is ErrorCode.INVALID_TIMESTAMP:
+        return InvalidRecord("One or more records have been rejected due to invalid timestamp", errors, code)
+    shown = "; ".join(f"record {index}: {message}" for index, message in errors[:_SHOWN_ERRORS])
+    return InvalidRecord(f"{len(errors)} records were rejected, the first of them: {shown}", errors)
+
+
+def _too_large(size: int, config: TopicConfig, partition: TopicPartition) -> KafkaError:
+    return KafkaError(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"a batch of {size} bytes for {partition} exceeds max.message.bytes {config.max_message_bytes}",
+    )
+
+
+def _level(config: TopicConfig, codec: int) -> int | None:
+    if codec == Codec.GZIP:
+        return None if config.compression_gzip_level == -1 else config.compression_gzip_level
+    if codec == Codec.LZ4:
+        return config.compression_lz4_level
+    if codec == Codec.ZSTD:
+        return config.compression_zstd_level
+    return None

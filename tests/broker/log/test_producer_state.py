@@ -1,0 +1,157 @@
+"""Idempotence: duplicates, order, fencing, expiry, snapshots."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.broker.log.producer_state import ProducerBatch, ProducerState
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from tests.broker.log.harness import NOW, append
+
+
+def send(log, sequence, *, epoch=0, count=1, pid=7, **fields):
+    return append(log, *[b"v"] * count, pid=pid, epoch=epoch, sequence=sequence, **fields)
+
+
+def refused(log, sequence, **fields):
+    end = log.log_end_offset
+    with pytest.raises(KafkaError) as caught:
+        send(log, sequence, **fields)
+    assert log.log_end_offset == end
+    return caught.value.code
+
+
+def test_five_batches_are_remembered(memory):
+    log = memory.new_log()
+    for sequence in range(6):
+        send(log, sequence)
+    for sequence in (5, 1):
+        info = send(log, sequence)
+        assert (info.duplicate, info.first_offset, info.last_offset) == (True, sequence, sequence)
+    assert refused(log, 0) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert log.log_end_offset == 6
+
+
+def test_a_duplicate_answers_with_the_stored_time(memory):
+    log = memory.new_log()
+    send(log, 0, timestamps=[NOW - 9])
+    assert send(log, 0, timestamps=[NOW - 9]).log_append_time_ms == NOW - 9
+
+
+def test_gaps_are_refused(memory):
+    log = memory.new_log()
+    send(log, 0, count=3)
+    assert send(log, 3).first_offset == 3
+    assert refused(log, 9) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refused(log, 1) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_epochs_fence(memory):
+    log = memory.new_log()
+    send(log, 0, epoch=1)
+    assert refused(log, 1, epoch=0) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert refused(log, 3, epoch=2) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    send(log, 0, epoch=2)
+    send(log, 1, epoch=2)
+
+
+def test_an_unknown_producer_may_begin_anywhere(memory):
+    log = memory.new_log()
+    assert send(log, 42).first_offset == 0
+    assert send(log, 43).first_offset == 1
+
+
+def test_sequences_wrap(memory):
+    log = memory.new_log()
+    send(log, 2**31 - 1)
+    send(log, 0)
+    log = memory.new_log()
+    send(log, 2**31 - 2, count=3)
+    assert send(log, 2**31 - 2, count=3).duplicate
+    send(log, 1)
+
+
+def test_after_a_clean_restart_only_the_last_batch_is_known(world):
+    log = world.new_log()
+    for sequence in range(5):
+        send(log, sequence)
+    log = world.restart(log, clean=True)
+    assert send(log, 4).duplicate
+    assert refused(log, 3) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert send(log, 5).first_offset == 5
+
+
+def test_after_a_crash_the_log_itself_is_replayed(world):
+    log = world.new_log()
+    for sequence in range(5):
+        send(log, sequence)
+    log = world.restart(log, clean=False)
+    assert send(log, 2).duplicate
+    assert send(log, 5).first_offset == 5
+
+
+def test_a_snapshot_is_written_on_roll_and_a_broken_one_is_passed_over(world):
+    log = world.new_log(segment_bytes=400)
+    for sequence in range(12):
+        send(log, sequence)
+    world.settle()
+    snapshots = [n for n in world.disk.list("t-0") if n.endswith(".snapshot")]
+    assert snapshots == [f"{base:020d}.snapshot" for base in log.bases[1:]]
+    world.disk.write_atomic(f"t-0/{snapshots[-1]}", b"\0\1garbage")
+    log = world.restart(log, clean=False)
+    assert send(log, 11).duplicate
+    assert send(log, 12).first_offset == 12
+
+
+def test_a_missing_snapshot_is_replaced_by_replay(world):
+    log = world.new_log(segment_bytes=400)
+    for sequence in range(12):
+        send(log, sequence)
+    world.settle()
+    for name in world.disk.list("t-0"):
+        if name.endswith(".snapshot"):
+            world.disk.remove(f"t-0/{name}")
+    log = world.restart(log, clean=False)
+    assert send(log, 11).duplicate
+    assert send(log, 12).first_offset == 12
+
+
+def test_expiry(memory):
+    log = memory.new_log()
+    send(log, 0, pid=1, timestamps=[NOW - 10])
+    send(log, 0, pid=2, timestamps=[NOW])
+    assert log.expire_producers(NOW, 11) == 0
+    assert log.expire_producers(NOW, 10) == 1
+    assert set(log.producers.producers) == {2}
+    assert send(log, 42, pid=1).first_offset == 2
+
+
+def test_snapshot_bytes():
+    state = ProducerState()
+    state.update(5, 1, ProducerBatch(3, 4, 11, 1, 99))
+    data = state.snapshot()
+    assert data[:2] == b"\x00\x01"
+    assert data[6:].hex() == (
+        "00000001"  # entries
+        "0000000000000005"  # producer id
+        "0001"  # epoch
+        "00000004"  # last sequence
+        "000000000000000b"  # last offset
+        "00000001"  # offset delta
+        "0000000000000063"  # timestamp
+        "ffffffff"  # coordinator epoch
+        "ffffffffffffffff"  # no open transaction
+    )
+    again = ProducerState.from_snapshot(data)
+    assert again.producers[5].batches == [ProducerBatch(3, 4, 11, 1, 99)]
+    assert again.snapshot() == data
+
+
+@pytest.mark.parametrize(
+    "change", [lambda d: d[:-1], lambda d: b"\0\2" + d[2:], lambda d: d[:-1] + b"x", lambda d: b""]
+)
+def test_broken_snapshots_are_refused(change):
+    state = ProducerState()
+    state.update(5, 1, ProducerBatch(3, 4, 11, 1, 99))
+    with pytest.raises(ValueError, match="snapshot"):
+        ProducerState.from_snapshot(change(state.snapshot()))

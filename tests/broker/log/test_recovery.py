@@ -1,0 +1,241 @@
+"""Starting: clean and not, with tails, indexes and leftovers of every kind."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.broker.log import OffsetMetadata
+from barnabas.protocol.ids import ZERO_UUID
+from tests.broker.log.harness import NOW, TOPIC_ID, append, batch, everything
+
+
+def filled(world, count=30, **settings):
+    log = world.new_log(**{"segment_bytes": 800, "index_interval_bytes": 200, **settings})
+    for i in range(count):
+        append(log, b"%d" % i, b"x", leader_epoch=i // 10, timestamps=[NOW + i] * 2)
+    return log
+
+
+def cut(world, path, size):
+    """Cut a file on disk, as a crash would."""
+    if world.kind == "real":
+        with open(world.path / path, "r+b") as file:
+            file.truncate(size)
+    else:
+        file = world.disk.open(path)
+        file.truncate(size)
+
+
+def write(world, path, data):
+    if world.kind == "real":
+        (world.path / path).write_bytes(data)
+    else:
+        world.disk.write_atomic(path, data)
+
+
+def put_back(world, path, change):
+    write(world, path, bytes(change(bytearray(world.disk.load(path)))))
+
+
+def files(world, suffix):
+    return [name for name in world.disk.list("t-0") if name.endswith(suffix)]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_everything_is_there_after_a_restart(world, clean):
+    log = filled(world)
+    before = (log.log_end_offset, log.bases, log.epochs.entries, everything(world, log))
+    log = world.restart(log, clean=clean, high_watermark=40)
+    assert (log.log_end_offset, log.bases, log.epochs.entries, everything(world, log)) == before
+    assert log.high_watermark == 40
+    assert log.topic_id == TOPIC_ID
+    assert append(log, b"next").first_offset == 60
+
+
+def test_the_recovery_point_of_a_clean_start_is_the_end(world):
+    log = world.restart(filled(world), clean=True)
+    assert log.recovery_point == log.log_end_offset
+
+
+def test_a_clean_start_reads_no_old_segment(memory):
+    log = filled(memory)
+    memory.run(log.close())
+    path = f"t-0/{log.bases[0]:020d}.log"
+    put_back(memory, path, lambda data: data[:70] + b"\xff" + data[71:])
+    log = memory.open_log(clean=True, config=log.config)
+    assert log.log_end_offset == 60
+
+
+def test_a_torn_tail_is_cut(world):
+    log = filled(world)
+    size = log.active.size
+    base = log.active.base
+    log = restart_after(world, log, lambda path: cut(world, path, size - 5))
+    assert log.log_end_offset == 58
+    assert [r.offset for r in everything(world, log)] == list(range(58))
+    assert log.active.base == base
+    assert append(log, b"z").first_offset == 58
+    assert world.call(log.offset_of_max_timestamp).offset in (56, 58)
+
+
+def restart_after(world, log, damage, **points):
+    path = log.active.path(".log")
+    log.release()
+    world.settle()
+    damage(path)
+    world.reopen()
+    return world.open_log(clean=False, config=log.config, **points)
+
+
+def test_a_flipped_bit_ends_the_log_there_and_later_segments_go(world):
+    log = filled(world)
+    first, second = log.bases[:2]
+    path = f"t-0/{second:020d}.log"
+    log.release()
+    world.settle()
+
+    def flip(data):
+        data[len(data) // 2] ^= 4
+        return data
+
+    put_back(world, path, flip)
+    world.reopen()
+    log = world.open_log(clean=False, config=log.config)
+    assert log.bases == [first, second]
+    assert second < log.log_end_offset < 60
+    assert [r.offset for r in everything(world, log)] == list(range(log.log_end_offset))
+    assert log.epochs.entries[-1][1] < log.log_end_offset
+    assert all(snapshot <= log.log_end_offset for snapshot in log.snapshots)
+
+
+def test_segments_below_the_recovery_point_are_trusted(world):
+    log = filled(world)
+    world.run(log.flush())
+    point = log.bases[2]
+    path = f"t-0/{log.bases[0]:020d}.log"
+    log.release()
+    world.settle()
+
+    def flip(data):
+        data[-1] ^= 4
+        return data
+
+    put_back(world, path, flip)
+    world.reopen()
+    log = world.open_log(clean=False, config=log.config, recovery_point=point)
+    assert log.log_end_offset == 60
+
+
+def test_garbage_behind_the_last_batch_is_cut(world):
+    log = filled(world)
+    log = restart_after(world, log, lambda path: put_back(world, path, lambda data: data + b"\0" * 100))
+    assert log.log_end_offset == 60
+    assert append(log, b"z").first_offset == 60
+
+
+def test_offsets_must_rise(world):
+    log = filled(world, 1)
+    log = restart_after(world, log, lambda path: put_back(world, path, lambda data: data + data))
+    assert log.log_end_offset == 2
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_missing_indexes_are_rebuilt(world, clean):
+    log = filled(world)
+    world.run(log.close())
+    world.settle()
+    for name in files(world, "index"):
+        world.disk.remove(f"t-0/{name}")
+    world.reopen()
+    log = world.open_log(clean=clean, config=log.config)
+    for i in range(30):
+        assert world.call(lambda i=i: log.offset_for_timestamp(NOW + i)) == (NOW + i, i * 2, i // 10)
+    assert [len(s.offsets) > 0 for s in log.segments[:-1]] == [True] * (len(log.segments) - 1)
+
+
+def test_senseless_indexes_are_rebuilt(world):
+    log = filled(world)
+    world.run(log.close())
+    world.settle()
+    for name in files(world, "index"):
+        write(world, f"t-0/{name}", b"\x7f" * (8 if name.endswith(".index") else 13))
+    world.reopen()
+    log = world.open_log(clean=True, config=log.config)
+    for i in range(30):
+        assert world.call(lambda i=i: log.offset_for_timestamp(NOW + i)) == (NOW + i, i * 2, i // 10)
+
+
+def test_a_clean_start_uses_the_index_files(world):
+    log = filled(world)
+    expected = [bytes(segment.offsets.data) for segment in log.segments]
+    log = world.restart(log, clean=True)
+    assert [bytes(world.call(lambda s=s: s.offsets.data)) for s in log.segments] == expected
+
+
+def test_leftovers_are_tidied(world):
+    log = filled(world)
+    world.run(log.close())
+    world.settle()
+    for name in ("00000000000000000007.log.deleted", "00000000000000000007.log.cleaned", "00000000000000000999.index"):
+        write(world, f"t-0/{name}", b"x")
+    world.reopen()
+    log = world.open_log(clean=True, config=log.config)
+    assert log.log_end_offset == 60
+    assert not [
+        n for n in world.disk.list("t-0") if n.endswith((".deleted", ".cleaned")) or n.startswith("0" * 17 + "999")
+    ]
+
+
+def test_a_whole_swap_takes_the_place_of_its_segments(world):
+    log = filled(world)
+    merged = b"".join(world.disk.load(f"t-0/{base:020d}.log") for base in log.bases[:2])
+    bases = log.bases
+    world.run(log.close())
+    world.settle()
+    write(world, "t-0/00000000000000000000.log.swap", merged)
+    world.reopen()
+    log = world.open_log(clean=False, config=log.config)
+    assert log.bases == [0, *bases[2:]]
+    assert [r.offset for r in everything(world, log)] == list(range(60))
+
+
+def test_log_start_comes_from_the_checkpoint_or_the_first_segment(world):
+    log = filled(world)
+    log = world.restart(log, clean=True, log_start_offset=7)
+    assert log.log_start_offset == 7
+    assert log.high_watermark == 7
+    log = world.restart(log, clean=True, log_start_offset=3, high_watermark=99)
+    assert (log.log_start_offset, log.high_watermark) == (3, 60)
+
+
+def test_a_log_that_lost_more_than_its_start_begins_anew_at_the_start(world):
+    log = filled(world, 1)
+    log = restart_after(world, log, lambda path: cut(world, path, 0), log_start_offset=50)
+    assert (log.log_start_offset, log.log_end_offset, log.bases) == (50, 50, [50])
+
+
+def test_an_empty_directory_opens_empty(world):
+    world.disk.make_dir("t-0")
+    log = world.open_log(clean=False)
+    assert log.log_end_metadata == OffsetMetadata(0, 0, 0)
+    assert log.topic_id in (TOPIC_ID, ZERO_UUID)
+
+
+def test_epochs_come_back_from_the_batches(world):
+    log = filled(world)
+    world.settle()
+    log.release()
+    world.disk.remove("t-0/leader-epoch-checkpoint")
+    world.reopen()
+    log = world.open_log(clean=False, config=log.config)
+    assert log.epochs.entries == [(0, 0), (1, 20), (2, 40)]
+
+
+def test_no_step_of_recovery_is_long(memory):
+    log = memory.new_log()
+    data = batch(b"x" * 60_000)
+    for _ in range(200):
+        log.append_as_leader(bytes(data), 0, now_ms=NOW)
+    log.release()
+    job = type(log)(memory.disk, "t-0", log.topic_partition, TOPIC_ID, log.config).recover(clean=False, now_ms=NOW)
+    assert sum(1 for _ in job) >= 12 * 2, "12 MB are walked for sums and for producers in windows of 1 MiB"

@@ -1,0 +1,102 @@
+"""Retention by log start, size and time."""
+
+from __future__ import annotations
+
+from tests.broker.log.harness import NOW, append, batch, everything
+
+SIZE = len(batch(b"x" * 100))
+
+
+def filled(world, count, **settings):
+    log = world.new_log(**{"segment_bytes": 2 * SIZE, "retention_ms": -1, **settings})
+    for i in range(count):
+        append(log, b"x" * 100, timestamps=[NOW + i])
+    return log
+
+
+def logs_on(world):
+    return [int(name[:20]) for name in world.disk.list("t-0") if name.endswith(".log")]
+
+
+def test_nothing_goes_without_limits(world):
+    log = filled(world, 9)
+    assert world.run(log.retain(NOW + 10**12)) == 0
+
+
+def test_size_never_falls_below_the_limit(world):
+    log = filled(world, 9, retention_bytes=4 * SIZE)
+    assert world.run(log.retain(NOW)) == 2
+    assert log.size_bytes == 5 * SIZE
+    assert (log.log_start_offset, log.bases) == (4, [4, 6, 8])
+    world.settle()
+    assert logs_on(world) == [4, 6, 8]
+    assert [r.offset for r in everything(world, log)] == [4, 5, 6, 7, 8]
+
+
+def test_age_is_that_of_the_largest_timestamp(world):
+    log = filled(world, 9, retention_ms=1000)
+    assert world.run(log.retain(NOW + 1003)) == 1
+    assert log.log_start_offset == 2
+    assert world.run(log.retain(NOW + 1004)) == 1
+
+
+def test_age_after_a_restart(world):
+    log = world.restart(filled(world, 9, retention_ms=1000), clean=True, high_watermark=9)
+    assert world.run(log.retain(NOW + 1004)) == 2
+
+
+def test_all_may_go_and_no_offset_is_used_again(world):
+    log = filled(world, 3, retention_ms=1000)
+    assert world.run(log.retain(NOW + 10_000)) == 2
+    assert (log.log_start_offset, log.log_end_offset, log.bases) == (3, 3, [3])
+    world.settle()
+    assert logs_on(world) == [3]
+    assert world.run(log.retain(NOW + 10_000)) == 0
+    assert append(log, b"y").first_offset == 3
+
+
+def test_only_what_is_committed_goes(memory):
+    log = memory.new_log(segment_bytes=2 * SIZE, retention_ms=1000)
+    for _ in range(6):
+        log.append_as_leader(batch(b"x" * 100), 0, now_ms=NOW)
+    log.advance_high_watermark(3)
+    assert memory.run(log.retain(NOW + 10_000)) == 1
+    assert log.log_start_offset == 2
+
+
+def test_below_the_log_start_whole_segments_go_for_every_policy(world):
+    log = filled(world, 9, cleanup_policy=frozenset({"compact"}), retention_bytes=0)
+    log.raise_log_start_offset(5)
+    assert world.run(log.retain(NOW)) == 2
+    assert (log.bases, log.log_start_offset) == ([4, 6, 8], 5)
+
+
+def test_size_and_age_are_for_the_delete_policy(memory):
+    log = filled(memory, 9, cleanup_policy=frozenset({"compact"}), retention_bytes=0, retention_ms=1)
+    assert memory.run(log.retain(NOW + 10_000)) == 0
+
+
+def test_files_are_renamed_and_handed_over(memory):
+    log = filled(memory, 5, retention_bytes=0)
+    gone: list[str] = []
+    log.discard = gone.extend
+    memory.run(log.retain(NOW))
+    memory.settle()
+    assert "t-0/00000000000000000000.log.deleted" in gone
+    assert all(memory.disk.exists(path) for path in gone)
+
+
+def test_snapshots_of_deleted_segments_go(world):
+    log = filled(world, 9, retention_bytes=4 * SIZE)
+    world.settle()
+    world.run(log.retain(NOW))
+    assert log.snapshots == [4, 6, 8]
+
+
+def test_a_reader_keeps_its_bytes(world):
+    log = filled(world, 9, retention_bytes=0)
+    view = world.call(lambda: log.read(0, 1 << 20, 0)).records
+    before = bytes(view)
+    world.run(log.retain(NOW))
+    world.settle()
+    assert bytes(view) == before

@@ -1,0 +1,141 @@
+"""High watermark, log start, truncation, leader epochs."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.broker.log import OffsetMetadata
+from barnabas.broker.log.epochs import LeaderEpochs
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from tests.broker.log.harness import NOW, append, batch, everything
+
+
+def test_the_high_watermark_never_goes_back_on_a_leader(memory):
+    log = memory.new_log()
+    for _ in range(3):
+        log.append_as_leader(batch(b"a"), 0, now_ms=NOW)
+    assert log.advance_high_watermark(2)
+    assert not log.advance_high_watermark(1)
+    assert not log.advance_high_watermark(2)
+    assert (log.high_watermark, log.last_stable_offset) == (2, 2)
+    assert log.resolve(log.high_watermark_metadata) == OffsetMetadata(2, 0, 2 * len(batch(b"a")))
+
+
+def test_the_same_offset_on_a_newer_segment_counts_as_progress(memory):
+    log = memory.new_log()
+    append(log, b"a")
+    log.roll(NOW)
+    assert log.advance_high_watermark(log.log_end_metadata)
+    assert log.high_watermark_metadata.segment_base == 1
+
+
+def test_a_follower_clamps_the_high_watermark(memory):
+    log = memory.new_log()
+    for _ in range(3):
+        append(log, b"a")
+    log.raise_log_start_offset(1)
+    assert [log.update_high_watermark(offset) for offset in (99, 0, 2)] == [3, 1, 2]
+
+
+def test_log_start_only_rises_and_not_beyond_the_high_watermark(memory):
+    log = memory.new_log()
+    for _ in range(5):
+        append(log, b"a")
+    assert log.raise_log_start_offset(3)
+    assert not log.raise_log_start_offset(2)
+    with pytest.raises(KafkaError) as caught:
+        log.raise_log_start_offset(6)
+    assert caught.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert log.log_start_offset == 3
+    assert log.raise_log_start_offset(5)
+
+
+def test_truncation_cuts_at_the_batch_that_contains_the_offset(world):
+    log = world.new_log(segment_bytes=1000, index_interval_bytes=100)
+    for i in range(30):
+        append(log, b"%d" % i, b"x", b"y", leader_epoch=i // 10, timestamps=[NOW + i] * 3)
+    bases = log.bases
+    assert world.call(lambda: log.truncate_to(50))
+    assert log.log_end_offset == 48
+    assert log.high_watermark == 48
+    assert log.bases == [base for base in bases if base <= 48]
+    assert log.epochs.entries == [(0, 0), (1, 30)]
+    assert [r.offset for r in everything(world, log)] == list(range(48))
+    assert world.call(log.offset_of_max_timestamp) == (NOW + 15, 45, 1)
+    assert not world.call(lambda: log.truncate_to(48))
+    assert append(log, b"z").first_offset == 48
+    assert [r.offset for r in everything(world, log)] == list(range(49))
+
+
+def test_truncation_to_the_base_of_a_segment(world):
+    log = world.new_log(segment_bytes=1000)
+    for i in range(30):
+        append(log, b"%d" % i, b"x", b"y")
+    base = log.bases[2]
+    assert world.call(lambda: log.truncate_to(base))
+    assert log.log_end_offset == base
+    assert append(log, b"z").first_offset == base
+
+
+def test_truncation_takes_back_producer_state(world):
+    log = world.new_log()
+    for sequence in range(8):
+        append(log, b"a", pid=1, epoch=0, sequence=sequence)
+    world.call(lambda: log.truncate_to(5))
+    assert [b.last_sequence for b in log.producers.producers[1].batches] == [0, 1, 2, 3, 4]
+    assert append(log, b"a", pid=1, epoch=0, sequence=5).first_offset == 5
+
+
+def test_full_truncation_starts_anew(world):
+    log = world.new_log()
+    for sequence in range(3):
+        append(log, b"a", pid=1, epoch=0, sequence=sequence)
+    log.truncate_fully_and_start_at(100, now_ms=NOW)
+    assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (100, 100, 100)
+    assert not log.producers.producers
+    assert log.end_offset_for_epoch(0) == (-1, -1)
+    assert append(log, b"b").first_offset == 100
+    assert [r.offset for r in everything(world, log)] == [100]
+
+
+def test_end_offset_for_epoch():
+    epochs = LeaderEpochs([(2, 10), (4, 20), (5, 30)])
+    assert epochs.end_offset_for(-1, 40) == (-1, -1)
+    assert epochs.end_offset_for(6, 40) == (-1, -1)
+    assert epochs.end_offset_for(5, 40) == (5, 40)
+    assert epochs.end_offset_for(1, 40) == (1, 10)
+    assert epochs.end_offset_for(2, 40) == (2, 20)
+    assert epochs.end_offset_for(3, 40) == (2, 20)
+    assert LeaderEpochs().end_offset_for(0, 0) == (-1, -1)
+
+
+def test_assigning_epochs_drops_what_they_contradict():
+    epochs = LeaderEpochs([(2, 10), (4, 20), (5, 30)])
+    assert not epochs.assign(5, 35)
+    assert not epochs.assign(4, 40)
+    assert epochs.assign(6, 25)
+    assert epochs.entries == [(2, 10), (4, 20), (6, 25)]
+
+
+def test_truncating_epochs():
+    epochs = LeaderEpochs([(2, 10), (4, 20), (5, 30)])
+    epochs.truncate_from_end(30)
+    assert epochs.entries == [(2, 10), (4, 20)]
+    epochs.truncate_from_start(15)
+    assert epochs.entries == [(2, 15), (4, 20)]
+    epochs.truncate_from_start(20)
+    assert epochs.entries == [(4, 20)]
+    assert epochs.epoch_at(19) == -1
+    assert epochs.epoch_at(25) == 4
+
+
+def test_becoming_leader_records_the_epoch_without_data(world):
+    log = world.new_log()
+    assert log.assign_epoch(3)
+    assert not log.assign_epoch(3)
+    append(log, b"a", leader_epoch=3)
+    assert log.assign_epoch(5)
+    world.settle()
+    assert world.disk.load("t-0/leader-epoch-checkpoint") == b"0\n2\n3 0\n5 1\n"
+    log = world.restart(log, clean=True)
+    assert log.end_offset_for_epoch(3) == (3, 1)
