@@ -195,7 +195,12 @@ class Sender:
         cluster = self.metadata.cluster
         topics: dict[str, TopicProduceData] = {}
         max_version = None
+        sent: dict[TopicPartition, ProducerBatch] = {}
         for batch in batches:
+            records = self._seal(batch)
+            if records is None:
+                continue
+            sent[batch.where] = batch
             name = batch.where.topic
             topic = topics.get(name)
             if topic is None:
@@ -203,17 +208,30 @@ class Sender:
                 topic = topics[name] = TopicProduceData(name, topic_id)
                 if topic_id == ZERO_UUID:
                     max_version = _LAST_VERSION_WITH_NAMES
-            records: list[Buffer] = batch.seal(self._codec)
             topic.partition_data.append(PartitionProduceData(batch.where.partition, records))
+        if not sent:
+            return
         self.metadata.add_topics(topics, now_ms)  # in use: of interest for another metadata.max.idle.ms
         request = ProduceRequest(None, self.config.acks, self.config.request_timeout_ms, list(topics.values()))
-        sent = {batch.where: batch for batch in batches}
 
         def on_done(response: ProduceResponse | None, error: BarnabasError | None, now_ms: int) -> None:
             self._on_answer(sent, response, error, now_ms)
 
         expects_answer = self.config.acks != 0
         self.network.send(node_id, request, now_ms, on_done, max_version=max_version, expects_answer=expects_answer)
+
+    def _seal(self, batch: ProducerBatch) -> list[Buffer] | None:
+        try:
+            return batch.seal(self._codec)
+        except Exception as problem:  # the codec's library is missing or refuses: the batch fails, the others go
+            log.exception("a batch for %s cannot be encoded", batch.where)
+            error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"cannot encode the batch: {problem}")
+            with self._guard:
+                self._in_flight.pop(batch, None)
+                self._fail(batch, error, maybe_written=False)
+                if self._keeps_order:
+                    self.accumulator.unmute(batch.where)
+            return None
 
     # ---- back -------------------------------------------------------------------------------------------------------
 
@@ -303,7 +321,7 @@ class Sender:
             return self._state.can_retry(batch, code, log_start_offset)
         return code in RETRIABLE
 
-    # ---- outcomes -----------------------------------------------------------------------------------------------------
+    # ---- outcomes ---------------------------------------------------------------------------------------------------
 
     def _succeed(self, batch: ProducerBatch, base_offset: int, log_append_ms: int) -> None:
         if self._state is not None:
