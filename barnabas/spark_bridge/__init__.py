@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from barnabas.spark_bridge.session import session as session
-    from barnabas.spark_bridge.session import tuned_conf as tuned_conf
+    from barnabas.spark_bridge.tuned import session as session
+    from barnabas.spark_bridge.tuned import tuned_conf as tuned_conf
 
 __all__ = ["session", "tuned_conf"]
 
@@ -18,7 +18,7 @@ __all__ = ["session", "tuned_conf"]
 def __getattr__(name: str) -> object:
     if name in __all__:
         # Spark's workers import this package: they need neither a session nor a Java.
-        from barnabas.spark_bridge import session as module
+        from barnabas.spark_bridge import tuned
 
-        return getattr(module, name)
+        return getattr(tuned, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
