@@ -1,0 +1,343 @@
+"""DelayedProduce, case by case (SEMANTICS 3.1), and what leads to it."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from barnabas.broker.config import TopicConfig
+from barnabas.broker.replica import FetchInfo, FetchParams
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.records import BatchBuilder
+from tests.broker.replica.world import P, World, batch
+
+
+def two(**settings) -> World:
+    world = World(**settings)
+    for number in (0, 1):
+        world.host(P(number), replicas=(1, 2))
+    return world
+
+
+def test_a_rejected_request_parks_nothing():
+    world = World()
+    answer = world.produce(P(9))
+    assert answer.codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert world.manager.shared.produce.watched == 0
+    assert (answer.one.base_offset, answer.one.log_start_offset) == (-1, -1)
+
+
+def test_failed_partitions_keep_their_error_and_are_not_waited_for():
+    world = two()
+    world.host(P(2), replicas=(1,))
+    answer = world.produce(P(0), P(9), P(2))
+    assert not answer.there
+    world.caught_up(2, P(0))
+    assert answer.results is not None
+    assert list(answer.results) == [P(0), P(9), P(2)]
+    assert answer.codes == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0]
+
+
+def test_it_watches_every_partition_of_the_request():
+    world = two()
+    world.produce(P(0), P(9), P(1))
+    assert list(world.manager.shared.produce.lists()) == [P(0), P(9), P(1)]
+
+
+def test_case_a_a_deleted_partition_is_unknown():
+    world = two()
+    answer = world.produce(P(0))
+    world.delete(P(0))
+    assert answer.codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+def test_case_a_a_partition_that_moved_away_is_not_led_here():
+    world = two()
+    answer = world.produce(P(0))
+    world.host(P(0), replicas=(2, 3), leader=2, isr=(2,), leader_epoch=2)
+    assert answer.codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert world.logs.get(P(0)) is None
+
+
+def test_case_b_a_leader_that_steps_down_answers_before_the_timeout():
+    world = two()
+    answer = world.produce(P(0))
+    world.host(P(0), leader=2, leader_epoch=2)
+    assert answer.codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+def test_case_c1_completes_on_the_high_watermark():
+    world = two()
+    world.produce(P(0), acks=1)
+    answer = world.produce(P(0))
+    world.fetch({P(0): 1}, replica=2)
+    assert not answer.there
+    world.fetch({P(0): 2}, replica=2)
+    assert answer.codes == [0]
+    assert (answer.one.base_offset, answer.one.log_start_offset, answer.one.log_append_time_ms) == (1, 0, -1)
+
+
+def test_case_c2_committed_but_in_fewer_places_than_asked_for():
+    """Seen when the ISR falls below the minimum between the rise of the high watermark and the check."""
+    world = World()
+    world.host(P(0), replicas=(1, 2, 3), isr=(1, 2))
+    answer = world.produce(P(0), timeout_ms=1_000_000)
+    partition = world.manager.partition(P(0))
+    assert partition is not None
+    # Nothing is checked between the two: the high watermark rises, then the minimum is raised.
+    partition.log.advance_high_watermark(1)
+    partition.log.config = TopicConfig(min_insync_replicas=3)
+    world.manager.shared.check_all(P(0))
+    assert answer.codes == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
+
+
+def test_case_d_times_out_though_the_records_stay():
+    world = two()
+    answer = world.produce(P(0), timeout_ms=2000)
+    world.move(1999)
+    assert not answer.there
+    world.move(1)
+    assert answer.codes == [ErrorCode.REQUEST_TIMED_OUT]
+    assert answer.one.base_offset == 0  # the offset it was given
+    world.caught_up(2, P(0))
+    assert world.fetch({P(0): 0}).one.records
+
+
+def test_an_isr_below_the_minimum_after_the_append_times_out():
+    """With the strict gate the high watermark stands still, so 20 is the rare case and 7 the usual one."""
+    world = World()
+    world.topic_config = TopicConfig(min_insync_replicas=2)
+    world.host(P(0), replicas=(1, 2))
+    answer = world.produce(P(0), timeout_ms=100_000)
+    world.move(60_000)
+    world.answer_isr()
+    assert not answer.there
+    world.move(40_000)
+    assert answer.codes == [ErrorCode.REQUEST_TIMED_OUT]
+
+
+def test_one_slow_partition_delays_the_whole_answer_and_only_it_is_counted_as_expired():
+    world = two()
+    answer = world.produce(P(0), P(1), timeout_ms=2000)
+    world.caught_up(2, P(0))
+    assert not answer.there
+    world.move(2000)
+    assert answer.codes == [0, ErrorCode.REQUEST_TIMED_OUT]
+    assert world.meter("DelayedProduceMetrics", "ExpiresPerSec") == 1
+    assert world.meter("DelayedProduceMetrics", "ExpiresPerSec", topic="t", partition="1") == 1
+    assert world.meter("DelayedProduceMetrics", "ExpiresPerSec", topic="t", partition="0") == 0
+
+
+def test_a_resolved_partition_is_never_opened_again():
+    world = two()
+    answer = world.produce(P(0), P(1))
+    world.caught_up(2, P(0))
+    world.host(P(0), leader=2, leader_epoch=2)
+    world.caught_up(2, P(1))
+    assert answer.codes == [0, 0]
+
+
+def test_it_completes_when_the_isr_shrinks():
+    world = World()
+    world.host(P(0), replicas=(1, 2))
+    answer = world.produce(P(0), timeout_ms=1_000_000)
+    world.move(60_000)
+    assert not answer.there
+    world.answer_isr()
+    assert answer.codes == [0]
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+def test_a_timeout_of_zero_answers_at_the_next_tick(timeout_ms):
+    world = two()
+    world.move(7)
+    answer = world.produce(P(0), timeout_ms=timeout_ms)
+    world.move(0)
+    assert answer.codes == [ErrorCode.REQUEST_TIMED_OUT]
+
+
+# The order of things within one request
+
+
+def test_waiters_are_checked_at_the_end_of_the_step_not_inside_the_append():
+    """The append's own bookkeeping, and its own DelayedProduce, come before any other answer."""
+    world = World()
+    world.host(P(0))
+    order = []
+    world.manager.fetch(
+        *_consumer_of(P(0)), lambda results: order.append(("fetch", len(results[P(0)].records) > 0)), world.now_ms
+    )
+    world.manager.append_records([(P(0), batch())], -1, 1000, lambda results: order.append("produce"), world.now_ms)
+    assert order == ["produce"]
+    assert len(world.manager.shared.actions) == 1
+    assert world.manager.next_deadline_ms() == world.now_ms
+    world.manager.drain(world.now_ms)
+    assert order == ["produce", ("fetch", True)]
+
+
+def test_a_failed_append_leaves_no_action():
+    world = World()
+    world.host(P(0))
+    bad = batch()
+    bad[-1] ^= 1
+    world.manager.append_records([(P(0), bad)], 1, 1000, lambda results: None, 0)
+    assert len(world.manager.shared.actions) == 0
+
+
+def test_answering_may_append_again():
+    """A waiting consumer that, answered, produces at once: deferred, not recursive, and nothing is lost."""
+    world = World()
+    world.host(P(0))
+    seen = []
+
+    def produce_more(results):
+        seen.append("fetch")
+        world.manager.append_records([(P(0), batch())], -1, 1000, lambda results: seen.append("produce"), world.now_ms)
+
+    world.manager.fetch(*_consumer_of(P(0)), produce_more, world.now_ms)
+    world.produce(P(0), acks=1)
+    assert seen == ["fetch", "produce"]
+    world.move(0)  # the action it left behind
+    assert len(world.manager.shared.actions) == 0
+    assert world.end(P(0)) == 2
+
+
+def _consumer_of(key):
+    return FetchParams(max_wait_ms=5000, min_bytes=1), [(key, FetchInfo(max_bytes=1 << 20))]
+
+
+# Refusals
+
+
+def test_internal_topics_are_the_admin_clients():
+    world = World()
+    key = TopicPartition("__consumer_offsets", 0)
+    world.host(key)
+    assert world.produce(key).codes == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+    answer = []
+    world.manager.append_records([(key, batch())], 1, 1000, answer.append, 0, internal_allowed=True)
+    assert answer[0][key].error_code == 0
+
+
+def test_what_the_log_refuses_is_told_and_counted():
+    world = World()
+    world.topic_config = TopicConfig(max_message_bytes=200, message_timestamp_after_max_ms=1000)
+    world.host(P(0))
+    assert world.produce(P(0), records=batch(value=b"v" * 500)).codes == [ErrorCode.MESSAGE_TOO_LARGE]
+    assert world.meter("BrokerTopicMetrics", "BytesRejectedPerSec") > 500
+    assert world.meter("BrokerTopicMetrics", "FailedProduceRequestsPerSec") == 0
+    far = world.produce(P(0), records=batch(timestamp_ms=2_000_000_000_000)).one
+    assert far.error_code == ErrorCode.INVALID_TIMESTAMP
+    assert [index for index, _ in far.record_errors] == [0]
+    assert world.meter("BrokerTopicMetrics", "FailedProduceRequestsPerSec", topic="t") == 1
+
+
+def test_an_unforeseen_failure_is_one_partitions_alone(caplog):
+    world = two()
+
+    def broken(*_, **__):
+        raise RuntimeError("a defect")
+
+    partition = world.manager.partition(P(0))
+    assert partition is not None
+    partition.log.append_as_leader = broken  # type: ignore[method-assign]
+    with caplog.at_level(logging.CRITICAL + 1):
+        answer = world.produce(P(0), P(1), acks=1)
+    assert answer.codes == [ErrorCode.UNKNOWN_SERVER_ERROR, 0]
+
+
+def test_a_full_disk_refuses_and_serves_on():
+    world = World()
+    world.host(P(0))
+    world.produce(P(0))
+    world.disk.capacity = world.disk.used
+    assert world.produce(P(0)).codes == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert world.fetch({P(0): 0}).one.records
+    world.disk.capacity = None
+    assert world.produce(P(0)).one.base_offset == 1
+
+
+def test_bytes_and_messages_are_counted_in_total_and_by_topic():
+    world = World()
+    world.host(P(0))
+    records = batch(3)
+    world.produce(P(0), records=records)
+    for tags in ({}, {"topic": "t"}):
+        assert world.meter("BrokerTopicMetrics", "MessagesInPerSec", **tags) == 3
+        assert world.meter("BrokerTopicMetrics", "BytesInPerSec", **tags) == len(records)
+        assert world.meter("BrokerTopicMetrics", "TotalProduceRequestsPerSec", **tags) == 1
+    world.fetch({P(0): 0})
+    assert world.meter("BrokerTopicMetrics", "BytesOutPerSec", topic="t") == len(records)
+    world.delete(P(0))
+    assert world.registry.read("BrokerTopicMetrics", "MessagesInPerSec", {"topic": "t"}) is None
+
+
+# flush.messages
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_with_flush_messages_no_answer_leaves_before_its_sync(acks):
+    world = World()
+    world.topic_config = TopicConfig(flush_messages=1)
+    world.host(P(0))
+    world.deliver()
+    waiting = world.fetch({P(0): 0})
+    answer = world.produce(P(0), acks=acks)
+    assert (answer.there, waiting.there, world.high_watermark(P(0))) == (False, False, 0)
+    world.deliver()
+    assert (answer.codes, waiting.there, world.high_watermark(P(0))) == ([0], True, 1)
+
+
+def test_acks_0_does_not_wait_for_the_sync():
+    world = World()
+    world.topic_config = TopicConfig(flush_messages=1)
+    world.host(P(0))
+    assert world.produce(P(0), acks=0).codes == [0]
+    assert world.high_watermark(P(0)) == 0
+    world.deliver()
+    assert world.high_watermark(P(0)) == 1
+
+
+def test_appends_during_a_sync_wait_for_the_next_one():
+    world = World()
+    world.topic_config = TopicConfig(flush_messages=1)
+    world.host(P(0))
+    world.deliver()
+    first = world.produce(P(0), acks=1)
+    second = world.produce(P(0), acks=-1)
+    world.deliver()
+    assert first.codes == second.codes == [0]
+    assert world.high_watermark(P(0)) == 2
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_a_failed_sync_answers_storage_error(acks):
+    world = World()
+    world.topic_config = TopicConfig(flush_messages=1)
+    world.host(P(0))
+    world.deliver()
+    world.disk.fail_syncs = 1
+    answer = world.produce(P(0), acks=acks)
+    world.deliver()
+    assert answer.codes == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert world.high_watermark(P(0)) == 0
+    assert world.produce(P(0), acks=1).codes == [ErrorCode.KAFKA_STORAGE_ERROR]
+
+
+def test_a_duplicate_waits_for_the_sync_of_its_original():
+    world = World()
+    world.topic_config = TopicConfig(flush_messages=1)
+    world.host(P(0))
+    world.deliver()
+    builder = BatchBuilder(1000)
+    builder.try_append(1_700_000_000_000, None, b"v")
+    records = bytes(builder.build(7, 0, 0))
+    first = world.produce(P(0), records=records, acks=1)
+    again = world.produce(P(0), records=records, acks=1)
+    assert not first.there
+    assert not again.there
+    world.deliver()
+    assert first.one.base_offset == again.one.base_offset == 0
+    assert world.end(P(0)) == 1
