@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+import barnabas
+import barnabas.aio
+from barnabas.broker.config import ConfigError
+from barnabas.broker.host.data_dir import DataDirUnusable
+from tests.broker.host.fake_core import client
+
+
+def partitions(snapshot: dict) -> list[str]:  # type: ignore[type-arg]
+    return sorted(f"{one['topic']}-{one['partition']}" for one in snapshot["partitions"])
+
+
+def test_the_blocking_broker_serves_once_it_is_made_and_leaves_no_thread_behind() -> None:
+    before = set(threading.enumerate())
+    with barnabas.Broker(topics={"flights": 2}, config={"num.partitions": 3}) as broker:
+        assert broker.bootstrap_servers == f"127.0.0.1:{broker.port}"
+        assert partitions(broker.snapshot()) == ["flights-0", "flights-1"]
+        assert set(threading.enumerate()) - before
+    assert set(threading.enumerate()) == before
+    broker.close()
+
+
+async def test_the_blocking_broker_works_inside_a_running_event_loop() -> None:
+    with barnabas.Broker(topics=["notes"]) as broker:
+        assert partitions(broker.snapshot()) == ["notes-0"]
+        async with client(broker.port) as raw:
+            raw.ask(1)
+            assert await raw.answer() == 1
+
+
+async def test_the_asyncio_broker_runs_on_the_running_loop() -> None:
+    before = set(threading.enumerate())
+    async with barnabas.aio.Broker(topics={"flights": 1}) as broker:
+        assert partitions(broker.snapshot()) == ["flights-0"]
+        async with client(broker.port) as raw:
+            raw.ask(1)
+            assert await raw.answer() == 1
+        assert set(threading.enumerate()) == before
+
+
+def test_nothing_of_the_program_around_it_is_touched() -> None:
+    handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    policy, thresholds, frozen = asyncio.get_event_loop_policy(), gc.get_threshold(), gc.get_freeze_count()
+    with barnabas.Broker():
+        assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == handlers
+        assert asyncio.get_event_loop_policy() is policy
+        assert (gc.get_threshold(), gc.get_freeze_count(), gc.isenabled()) == (thresholds, frozen, True)
+
+
+def test_a_forgotten_broker_stops() -> None:
+    before = set(threading.enumerate())
+    broker = barnabas.Broker()
+    (thread,) = set(threading.enumerate()) - before
+    del broker
+    gc.collect()
+    thread.join(5)
+    assert not thread.is_alive()
+
+
+def test_data_lasts_in_a_directory_and_is_one_brokers_alone(tmp_path: Path) -> None:
+    with barnabas.Broker(data_dir=tmp_path, topics={"kept": 2}) as broker:
+        with pytest.raises(DataDirUnusable, match="another broker serves from"):
+            barnabas.Broker(data_dir=tmp_path)
+        assert partitions(broker.snapshot()) == ["kept-0", "kept-1"]
+    with barnabas.Broker(data_dir=tmp_path) as broker:
+        assert partitions(broker.snapshot()) == ["kept-0", "kept-1"]
+
+
+def test_a_setting_nobody_knows_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(ConfigError, match=r"num\.partitons .* did you mean num\.partitions\?"):
+        barnabas.Broker(config={"num.partitons": 3})
+
+
+def test_a_broker_can_be_made_many_times_over() -> None:
+    for _ in range(5):
+        with barnabas.Broker() as broker:
+            assert broker.port > 0
+
+
+def test_the_fixture_is_a_broker(barnabas_broker: barnabas.Broker) -> None:
+    assert barnabas_broker.snapshot()["partitions"] == []

@@ -1,0 +1,81 @@
+"""SIGKILL under load, three times on one data directory: every acknowledged record is there afterwards."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from barnabas.client.consumer import Consumer
+from barnabas.client.producer import Producer
+from barnabas.protocol.ids import TopicPartition
+from tests.cli.process import Process, broker
+
+PARTITIONS = 2
+ROUNDS = 3
+ACKED_BEFORE_KILL = 3000
+
+Records = dict[tuple[int, int], bytes]
+
+
+def load_until_killed(process: Process, round_number: int) -> Records:
+    """Produce as fast as it goes, kill the broker in the midst of it; what was acknowledged by then."""
+    acknowledged: Records = {}
+    enough = threading.Event()
+
+    def delivered(value: bytes, metadata: Any, error: BaseException | None) -> None:
+        if error is None:
+            acknowledged[metadata.partition, metadata.offset] = value
+            if len(acknowledged) == ACKED_BEFORE_KILL:
+                enough.set()
+
+    def kill() -> None:
+        if enough.wait(15):
+            process.popen.send_signal(signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    producer = Producer(
+        bootstrap_servers=f"127.0.0.1:{process.port}",
+        linger_ms=1,
+        batch_size=2000,
+        delivery_timeout_ms=2000,
+        request_timeout_ms=1000,
+    )
+    killer.start()
+    number = 0
+    while not enough.is_set() and killer.is_alive():
+        value = b"%d/%d" % (round_number, number)
+        producer.send("t", value, partition=number % PARTITIONS, on_delivery=partial(delivered, value))
+        number += 1
+    killer.join()
+    assert process.wait() == -signal.SIGKILL
+    producer.close(timeout=0)
+    return acknowledged
+
+
+def everything(port: int) -> Records:
+    found: Records = {}
+    with Consumer("t", bootstrap_servers=f"127.0.0.1:{port}", auto_offset_reset="earliest") as consumer:
+        ends = consumer.end_offsets([TopicPartition("t", number) for number in range(PARTITIONS)])
+        while len(found) < sum(ends.values()):
+            records = consumer.poll(5000)
+            assert records, "the log ends before its end offset"
+            found.update({(record.partition, record.offset): bytes(record.value) for record in records})
+    return found
+
+
+def test_every_acknowledged_record_survives_three_kills(tmp_path: Path) -> None:
+    acknowledged: Records = {}
+    options = ("--port", "0", "--data-dir", str(tmp_path), "--topic", f"t:{PARTITIONS}")
+    for round_number in range(ROUNDS):
+        with broker(*options) as process:
+            again = load_until_killed(process, round_number)
+        assert not again.keys() & acknowledged.keys(), "an acknowledged offset was given away a second time"
+        acknowledged |= again
+    assert len(acknowledged) >= ROUNDS * ACKED_BEFORE_KILL
+    with broker(*options) as process:
+        found = everything(process.port)
+        assert process.end() == 0
+    assert {where: value for where, value in acknowledged.items() if found.get(where) != value} == {}

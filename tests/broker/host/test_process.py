@@ -1,0 +1,79 @@
+"""The real process: its one line, its signals, its addresses."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import struct
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.broker.host.fake_core import api_versions_request
+from tests.cli.process import broker, run
+
+
+def ask(sock: socket.socket, correlation_id: int = 1) -> None:
+    """ApiVersions over a plain socket; its answer must pair."""
+    sock.settimeout(10)
+    sock.sendall(api_versions_request(correlation_id))
+    head = sock.recv(8, socket.MSG_WAITALL)
+    length, got = struct.unpack(">ii", head)
+    assert got == correlation_id
+    sock.recv(length - 4, socket.MSG_WAITALL)
+
+
+def test_it_prints_one_line_with_its_address_and_data_directory_and_serves_both_loopbacks(tmp_path: Path) -> None:
+    with broker("--port", "0", "--data-dir", str(tmp_path)) as process:
+        addresses, where = re.fullmatch(r"barnabas: serving on (.*); data: (.*)\n", process.banner).groups()  # type: ignore[union-attr]
+        assert where == str(tmp_path)
+        assert addresses in (
+            f"127.0.0.1:{process.port}, [::1]:{process.port}",
+            f"127.0.0.1:{process.port}",  # a machine without ::1
+        )
+        for host in ["127.0.0.1", "::1"] if "::1" in addresses else ["127.0.0.1"]:
+            with socket.create_connection((host, process.port)) as sock:
+                ask(sock)
+        assert process.end() == 0
+        assert process.popen.stdout is not None
+    assert all(json.loads(line)["level"] for line in process.errors), "not a terminal: JSON lines"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_stops_cleanly_within_two_seconds_with_clients_connected(number: int, tmp_path: Path) -> None:
+    options = ("--port", "0", "--data-dir", str(tmp_path), "--topic", "t:3")
+    with broker(*options) as process, socket.create_connection(("127.0.0.1", process.port)) as sock:
+        ask(sock)
+        began_s = time.monotonic()
+        assert process.end(number) == 0
+        assert time.monotonic() - began_s < 2
+        assert sock.recv(1) == b""
+    assert '"stopped"' in process.errors[-1]
+
+
+def test_the_data_directory_can_be_served_from_again(tmp_path: Path) -> None:
+    for _ in range(2):
+        with broker("--port", "0", "--data-dir", str(tmp_path), "--topic", "t:2") as process:
+            described = run("topics", "--server", f"127.0.0.1:{process.port}", "list")
+            assert described.stdout.split() == ["t"]
+            assert process.end() == 0
+
+
+def test_data_lies_under_the_users_data_directory_unless_told_otherwise(tmp_path: Path) -> None:
+    with broker("--port", "0", environment={"XDG_DATA_HOME": str(tmp_path)}) as process:
+        assert f"data: {tmp_path}/barnabas\n" in process.banner
+        assert (tmp_path / "barnabas").is_dir()
+        process.end()
+    with broker("--port", "0", environment={"HOME": str(tmp_path)}) as process:
+        assert f"data: {tmp_path}/.local/share/barnabas\n" in process.banner
+        process.end()
+
+
+def test_in_memory_nothing_is_written(tmp_path: Path) -> None:
+    with broker("--port", "0", "--memory", environment={"XDG_DATA_HOME": str(tmp_path)}) as process:
+        assert process.banner.endswith("; data: in memory\n")
+        process.end()
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,133 @@
+"""The image and the compose file, built and run for real."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from barnabas.client.admin import Admin
+from barnabas.client.consumer import Consumer
+from barnabas.client.producer import Producer
+
+ROOT = Path(__file__).parents[2]
+PROJECT = "barnabas-container-test"
+IMAGE = "barnabas-container-test"
+IMAGE_BYTES_MAX = 25_000_000
+BOUND_S = 300
+
+
+def docker(*arguments: str, text: str | None = None, check: bool = True) -> str:
+    done = subprocess.run(
+        ["docker", *arguments], input=text, capture_output=True, text=True, timeout=BOUND_S, cwd=ROOT, check=False
+    )
+    if check and done.returncode != 0:
+        raise AssertionError(f"docker {' '.join(arguments)}: {done.stdout}{done.stderr}")
+    return done.stdout.strip()
+
+
+def missing() -> str | None:
+    if shutil.which("docker") is None:
+        return "docker is not on the path"
+    try:
+        answer = subprocess.run(["docker", "version"], capture_output=True, text=True, timeout=20, check=False)
+    except subprocess.TimeoutExpired:
+        return "no Docker engine answers"
+    return None if answer.returncode == 0 else "no Docker engine answers"
+
+
+REASON = missing()
+pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.skipif(REASON is not None, reason=str(REASON))]
+
+
+@pytest.fixture(scope="module")
+def image() -> str:
+    docker("build", "-t", IMAGE, ".")
+    return IMAGE
+
+
+@pytest.fixture(scope="module")
+def compose(image: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
+    """The compose file as it stands, up and healthy (its image under a name of the test's own)."""
+    if in_use(9092):
+        pytest.skip("port 9092 of this machine is in use")
+    override = tmp_path_factory.mktemp("compose") / "override.yml"
+    override.write_text(f"services:\n  broker:\n    image: {image}\n")
+    call = ["compose", "-p", PROJECT, "-f", "docker-compose.yml", "-f", str(override)]
+    try:
+        docker(*call, "up", "--detach", "--wait", "--no-build")
+        yield call
+    finally:
+        docker(*call, "down", "--volumes", "--timeout", "5")
+
+
+def in_use(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return True
+    return False
+
+
+def test_the_image_adds_little_to_its_base(image: str) -> None:
+    sizes = [int(docker("image", "inspect", "-f", "{{.Size}}", name)) for name in (image, "python:3.12-slim")]
+    assert sizes[0] - sizes[1] <= IMAGE_BYTES_MAX
+
+
+def test_it_does_not_run_as_root_and_its_volume_is_writable(image: str) -> None:
+    said = docker("run", "--rm", "--entrypoint", "sh", image, "-c", "id -u && touch /var/lib/barnabas/x && echo ok")
+    user, written = said.split()
+    assert user != "0"
+    assert written == "ok"
+    config = json.loads(docker("image", "inspect", "-f", "{{json .Config}}", image))
+    assert config["Healthcheck"]["Test"] == ["CMD", "barnabas", "health"]
+
+
+def test_a_bad_setting_ends_the_container_with_2(image: str) -> None:
+    done = subprocess.run(
+        ["docker", "run", "--rm", "-e", "BARNABAS_NUM_PARTITONS=3", image],
+        capture_output=True,
+        text=True,
+        timeout=BOUND_S,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "num.partitions=none: not a whole number" in done.stderr
+
+
+def test_the_host_is_served_on_localhost_and_another_container_on_broker(compose: list[str], image: str) -> None:
+    with Admin(bootstrap_servers="localhost:9092") as admin:
+        admin.create_topic("both-sides", partitions=2)
+        assert [broker[1:] for broker in admin.describe_cluster().brokers] == [("localhost", 9092)]
+    with Producer(bootstrap_servers="localhost:9092") as producer:
+        producer.send("both-sides", b"from the host")
+        producer.flush()
+    inside = ["run", "--rm", "-i", "--network", f"{PROJECT}_default", image]
+    docker(*inside, "produce", "--server", "broker:9092", "both-sides", text="from a container\n")
+    read = docker(*inside, "consume", "--server", "broker:9092", "--exit", "both-sides")
+    assert sorted(read.splitlines()) == ["from a container", "from the host"]
+    with Consumer("both-sides", bootstrap_servers="localhost:9092", auto_offset_reset="earliest") as consumer:
+        values: list[bytes] = []
+        while len(values) < 2:
+            records = consumer.poll(5000)
+            assert records
+            values += [bytes(record.value) for record in records]
+    assert sorted(values) == [b"from a container", b"from the host"]
+
+
+def test_it_stops_cleanly_and_keeps_its_records(compose: list[str]) -> None:
+    with Producer(bootstrap_servers="localhost:9092") as producer:
+        kept = producer.send("kept", b"value").result(10)
+    docker(*compose, "restart", "--timeout", "10")
+    docker(*compose, "up", "--detach", "--wait", "--no-build")
+    assert '"stopped"' in docker(*compose, "logs", "--no-log-prefix")
+    with Consumer("kept", bootstrap_servers="localhost:9092", auto_offset_reset="earliest") as consumer:
+        (record,) = consumer.poll(10_000)
+    assert (record.offset, bytes(record.value)) == (kept.offset, b"value")
