@@ -53,6 +53,6 @@ def parse_uuid(text: str) -> bytes:
         ValueError: the text is not 22 characters of URL-safe base64.
     """
     raw = base64.urlsafe_b64decode(text + "==")
-    if len(raw) != 16:
-        raise ValueError(f"uuid {text!r} has {len(raw)} bytes, not 16")
+    if len(raw) != 16 or format_uuid(raw) != text:
+        raise ValueError(f"{text!r} is no uuid: 22 characters of URL-safe base64 are one")
     return raw
