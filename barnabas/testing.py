@@ -1,9 +1,14 @@
-"""pytest fixtures: a broker for a test.
+"""pytest fixtures: a broker for a test. In the conftest.py at the top of your tests:
+
+    pytest_plugins = ["barnabas.testing"]
+
+and then:
 
     def test_it(barnabas_broker):
         producer = barnabas.Producer(barnabas_broker.bootstrap_servers)
 
-Installing the package makes them known to pytest; nothing is loaded until a test asks for one.
+They are not registered with pytest at installation: that would make pytest rewrite the assertions of this whole
+package in everybody's test runs.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import barnabas
 import barnabas.aio
 from barnabas.broker.config import ConfigError
 from barnabas.broker.host.data_dir import DataDirUnusable
+from barnabas.testing import barnabas_broker  # noqa: F401 - the fixture
 from tests.broker.host.fake_core import client
 
 
@@ -86,5 +87,5 @@ def test_a_broker_can_be_made_many_times_over() -> None:
             assert broker.port > 0
 
 
-def test_the_fixture_is_a_broker(barnabas_broker: barnabas.Broker) -> None:
+def test_the_fixture_is_a_broker(barnabas_broker: barnabas.Broker) -> None:  # noqa: F811
     assert barnabas_broker.snapshot()["partitions"] == []
