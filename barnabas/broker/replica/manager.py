@@ -168,13 +168,21 @@ class ReplicaManager:
         `changed` holds partitions that are new or different, hosted here or not; `removed` those whose topic is gone.
         """
         self._now_ms = now_ms
+        gone: dict[str, None] = {}
         for key in removed:
             self._remove(key)
+            gone[key.topic] = None
         for key, state in changed.items():
             if self.shared.broker_id in state.replicas:
                 self._host(key, state, now_ms)
             else:
                 self._remove(key)
+                gone[key.topic] = None
+        if gone:
+            hosted = {key.topic for key in self.hosted.online}
+            for topic in gone:
+                if topic not in hosted:
+                    self.shared.stats.forget_topic(topic)
 
     def partition(self, key: TopicPartition) -> Partition | None:
         """The partition hosted here, or None."""
@@ -234,8 +242,6 @@ class ReplicaManager:
             self.logs.delete(key)
         except KafkaError as error:
             logger.error("the log of %s stays behind: %s", key, error)
-        if not any(other.topic == key.topic for other in self.hosted.online):
-            self.shared.stats.forget_topic(key.topic)
 
     def _shrink_isrs(self, now_ms: int) -> None:
         for partition in list(self.hosted.online.values()):

@@ -11,7 +11,7 @@ from barnabas.broker.replica import FetchInfo, FetchParams
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.records import BatchBuilder
-from tests.broker.replica.world import P, World, batch
+from tests.broker.replica.world import Answer, P, World, batch
 
 
 def two(**settings) -> World:
@@ -166,15 +166,14 @@ def test_waiters_are_checked_at_the_end_of_the_step_not_inside_the_append():
     world = World()
     world.host(P(0))
     order = []
-    world.manager.fetch(
-        *_consumer_of(P(0)), lambda results: order.append(("fetch", len(results[P(0)].records) > 0)), world.now_ms
-    )
+    params, asked = _consumer_of(P(0))
+    world.manager.fetch(params, asked, lambda results: order.append("fetch"), world.now_ms)
     world.manager.append_records([(P(0), batch())], -1, 1000, lambda results: order.append("produce"), world.now_ms)
     assert order == ["produce"]
     assert len(world.manager.shared.actions) == 1
     assert world.manager.next_deadline_ms() == world.now_ms
     world.manager.drain(world.now_ms)
-    assert order == ["produce", ("fetch", True)]
+    assert order == ["produce", "fetch"]
 
 
 def test_a_failed_append_leaves_no_action():
@@ -196,7 +195,8 @@ def test_answering_may_append_again():
         seen.append("fetch")
         world.manager.append_records([(P(0), batch())], -1, 1000, lambda results: seen.append("produce"), world.now_ms)
 
-    world.manager.fetch(*_consumer_of(P(0)), produce_more, world.now_ms)
+    params, asked = _consumer_of(P(0))
+    world.manager.fetch(params, asked, produce_more, world.now_ms)
     world.produce(P(0), acks=1)
     assert seen == ["fetch", "produce"]
     world.move(0)  # the action it left behind
@@ -216,9 +216,9 @@ def test_internal_topics_are_the_admin_clients():
     key = TopicPartition("__consumer_offsets", 0)
     world.host(key)
     assert world.produce(key).codes == [ErrorCode.INVALID_TOPIC_EXCEPTION]
-    answer = []
-    world.manager.append_records([(key, batch())], 1, 1000, answer.append, 0, internal_allowed=True)
-    assert answer[0][key].error_code == 0
+    answer = Answer()
+    world.manager.append_records([(key, batch())], 1, 1000, answer, 0, internal_allowed=True)
+    assert answer.codes == [0]
 
 
 def test_what_the_log_refuses_is_told_and_counted():

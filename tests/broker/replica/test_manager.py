@@ -27,7 +27,7 @@ def test_actions_run_in_order_and_those_they_add_wait_for_the_next_drain():
 
 def test_one_failing_action_does_not_hold_up_the_rest(caplog):
     queue = ActionQueue()
-    seen = []
+    seen: list[int] = []
 
     def fail(_):
         raise ValueError("broken")

@@ -68,7 +68,6 @@ def test_a_leader_that_stays_remembers_what_followers_told():
 
 def test_a_caught_up_replica_outside_the_isr_holds_the_high_watermark_back():
     world = three(isr=(1, 2))
-    world.controller.alter_partition = lambda proposal, done: None  # never answers
     world.caught_up(3, KEY)  # caught up and eligible: it may join any time
     world.produce(KEY, acks=1)
     world.caught_up(2, KEY)

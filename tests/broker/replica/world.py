@@ -252,16 +252,16 @@ class World:
     def lists(self) -> str:
         """The watch lists of produce and fetch together, in the order of arrival; x marks completed leftovers."""
         order = {id(op): at for at, op in enumerate(self._named)}
-        lines = {}
+        lines: dict[Any, list[DelayedOperation]] = {}
         shared = self.manager.shared
         for purgatory in (shared.produce, shared.fetch):
             for key, ops in purgatory.lists().items():
                 lines.setdefault(key, []).extend(ops)
         shown = []
         for key in sorted(lines):
-            ops = sorted(lines[key], key=lambda op: order[id(op)])
-            entries = [self._names[id(op)] + ("x" if op.completed else "") for op in ops]
-            shown.append(f"P{key.partition}:[{','.join(entries)}]")
+            entries = sorted(lines[key], key=lambda op: order[id(op)])
+            shown_ops = [self._names[id(op)] + ("x" if op.completed else "") for op in entries]
+            shown.append(f"P{key.partition}:[{','.join(shown_ops)}]")
         return " ".join(shown)
 
     def _parked(self) -> list[DelayedOperation]:
