@@ -1,7 +1,7 @@
 """The way up, and the way down, of one broker: jobs that run while it serves already.
 
     NEW -> LOADING     the metadata log is replayed; requests wait, but for ApiVersions
-        -> RECOVERING  this broker is registered, fenced, and leads nothing (NOT_LEADER_OR_FOLLOWER, LEADER_NOT_AVAILABLE)
+        -> RECOVERING  this broker is registered, fenced, and leads nothing: errors 6 and 5
         -> HOSTING     all logs are open; partitions come up
         -> READY       unfenced, leader of what it has in sync; topics of the configuration are there
         -> STOPPING

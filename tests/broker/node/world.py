@@ -17,12 +17,12 @@ from barnabas.protocol.records import BatchBuilder, Record, decode_records
 from barnabas.protocol.requests import (
     create_topics,
     delete_topics,
-    fetch,
     init_producer_id,
     list_offsets,
     metadata,
-    produce,
 )
+from barnabas.protocol.requests import fetch as fetches
+from barnabas.protocol.requests import produce as produces
 from barnabas.protocol.requests.api_versions import ApiVersionsRequest
 
 START_WALL_MS = 1_700_000_000_000
@@ -204,26 +204,26 @@ class World:
         client_id: str = "test",
     ) -> Answer:
         """Produce one batch to each of the partitions."""
-        topics: dict[str, produce.TopicProduceData] = {}
+        topics: dict[str, produces.TopicProduceData] = {}
         for (name, partition), records in batches_by_key.items():
-            data = topics.setdefault(name, produce.TopicProduceData(name))
-            data.partition_data.append(produce.PartitionProduceData(partition, records))
+            data = topics.setdefault(name, produces.TopicProduceData(name))
+            data.partition_data.append(produces.PartitionProduceData(partition, records))
         if version >= 13:
             for name, data in topics.items():
                 known = self.core.image.topics.get(name)
                 data.topic_id = known.topic_id if known else b"\x01" * 16
                 data.name = ""
-        request = produce.ProduceRequest(None, acks, timeout_ms, list(topics.values()))
+        request = produces.ProduceRequest(None, acks, timeout_ms, list(topics.values()))
         return self.send(request, version, client_id)
 
     def put(
         self, records: Any, topic: str = "t", partition: int = 0, **options: Any
-    ) -> produce.PartitionProduceResponse:
+    ) -> produces.PartitionProduceResponse:
         """Produce one batch and wait for its answer."""
         answer = self.produce({(topic, partition): records}, **options)
         self.settle()
         assert answer.done, "no answer yet"
-        part: produce.PartitionProduceResponse = answer.response.responses[0].partition_responses[0]
+        part: produces.PartitionProduceResponse = answer.response.responses[0].partition_responses[0]
         return part
 
     def fetch(
@@ -244,13 +244,13 @@ class World:
         connection: Connection | None = None,
     ) -> Answer:
         """Fetch the partitions from their offsets."""
-        topics: dict[str, fetch.FetchTopic] = {}
+        topics: dict[str, fetches.FetchTopic] = {}
         for (name, partition), offset in offsets.items():
-            topic = topics.setdefault(name, fetch.FetchTopic(name, self._id_of(name, version)))
+            topic = topics.setdefault(name, fetches.FetchTopic(name, self._id_of(name, version)))
             if version >= 13:
                 topic.topic = ""
             topic.partitions.append(
-                fetch.FetchPartition(
+                fetches.FetchPartition(
                     partition,
                     leader_epoch,
                     offset,
@@ -260,13 +260,13 @@ class World:
                 )
             )
         forgotten = [
-            fetch.ForgottenTopic(name if version < 13 else "", self._id_of(name, version), partitions)
+            fetches.ForgottenTopic(name if version < 13 else "", self._id_of(name, version), partitions)
             for name, partitions in (forget or {}).items()
         ]
-        request = fetch.FetchRequest(
+        request = fetches.FetchRequest(
             None,
             replica_id,
-            fetch.ReplicaState(replica_id, -1) if version >= 15 else None,
+            fetches.ReplicaState(replica_id, -1) if version >= 15 else None,
             wait_ms,
             min_bytes,
             max_bytes,
