@@ -116,8 +116,3 @@ def uvarint(value: int) -> bytes:
 def varint(value: int) -> bytes:
     """A signed number of at most 64 bits as a zig-zag varint."""
     return uvarint(value << 1 if value >= 0 else (-value << 1) - 1)
-
-
-def varint_size(value: int) -> int:
-    """Bytes `varint(value)` takes."""
-    return (max((value << 1 if value >= 0 else (-value << 1) - 1).bit_length(), 1) + 6) // 7

@@ -3,15 +3,13 @@
 The broker stays away from here but for compaction, timestamp lookup and full validation; the client lives here.
 """
 
-from barnabas.protocol.records.build import BatchBuilder, encode_batch, size_bound, split
+from barnabas.protocol.records.build import BatchBuilder, encode_batch
 from barnabas.protocol.records.decode import (
     RECORD_SIZE_MIN,
     Headers,
     Record,
-    RecordFacts,
     decode_area,
     decode_records,
-    inspect_records,
     record_area,
 )
 
@@ -20,12 +18,8 @@ __all__ = [
     "BatchBuilder",
     "Headers",
     "Record",
-    "RecordFacts",
     "decode_area",
     "decode_records",
     "encode_batch",
-    "inspect_records",
     "record_area",
-    "size_bound",
-    "split",
 ]

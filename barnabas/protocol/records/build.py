@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from barnabas.protocol import batch
 from barnabas.protocol.batch import HEADER_SIZE, BatchHeader
 from barnabas.protocol.compression import Codec, compress
 from barnabas.protocol.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP, Buffer
-from barnabas.protocol.primitives import varint, varint_size
-from barnabas.protocol.records.decode import Headers, Record, decode_records
+from barnabas.protocol.primitives import varint
+from barnabas.protocol.records.decode import Headers, Record
 
 # Zig-zag varints of 0 to 2047: lengths and deltas of ordinary records are looked up, not computed.
 _KNOWN: Final = 2048
@@ -26,14 +26,6 @@ def _encode_headers(headers: Headers) -> bytes:
         parts += (varint(len(name)), name)
         parts += (_NULL,) if value is None else (varint(len(value)), value)
     return b"".join(parts)
-
-
-def size_bound(key: Buffer | None, value: Buffer | None, headers: Headers = ()) -> int:
-    """The most bytes an uncompressed batch of this one record takes (Kafka's `estimateSizeInBytesUpperBound`)."""
-    size = HEADER_SIZE + 21
-    for part in (key, value):
-        size += 1 if part is None else varint_size(len(part)) + len(part)
-    return size + (len(_encode_headers(headers)) if headers else 1)
 
 
 def _encode_record(
@@ -60,44 +52,26 @@ def _encode_record(
 
 
 class BatchBuilder:
-    """Collects records for one batch, one by one, within a bound.
+    """Collects records for one batch, one by one, within a bound on its bytes before compression.
 
-    Keys and values are kept by reference until `build` and must not change before. `expected_ratio` is what the codec
-    is expected to leave of the bytes (Kafka adds 5 % to be safe, and so does this).
+    Keys and values are kept by reference until `build` and must not change before.
 
     Attributes:
         count: records so far.
+        size: bytes so far, header included, before compression.
         max_timestamp: largest timestamp so far, ms.
     """
 
-    __slots__ = (
-        "_base_timestamp",
-        "_codec",
-        "_factor",
-        "_level",
-        "_max_bytes",
-        "_parts",
-        "_plain",
-        "count",
-        "max_timestamp",
-    )
+    __slots__ = ("_base_timestamp", "_codec", "_level", "_max_bytes", "_parts", "count", "max_timestamp", "size")
 
-    def __init__(
-        self,
-        max_bytes: int,
-        codec: int = Codec.NONE,
-        *,
-        level: int | None = None,
-        expected_ratio: float = 1.0,
-    ) -> None:
+    def __init__(self, max_bytes: int, codec: int = Codec.NONE, *, level: int | None = None) -> None:
         self.count = 0
+        self.size = HEADER_SIZE
         self.max_timestamp = NO_TIMESTAMP
         self._max_bytes = max_bytes
         self._codec = codec
         self._level = level
-        self._factor = expected_ratio * 1.05 if codec else 1
         self._base_timestamp = NO_TIMESTAMP
-        self._plain = 0
         self._parts: list[Buffer] = [bytes(HEADER_SIZE)]
 
     def try_append(self, timestamp_ms: int, key: Buffer | None, value: Buffer | None, headers: Headers = ()) -> bool:
@@ -110,29 +84,15 @@ class BatchBuilder:
         if count == 0:
             self._base_timestamp = timestamp_ms
         size, parts = _encode_record(count, timestamp_ms - self._base_timestamp, key, value, headers)
-        if count and HEADER_SIZE + self._plain * self._factor + size > self._max_bytes:
+        size += self.size
+        if count and size > self._max_bytes:
             return False
         self._parts += parts
-        self._plain += size
+        self.size = size
         self.count = count + 1
         if timestamp_ms > self.max_timestamp:
             self.max_timestamp = timestamp_ms
         return True
-
-    @property
-    def size(self) -> int:
-        """Bytes of the batch if it were built now; an estimate where it will be compressed."""
-        return HEADER_SIZE + int(self._plain * self._factor)
-
-    @property
-    def plain_size(self) -> int:
-        """Bytes of the batch before compression."""
-        return HEADER_SIZE + self._plain
-
-    @property
-    def is_full(self) -> bool:
-        """Whether nothing more is expected to fit."""
-        return self.count > 0 and self.size >= self._max_bytes
 
     def build(
         self,
@@ -197,19 +157,3 @@ def encode_batch(header: BatchHeader, records: Iterable[Record], *, level: int |
     if count and not header.is_log_append_time:
         header = header._replace(max_timestamp=max_timestamp)
     return _finish(header._replace(record_count=count), parts, level)
-
-
-def split(data: Buffer, max_bytes: int, *, level: int | None = None) -> list[BatchBuilder]:
-    """The records of a batch in as many builders of `max_bytes` as they need, with the same codec (for resending).
-
-    Raises:
-        ProtocolError: the batch is broken.
-    """
-    codec = batch.read_header(data).compression
-    builders: list[BatchBuilder] = []
-    for record in decode_records(data):
-        fields: Any = (record.timestamp, record.key, record.value, record.headers)
-        if not builders or not builders[-1].try_append(*fields):
-            builders.append(BatchBuilder(max_bytes, codec, level=level))
-            builders[-1].try_append(*fields)
-    return builders

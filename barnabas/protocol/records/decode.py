@@ -193,34 +193,3 @@ def _read_headers(area: bytes, position: int, end: int) -> tuple[Headers, int]:
         value, position = _read_bytes(area, after, end)
         headers.append((name, value))
     return tuple(headers), position
-
-
-class RecordFacts:
-    """What the broker must know of the records inside a batch that it does not decode otherwise.
-
-    `null_keys` and `misplaced` are indices of records without a key, and of those whose offset delta is not their
-    index; `timestamps` the records' own, in ms.
-    """
-
-    __slots__ = ("misplaced", "null_keys", "timestamps")
-
-    def __init__(self, null_keys: list[int], misplaced: list[int], timestamps: list[int]) -> None:
-        self.null_keys = null_keys
-        self.misplaced = misplaced
-        self.timestamps = timestamps
-
-
-def inspect_records(data: Buffer, position: int = 0, *, bytes_max: int = BYTES_MAX) -> RecordFacts:
-    """Walk every record of a batch (compacted topics, `barnabas.validate.records=full`).
-
-    Raises:
-        ProtocolError: anything but exactly the announced records.
-    """
-    header = batch.read_header(data, position)
-    records = decode_area(record_area(data, position, header, bytes_max), header, Record)
-    base = header.base_offset
-    return RecordFacts(
-        [index for index, record in enumerate(records) if record.key is None],
-        [index for index, record in enumerate(records) if record.offset != base + index],
-        [record.timestamp for record in records],
-    )
