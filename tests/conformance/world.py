@@ -115,10 +115,10 @@ class World:
         name = self.fresh()
         code = self.create(name, partitions, 1, **configs)
         assert code == "NONE", f"CreateTopics {name}: {code}"
-        self.wait(lambda: self._led(name, partitions), f"leaders of {name}")
+        self.wait(lambda: self.led(name, partitions), f"leaders of {name}")
         return name
 
-    def _led(self, name: str, partitions: int) -> bool:
+    def led(self, name: str, partitions: int) -> bool:
         """Whether every partition is really served: Metadata may know a leader before the broker has become it."""
         found = self.metadata(name)
         if error(found.error_code) != "NONE" or len(found.partitions) != partitions:

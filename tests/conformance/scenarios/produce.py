@@ -338,7 +338,7 @@ def p12(world: World) -> Facts:
     if error(world.metadata(name).error_code) != "NONE":  # a second go finds it made by the first
         facts["before"] = told(produced(world.call("produce", PRODUCE, body))[name, 0])
         world.create(name, 1, cleanup_policy="compact")
-        world.wait(lambda: world._led(name, 1), "leader of __consumer_offsets")
+        world.wait(lambda: world.led(name, 1), "leader of __consumer_offsets")
     return {**facts, "any client": told(produced(world.call("produce", PRODUCE, body))[name, 0])}
 
 

@@ -96,6 +96,29 @@ def f20(world: World) -> Facts:
 
 
 @scenario(
+    "F21b",
+    "a session by id (v13) on a topic that is deleted and made again under its name; a full fetch with the old id",
+    {
+        "session": "p0 INCONSISTENT_TOPIC_ID(103); p0 INCONSISTENT_TOPIC_ID(103)",
+        "full fetch": "p0 UNKNOWN_TOPIC_ID(100)",
+    },
+)
+def f21b(world: World) -> Facts:
+    topic = world.topic()
+    old = world.metadata(topic).topic_id
+    with world.connect() as peer:
+        session = open_session(peer, [(old, 0, 0)], 13, "topic_id")
+        world.delete(topic)
+        world.wait(lambda: error(world.metadata(topic).error_code) != "NONE", "the deletion")
+        world.wait(lambda: world.create(topic) == "NONE", "the second creation")
+        world.wait(lambda: world.led(topic, 1), "its leader")
+        bodies = [fetch_body([], session=(session, epoch), key="topic_id") for epoch in (1, 2)]
+        answers = [listed(peer.call("fetch", 13, body)) for body in bodies]
+        full = listed(peer.call("fetch", 13, fetch_body([(old, 0, 0)], key="topic_id")))
+    return {"session": "; ".join(answers), "full fetch": full}
+
+
+@scenario(
     "F21",
     "a session on a topic that is deleted: incremental fetches until it is forgotten, by name (v12) and by id (v13)",
     {
