@@ -257,8 +257,9 @@ def find_topic(image: Image, name: str | None, topic_id: bytes) -> TopicState:
     """
     topic = image.topics_by_id.get(topic_id) if name is None else image.topics.get(name)
     if topic is None:
-        code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        raise KafkaError(code, "")
+        if name is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
     return topic
 
 

@@ -89,14 +89,6 @@ SYNONYMS: Final = {
 }
 """Topic setting to the broker setting it takes its default from (`ServerTopicConfigSynonyms`)."""
 
-FALLBACKS: Final = {
-    "log.retention.ms": ("log.retention.minutes", "log.retention.hours"),
-    "log.roll.ms": ("log.roll.hours",),
-    "log.roll.jitter.ms": ("log.roll.jitter.hours",),
-    "log.flush.interval.ms": ("log.flush.scheduler.interval.ms",),
-}
-"""Broker settings that stand in for one that is not set, nearest first (`DynamicBrokerConfig.brokerConfigSynonyms`)."""
-
 _DERIVED: Final = {
     "retention.ms": "retention_ms",
     "segment.ms": "roll_ms",

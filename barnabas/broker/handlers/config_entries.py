@@ -9,7 +9,7 @@ from enum import IntEnum
 from barnabas.broker.cluster.dynamic import refresh
 from barnabas.broker.cluster.image import BROKER_RESOURCE, Image
 from barnabas.broker.config import BrokerConfig, Key, TopicConfig, Update, keys_of, topic_config
-from barnabas.broker.config.topic_config import FALLBACKS, SYNONYMS
+from barnabas.broker.config.topic_config import SYNONYMS
 
 
 class Source(IntEnum):
@@ -65,21 +65,20 @@ def cluster_entries(image: Image) -> Iterator[Entry]:
 
 
 def _broker_synonyms(image: Image, static: BrokerConfig, name: str) -> list[tuple[str, str | None, Source]]:
-    """What a broker setting is and would be, the one in force first; units of stand-ins are as they were written."""
+    """What a broker setting is and would be, the one in force first; its stand-ins in other units are not told."""
     own = image.configs.get((BROKER_RESOURCE, str(static.node_id)), {})
     cluster = image.configs.get((BROKER_RESOURCE, ""), {})
     found: list[tuple[str, str | None, Source]] = []
-    for each in (name, *FALLBACKS.get(name, ())):
-        key = keys_of(BrokerConfig)[each]
-        if each in own:
-            found.append((each, own[each], Source.DYNAMIC_BROKER))
-        if each in cluster:
-            found.append((each, cluster[each], Source.DYNAMIC_DEFAULT_BROKER))
-        value = getattr(static, key.attribute)
-        if value != key.default:
-            found.append((each, key.text(value), Source.STATIC_BROKER))
-        if key.default is not None:
-            found.append((each, key.text(key.default), Source.DEFAULT))
+    key = keys_of(BrokerConfig)[name]
+    if name in own:
+        found.append((name, own[name], Source.DYNAMIC_BROKER))
+    if name in cluster:
+        found.append((name, cluster[name], Source.DYNAMIC_DEFAULT_BROKER))
+    value = getattr(static, key.attribute)
+    if value != key.default:
+        found.append((name, key.text(value), Source.STATIC_BROKER))
+    if key.default is not None:
+        found.append((name, key.text(key.default), Source.DEFAULT))
     return found
 
 

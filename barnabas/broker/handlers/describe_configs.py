@@ -36,8 +36,9 @@ def handle(services: Services, request: DescribeConfigsRequest, context: Request
                 for entry in _entries(services, resource, context)
                 if not wanted or entry.name in wanted
             ]
+            result.error_message = ""
         except KafkaError as fault:
-            result.error_code, result.error_message = fault.code, fault.detail or None
+            result.error_code, result.error_message = fault.code, fault.detail
         results.append(result)
     context.respond(DescribeConfigsResponse(results=results))
 

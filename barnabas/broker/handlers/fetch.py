@@ -112,7 +112,7 @@ def _refusal(services: Services, asked: Asked, context: RequestContext, params: 
     else:
         topic = services.image.topics.get(key.topic)
         if topic is not None and asked.topic_id not in (ZERO_UUID, topic.topic_id):
-            return ErrorCode.UNKNOWN_TOPIC_ID
+            return ErrorCode.INCONSISTENT_TOPIC_ID
     principal = context.connection.principal
     if params.replica_id >= 0:
         allowed = services.authorise(principal, Operation.CLUSTER_ACTION, CLUSTER)
@@ -121,17 +121,13 @@ def _refusal(services: Services, asked: Asked, context: RequestContext, params: 
     if not allowed:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if topic is None or asked.partition not in topic.partitions:
-        return (
-            ErrorCode.UNKNOWN_TOPIC_ID
-            if topic is None and asked.topic_id != ZERO_UUID
-            else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        )
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # also for an id that a session resolved while the topic was there
     asked.key = key
     return ErrorCode.NONE
 
 
 def _failed(partition: int, error: int) -> PartitionData:
-    return PartitionData(partition, error, -1, aborted_transactions=None, records=b"")
+    return PartitionData(partition, error, -1, aborted_transactions=[], records=b"")
 
 
 def _data(partition: int, result: FetchResult, committed: bool) -> PartitionData:

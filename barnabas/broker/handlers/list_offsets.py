@@ -59,8 +59,9 @@ def handle(services: Services, request: ListOffsetsRequest, context: RequestCont
             code = result.error_code
             if code == ErrorCode.OFFSET_NOT_AVAILABLE and context.api_version < 5:
                 code = ErrorCode.LEADER_NOT_AVAILABLE
+            epoch = result.leader_epoch if context.api_version >= 4 else -1
             told.partitions.append(
-                ListOffsetsPartitionResponse(key.partition, code, result.timestamp, result.offset, result.leader_epoch)
+                ListOffsetsPartitionResponse(key.partition, code, result.timestamp, result.offset, epoch)
             )
         context.respond(ListOffsetsResponse(topics=topics))
 
