@@ -40,10 +40,8 @@ MAGIC: Final = 2
 
 LENGTH_AT: Final = 8
 EPOCH_AT: Final = 12
-MAGIC_AT: Final = 16
 CRC_AT: Final = 17
 ATTRIBUTES_AT: Final = 21
-LAST_OFFSET_DELTA_AT: Final = 23
 MAX_TIMESTAMP_AT: Final = 35
 PRODUCER_AT: Final = 43
 RECORD_COUNT_AT: Final = 57
@@ -169,12 +167,6 @@ def batches(data: Buffer, position: int = 0, end: int | None = None) -> Iterator
             return
         yield position, size
         position += size
-
-
-def base_offset(data: Buffer, position: int = 0) -> int:
-    """The base offset alone."""
-    offset: int = _INT64.unpack_from(data, position)[0]
-    return offset
 
 
 def set_base_offset_and_epoch(data: bytearray | memoryview, position: int, offset: int, leader_epoch: int) -> None:
