@@ -77,10 +77,10 @@ def cleanable(log: Log, now_ms: int) -> Job[Cleanable]:
     end = min(log.active.base, log.last_stable_offset)
     clean_bytes = dirty_bytes = 0
     earliest = -1
-    for segment in log.segments[:-1]:
+    for segment, following in zip(log.segments[:-1], log.bases[1:], strict=True):
         if segment.base >= end:
             break
-        if segment.base >= first_dirty:
+        if following > first_dirty:
             if config.min_compaction_lag_ms > 0:
                 largest = yield from patient(lambda segment=segment: segment.largest_timestamp)  # type: ignore[misc]
                 if largest > now_ms - config.min_compaction_lag_ms:
@@ -116,7 +116,10 @@ def compact(log: Log, now_ms: int, *, keys_max: int) -> Job[CompactionResult | N
         dirty = yield from cleanable(log, now_ms)
         if dirty.first_dirty >= dirty.end or log.closed:
             return None
+        cuts = log.cuts
         newest, end = yield from _map_keys(log, dirty, keys_max)
+        if log.cuts != cuts or log.closed:
+            return None
         before = [segment for segment in log.segments[:-1] if segment.base < end]
         bytes_before = sum(segment.size for segment in before)
         round_ = _Round(log, newest, end, now_ms, log.producers.last_offsets())
@@ -143,7 +146,8 @@ def _map_keys(log: Log, dirty: Cleanable, keys_max: int) -> Job[tuple[dict[bytes
     newest: dict[bytes, int] = {}
     seen = 0
     end = dirty.first_dirty
-    for segment in [s for s in log.segments[:-1] if dirty.first_dirty <= s.base < dirty.end]:
+    sealed = zip(log.segments[:-1], log.bases[1:], strict=True)
+    for segment in [s for s, following in sealed if s.base < dirty.end and following > dirty.first_dirty]:
         position = 0
         while position < segment.size:
             at = position
@@ -152,6 +156,8 @@ def _map_keys(log: Log, dirty: Cleanable, keys_max: int) -> Job[tuple[dict[bytes
             )
             for offset, header in batches_in(view):
                 position = at + offset + header.size
+                if header.last_offset < dirty.first_dirty:
+                    continue
                 end = header.next_offset
                 if not header.is_control:
                     for record in decode_records(view, offset):
@@ -200,6 +206,7 @@ class _Round:
         self.end = end
         self.now_ms = now_ms
         self.last_of_producers = last_of_producers
+        self.cuts = log.cuts
 
     def clean(self, group: list[Segment]) -> Job[Segment | None]:
         """Rewrite a group of segments as one; None if the log changed meanwhile."""
@@ -219,7 +226,8 @@ class _Round:
         fresh.synced_size = fresh.size
         fresh.close_times()
         first = next((i for i, segment in enumerate(log.segments) if segment is group[0]), -1)
-        if log.closed or first < 0 or log.segments[first : first + len(group)] != group:
+        unchanged = first >= 0 and log.segments[first : first + len(group)] == group and log.cuts == self.cuts
+        if log.closed or not unchanged:
             self._abandon(fresh)
             return None
         log.disk.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)

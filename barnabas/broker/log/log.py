@@ -81,6 +81,8 @@ class Log:
         self.failed: OSError | None = None
         self.closed = False
         self.cleaning = False
+        self.cuts = 0
+        """How often the end was cut: a compaction that began before looks at it."""
         self.recent: dict[int, int] = {}
         """Offsets of batches lately appended to the active segment, and where they lie: tail reads need no index."""
         self._watermark = OffsetMetadata(0)

@@ -30,7 +30,7 @@ from barnabas.protocol.batch import (
     read_header,
     set_max_timestamp,
 )
-from barnabas.protocol.compression import Codec
+from barnabas.protocol.compression import Codec, DecompressionError
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.ids import NO_TIMESTAMP, Buffer, Records, TopicPartition
 from barnabas.protocol.records import Record, decode_records, encode_batch
@@ -189,10 +189,10 @@ def _walk(
     try:
         records = decode_records(view)
     except ProtocolError as error:
-        code = ErrorCode.UNKNOWN_SERVER_ERROR if header.compression else ErrorCode.INVALID_RECORD
-        if code is ErrorCode.INVALID_RECORD:
-            raise InvalidRecord(f"a record sent to {partition} is malformed: {error}") from error
-        raise KafkaError(code, f"compressed records sent to {partition} are broken: {error}") from error
+        if isinstance(error, DecompressionError):
+            message = f"compressed records sent to {partition} are broken: {error}"
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, message) from error
+        raise InvalidRecord(f"a record sent to {partition} is malformed: {error}") from error
     _check_records(records, config, partition, now_ms)
     in_order = all(record.offset == index for index, record in enumerate(records))
     if not in_order and header.compression:

@@ -1,0 +1,167 @@
+"""What only the real disk has: a bound on handles, cold reads in a thread, short writes, swaps under maps."""
+
+from __future__ import annotations
+
+import os
+import queue
+
+import pytest
+
+from barnabas.broker.host import disk as disk_module
+from barnabas.broker.host.disk import RealDisk
+from barnabas.broker.ports import NotYet
+
+
+@pytest.fixture
+def posted():
+    return queue.Queue()
+
+
+@pytest.fixture
+def disk(tmp_path, posted):
+    made = RealDisk(tmp_path, posted.put, handles_max=8)
+    yield made
+    made.close()
+
+
+def handles():
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="handles are counted in /proc")
+def test_handles_and_maps_are_bounded(disk):
+    before = handles()
+    files = [disk.open(f"f{i}", create=True) for i in range(100)]
+    for i, file in enumerate(files):
+        file.append([b"%03d" % i * 70_000])
+    for i, file in enumerate(files):
+        assert bytes(file.read(0, 210_000)[:3]) == b"%03d" % i
+    assert handles() - before <= 2 * 8 + 2
+    for i, file in enumerate(files):
+        file.append([b"end"])
+        assert bytes(file.read(210_000, 3)) == b"end", i
+
+
+def test_a_cold_range_is_read_by_a_thread(disk, posted, monkeypatch):
+    file = disk.open("f", create=True)
+    file.append([b"x" * 300_000])
+
+    def cold(fd, buffers, offset, flags=0):
+        raise BlockingIOError
+
+    monkeypatch.setattr(os, "preadv", cold)
+    for length in (100, 300_000):
+        with pytest.raises(NotYet) as caught:
+            file.read(0, length)
+        token = caught.value.token
+        fired = []
+        token.on_ready(lambda fired=fired: fired.append(True))
+        posted.get(timeout=20)()
+        assert fired == [True]
+        assert bytes(file.read(0, length)) == b"x" * length
+        del token, caught
+        with pytest.raises(NotYet):
+            file.read(0, length)
+        posted.get(timeout=20)()
+
+
+def test_a_cold_read_that_fails_says_so(disk, posted, monkeypatch):
+    file = disk.open("f", create=True)
+    file.append([b"x" * 100])
+
+    def cold(fd, buffers, offset, flags=0):
+        raise BlockingIOError
+
+    def broken(fd, count, position):
+        raise OSError(5, "device failed")
+
+    monkeypatch.setattr(os, "preadv", cold)
+    monkeypatch.setattr(os, "pread", broken)
+    with pytest.raises(NotYet) as caught:
+        file.read(0, 100)
+    posted.get(timeout=20)()
+    with pytest.raises(OSError, match="device failed"):
+        file.read(0, 100)
+    assert caught.value.token
+
+
+@pytest.mark.parametrize("buffers", [[b"a" * 100], [b"a" * 50, b"b" * 50]])
+def test_a_short_write_is_finished_or_taken_back(disk, monkeypatch, buffers):
+    file = disk.open("f", create=True)
+    file.append([b"old"])
+    real = os.pwrite
+
+    def some(fd, data, position):
+        return real(fd, bytes(data)[:7], position)
+
+    monkeypatch.setattr(os, "pwritev", lambda fd, data, position: real(fd, data[0][:7], position), raising=False)
+    monkeypatch.setattr(os, "pwrite", some)
+    file.append(buffers)
+    assert disk.load("f") == b"old" + b"".join(buffers)
+
+    calls = []
+
+    def full(fd, data, position):
+        calls.append(position)
+        if len(calls) > 2:
+            raise OSError(28, "no space left on device")
+        return real(fd, bytes(data)[:7], position)
+
+    monkeypatch.setattr(os, "pwrite", full)
+    monkeypatch.setattr(os, "pwritev", lambda fd, data, position: real(fd, data[0][:7], position), raising=False)
+    size = file.size
+    with pytest.raises(OSError, match="space"):
+        file.append(buffers)
+    assert file.size == size
+    assert disk.load("f") == b"old" + b"".join(buffers)
+
+
+def test_a_mapped_file_is_swapped_and_not_cut(disk, tmp_path):
+    file = disk.open("f", create=True)
+    file.append([b"x" * 1_000_000])
+    view = file.read(0, 1_000_000)
+    inode = os.stat(tmp_path / "f").st_ino
+    file.truncate(10)
+    assert os.stat(tmp_path / "f").st_ino != inode
+    assert bytes(view[-1:]) == b"x", "the page is still there"
+    del view
+    inode = os.stat(tmp_path / "f").st_ino
+    file.append([b"y" * 1_000_000])
+    file.read(0, 1_000_000)
+    file.truncate(10)
+    assert os.stat(tmp_path / "f").st_ino == inode, "without views it is cut in place"
+
+
+def test_large_files_are_mapped_in_windows(disk, monkeypatch):
+    monkeypatch.setattr(disk_module, "_WINDOW", 1 << 20)
+    file = disk.open("f", create=True)
+    block = bytes(range(256)) * 4096
+    for _ in range(3):
+        file.append([block])
+    for position in (0, 1 << 20, (1 << 20) - 300_000, 2 << 20):
+        assert bytes(file.read(position, 600_000)) == (block * 3)[position : position + 600_000]
+
+
+def test_syncs_of_new_files_reach_their_directory(disk, posted, monkeypatch):
+    synced = []
+    real = disk_module._sync_directory
+    monkeypatch.setattr(disk_module, "_sync_directory", lambda path: (synced.append(path), real(path)))
+    disk.make_dir("d")
+    file = disk.open("d/f", create=True)
+    for _ in range(2):
+        file.append([b"x"])
+        told = []
+        file.sync(told.append)
+        posted.get(timeout=20)()
+        assert told == [None]
+    assert synced == [f"{disk.root}/d", disk.root]
+
+
+def test_closing_waits_for_what_is_under_way(tmp_path, posted):
+    disk = RealDisk(tmp_path, posted.put)
+    told = []
+    disk.write_atomic("c", b"x", told.append)
+    disk.close()
+    posted.get(timeout=20)()
+    assert told == [None]
+    assert (tmp_path / "c").read_bytes() == b"x"

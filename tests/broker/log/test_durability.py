@@ -1,0 +1,118 @@
+"""What is promised to be on stable storage, and what a power loss leaves."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from tests.broker.log.harness import NOW, append, batch, everything
+
+
+def test_flush_messages_asks_for_a_sync_every_n_records(world):
+    log = world.new_log(flush_messages=3)
+    assert [append(log, b"a").sync_needed for _ in range(3)] == [False, False, True]
+    told = []
+    assert not log.when_durable(3, told.append)
+    assert told == [], "never from inside the call"
+    world.settle()
+    assert told == [None]
+    assert log.recovery_point == 3
+    assert log.when_durable(3, told.append)
+    assert not append(log, b"b").sync_needed
+
+
+def test_those_who_come_while_a_sync_runs_are_served_by_the_next(memory):
+    log = memory.new_log(flush_messages=1)
+    told = []
+    append(log, b"a")
+    log.when_durable(1, lambda e: told.append((1, e)))
+    for i in range(2, 5):
+        append(log, b"b")
+        log.when_durable(i, lambda e, i=i: told.append((i, e)))
+    memory.disk.deliver()
+    assert told == [(1, None)]
+    memory.disk.deliver()
+    assert told == [(i, None) for i in range(1, 5)]
+    assert memory.disk.deliver() <= 1, "two syncs served four"
+
+
+def test_with_flush_messages_1_a_power_loss_leaves_every_answered_record(memory):
+    """Crash after every number of deliveries: what `when_durable` announced is there, whatever else was torn."""
+    for deliveries in range(20):
+        for torn in (0, 7, 70):
+            memory.disk.remove("t-0")
+            log = memory.new_log(flush_messages=1, segment_bytes=300)
+            answered = []
+            for i in range(10):
+                info = append(log, b"%d" % i, pid=1, epoch=0, sequence=i)
+                log.when_durable(info.last_offset + 1, lambda e, i=i, told=answered: told.append(i))
+                if i % 3 == 0 and i // 3 < deliveries:
+                    memory.disk.deliver()
+            for _ in range(max(0, deliveries - 4)):
+                memory.disk.deliver()
+            memory.disk.crash(lambda path, synced, size, torn=torn: synced + torn)
+            again = memory.open_log(clean=False, config=log.config)
+            found = {r.offset: int(r.value) for r in everything(memory, again)}
+            assert all(offset == value for offset, value in found.items())
+            assert set(answered) <= set(found)
+            assert append(again, b"next").first_offset not in found
+    assert answered, "the last rounds answered something"
+
+
+def test_without_flush_a_power_loss_may_lose_the_tail_but_never_the_order(memory):
+    log = memory.new_log()
+    for i in range(10):
+        append(log, b"%d" % i)
+    memory.disk.crash(lambda path, synced, size: size // 2)
+    again = memory.open_log(clean=False)
+    values = [int(r.value) for r in everything(memory, again)]
+    assert values == list(range(len(values)))
+    assert 0 < len(values) < 10
+
+
+def test_a_sync_that_fails_closes_the_log_for_writes(memory):
+    log = memory.new_log(flush_messages=1)
+    append(log, b"a")
+    told = []
+    log.when_durable(1, told.append)
+    memory.disk.fail_syncs = 1
+    memory.settle()
+    assert [error.code for error in told] == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert log.recovery_point == 0
+    with pytest.raises(KafkaError) as caught:
+        log.append_as_leader(batch(b"b"), 0, now_ms=NOW)
+    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    with pytest.raises(KafkaError):
+        log.when_durable(1, told.append)
+    assert [r.value for r in everything(memory, log)] == [b"a"], "what is there can be read"
+
+
+def test_rolled_segments_are_synced_with_their_indexes(world):
+    log = world.new_log(segment_bytes=400, index_interval_bytes=0)
+    for _ in range(12):
+        append(log, b"x" * 50)
+    world.settle()
+    assert log.recovery_point >= log.active.base
+    for segment in log.segments[:-1]:
+        assert segment.indexes_saved
+        assert world.disk.load(segment.path(".index")) == bytes(segment.offsets.data)
+        assert world.disk.load(segment.path(".timeindex")) == bytes(segment.times.data)
+
+
+def test_flush_as_a_job(world):
+    log = world.new_log()
+    append(log, b"a")
+    world.run(log.flush())
+    assert log.recovery_point == 1
+    world.run(log.flush())
+
+
+def test_nothing_is_promised_for_a_log_that_was_cut(memory):
+    log = memory.new_log()
+    for _ in range(4):
+        append(log, b"a")
+    memory.run(log.flush())
+    log.truncate_to(2)
+    assert log.recovery_point == 2
+    append(log, b"b")
+    assert not log.when_durable(3, lambda _: None)

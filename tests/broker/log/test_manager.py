@@ -1,0 +1,254 @@
+"""All logs of a directory: load, create, delete, checkpoints, shutdown, housekeeping."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.broker.config import TopicConfig
+from barnabas.broker.log.checkpoint import parse_directory_name
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.ids import TopicPartition
+from tests.broker.log.harness import NOW, TOPIC_ID, Clock, append, everything, manager_of
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t-with-dash", 1)
+
+
+def restart(world, manager, *, clean, **options):
+    if clean:
+        world.run(manager.shutdown())
+    else:
+        for log in manager.logs.values():
+            log.release()
+    world.settle()
+    world.reopen()
+    fresh = manager_of(world, **options)
+    assert world.run(fresh.load()) is clean
+    return fresh
+
+
+def run_due(world, manager, now_ms):
+    for job in manager.due_jobs(now_ms):
+        world.run(job)
+    world.settle()
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_logs_come_back(world, clean):
+    manager = manager_of(world)
+    world.run(manager.load())
+    for partition in (T0, T1):
+        log = manager.create(partition, TOPIC_ID, TopicConfig())
+        for i in range(5):
+            append(log, b"%d" % i)
+    manager = restart(world, manager, clean=clean)
+    assert set(manager.logs) == {T0, T1}
+    assert [r.value for r in everything(world, manager.logs[T1])] == [b"0", b"1", b"2", b"3", b"4"]
+    assert manager.logs[T0].topic_id == TOPIC_ID
+    assert manager.logs[T0].high_watermark == (5 if clean else 0)
+
+
+def test_the_marker_is_written_last_and_removed_first(world):
+    manager = manager_of(world)
+    world.run(manager.load())
+    manager.create(T0, TOPIC_ID, TopicConfig())
+    world.run(manager.shutdown())
+    assert world.disk.load(".kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":-1}'
+    world.reopen()
+    job = manager_of(world).load()
+    next(job)
+    assert not world.disk.exists(".kafka_cleanshutdown")
+
+
+def test_a_failed_log_leaves_out_the_marker(memory):
+    manager = manager_of(memory)
+    memory.run(manager.load())
+    log = manager.create(T0, TOPIC_ID, TopicConfig())
+    append(log, b"a")
+    memory.disk.fail_syncs = 1
+    memory.run(manager.shutdown())
+    assert not memory.disk.exists(".kafka_cleanshutdown")
+
+
+def test_create_gives_the_log_that_is_here(memory):
+    manager = manager_of(memory)
+    log = manager.create(T0, TOPIC_ID, TopicConfig())
+    newer = TopicConfig(segment_bytes=1 << 21)
+    assert manager.create(T0, TOPIC_ID, newer) is log
+    assert log.config is newer
+    with pytest.raises(KafkaError) as caught:
+        manager.create(T0, bytes(15) + b"x", TopicConfig())
+    assert caught.value.code == ErrorCode.INCONSISTENT_TOPIC_ID
+
+
+def test_a_log_that_cannot_be_made_is_a_storage_error(memory, monkeypatch):
+    manager = manager_of(memory)
+
+    def full(path):
+        raise OSError(28, "no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(memory.disk, "make_dir", full)
+        with pytest.raises(KafkaError) as caught:
+            manager.create(T0, TOPIC_ID, TopicConfig())
+    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert manager.get(T0) is None
+    manager.create(T0, TOPIC_ID, TopicConfig())
+
+
+def test_delete_renames_at_once_and_removes_later(world):
+    manager = manager_of(world)
+    manager.start(0)
+    log = manager.create(T0, TOPIC_ID, TopicConfig(file_delete_delay_ms=1000))
+    append(log, b"a")
+    view = world.call(lambda: log.read(0, 100, 0)).records
+    world.settle()
+    manager.delete(T0)
+    away = f"t-0.{TOPIC_ID.hex()}-delete"
+    assert world.disk.list("") == [away]
+    assert manager.get(T0) is None
+    assert manager.next_deadline_ms() == 1000
+    run_due(world, manager, 999)
+    assert world.disk.exists(away)
+    run_due(world, manager, 1000)
+    assert world.disk.list("") == []
+    assert len(view) > 60, "a reader keeps its bytes"
+    manager.delete(T0)
+
+
+def test_a_partition_can_be_made_anew_while_the_old_one_waits(world):
+    manager = manager_of(world)
+    manager.start(0)
+    append(manager.create(T0, TOPIC_ID, TopicConfig()), b"old")
+    manager.delete(T0)
+    log = manager.create(T0, bytes(15) + b"x", TopicConfig())
+    assert append(log, b"new").first_offset == 0
+    world.settle()
+
+
+def test_a_directory_marked_for_deletion_goes_after_the_start(world):
+    world.disk.make_dir("t-0.00-delete")
+    manager = manager_of(world)
+    world.run(manager.load())
+    manager.start(5)
+    run_due(world, manager, 5)
+    assert not world.disk.exists("t-0.00-delete")
+
+
+def test_a_log_that_cannot_be_opened_answers_storage_error_and_others_go_on(world):
+    manager = manager_of(world)
+    for partition in (T0, T1):
+        append(manager.create(partition, TOPIC_ID, TopicConfig()), b"a")
+    world.run(manager.shutdown())
+    world.disk.write_atomic("t-0/partition.metadata", b"version: 7\n")
+    world.reopen()
+    manager = manager_of(world)
+    world.run(manager.load())
+    assert set(manager.logs) == {T1}
+    with pytest.raises(KafkaError) as caught:
+        manager.get(T0)
+    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_checkpoints_are_kafkas(world):
+    manager = manager_of(world)
+    manager.start(0)
+    log = manager.create(T0, TOPIC_ID, TopicConfig())
+    for _ in range(4):
+        append(log, b"a")
+    world.run(log.flush())
+    log.raise_log_start_offset(3)
+    run_due(world, manager, 30_000)
+    assert world.disk.load("replication-offset-checkpoint") == b"0\n1\nt 0 4\n"
+    assert world.disk.load("recovery-point-offset-checkpoint") == b"0\n1\nt 0 4\n"
+    assert world.disk.load("log-start-offset-checkpoint") == b"0\n1\nt 0 3\n"
+    manager = restart(world, manager, clean=False)
+    assert (manager.logs[T0].log_start_offset, manager.logs[T0].high_watermark) == (3, 4)
+
+
+def test_the_high_watermark_is_saved_every_five_seconds(memory):
+    manager = manager_of(memory)
+    manager.start(1000)
+    append(manager.create(T0, TOPIC_ID, TopicConfig()), b"a")
+    assert manager.next_deadline_ms() == 6000
+    run_due(memory, manager, 6000)
+    assert memory.disk.load("replication-offset-checkpoint") == b"0\n1\nt 0 1\n"
+    assert manager.next_deadline_ms() == 11_000
+
+
+def test_retention_runs_when_it_is_due(memory):
+    clock = Clock()
+    manager = manager_of(memory, clock, log_initial_task_delay_ms=10, log_retention_check_interval_ms=1000)
+    manager.start(0)
+    log = manager.create(T0, TOPIC_ID, TopicConfig(retention_ms=1000))
+    append(log, b"a")
+    run_due(memory, manager, 10)
+    assert log.log_start_offset == 0
+    clock.ms = NOW + 5000
+    run_due(memory, manager, 1009)
+    assert log.log_start_offset == 0
+    run_due(memory, manager, 1010)
+    assert log.log_start_offset == 1
+
+
+def test_the_dirtiest_log_is_compacted_first_and_the_cleaner_goes_on(memory):
+    config = TopicConfig(cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.01)
+    manager = manager_of(memory, log_initial_task_delay_ms=10)
+    manager.start(0)
+    logs = [manager.create(TopicPartition("c", i), TOPIC_ID, config) for i in range(2)]
+    for log in logs:
+        for i in range(4):
+            append(log, b"%d" % i, keys=[b"a"])
+        log.roll(NOW)
+    run_due(memory, manager, 10)
+    assert sorted(log.cleaned_to for log in logs) == [-1, 4]
+    run_due(memory, manager, 10)
+    assert [log.cleaned_to for log in logs] == [4, 4]
+    assert memory.disk.load("cleaner-offset-checkpoint") == b"0\n2\nc 0 4\nc 1 4\n"
+    run_due(memory, manager, 10)
+    assert manager.next_deadline_ms() == 5000
+
+
+def test_flush_ms(memory):
+    manager = manager_of(memory)
+    manager.start(0)
+    log = manager.create(T0, TOPIC_ID, TopicConfig(flush_ms=200))
+    append(log, b"a")
+    assert manager.next_deadline_ms() == 200
+    run_due(memory, manager, 200)
+    assert log.recovery_point == 1
+
+
+def test_silent_producers_are_forgotten(memory):
+    clock = Clock()
+    manager = manager_of(memory, clock, producer_id_expiration_check_interval_ms=100, producer_id_expiration_ms=1000)
+    manager.start(0)
+    log = manager.create(T0, TOPIC_ID, TopicConfig())
+    append(log, b"a", pid=1, epoch=0, sequence=0)
+    clock.ms += 1000
+    run_due(memory, manager, 100)
+    assert not log.producers.producers
+
+
+def test_a_task_is_given_out_once_until_it_ends(memory):
+    manager = manager_of(memory)
+    manager.start(0)
+    first = manager.due_jobs(5000)
+    assert len(first) == 1
+    assert manager.due_jobs(99_999_999) != []
+    assert manager.due_jobs(99_999_999) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "partition"),
+    [
+        ("t-0", T0),
+        ("t-with-dash-1", T1),
+        ("t", None),
+        ("-1", None),
+        ("t-0.abc-delete", None),
+        ("t-x", None),
+        ("t-0-stray", None),
+    ],
+)
+def test_directory_names(name, partition):
+    assert parse_directory_name(name) == partition
