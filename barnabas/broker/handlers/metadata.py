@@ -49,7 +49,10 @@ def handle(services: Services, request: MetadataRequest, context: RequestContext
     image = services.image
     listener = context.connection.listener
     brokers = []
-    for broker in image.alive_brokers():
+    for _, broker in sorted(image.brokers.items()):
+        # This one is alive, for it answers: while it recovers its logs, clients must not be left without any broker.
+        if broker.fenced and broker.broker_id != services.node_id:
+            continue
         endpoint = broker.endpoint(listener)
         if endpoint is not None:
             brokers.append(MetadataResponseBroker(broker.broker_id, *endpoint, broker.rack))
