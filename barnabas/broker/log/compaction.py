@@ -124,7 +124,8 @@ def compact(log: Log, now_ms: int, *, keys_max: int) -> Job[CompactionResult | N
         bytes_before = sum(segment.size for segment in before)
         round_ = _Round(log, newest, end, now_ms, log.producers.last_offsets())
         bytes_after = segments_after = 0
-        for group in _groups(before, log.config.segment_bytes, log.config.segment_index_bytes):
+        groups = yield from patient(lambda: _groups(before, log.config.segment_bytes, log.config.segment_index_bytes))
+        for group in groups:
             cleaned = yield from round_.clean(group)
             if cleaned is None:
                 return None
@@ -176,7 +177,11 @@ def _map_keys(log: Log, dirty: Cleanable, keys_max: int) -> Job[tuple[dict[bytes
 
 
 def _groups(segments: list[Segment], bytes_max: int, index_bytes_max: int) -> list[list[Segment]]:
-    """Neighbours that fit into one segment by bytes, index entries and offset range."""
+    """Neighbours that fit into one segment by bytes, index entries and offset range.
+
+    Raises:
+        NotYet: an index must be read first.
+    """
     groups: list[list[Segment]] = []
     size = index_size = 0
     for segment in segments:

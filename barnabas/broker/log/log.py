@@ -489,7 +489,8 @@ class Log:
         """Flush, write indexes and producer snapshot, release the files (a clean end)."""
         self.segments[-1].close_times()
         yield from self.flush()
-        files = [file for segment in self.segments if not segment.indexes_saved for file in segment.index_files()]
+        unsaved = [segment for segment in self.segments if segment.size and not segment.indexes_saved]
+        files = [file for segment in unsaved for file in segment.index_files()]
         offset = self.log_end_offset
         if offset and (not self.snapshots or self.snapshots[-1] != offset):
             self.snapshots.append(offset)

@@ -261,7 +261,7 @@ def _open_active(log: Log) -> Job[None]:
         active.bytes_since_index = size - start
         first = yield from patient(lambda: active.file.read(0, 61))
         active.first_timestamp = read_header(first).max_timestamp
-    elif not active.indexes_saved or not log.disk.exists(active.path(INDEX_SUFFIX)):
+    else:
         active.reset_indexes()
     log.log_end_offset = log_end
 
