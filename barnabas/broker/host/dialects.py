@@ -55,6 +55,9 @@ def choose(head: memoryview) -> str | None:
     return HTTP if start in _HTTP_STARTS else KAFKA
 
 
+_CODECS: Final = {KAFKA: "barnabas.protocol.kafka.codec", NATIVE: "barnabas.protocol.native.codec"}
+
+
 def load(name: str) -> Dialect:
     """The codec of a dialect; the native one is loaded by the first connection that speaks it."""
-    return cast("Dialect", import_module(f"barnabas.protocol.{name}.codec"))
+    return cast("Dialect", import_module(_CODECS[name]))
