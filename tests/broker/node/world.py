@@ -239,7 +239,7 @@ class World:
         replica_id: int = -1,
         leader_epoch: int = -1,
         last_fetched_epoch: int = -1,
-        forget: dict[str, list[int]] | None = None,
+        forget: dict[tuple[str, bytes], list[int]] | None = None,
         isolation: int = 0,
         connection: Connection | None = None,
     ) -> Answer:
@@ -260,8 +260,8 @@ class World:
                 )
             )
         forgotten = [
-            fetches.ForgottenTopic(name if version < 13 else "", self._id_of(name, version), partitions)
-            for name, partitions in (forget or {}).items()
+            fetches.ForgottenTopic(*((name, ZERO_UUID) if version < 13 else ("", topic_id)), partitions)
+            for (name, topic_id), partitions in (forget or {}).items()
         ]
         request = fetches.FetchRequest(
             None,

@@ -1,0 +1,59 @@
+"""The tables agree with each other, and with the list of Kafka's names."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.broker.config import BrokerConfig, ConfigError, Kind, TopicConfig, Update, keys_of, topic_config
+from barnabas.broker.config.known import KAFKA_BROKER_KEYS
+from barnabas.broker.config.topic_config import SYNONYMS
+
+
+def test_every_broker_setting_is_kafkas_or_ours() -> None:
+    for name in keys_of(BrokerConfig):
+        assert name in KAFKA_BROKER_KEYS or name.startswith("barnabas."), name
+
+
+def test_every_topic_setting_takes_its_default_from_a_broker_setting_of_its_kind() -> None:
+    topic, broker = keys_of(TopicConfig), keys_of(BrokerConfig)
+    assert set(SYNONYMS) == set(topic)
+    for name, synonym in SYNONYMS.items():
+        assert topic[name].kind is broker[synonym].kind, name
+        assert broker[synonym].update is Update.CLUSTER_WIDE, name
+
+
+def test_the_defaults_of_a_topic_are_those_of_a_default_broker() -> None:
+    assert topic_config(BrokerConfig()) == TopicConfig()
+
+
+@pytest.mark.parametrize("table", [BrokerConfig, TopicConfig])
+def test_every_default_has_its_text_and_back(table: type) -> None:
+    for key in keys_of(table).values():
+        text = key.text(key.default)
+        if text is not None and key.kind is not Kind.STRING:
+            assert key.parse(text) == key.default, key.name
+
+
+def test_overrides_win_and_unknown_ones_are_refused() -> None:
+    broker = BrokerConfig(log_retention_hours=1, message_max_bytes=5)
+    config = topic_config(broker, {"retention.bytes": "7", "cleanup.policy": "compact,delete"})
+    assert (config.retention_ms, config.max_message_bytes, config.retention_bytes) == (3_600_000, 5, 7)
+    assert config.cleanup_policy == {"compact", "delete"}
+    assert topic_config(broker, {"local.retention.ms": "1"}) == topic_config(broker)
+    with pytest.raises(ConfigError, match="Unknown topic config name"):
+        topic_config(broker, {"log.retention.ms": "1"})
+
+
+@pytest.mark.parametrize(
+    ("settings", "retention_ms"),
+    [
+        ({}, 604_800_000),
+        ({"log_retention_hours": 2}, 7_200_000),
+        ({"log_retention_hours": 2, "log_retention_minutes": 3}, 180_000),
+        ({"log_retention_minutes": 3, "log_retention_ms": 4}, 4),
+        ({"log_retention_hours": -1}, -1),
+        ({"log_retention_ms": -5}, -1),
+    ],
+)
+def test_the_finer_unit_wins(settings: dict[str, int], retention_ms: int) -> None:
+    assert BrokerConfig(**settings).retention_ms == retention_ms  # type: ignore[arg-type]

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+
+from barnabas.broker.config import BrokerConfig, ConfigError, Endpoint, advertised_endpoints, listening_endpoints
+
+
+def test_listeners_are_read_in_order() -> None:
+    config = BrokerConfig(
+        listeners=("PLAINTEXT://127.0.0.1:9092", "inside://:0", "PLAINTEXT://[::1]:9092"),
+        listener_security_protocol_map=("PLAINTEXT:PLAINTEXT", "INSIDE:PLAINTEXT"),
+    )
+    assert listening_endpoints(config) == (
+        Endpoint("PLAINTEXT", "127.0.0.1", 9092),
+        Endpoint("INSIDE", "", 0),
+        Endpoint("PLAINTEXT", "::1", 9092),
+    )
+
+
+def test_the_bound_port_is_advertised() -> None:
+    bound = [Endpoint("PLAINTEXT", "127.0.0.1", 4711), Endpoint("PLAINTEXT", "::1", 4711)]
+    assert advertised_endpoints(BrokerConfig(), bound) == (Endpoint("PLAINTEXT", "127.0.0.1", 4711),)
+    told = BrokerConfig(advertised_listeners=("PLAINTEXT://broker:0",))
+    assert advertised_endpoints(told, bound) == (Endpoint("PLAINTEXT", "broker", 4711),)
+    fixed = BrokerConfig(advertised_listeners=("PLAINTEXT://broker:29092",))
+    assert advertised_endpoints(fixed, bound) == (Endpoint("PLAINTEXT", "broker", 29092),)
+
+
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "::"])
+def test_every_address_is_advertised_as_localhost(host: str) -> None:
+    assert advertised_endpoints(BrokerConfig(), [Endpoint("PLAINTEXT", host, 1)])[0].host == "localhost"
+
+
+@pytest.mark.parametrize(
+    ("advertised", "message"),
+    [
+        (("PLAINTEXT://0.0.0.0:1",), "a host that clients can reach"),
+        (("SSL://broker:1",), "which listeners does not have"),
+        (("PLAINTEXT://a:1", "PLAINTEXT://b:1"), "more than once"),
+        (("broker:1",), "NAME://host:port"),
+        (("PLAINTEXT://broker:99999",), "between 0 and 65535"),
+    ],
+)
+def test_what_cannot_be_advertised(advertised: tuple[str, ...], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        advertised_endpoints(BrokerConfig(advertised_listeners=advertised), [Endpoint("PLAINTEXT", "127.0.0.1", 1)])
+
+
+def test_a_protocol_map_that_does_not_parse() -> None:
+    with pytest.raises(ConfigError, match="NAME:PROTOCOL"):
+        listening_endpoints(BrokerConfig(listener_security_protocol_map=("PLAINTEXT",)))

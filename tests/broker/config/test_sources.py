@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import pytest
+
+from barnabas.broker.config import BrokerConfig, ConfigError, load
+from barnabas.broker.config.sources import NOT_SETTINGS
+
+
+def test_defaults_are_kafkas() -> None:
+    config, warnings = load()
+    assert config == BrokerConfig()
+    assert (config.log_segment_bytes, config.retention_ms, config.roll_ms, config.flush_ms) == (
+        1 << 30,
+        604_800_000,
+        604_800_000,
+        2**63 - 1,
+    )
+    assert warnings == ()
+
+
+def test_the_nearer_source_wins() -> None:
+    properties = "num.partitions=2\nlog.retention.ms=2\nfetch.max.bytes=2000\nmax.connections=2\n"
+    kafka = {"KAFKA_NUM_PARTITIONS": "3", "KAFKA_LOG_RETENTION_MS": "3", "KAFKA_FETCH_MAX_BYTES": "3000"}
+    ours = {"BARNABAS_NUM_PARTITIONS": "4", "BARNABAS_LOG_RETENTION_MS": "4"}
+    config, _ = load(overrides={"num.partitions": "5"}, environment={**ours, **kafka}, properties=properties)
+    assert (config.num_partitions, config.log_retention_ms, config.fetch_max_bytes, config.max_connections) == (
+        5,
+        4,
+        3000,
+        2,
+    )
+
+
+def test_variables_are_named_as_in_kafkas_image() -> None:
+    config, _ = load(environment={"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://host:1", "KAFKA_BROKER_ID": "7"})
+    assert config.advertised_listeners == ("PLAINTEXT://host:1",)
+    assert config.node_id == 7
+
+
+@pytest.mark.parametrize("variable", sorted(NOT_SETTINGS))
+def test_variables_of_the_image_that_are_no_settings_are_silent(variable: str) -> None:
+    assert load(environment={variable: "-Xmx1G"}).warnings == ()
+
+
+def test_unknown_kafka_variables_are_ignored_and_ours_are_not() -> None:
+    assert load(environment={"KAFKA_NO_SUCH_THING": "1", "PATH": "/bin"}) == load()
+    with pytest.raises(ConfigError, match=r"barnabas\.no\.such\.thing .* is no setting"):
+        load(environment={"BARNABAS_NO_SUCH_THING": "1"})
+
+
+def test_our_own_settings_need_no_second_prefix() -> None:
+    assert load(environment={"BARNABAS_TOPICS": "t:2"}).config.barnabas_topics == "t:2"
+    assert load(environment={"BARNABAS_VALIDATE_RECORDS": "full"}).config.barnabas_validate_records == "full"
+
+
+def test_a_misspelt_name_is_told_with_the_nearest() -> None:
+    with pytest.raises(
+        ConfigError, match=r"num\.partitons \(from --set\) is no setting; did you mean num\.partitions\?"
+    ):
+        load(overrides={"num.partitons": "1"})
+    with pytest.raises(ConfigError, match=r"qqq \(from the configuration file\) is no setting$"):
+        load(properties="qqq=1")
+
+
+def test_a_setting_of_kafka_without_effect_is_named_once() -> None:
+    loaded = load(
+        overrides={"process.roles": "broker"},
+        environment={"KAFKA_PROCESS_ROLES": "broker"},
+        properties="process.roles=x",
+    )
+    assert loaded.warnings == ("process.roles is a setting of Apache Kafka that has no effect here",)
+    assert load(properties="listener.name.internal.ssl.keystore.location=/x").warnings != ()
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("num.partitions=many", "not a whole number"),
+        ("num.partitions=0", "write 1 or more"),
+        ("num.partitions=99999999999", "too large"),
+        ("num.partitions=1e3", "digits only"),
+        ("log.cleaner.enable=yes", "write true or false"),
+        ("log.cleaner.min.cleanable.ratio=2", "between 0 and 1"),
+        ("log.cleaner.min.cleanable.ratio=x", "not a number"),
+        ("log.cleanup.policy=shred", "write one or more of compact, delete"),
+        ("compression.type=rar", "write one of producer"),
+        ("compression.gzip.level=12", "1 to 9, or -1"),
+        ("log.segment.bytes=1000", "write 1048576 or more"),
+        ("barnabas.validate.records=some", "write one of header, full"),
+        ("listeners=here", "write NAME://host:port"),
+        ("listeners=", "listeners is empty"),
+        ("listeners=INSIDE://:9092", "add INSIDE:PLAINTEXT"),
+        ("log.dirs=/a,/b", "one data directory"),
+        ("barnabas.topics=t:0", "write 1 or more"),
+        ("barnabas.topics=t{retention.ms=x}", "topics: t: retention.ms=x: not a whole number"),
+    ],
+)
+def test_a_bad_value_is_told_with_what_to_write(setting: str, message: str) -> None:
+    name, _, value = setting.partition("=")
+    with pytest.raises(ConfigError) as caught:
+        load(overrides={name: value})
+    assert message in str(caught.value)
+
+
+def test_values_may_have_blanks_and_any_case() -> None:
+    config = load(overrides={"log.cleaner.enable": " FALSE ", "log.cleanup.policy": " compact , delete "}).config
+    assert config.log_cleaner_enable is False
+    assert config.log_cleanup_policy == {"compact", "delete"}
