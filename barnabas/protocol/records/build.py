@@ -22,7 +22,7 @@ _NULL: Final = varint(-1)
 def _encode_headers(headers: Headers) -> bytes:
     parts = [varint(len(headers))]
     for key, value in headers:
-        name = key.encode()
+        name = key.encode("utf-8", "surrogateescape")
         parts += (varint(len(name)), name)
         parts += (_NULL,) if value is None else (varint(len(value)), value)
     return b"".join(parts)

@@ -186,10 +186,8 @@ def _read_headers(area: bytes, position: int, end: int) -> tuple[Headers, int]:
         key, after = _read_bytes(area, position, end)
         if key is None:
             raise ProtocolError(f"record header at byte {position} has a null key")
-        try:
-            name = key.decode()
-        except UnicodeDecodeError as exc:
-            raise ProtocolError(f"record header key at byte {position} is not UTF-8 ({exc.reason})") from None
+        # Bytes that are no UTF-8 survive the way back to bytes: compaction must not stumble over what Kafka takes.
+        name = key.decode("utf-8", "surrogateescape")
         value, position = _read_bytes(area, after, end)
         headers.append((name, value))
     return tuple(headers), position

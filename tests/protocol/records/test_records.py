@@ -159,7 +159,6 @@ def patched(area: bytes, count: int, **fields: int) -> bytearray:
         ("0e00000001010400", 1, "announces 2 headers"),
         ("0e00000001010100", 1, "announces -1 headers"),
         ("100000000101020100", 1, "null key"),
-        ("120000000101020 2ff00".replace(" ", ""), 1, "not UTF-8"),
         ("8080808080010000000101", 1, "longer than 5 bytes"),
         ("0c0080808080808080", 1, "longer|ends|announces"),
     ],
@@ -167,6 +166,14 @@ def patched(area: bytes, count: int, **fields: int) -> bytearray:
 def test_broken_records_are_refused(area: str, count: int, message: str) -> None:
     with pytest.raises(ProtocolError, match=message):
         decode_records(patched(bytes.fromhex(area), count))
+
+
+def test_a_header_key_that_is_no_text_survives_re_encoding() -> None:
+    data = patched(bytes.fromhex("14" + "00000001" + "01" + "02" + "04ff61" + "01"), 1)
+    batch.set_crc(data, 0, len(data))
+    (record,) = decode_records(data)
+    assert record.headers == (("\udcffa", None),)
+    assert encode_batch(batch.read_header(data), [record]) == data
 
 
 def test_a_cut_batch_is_refused() -> None:
