@@ -161,11 +161,14 @@ class Core:
     def handle(self, request: Any, context: RequestContext, now_ms: int) -> None:
         """Serve one request; never raises. The answer goes to `context.respond`, now or later."""
         self.now_ms = now_ms
-        if self.phase >= startup.Phase.RECOVERING or context.api_key == ApiKey.API_VERSIONS:
-            self._serve(request, context, now_ms)
+        self._serve_or_hold(request, context)
+        self._settle(now_ms)
+
+    def _serve_or_hold(self, request: Any, context: RequestContext) -> None:
+        if self.phase >= startup.FIRST_PHASE.get(context.api_key, startup.Phase.RECOVERING):
+            self._serve(request, context, self.now_ms)
         else:
             self._held.append((request, context))
-        self._settle(now_ms)
 
     def _serve(self, request: Any, context: RequestContext, now_ms: int) -> None:
         try:
@@ -187,10 +190,10 @@ class Core:
         context.respond(error_response(context.api_key, request, code))
 
     def release_held(self) -> None:
-        """The metadata is known: serve what has waited for it."""
+        """A further phase has begun: serve what has waited for it."""
         held, self._held = self._held, []
         for request, context in held:
-            self._serve(request, context, self.now_ms)
+            self._serve_or_hold(request, context)
 
     def tick(self, now_ms: int) -> None:
         """Run what is due: expired operations, scheduled work."""

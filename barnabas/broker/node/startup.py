@@ -1,7 +1,7 @@
 """The way up, and the way down, of one broker: jobs that run while it serves already.
 
     NEW -> LOADING     the metadata log is replayed; requests wait, but for ApiVersions
-        -> RECOVERING  this broker is registered, fenced, and leads nothing: errors 6 and 5
+        -> RECOVERING  this broker is registered, fenced, and leads nothing: errors 6 and 5; new topics wait
         -> HOSTING     all logs are open; partitions come up
         -> READY       unfenced, leader of what it has in sync; topics of the configuration are there
         -> STOPPING
@@ -21,6 +21,7 @@ from barnabas.broker.config import parse_topics
 from barnabas.broker.handlers.api_versions import METADATA_VERSION
 from barnabas.broker.log import Gate, Job
 from barnabas.broker.log.types import wait
+from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
 
@@ -41,6 +42,14 @@ class Phase(IntEnum):
     HOSTING = 3
     READY = 4
     STOPPING = 5
+
+
+FIRST_PHASE: Final[dict[int, Phase]] = {
+    ApiKey.API_VERSIONS: Phase.NEW,
+    ApiKey.CREATE_TOPICS: Phase.READY,
+    ApiKey.CREATE_PARTITIONS: Phase.READY,
+}
+"""From when on an API is served, if not from RECOVERING: nothing can be placed while every broker is still fenced."""
 
 
 class _Commit:
@@ -95,6 +104,7 @@ def run(core: Core) -> Job[None]:
     core.logs.start(now_ms)
     yield from _create_start_topics(core)
     core.phase = Phase.READY
+    core.release_held()
     logger.info(
         "ready: %d logs recovered after a %s end, %d topics",
         len(core.logs.logs),

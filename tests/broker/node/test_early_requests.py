@@ -1,0 +1,52 @@
+"""What is asked of a broker that is not up yet: nothing is refused for its start alone."""
+
+from __future__ import annotations
+
+from barnabas.broker.node.startup import Phase
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.requests.create_topics import CreatableTopic, CreateTopicsRequest
+from barnabas.protocol.requests.metadata import MetadataRequest
+from tests.broker.node.world import World, api_versions
+
+
+def until(world: World, phase: Phase) -> None:
+    """Step on until this phase has begun."""
+    for _ in range(10_000):
+        if world.core.phase >= phase:
+            return
+        world.core.run_job_step(world.now_ms)
+        if world.disk.deliver():
+            world.core.wake(world.now_ms)
+    raise AssertionError("the core never came so far")
+
+
+def test_only_versions_are_told_while_the_metadata_is_read():
+    world = World(start=False)
+    world.core.start(world.now_ms)
+    assert world.core.phase is Phase.LOADING
+    assert world.send(api_versions(3), 3).done
+    metadata = world.send(MetadataRequest(topics=None), 12)
+    assert not metadata.done
+    until(world, Phase.RECOVERING)
+    world.settle()
+    assert metadata.done
+
+
+def test_a_broker_that_recovers_its_logs_names_itself():
+    world = World(start=False)
+    world.core.start(world.now_ms)
+    until(world, Phase.RECOVERING)
+    assert not world.core.ready
+    told = world.send(MetadataRequest(topics=None), 12).response
+    assert [broker.node_id for broker in told.brokers] == [told.controller_id]
+
+
+def test_a_topic_asked_for_too_early_is_created_when_the_broker_is_up():
+    world = World(start=False)
+    world.core.start(world.now_ms)
+    until(world, Phase.RECOVERING)
+    answer = world.send(CreateTopicsRequest(topics=[CreatableTopic("t", 1, 1)], timeout_ms=1000), 7)
+    assert not answer.done
+    world.settle()
+    assert answer.response.topics[0].error_code == ErrorCode.NONE
+    assert world.core.image.topics["t"].partitions[0].leader == world.core.config.node_id
