@@ -220,6 +220,7 @@ class Client:
                 due = NEVER
                 for driver in self.drivers:
                     due = min(due, driver(now_ms))
+                self.network.maybe_refresh(now_ms)
                 self._perform()
             self._arm(min(due, self.network.next_deadline_ms(self.now_ms())))
         finally:

@@ -105,6 +105,8 @@ class Accumulator:
         batch = ProducerBatch(queue.where, buffer, now_ms)
         index = batch.try_append(timestamp_ms, key, value, headers)
         assert index == 0, "the buffer was made for this record"
+        if len(buffer) > self.config.batch_size:
+            batch.closed = True  # an oversized record has its batch to itself
         if queue.batches:
             queue.batches[-1].closed = True
         else:

@@ -170,6 +170,7 @@ class NetworkClient:
 
     def on_disconnected(self, node_id: int, reason: str, now_ms: int) -> None:
         """The connection closed or never opened: fail all that was in flight on it, and refresh metadata."""
+        self.metadata.request_update()
         self._gone(node_id, Disconnected(f"node {node_id}: {reason}"), now_ms)
 
     def tick(self, now_ms: int) -> None:
@@ -177,7 +178,7 @@ class NetworkClient:
         self._time_out_requests(now_ms)
         self._time_out_connects(now_ms)
         self._close_idle(now_ms)
-        self._maybe_refresh(now_ms)
+        self.maybe_refresh(now_ms)
         for node_id in list(self._unsent):
             self._send_unsent(node_id, now_ms)
 
@@ -311,6 +312,7 @@ class NetworkClient:
         if self.connections.of(node_id).state is State.DISCONNECTED:
             return
         self._actions.append(Disconnect(node_id, reason))
+        self.metadata.request_update()
         self._gone(node_id, Disconnected(f"node {node_id}: {reason}", timed_out=timed_out), now_ms)
 
     def close(self, now_ms: int) -> None:
@@ -438,7 +440,7 @@ class NetworkClient:
             self.disconnect(node_id, str(KafkaError(response.error_code, "ApiVersions")), now_ms)
             return
         self.connections.ready(node_id, versions)
-        self._maybe_refresh(now_ms)
+        self.maybe_refresh(now_ms)
         self._send_unsent(node_id, now_ms)
 
     def _gone(self, node_id: int, error: BarnabasError, now_ms: int) -> None:
@@ -447,11 +449,15 @@ class NetworkClient:
             return
         self.connections.disconnected(node_id, now_ms)
         lost = self._in_flight.pop(node_id, None) or ()
-        if not self._closed:
-            self.metadata.request_update()
         for request in lost:
             request.on_done(None, error, now_ms)
         self._fail_unsent(node_id, error, now_ms)
+
+    def _let_go(self, node_id: int, reason: str, now_ms: int) -> None:
+        """Close a connection that nobody needs: no reason to doubt the metadata."""
+        if self.connections.of(node_id).state is not State.DISCONNECTED:
+            self._actions.append(Disconnect(node_id, reason))
+            self._gone(node_id, Disconnected(f"node {node_id}: {reason}"), now_ms)
 
     def _time_out_connects(self, now_ms: int) -> None:
         for node_id, connection in list(self.connections.nodes.items()):
@@ -464,7 +470,7 @@ class NetworkClient:
         for node_id, connection in list(self.connections.nodes.items()):
             idle = connection.state is State.READY and not self._in_flight.get(node_id)
             if idle and 0 <= limit <= now_ms - connection.last_active_ms:
-                self.disconnect(node_id, "idle", now_ms)
+                self._let_go(node_id, "idle", now_ms)
 
     def _may_proceed_ms(self, node_id: int, now_ms: int) -> int:
         connection: NodeConnection | None = self.connections.nodes.get(node_id)
@@ -482,13 +488,16 @@ class NetworkClient:
         due = self.metadata.next_update_ms()
         if due > now_ms:
             return due
+        if any(self._sendable(node_id, now_ms) for node_id in self.cluster.nodes):
+            return now_ms
         states = [self.connections.of(node_id) for node_id in self.cluster.nodes]
         if any(each.state is not State.DISCONNECTED and each.throttled_until_ms <= now_ms for each in states):
             return NEVER  # wait for the connection that opens, or for a place on the one that is busy
         waits = [each.retry_at_ms if each.state is State.DISCONNECTED else each.throttled_until_ms for each in states]
         return max(min(waits, default=now_ms), now_ms + 1)
 
-    def _maybe_refresh(self, now_ms: int) -> None:
+    def maybe_refresh(self, now_ms: int) -> None:
+        """Ask for metadata if that is due and a node can be asked (or connected); drivers may have wished for it."""
         if self._metadata_in_flight or self._closed or self.metadata.next_update_ms() > now_ms:
             return
         self._maybe_rebootstrap(now_ms)
@@ -518,7 +527,7 @@ class NetworkClient:
             else:
                 self.metadata.failed(now_ms)
             if not self._closed:
-                self._maybe_refresh(now_ms)
+                self.maybe_refresh(now_ms)
 
         self._dispatch(node_id, request, now_ms, on_done, self.config.request_timeout_ms, None)
 
@@ -530,7 +539,7 @@ class NetworkClient:
         known = self.cluster.nodes
         for node_id in [each for each in self.connections.nodes if each not in known]:
             if not self._in_flight.get(node_id) and node_id not in self._unsent:
-                self.disconnect(node_id, "no longer part of the cluster", now_ms)
+                self._let_go(node_id, "no longer part of the cluster", now_ms)
                 self.connections.forget(node_id)
 
     @property

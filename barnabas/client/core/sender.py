@@ -64,7 +64,7 @@ class Sender:
         self._state: ProducerState | None = accumulator.state
         self._guard = guard or nullcontext()
         self._codec = int(Codec[config.compression_type.upper()])
-        self._in_flight: dict[ProducerBatch, None] = {}
+        self.in_flight: dict[ProducerBatch, None] = {}
         self._calls: list[Callable[[], None]] = []
         self._id_backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, random)
         self._id_asked = False
@@ -89,7 +89,7 @@ class Sender:
         for node_id, batches in batches_by_node:
             self._send(node_id, batches, now_ms)
         with self._guard:
-            due = min(due, next_ms, self.accumulator.next_expiry_ms(self._in_flight))
+            due = min(due, next_ms, self.accumulator.next_expiry_ms(self.in_flight))
             self.next_look_ms = due
             self.hungry = self._is_hungry(now_ms)
         self._run_calls()
@@ -106,7 +106,7 @@ class Sender:
             for batch in self.accumulator.take_all():
                 self._finish(batch, error)
                 self.accumulator.release(batch)
-            for batch in self._in_flight:
+            for batch in self.in_flight:
                 self._finish(batch, error)
         self._run_calls()
 
@@ -185,7 +185,7 @@ class Sender:
             if not batches:
                 continue
             for batch in batches:
-                self._in_flight[batch] = None
+                self.in_flight[batch] = None
                 if self._keeps_order:
                     accumulator.mute(batch.where)
             drained.append((node_id, batches))
@@ -227,7 +227,7 @@ class Sender:
             log.exception("a batch for %s cannot be encoded", batch.where)
             error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"cannot encode the batch: {problem}")
             with self._guard:
-                self._in_flight.pop(batch, None)
+                self.in_flight.pop(batch, None)
                 self._fail(batch, error, maybe_written=False)
                 if self._keeps_order:
                     self.accumulator.unmute(batch.where)
@@ -251,7 +251,7 @@ class Sender:
             else:
                 self._on_response(sent, response, now_ms)
             for batch in sent.values():
-                self._in_flight.pop(batch, None)
+                self.in_flight.pop(batch, None)
                 if self._keeps_order:
                     self.accumulator.unmute(batch.where)
         self._run_calls()
@@ -350,7 +350,7 @@ class Sender:
         for batch in self.accumulator.take_expired(now_ms):
             late = ClientTimeout(f"{batch.record_count} records for {batch.where} were not sent in {limit_ms} ms")
             self._fail(batch, late, maybe_written=batch.has_sequence)
-        for batch in self._in_flight:
+        for batch in self.in_flight:
             if not batch.result.done and batch.created_ms + limit_ms <= now_ms:
                 late = ClientTimeout(f"{batch.record_count} records for {batch.where} had no answer in {limit_ms} ms")
                 if self._state is not None:
