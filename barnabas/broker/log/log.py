@@ -215,13 +215,10 @@ class Log:
         rolled = self._maybe_roll(size, header.max_timestamp, self.log_end_offset + last_delta, now_ms)
         first_offset = self.log_end_offset
         last_offset = first_offset + last_delta
-        producer_id = header.producer_id
-        if producer_id >= 0 and origin is AppendOrigin.CLIENT:
+        if header.producer_id >= 0 and origin is AppendOrigin.CLIENT:
+            sequence = header.base_sequence
             known = self.producers.check(
-                producer_id,
-                header.producer_epoch,
-                header.base_sequence,
-                add_sequence(header.base_sequence, last_delta),
+                header.producer_id, header.producer_epoch, sequence, add_sequence(sequence, last_delta)
             )
             if known is not None:
                 return AppendInfo(
@@ -285,7 +282,7 @@ class Log:
             recent.clear()
         recent[first_offset] = position
         if header.producer_id >= 0:
-            self.producers.replay(header._replace(base_offset=first_offset))
+            self.producers.replay(header, last_offset)
 
     def _maybe_roll(self, size: int, max_timestamp: int, last_offset: int, now_ms: int) -> bool:
         """Open a new segment if the incoming batch asks for it (LogSegment.shouldRoll)."""
@@ -298,7 +295,9 @@ class Log:
                 waited = max_timestamp - active.first_timestamp
             else:
                 waited = now_ms - active.created_ms
-            if waited <= config.segment_ms - self._jitter_ms() and not active.is_full_for(config.segment_index_bytes):
+            if waited <= config.segment_ms - (
+                self._jitter_ms() if config.segment_jitter_ms else 0
+            ) and not active.is_full_for(config.segment_index_bytes):
                 return False
         elif not active.size and active.base == self.log_end_offset:
             return False
@@ -308,7 +307,7 @@ class Log:
     def _jitter_ms(self) -> int:
         """This segment's share of `segment.jitter.ms`: spread over segments, the same at every start."""
         jitter = min(self.config.segment_jitter_ms, self.config.segment_ms)
-        return crc32(f"{self.directory}/{self.active.base}".encode()) % jitter if jitter else 0
+        return crc32(f"{self.directory}/{self.active.base}".encode()) % jitter
 
     def roll(self, now_ms: int) -> None:
         """Seal the active segment and open a new one at the log end.

@@ -109,13 +109,13 @@ class ProducerState:
         batches.append(batch)
         producer.last_timestamp = batch.timestamp
 
-    def replay(self, header: BatchHeader) -> None:
-        """Learn from a batch that is in the log. Markers and batches without a producer carry no sequence."""
+    def replay(self, header: BatchHeader, last_offset: int) -> None:
+        """Learn from a batch in the log that ends at `last_offset`. Markers and plain batches carry no sequence."""
         if header.producer_id < 0 or header.base_sequence < 0:
             return
         delta = header.last_offset_delta
         last_sequence = (header.base_sequence + delta) & _SEQUENCE_MASK
-        batch = ProducerBatch(header.base_sequence, last_sequence, header.last_offset, delta, header.max_timestamp)
+        batch = ProducerBatch(header.base_sequence, last_sequence, last_offset, delta, header.max_timestamp)
         self.update(header.producer_id, header.producer_epoch, batch)
 
     def expire(self, before_ms: int) -> int:

@@ -281,7 +281,7 @@ def _load_producers(log: Log) -> Job[None]:
                 for offset, header in batches_in(view):
                     position = at + offset + header.size
                     if header.last_offset >= start:
-                        state.replay(header)
+                        state.replay(header, header.last_offset)
                 if position == at:
                     break
                 yield None

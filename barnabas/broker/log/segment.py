@@ -33,6 +33,7 @@ class Segment:
         created_ms: time of day when it was opened (used where there is no timestamp).
         synced_size: bytes known to be on stable storage.
         indexes_saved: whether the index files on disk are complete.
+        index_entries: entries of the offset index, once it is loaded: a cheap first look at `is_full_for`.
     """
 
     __slots__ = (
@@ -45,6 +46,7 @@ class Segment:
         "created_ms",
         "directory",
         "first_timestamp",
+        "index_entries",
         "indexes_saved",
         "max_timestamp",
         "max_timestamp_offset",
@@ -67,6 +69,7 @@ class Segment:
         self.bytes_since_index = 0
         self.synced_size = 0
         self.indexes_saved = False
+        self.index_entries = 0
 
     @classmethod
     def create(cls, disk: Disk, directory: str, base: int, created_ms: int) -> Segment:
@@ -112,6 +115,7 @@ class Segment:
         """
         if self._offsets is None:
             self._offsets = OffsetIndex(self.base, self._load(INDEX_SUFFIX))
+            self.index_entries = len(self._offsets)
         return self._offsets
 
     @property
@@ -152,6 +156,7 @@ class Segment:
         self.max_timestamp = -1
         self.max_timestamp_offset = self.base
         self.bytes_since_index = 0
+        self.index_entries = 0
         self.indexes_saved = False
 
     def append(
@@ -177,6 +182,7 @@ class Segment:
             self.first_timestamp = max_timestamp
         if self.bytes_since_index > index_interval:
             self.offsets.append(last_offset, position)
+            self.index_entries += 1
             self.times.maybe_append(self.max_timestamp, self.max_timestamp_offset)
             self.indexes_saved = False
             self.bytes_since_index = 0
@@ -184,7 +190,9 @@ class Segment:
 
     def is_full_for(self, index_bytes: int) -> bool:
         """Whether an index has no room for another entry (the time index keeps one slot for the closing entry)."""
-        return len(self.offsets) >= index_bytes // 8 or len(self.times) >= index_bytes // 12 - 1
+        return self.index_entries >= index_bytes // 12 - 1 and (
+            len(self.offsets) >= index_bytes // 8 or len(self.times) >= index_bytes // 12 - 1
+        )
 
     def close_times(self) -> None:
         """Add the closing entry of the time index: the largest timestamp must not be lost with this object."""

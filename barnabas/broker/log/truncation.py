@@ -128,7 +128,7 @@ def rebuild_producers(log: Log, snapshots: list[int], end_offset: int) -> Produc
             if header.last_offset >= end_offset:
                 return state
             if header.last_offset >= start:
-                state.replay(header)
+                state.replay(header, header.last_offset)
     return state
 
 

@@ -23,8 +23,11 @@ from barnabas.broker.config import TopicConfig
 from barnabas.broker.log.types import AppendOrigin, InvalidRecord
 from barnabas.protocol.batch import (
     COMPRESSION_MASK,
+    CONTROL,
     HEADER_SIZE,
+    LOG_APPEND_TIME,
     LOG_OVERHEAD,
+    MAGIC,
     BatchHeader,
     crc_ok,
     read_header,
@@ -70,8 +73,14 @@ def validate_client_batch(
         InvalidRecord: INVALID_RECORD or INVALID_TIMESTAMP.
         KafkaError: CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, UNKNOWN_SERVER_ERROR (compressed data that is broken).
     """
-    view = _only_batch(records)
+    view = memoryview(records) if not isinstance(records, list) else memoryview(bytearray().join(records))
+    size = len(view)
+    if size < HEADER_SIZE or view.readonly:
+        view = _only_batch(view)
     header = read_header(view)
+    if header.magic != MAGIC or header.length != size - LOG_OVERHEAD:
+        view = _only_batch(view)
+        header = read_header(view)
     size = len(view)
     if header.base_offset != 0 and origin is AppendOrigin.CLIENT:
         raise InvalidRecord(f"the base offset of a batch sent to {partition} is {header.base_offset}, not 0")
@@ -79,15 +88,23 @@ def validate_client_batch(
         raise _too_large(size, config, partition)
     if not crc_ok(view, 0, size):
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the checksum of a batch sent to {partition} does not fit it")
-    if origin is AppendOrigin.CLIENT:
-        _check_client_header(header, partition)
+    attributes = header.attributes
+    if origin is AppendOrigin.CLIENT and (
+        header.last_offset_delta != header.record_count - 1
+        or header.record_count <= 0
+        or attributes & CONTROL
+        or (header.base_sequence < 0 and header.producer_id >= 0)
+        or attributes & COMPRESSION_MASK > Codec.ZSTD
+    ):
+        raise _bad_header(header, partition)
     append_time = config.message_timestamp_type == "LogAppendTime"
-    if append_time and header.is_log_append_time:
+    flagged = attributes & LOG_APPEND_TIME
+    if append_time and flagged:
         message = "Producer should not set timestamp type to LogAppendTime."
         raise _refused([(index, message) for index in range(header.record_count)], ErrorCode.INVALID_TIMESTAMP)
-    codec = _CODECS.get(config.compression_type, header.compression)
+    codec = _CODECS.get(config.compression_type, attributes & COMPRESSION_MASK)
     if (
-        codec != header.compression
+        codec != attributes & COMPRESSION_MASK
         or validate_full
         or "compact" in config.cleanup_policy
         or (not append_time and _times_need_a_look(header, config, now_ms))
@@ -96,7 +113,7 @@ def validate_client_batch(
     if append_time:
         set_max_timestamp(view, 0, len(view), now_ms, log_append_time=True)
         return ClientBatch(view, header._replace(max_timestamp=now_ms), now_ms)
-    if header.is_log_append_time:
+    if flagged:
         set_max_timestamp(view, 0, len(view), header.max_timestamp, log_append_time=False)
     return ClientBatch(view, header, -1)
 
@@ -130,9 +147,8 @@ def _size_at(view: memoryview) -> int:
     return LOG_OVERHEAD + int.from_bytes(view[8:12], "big", signed=True)
 
 
-def _only_batch(records: Records) -> memoryview:
+def _only_batch(view: memoryview) -> memoryview:
     """(a) The first and only whole batch, writable. What follows it and makes no batch is ignored."""
-    view = memoryview(records) if not isinstance(records, list) else memoryview(bytearray().join(records))
     if len(view) < _MAGIC_END:
         raise InvalidRecord("the records hold no complete batch")
     size = _size_at(view)
@@ -152,21 +168,20 @@ def _only_batch(records: Records) -> memoryview:
     return memoryview(bytearray(view)) if view.readonly else view
 
 
-def _check_client_header(header: BatchHeader, partition: TopicPartition) -> None:
-    """(e) What a client's header must say."""
+def _bad_header(header: BatchHeader, partition: TopicPartition) -> KafkaError:
+    """(e) What is wrong with a header that no client may send."""
     count = header.record_count
     if count <= 0 or header.last_offset_delta != count - 1:
-        raise InvalidRecord(
+        return InvalidRecord(
             f"a batch sent to {partition} counts {count} records and a last offset delta of {header.last_offset_delta}"
         )
     if header.is_control:
-        raise InvalidRecord(f"a client may not send control records to {partition}")
+        return InvalidRecord(f"a client may not send control records to {partition}")
     if header.producer_id >= 0 and header.base_sequence < 0:
-        raise InvalidRecord(
+        return InvalidRecord(
             f"a batch of producer {header.producer_id} sent to {partition} has sequence {header.base_sequence}"
         )
-    if header.compression > Codec.ZSTD:
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"codec {header.compression} is unknown")
+    return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"codec {header.compression} is unknown")
 
 
 def _times_need_a_look(header: BatchHeader, config: TopicConfig, now_ms: int) -> bool:
