@@ -149,15 +149,21 @@ class World:
         """Let time pass until `at_ms` after the start of the world."""
         self.advance(self.started_ms + at_ms - self.now_ms)
 
+    def stop(self) -> MemoryDisk:
+        """Stop the core in good order; its disk."""
+        ended: list[bool] = []
+        self.core.stop(self.now_ms, lambda: ended.append(True))
+        while not ended:
+            worked = self.core.run_job_step(self.now_ms)
+            if not worked and not ended:
+                assert self.disk.deliver(), "the core never ends"
+                self.core.wake(self.now_ms)
+        return self.disk
+
     def restart(self, *, clean: bool = True) -> None:
         """Stop the core in good order (or kill it), and start another on the same disk."""
         if clean:
-            ended: list[bool] = []
-            self.core.stop(self.now_ms, lambda: ended.append(True))
-            for _ in range(10_000):
-                if not self.core.run_job_step(self.now_ms) and not self.disk.deliver():
-                    break
-            assert ended
+            self.stop()
         else:
             self.disk.crash(lambda path, synced, size: size)  # the process dies, the machine lives
         self.core = self._new_core()

@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from barnabas.broker.cluster.controller import LocalController
+from barnabas.broker.cluster.image import Delta, Image
+from barnabas.broker.cluster.producer_ids import ProducerIdPool
+from barnabas.broker.cluster.records import BrokerChange, MetadataRecord, RegisterBroker
+from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult
+from barnabas.broker.config import BrokerConfig
+from barnabas.broker.ports import IsrAnswer, IsrProposal
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.ids import TopicPartition
+from tests.broker.node.world import CountingEntropy
+
+
+class SlowLog:
+    """Commits when it is told to."""
+
+    def __init__(self) -> None:
+        self.pending: list[Callable[[KafkaError | None], None]] = []
+        self.refuse: KafkaError | None = None
+
+    def append(self, records: Sequence[MetadataRecord], committed: Callable[[KafkaError | None], None]) -> None:
+        if self.refuse is not None:
+            raise self.refuse
+        self.pending.append(committed)
+
+    def commit(self, fault: KafkaError | None = None) -> None:
+        self.pending.pop(0)(fault)
+
+
+class Cluster:
+    """Three registered brokers, and a controller over a log that commits when it is told to."""
+
+    def __init__(self) -> None:
+        self.image = Image()
+        self.log = SlowLog()
+        self.deltas: list[Delta] = []
+        self.deferred: list[Callable[[], None]] = []
+        self.controller = LocalController(
+            BrokerConfig(), self.log, self.image, CountingEntropy(), self.deltas.append, self.deferred.append
+        )
+        records: list[MetadataRecord] = [
+            RegisterBroker(broker, 0, bytes(16), (("PLAINTEXT", f"b{broker}", 9092),)) for broker in (1, 2, 3)
+        ]
+        records += [BrokerChange(broker, False) for broker in (1, 2, 3)]
+        self.controller.write(records, lambda fault: None)
+        self.log.commit()
+
+    def create(self, *topics: NewTopic) -> list[TopicResult]:
+        results: list[TopicResult] = []
+        self.controller.create_topics(topics, False, results.extend)
+        while self.log.pending:
+            self.log.commit()
+        return results
+
+    def propose(
+        self, isr: tuple[int, ...], leader_epoch: int = 0, partition_epoch: int = 0, **more: Any
+    ) -> list[IsrAnswer]:
+        topic_id = more.get("topic_id", self.image.topics["t"].topic_id)
+        answers: list[IsrAnswer] = []
+        proposal = IsrProposal(TopicPartition("t", 0), topic_id, leader_epoch, partition_epoch, isr)
+        self.controller.alter_partition(proposal, answers.append)
+        assert answers == [], "the answer never comes from inside the call"
+        while self.log.pending:
+            self.log.commit()
+        deferred, self.deferred[:] = list(self.deferred), []
+        for callback in deferred:
+            callback()
+        return answers
+
+
+def test_the_answer_waits_for_the_commit() -> None:
+    cluster = Cluster()
+    results: list[TopicResult] = []
+    cluster.controller.create_topics([NewTopic("t", 3, 2)], False, results.extend)
+    assert results == []
+    assert "t" not in cluster.image.topics
+    cluster.log.commit()
+    assert [result.error for result in results] == [None]
+    assert len(cluster.deltas[-1].partitions) == 3
+
+
+def test_two_requests_in_flight_cannot_both_create() -> None:
+    cluster = Cluster()
+    answers: list[list[TopicResult]] = []
+    for _ in range(2):
+        cluster.controller.create_topics([NewTopic("t")], False, answers.append)
+    while cluster.log.pending:
+        cluster.log.commit()
+    codes = [None if one.error is None else int(one.error.code) for (one,) in answers]
+    assert sorted(codes, key=str) == [36, None]
+
+
+def test_a_failed_commit_leaves_nothing_behind() -> None:
+    cluster = Cluster()
+    results: list[TopicResult] = []
+    cluster.controller.create_topics([NewTopic("t")], False, results.extend)
+    cluster.log.commit(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full"))
+    assert [result.error.code for result in results if result.error] == [56]
+    assert cluster.create(NewTopic("t"))[0].error is None
+
+
+def test_a_refused_append_is_answered_later() -> None:
+    cluster = Cluster()
+    cluster.log.refuse = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full")
+    results: list[TopicResult] = []
+    cluster.controller.create_topics([NewTopic("t")], False, results.extend)
+    assert results == []
+    cluster.deferred.pop()()
+    assert results[0].error is not None
+    assert results[0].error.code == 56
+
+
+def test_replicas_are_spread_and_the_first_leads() -> None:
+    cluster = Cluster()
+    (result,) = cluster.create(NewTopic("t", 6, 2))
+    assert (result.partitions, result.replication_factor) == (6, 2)
+    states = list(cluster.image.topics["t"].partitions.values())
+    assert all(len(set(state.replicas)) == 2 and state.leader == state.replicas[0] for state in states)
+    assert {state.leader for state in states} == {1, 2, 3}
+    assert all(state.isr == state.replicas for state in states)
+
+
+def test_fenced_brokers_count_but_do_not_lead() -> None:
+    cluster = Cluster()
+    cluster.controller.write([BrokerChange(2, True), BrokerChange(3, True)], lambda fault: None)
+    cluster.log.commit()
+    cluster.create(NewTopic("t", 1, 3))
+    state = cluster.image.partition("t", 0)
+    assert state is not None
+    assert (set(state.replicas), state.isr, state.leader) == ({1, 2, 3}, (1,), 1)
+
+
+@pytest.mark.parametrize(
+    ("proposal", "code"),
+    [
+        (((1, 2), 0, 0), 0),
+        (((1, 2), 1, 0), 41),
+        (((1, 2), 0, 1), 41),
+        (((1, 9), 0, 0), 42),
+        (((2, 3), 0, 0), 42),
+    ],
+)
+def test_isr_changes_are_judged_in_kafkas_order(proposal: tuple[Any, ...], code: int) -> None:
+    cluster = Cluster()
+    cluster.create(NewTopic("t", assignments={0: [1, 2, 3]}))
+    (answer,) = cluster.propose(*proposal)
+    assert answer.error_code == code
+    if not code:
+        assert (answer.isr, answer.leader_epoch, answer.partition_epoch) == ((1, 2), 0, 1)
+        state = cluster.image.partition("t", 0)
+        assert state is not None
+        assert (state.isr, state.leader_epoch, state.partition_epoch) == ((1, 2), 0, 1)
+        (stale,) = cluster.propose((1, 2, 3), 0, 0)
+        assert stale.error_code == 95
+        (again,) = cluster.propose((1, 2, 3), 0, 1)
+        assert (again.error_code, again.partition_epoch) == (0, 2)
+
+
+def test_fenced_members_and_unknown_topics_are_refused() -> None:
+    cluster = Cluster()
+    cluster.create(NewTopic("t", assignments={0: [1, 2, 3]}))
+    assert cluster.propose((1,), topic_id=b"\x09" * 16)[0].error_code == 100
+    cluster.propose((1, 2))
+    cluster.controller.write([BrokerChange(3, True)], lambda fault: None)
+    cluster.log.commit()
+    assert cluster.propose((1, 2, 3), 0, 1)[0].error_code == 107
+
+
+def test_who_asks_for_producer_ids_waits_for_the_block_in_line() -> None:
+    cluster = Cluster()
+    pool = ProducerIdPool(1, cluster.controller)
+    taken: list[tuple[Any, int]] = []
+    for _ in range(3):
+        pool.take(lambda fault, producer_id: taken.append((fault, producer_id)))
+    assert (taken, len(cluster.log.pending)) == ([], 1)
+    cluster.log.commit()
+    assert taken == [(None, 0), (None, 1), (None, 2)]
+    other = ProducerIdPool(2, cluster.controller)
+    other.take(lambda fault, producer_id: taken.append((fault, producer_id)))
+    cluster.log.commit(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR))
+    assert taken[-1][1] == -1
+    other.take(lambda fault, producer_id: taken.append((fault, producer_id)))
+    cluster.log.commit()
+    assert taken[-1] == (None, 1000)

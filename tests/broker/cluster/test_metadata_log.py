@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from barnabas.broker.cluster.image import Image
+from barnabas.broker.cluster.metadata_log import DIRECTORY, MetadataLog, MetadataUnreadable
+from barnabas.broker.cluster.records import (
+    BrokerChange,
+    Config,
+    FeatureLevel,
+    MetadataRecord,
+    Partition,
+    PartitionChange,
+    ProducerIds,
+    RegisterBroker,
+    RemoveTopic,
+    Topic,
+    UnknownRecord,
+    UnregisterBroker,
+    decode,
+    encode,
+)
+from barnabas.broker.host.memory_disk import MemoryDisk
+
+ID = bytes(15) + b"\x07"
+EVERY_KIND: list[MetadataRecord] = [
+    RegisterBroker(1, 3, b"i" * 16, (("PLAINTEXT", "host", 9092),), None),
+    BrokerChange(1, False),
+    UnregisterBroker(2),
+    Topic(ID, "t"),
+    Partition(ID, 0, (1, 2), (1,), 1, 5, 6),
+    PartitionChange(ID, 0, (1, 2), -1, None),
+    RemoveTopic(ID),
+    Config(2, "t", "retention.ms", None),
+    ProducerIds(1, 1000),
+    FeatureLevel("metadata.version", 30),
+]
+
+
+class Clock:
+    def now_ms(self) -> int:
+        return 1_700_000_000_000
+
+
+class Harness:
+    def __init__(self, disk: MemoryDisk, snapshot_bytes: int = 1 << 20) -> None:
+        self.disk = disk
+        self.image = Image()
+        self.log = MetadataLog(disk, Clock(), snapshot_bytes)
+        self.commits: list[Any] = []
+        self.run(self.log.load(self.image))
+
+    def run(self, job: Any) -> None:
+        waiting: list[bool] = []
+        while True:
+            try:
+                token = next(job)
+            except StopIteration:
+                return
+            if token is not None:
+                waiting.clear()
+                token.on_ready(lambda: waiting.append(True))
+                while not waiting:
+                    assert self.disk.deliver()
+
+    def append(self, *records: MetadataRecord) -> None:
+        def committed(fault: Any) -> None:
+            self.commits.append(fault)
+            if fault is None:
+                self.image.apply(records)
+
+        self.log.append(records, committed)
+
+    def deliver(self) -> None:
+        while self.disk.deliver():
+            pass
+
+
+def content(image: Image) -> list[MetadataRecord]:
+    return list(image.to_records())
+
+
+def fill(harness: Harness, topics: range) -> None:
+    for number in topics:
+        topic_id = number.to_bytes(16, "big")
+        harness.append(Topic(topic_id, f"t{number}"), Partition(topic_id, 0, (1,), (1,), 1))
+        harness.append(Config(2, f"t{number}", "retention.ms", str(number)))
+        harness.deliver()
+
+
+@pytest.mark.parametrize("record", EVERY_KIND, ids=lambda record: type(record).__name__)
+def test_a_record_comes_back(record: MetadataRecord) -> None:
+    assert decode(encode(record)) == record
+
+
+def test_a_later_release_may_add_fields_but_no_kinds() -> None:
+    import msgpack
+
+    assert decode(msgpack.packb([2, 1, True, "a field of the future"])) == BrokerChange(1, True)
+    assert decode(msgpack.packb([1, 1, 3, b"i" * 16, []])) == RegisterBroker(1, 3, b"i" * 16, (), None, True)
+    for strange in (msgpack.packb([99, 1]), b"\xc1", b"", msgpack.packb(5)):
+        with pytest.raises(UnknownRecord, match="a newer one wrote it"):
+            decode(strange)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_what_was_committed_is_there_after_a_power_loss(late: bool) -> None:
+    disk = MemoryDisk(late=late)
+    first = Harness(disk)
+    fill(first, range(1, 40))
+    assert set(first.commits) == {None}
+    first.append(Topic(b"\xff" * 16, "not committed"))
+    disk.crash()
+    second = Harness(disk)
+    assert content(second.image) == content(first.image)
+    assert len(first.commits) == 39 * 2
+
+
+def test_nothing_is_committed_before_its_sync() -> None:
+    harness = Harness(MemoryDisk())
+    harness.append(Topic(ID, "t"))
+    assert harness.commits == []
+    harness.append(Topic(b"\x02" * 16, "u"))
+    harness.deliver()
+    assert harness.commits == [None, None]
+
+
+def test_a_failed_sync_is_told() -> None:
+    disk = MemoryDisk()
+    harness = Harness(disk)
+    disk.fail_syncs = 1
+    harness.append(Topic(ID, "t"))
+    harness.deliver()
+    assert [fault.code for fault in harness.commits] == [56]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_snapshot_keeps_the_log_short(late: bool) -> None:
+    disk = MemoryDisk(late=late)
+    harness = Harness(disk, snapshot_bytes=8000)
+    fill(harness, range(1, 20))
+    assert not harness.log.snapshot_due
+    fill(harness, range(20, 60))
+    assert harness.log.snapshot_due
+    harness.run(harness.log.snapshot(harness.image))
+    assert not harness.log.snapshot_due
+    fill(harness, range(60, 100))
+    harness.run(harness.log.snapshot(harness.image))
+    fill(harness, range(100, 110))
+    names = [name for name in disk.list(DIRECTORY) if name.endswith(".checkpoint")]
+    assert len(names) == 1
+    disk.crash()
+    again = Harness(disk)
+    assert content(again.image) == content(harness.image)
+    assert len(again.image.topics) == 109
+    fill(again, range(110, 112))
+    disk.crash()
+    assert len(Harness(disk).image.topics) == 111
+
+
+def test_a_broken_snapshot_is_not_served_from() -> None:
+    disk = MemoryDisk()
+    harness = Harness(disk, snapshot_bytes=1)
+    fill(harness, range(1, 5))
+    harness.run(harness.log.snapshot(harness.image))
+    (name,) = [name for name in disk.list(DIRECTORY) if name.endswith(".checkpoint")]
+    disk.flip(f"{DIRECTORY}/{name}", 70)
+    with pytest.raises(MetadataUnreadable, match="is broken at byte 0"):
+        Harness(disk)
+
+
+def test_a_torn_last_operation_is_as_if_it_had_never_been() -> None:
+    disk = MemoryDisk()
+    harness = Harness(disk)
+    fill(harness, range(1, 5))
+    before = content(harness.image)
+    harness.append(Topic(ID, "torn"), Partition(ID, 0, (1,), (1,), 1))
+    disk.crash(lambda path, synced, size: (synced + size) // 2)
+    assert content(Harness(disk).image) == before
+
+
+def test_the_same_image_from_snapshot_and_from_records() -> None:
+    image = Image()
+    image.apply(EVERY_KIND[:6])
+    again = Image()
+    again.apply(image.to_records())
+    assert content(again) == content(image)
+    state = image.partition("t", 0)
+    assert state is not None
+    assert (state.leader, state.leader_epoch, state.partition_epoch, state.isr) == (-1, 6, 7, (1, 2))
+    copy = image.copy()
+    copy.apply([RemoveTopic(ID)])
+    assert image.partition("t", 0) == state
+    assert copy.partition("t", 0) is None

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+from barnabas.broker.handlers.sessions import Asked, Fetching, FetchSessions
+from barnabas.broker.metrics import MetricsRegistry
+from barnabas.protocol.requests.fetch import (
+    EpochEndOffset,
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+)
+from tests.broker.node.world import CountingEntropy
+
+
+class Sessions:
+    def __init__(self, slots_max: int = 10) -> None:
+        self.cache = FetchSessions(slots_max, CountingEntropy(), MetricsRegistry())
+        self.now_ms = 0
+
+    def begin(self, session: tuple[int, int], *partitions: int, forget: list[int] | None = None) -> Fetching:
+        topics = [FetchTopic("t", partitions=[FetchPartition(one) for one in partitions])] if partitions else []
+        forgotten = [ForgottenTopic("t", partitions=forget)] if forget else []
+        request = FetchRequest(
+            session_id=session[0], session_epoch=session[1], topics=topics, forgotten_topics_data=forgotten
+        )
+        return self.cache.begin(request, 12, self.now_ms)
+
+    def finish(self, fetching: Fetching, *changes: PartitionData, privileged: bool = False) -> list[int] | None:
+        """The partitions listed in the answer; those not among `changes` have nothing new."""
+        told = {data.partition_index: data for data in changes}
+        answers = [(asked, told.get(asked.partition, plain(asked))) for asked in list(fetching.asked.values())]
+        listed = self.cache.finish(fetching, answers, privileged=privileged, uses_ids=False, now_ms=self.now_ms)
+        return None if listed is None else [asked.partition for asked, _ in listed]
+
+    def open(self, *partitions: int, privileged: bool = False) -> int:
+        fetching = self.begin((0, 0), *partitions)
+        assert self.finish(fetching, privileged=privileged) == list(partitions)
+        return fetching.session_id
+
+
+def plain(asked: Asked) -> PartitionData:
+    return PartitionData(asked.partition, 0, 5, 5, 0, records=b"")
+
+
+def data(partition: int, **changes: object) -> PartitionData:
+    answer = PartitionData(partition, 0, 5, 5, 0, records=b"")
+    for name, value in changes.items():
+        setattr(answer, name, value)
+    return answer
+
+
+def test_only_what_changed_is_listed() -> None:
+    sessions = Sessions()
+    session_id = sessions.open(0, 1, 2, 3, 4, 5)
+    listed = sessions.finish(
+        sessions.begin((session_id, 1)),
+        data(0, records=b"x"),
+        data(1, high_watermark=6),
+        data(2, log_start_offset=1),
+        data(3, preferred_read_replica=2),
+        data(4, diverging_epoch=EpochEndOffset(0, 0)),
+    )
+    assert listed == [0, 1, 2, 3, 4]
+    # What was told is remembered; partitions that gave records come last from now on.
+    repeated = sessions.begin((session_id, 2))
+    assert [one.partition for one in repeated.asked.values()] == [1, 2, 3, 4, 5, 0]
+    assert sessions.finish(repeated, data(1, high_watermark=6), data(2, log_start_offset=1)) == []
+
+
+def test_after_an_error_the_partition_is_told_again() -> None:
+    sessions = Sessions()
+    session_id = sessions.open(0, 1)
+    for epoch in (1, 2):
+        assert sessions.finish(sessions.begin((session_id, epoch)), data(0, error_code=6, high_watermark=-1)) == [0]
+    assert sessions.finish(sessions.begin((session_id, 3))) == [0]
+    assert sessions.finish(sessions.begin((session_id, 4))) == []
+
+
+def test_partitions_join_and_leave() -> None:
+    sessions = Sessions()
+    session_id = sessions.open(0, 1)
+    grown = sessions.begin((session_id, 1), 2, 0)
+    assert [one.partition for one in grown.asked.values()] == [0, 1, 2]
+    assert sessions.finish(grown) == [2]
+    shrunk = sessions.begin((session_id, 2), forget=[0])
+    assert [one.partition for one in shrunk.asked.values()] == [1, 2]
+    emptied = sessions.begin((session_id, 3), forget=[1, 2])
+    assert (emptied.session_id, emptied.error, sessions.cache.sessions) == (0, 0, {})
+
+
+def test_epochs_must_follow_and_wrap() -> None:
+    sessions = Sessions()
+    session_id = sessions.open(0)
+    assert sessions.begin((session_id, 2)).error == 71
+    assert sessions.begin((session_id + 1, 1)).error == 70
+    sessions.cache.sessions[session_id].epoch = 2**31 - 1
+    assert sessions.begin((session_id, 2**31 - 1)).error == 0
+    assert sessions.begin((session_id, 1)).error == 0
+
+
+def test_a_full_request_closes_the_session_it_names() -> None:
+    sessions = Sessions()
+    first = sessions.open(0)
+    second = sessions.begin((first, 0), 0)
+    sessions.finish(second)
+    assert second.session_id not in (0, first)
+    last = sessions.begin((second.session_id, -1), 0)
+    assert sessions.finish(last) == [0]
+    assert (last.session_id, sessions.cache.sessions) == (0, {})
+
+
+def test_an_answer_that_was_overtaken_is_no_answer() -> None:
+    sessions = Sessions()
+    session_id = sessions.open(0)
+    parked = sessions.begin((session_id, 1))
+    sessions.begin((session_id, 2))
+    assert sessions.finish(parked) is None
+
+
+def test_a_full_cache_evicts_the_unused_and_the_lesser() -> None:
+    sessions = Sessions(slots_max=2)
+    small, large = sessions.open(0), sessions.open(0, 1, 2)
+    declined = sessions.begin((0, 0), 0, 1)
+    sessions.finish(declined)
+    assert declined.session_id == 0
+    # Sessions in use give way to larger ones and to followers, once they are old enough.
+    sessions.now_ms = 120_001
+    for session_id in (small, large):
+        sessions.finish(sessions.begin((session_id, 1)))
+    replaced = sessions.begin((0, 0), 0, 1)
+    sessions.finish(replaced)
+    assert replaced.session_id != 0
+    assert set(sessions.cache.sessions) == {large, replaced.session_id}
+    # A session that nobody used for two minutes always goes first.
+    sessions.now_ms += 120_001
+    sessions.finish(sessions.begin((replaced.session_id, 1)))
+    again = sessions.open(0)
+    assert set(sessions.cache.sessions) == {replaced.session_id, again}
+
+
+def test_no_slots_no_sessions() -> None:
+    sessions = Sessions(slots_max=0)
+    fetching = sessions.begin((0, 0), 0)
+    assert sessions.finish(fetching) == [0]
+    assert fetching.session_id == 0

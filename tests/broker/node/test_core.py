@@ -1,0 +1,229 @@
+"""The core's life: recovery as jobs, requests meanwhile, failures that stay small, a clean end."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from barnabas.broker.cluster.records import BrokerChange, PartitionChange, RegisterBroker
+from barnabas.broker.handlers import metadata as metadata_handler
+from barnabas.broker.host.memory_disk import MemoryDisk
+from barnabas.broker.node.identity import DataDirError
+from barnabas.broker.ports import IsrAnswer, IsrProposal
+from barnabas.protocol.batch import set_crc
+from barnabas.protocol.requests.metadata import MetadataRequest, MetadataRequestTopic
+from tests.broker.node.world import World, api_versions, batch, part_of, records_of
+
+
+def test_api_versions_is_answered_at_once_and_the_rest_when_the_metadata_is_known() -> None:
+    first = World()
+    first.create()
+    first.put(batch(b"x"))
+    world = World(disk=first.stop(), start=False)
+    world.core.start(world.now_ms)
+    versions = world.send(api_versions(3), 3)
+    assert versions.done
+    asked = world.send(MetadataRequest([MetadataRequestTopic(name="t")], True), 9)
+    assert not asked.done
+    for _ in range(1000):
+        if asked.done:
+            break
+        world.core.run_job_step(world.now_ms)
+        if not asked.done:
+            world.disk.deliver()
+            world.core.wake(world.now_ms)
+    assert not world.core.ready
+    topic = asked.response.topics[0]
+    assert (topic.error_code, topic.partitions[0].error_code, topic.partitions[0].leader_id) == (0, 5, -1)
+    assert part_of(world.fetch({("t", 0): 0}, wait_ms=1000)).error_code == 6
+    assert world.produce({("t", 0): batch(b"y")}).response.responses[0].partition_responses[0].error_code == 6
+    world.settle()
+    assert world.core.ready
+    assert len(records_of(part_of(world.fetch({("t", 0): 0})).records)) == 1
+
+
+def test_a_disk_that_is_always_late_changes_nothing_but_the_moment() -> None:
+    world = World(disk=MemoryDisk(late=True))
+    world.create(partitions=3)
+    for value in (b"a", b"b"):
+        assert world.put(batch(value), acks=-1).error_code == 0
+    world.restart()
+    world.put(batch(b"c"), acks=-1)
+    world.restart(clean=False)
+    answer = world.fetch({("t", 0): 0}, wait_ms=1000)
+    assert not answer.done
+    world.settle()
+    values = [record.value for record in records_of(part_of(answer).records)]
+    assert values == [b"a", b"b", b"c"]
+    waiting = world.fetch({("t", 0): 3}, wait_ms=500)
+    world.put(batch(b"d"))
+    world.settle()
+    assert [record.value for record in records_of(part_of(waiting).records)] == [b"d"]
+    assert world.offsets(-3).offset == 0
+
+
+def test_acknowledged_by_flush_survives_the_power_cut() -> None:
+    world = World()
+    world.create(flush_messages=1)
+    world.put(batch(b"kept"), acks=-1)
+    world.disk.crash()
+    world.core = world._new_core()
+    world.start()
+    assert world.offsets(-1).offset == 1
+    topic = world.describe("t").topics[0]
+    assert (topic.error_code, topic.partitions[0].leader_epoch) == (0, 2)
+
+
+def test_a_defect_ends_one_request(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.create()
+
+    def broken(*arguments: Any) -> Any:
+        raise ZeroDivisionError("a defect")
+
+    monkeypatch.setattr(metadata_handler, "_describe", broken)
+    with caplog.at_level(logging.ERROR):
+        answer = world.describe("t")
+    assert answer.topics[0].error_code == -1
+    assert "a defect" in caplog.text
+    monkeypatch.undo()
+    assert world.describe("t").topics[0].error_code == 0
+
+
+def test_start_topics_are_there_when_the_broker_is_ready() -> None:
+    world = World(barnabas_topics="flights:4, weather{retention.ms=1000}")
+    assert {topic.name: len(topic.partitions) for topic in world.describe().topics} == {"flights": 4, "weather": 1}
+    world.restart()
+    assert len(world.describe().topics) == 2
+    log = next(log for key, log in world.core.logs.logs.items() if key.topic == "weather")
+    assert log.config.retention_ms == 1000
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"photo.jpg": b""}, "holds photo.jpg"),
+        ({"meta.properties": b"version=1\nnode.id=1\ncluster.id=x\n"}, "belongs to Apache Kafka"),
+        ({"meta.properties": b"version=1\nbarnabas.format=2\nnode.id=1\n"}, "has format 2"),
+        ({"meta.properties": b"version=1\nbarnabas.format=1\nnode.id=9\n"}, "belongs to node 9"),
+    ],
+)
+def test_a_data_directory_that_is_not_ours_is_left_alone(files: dict[str, bytes], message: str) -> None:
+    disk = MemoryDisk()
+    for name, content in files.items():
+        disk.write_atomic(name, content)
+    with pytest.raises(DataDirError, match=message):
+        World(disk=disk)
+    assert disk.list("") == list(files)
+
+
+def test_metadata_of_a_newer_release_ends_the_start() -> None:
+    world = World()
+    world.create()
+    disk = world.stop()
+    path = "__cluster_metadata-0/00000000000000000000.log"
+    data = bytearray(disk.load(path))
+    # The first batch holds one record: its value begins with the array's head and the record's kind.
+    data[data.index(b"metadata.version") - 2] = 0x63
+    size = 12 + int.from_bytes(data[8:12], "big")
+    set_crc(data, 0, size)
+    disk.write_atomic(path, bytes(data))
+    again = World(disk=disk, start=False)
+    again.core.start(again.now_ms)
+    again.settle()
+    assert not again.core.ready
+    assert "newer one wrote it" in str(again.core.fault)
+
+
+def test_a_log_without_topic_is_set_aside() -> None:
+    world = World()
+    world.create()
+    world.put(batch(b"x"))
+    disk = world.stop()
+    disk.rename("t-0", "gone-0")
+    again = World(disk=disk)
+    assert next(name for name in disk.list("") if name.startswith("gone-0")).endswith("-stray")
+    assert again.offsets(-1).offset == 0
+
+
+def test_stopping_ends_cleanly_at_any_moment() -> None:
+    reference = World()
+    reference.create()
+    reference.put(batch(b"x"))
+    disk = reference.stop()
+    for steps in range(0, 40, 3):
+        world = World(disk=disk, start=False)
+        world.core.start(world.now_ms)
+        for _ in range(steps):
+            world.core.run_job_step(world.now_ms)
+            world.disk.deliver()
+            world.core.wake(world.now_ms)
+        world.stop()
+    world = World(disk=disk)
+    assert world.offsets(-1).offset == 1
+
+
+def test_everything_can_be_looked_at() -> None:
+    world = World()
+    world.create()
+    world.fetch({("t", 0): 0}, wait_ms=5000, session=(0, 0))
+    state = json.loads(json.dumps(world.core.snapshot(world.now_ms)))
+    assert (state["broker"]["phase"], state["broker"]["topics"]) == ("ready", 1)
+    assert state["partitions"][0]["log_end_offset"] == 0
+    parked = next(one for one in state["purgatories"] if one["name"] == "Fetch")
+    assert parked["delayed"] == 1
+    assert parked["wheel"][0]["tick_ms"] == 1
+    world.advance(5000)
+    assert len(world.core.snapshot(world.now_ms)["fetch_sessions"]) == 1
+
+
+class Hesitant:
+    """A controller whose answers the test gives."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[IsrProposal, Callable[[IsrAnswer], None]]] = []
+
+    def alter_partition(self, proposal: IsrProposal, done: Callable[[IsrAnswer], None]) -> None:
+        self.asked.append((proposal, done))
+
+
+def add_brokers(world: World, *brokers: int) -> None:
+    records: list[Any] = [RegisterBroker(one, 0, bytes(16), (("PLAINTEXT", f"b{one}", 9092),)) for one in brokers]
+    records += [BrokerChange(one, False) for one in brokers]
+    world.core.controller.write(records, lambda fault: None)
+    world.settle()
+
+
+@pytest.mark.parametrize("local", [True, False])
+def test_a_silent_follower_leaves_the_isr_when_the_controller_says_so(local: bool) -> None:
+    hesitant = Hesitant()
+    world = World(controller=None if local else hesitant)
+    add_brokers(world, 2, 3)
+    world.create("t", 1, 3)
+    topic_id = world.core.image.topics["t"].topic_id
+    world.core.controller.write([PartitionChange(topic_id, 0, leader=1)], lambda fault: None)
+    world.settle()
+    answer = world.produce({("t", 0): batch(b"x")}, acks=-1, timeout_ms=120_000)
+    world.fetch({("t", 0): 0}, replica_id=2)
+    world.fetch({("t", 0): 1}, replica_id=2)
+    world.advance(29_000)
+    assert not answer.done
+    world.fetch({("t", 0): 1}, replica_id=2)
+    world.advance(20_000)
+    if not local:
+        proposal, done = hesitant.asked[0]
+        assert set(proposal.isr) == {1, 2}
+        assert not answer.done
+        done(IsrAnswer(0, proposal.leader_epoch, proposal.partition_epoch + 1, proposal.isr))
+        world.core.wake(world.now_ms)
+        world.settle()
+    else:
+        assert set(world.describe("t").topics[0].partitions[0].isr_nodes) == {1, 2}
+        state = world.core.image.partition("t", 0)
+        assert state is not None
+        assert (state.leader_epoch, state.partition_epoch) == (1, 2)
+    assert answer.response.responses[0].partition_responses[0].error_code == 0
