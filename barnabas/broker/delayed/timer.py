@@ -57,7 +57,9 @@ class CallbackTask(TimerTask):
     __slots__ = ("_callback",)
 
     def __init__(self, callback: Callable[[int], None]) -> None:
-        super().__init__()
+        self._prev = None
+        self._next = None
+        self.deadline_ms = -1
         self._callback = callback
 
     def run(self, now_ms: int) -> None:
