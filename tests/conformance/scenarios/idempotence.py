@@ -91,7 +91,7 @@ def p24(world: World) -> Steps:
         world.produce(topic, one(producer, 0, sequence))
     yield STOP
     yield START
-    world.wait(lambda: world.fetch(topic, 0)[0].code == "NONE", "the partition after the restart")
+    world.wait(lambda: world.led(topic, 1), "the partition after the restart")
     return {
         "4 again": told(world.produce(topic, one(producer, 0, 4))),
         "3 again": told(world.produce(topic, one(producer, 0, 3))),

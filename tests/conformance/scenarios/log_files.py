@@ -165,7 +165,7 @@ def l14(world: World) -> Steps:
     file = world.directory(topic) / log_name(0)
     file.write_bytes(file.read_bytes()[:-5])
     yield START
-    world.wait(lambda: world.fetch(topic, 0)[0].code == "NONE", "the partition after the kill")
+    world.wait(lambda: world.led(topic, 1), "the partition after the kill")
     facts = {"log": world.tell(topic, world.fetch(topic, 0)[0]), "latest": world.list_offset(topic, -1)}
     got = world.produce(topic, 1)
     facts["next"] = f"{got.code}, base {got.base_offset}"
@@ -190,7 +190,7 @@ def l15(world: World) -> Steps:
                 (world.directory(topic) / file).unlink()
     yield START
     topic = names["three batches"]
-    world.wait(lambda: world.fetch(topic, 0)[0].code == "NONE", "the partition after the restart")
+    world.wait(lambda: world.led(topic, 1), "the partition after the restart")
     facts = by_time(world, names)
     facts["fetch at 1"] = world.tell(topic, world.fetch(topic, 1)[0])
     facts["index"] = "there" if world.files(topic, ".index") else "missing"
