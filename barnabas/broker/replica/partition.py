@@ -80,6 +80,7 @@ class Partition:
         new_leader = not self.is_leader
         new_epoch = state.leader_epoch > self.leader_epoch
         isr_changes.settled_by_metadata(self, state)
+        old_isr = self.isr.committed
         self.isr.commit(state.isr)
         self.replicas = state.replicas
         others = [broker for broker in state.replicas if broker != shared.broker_id]
@@ -95,8 +96,8 @@ class Partition:
         self.leader_epoch = state.leader_epoch
         self.partition_epoch = state.partition_epoch
         self.leader_id = shared.broker_id
-        # The ISR may be this broker alone by now.
-        if self.advance_high_watermark(now_ms):
+        # The ISR may be this broker alone by now; or too small for what a produce waits for.
+        if self.advance_high_watermark(now_ms) or state.isr != old_isr:
             shared.check_all(self.topic_partition)
         return True
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from barnabas.broker.config import BrokerConfig, TopicConfig
-from barnabas.broker.delayed import DelayedOperation
 from barnabas.broker.host.memory_disk import MemoryDisk
 from barnabas.broker.log import Isolation, LogManager
 from barnabas.broker.metrics import MetricsRegistry
@@ -119,8 +118,6 @@ class World:
             ME, self.config, self.logs, self.controller, self.cluster, Clock(), self.registry, 0
         )
         self.manager.start(0)
-        self._names: dict[int, str] = {}
-        self._named: list[DelayedOperation] = []  # keeps them alive, so that ids stay theirs
 
     # Metadata
 
@@ -241,33 +238,3 @@ class World:
         values = self.registry.read(type_name, name, tags or None)
         assert values is not None, f"no gauge {name}"
         return values["value"]
-
-    def name(self, name: str) -> None:
-        """Give the one operation that was parked since the last call its name in the lists."""
-        fresh = [op for op in self._parked() if id(op) not in self._names]
-        assert len(fresh) == 1, fresh
-        self._names[id(fresh[0])] = name
-        self._named.append(fresh[0])
-
-    def lists(self) -> str:
-        """The watch lists of produce and fetch together, in the order of arrival; x marks completed leftovers."""
-        order = {id(op): at for at, op in enumerate(self._named)}
-        lines: dict[Any, list[DelayedOperation]] = {}
-        shared = self.manager.shared
-        for purgatory in (shared.produce, shared.fetch):
-            for key, ops in purgatory.lists().items():
-                lines.setdefault(key, []).extend(ops)
-        shown = []
-        for key in sorted(lines):
-            entries = sorted(lines[key], key=lambda op: order[id(op)])
-            shown_ops = [self._names[id(op)] + ("x" if op.completed else "") for op in entries]
-            shown.append(f"P{key.partition}:[{','.join(shown_ops)}]")
-        return " ".join(shown)
-
-    def _parked(self) -> list[DelayedOperation]:
-        shared = self.manager.shared
-        found = {}
-        for purgatory in (shared.produce, shared.fetch):
-            for ops in purgatory.lists().values():
-                found.update({id(op): op for op in ops})
-        return list(found.values())

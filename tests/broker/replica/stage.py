@@ -1,0 +1,98 @@
+"""One core with further brokers in its metadata log: followers are Fetch requests with replica ids."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from barnabas.broker.cluster.records import Partition, RegisterBroker, Topic
+from barnabas.broker.delayed import DelayedOperation
+from barnabas.broker.replica import ReplicaManager
+from barnabas.protocol.ids import TopicPartition
+from tests.broker.node.world import Answer
+from tests.broker.node.world import World as CoreWorld
+from tests.broker.replica.world import ME, SlowController, batch
+
+TOPIC_ID = b"stage-topic-id-1"
+
+
+def codes(answer: Answer) -> list[int]:
+    """The error codes of a Produce or Fetch answer, partition by partition."""
+    assert answer.done, "not answered yet"
+    found = []
+    for topic in answer.response.responses:
+        parts = topic.partitions if hasattr(topic, "partitions") else topic.partition_responses
+        found += [part.error_code for part in parts]
+    return found
+
+
+class Stage:
+    """A topic `t` whose partitions lie on `replicas`, led here; the controller of ISR changes is the test's."""
+
+    def __init__(self, partitions: list[int], replicas: tuple[int, ...]) -> None:
+        self.controller = SlowController()
+        self.world = CoreWorld(controller=self.controller, node_id=ME)
+        records: list[Any] = [
+            RegisterBroker(broker, 0, bytes([broker]) * 16, (("PLAINTEXT", "localhost", 9092 + broker),), None, False)
+            for broker in replicas
+            if broker != ME
+        ]
+        records.append(Topic(TOPIC_ID, "t"))
+        records += [Partition(TOPIC_ID, number, replicas, replicas, ME) for number in partitions]
+        written: list[Any] = []
+        self.world.core.controller.write(records, written.append)
+        self.world.settle()
+        assert written == [None]
+        self._names: dict[int, str] = {}
+        self._named: list[DelayedOperation] = []  # keeps them alive, so that ids stay theirs
+
+    @property
+    def manager(self) -> ReplicaManager:
+        return self.world.core.replicas
+
+    def produce(self, *keys: TopicPartition, records: bytes | bytearray | None = None, acks: int = -1) -> Answer:
+        data = {(key.topic, key.partition): bytearray(records or batch()) for key in keys}
+        return self.world.produce(data, acks=acks)
+
+    def fetch(self, asked: dict[TopicPartition, int], *, replica: int = -1, min_bytes: int = 1) -> Answer:
+        offsets = {(key.topic, key.partition): offset for key, offset in asked.items()}
+        return self.world.fetch(offsets, wait_ms=5000, min_bytes=min_bytes, replica_id=replica)
+
+    def caught_up(self, replica: int, *keys: TopicPartition) -> Answer:
+        """A follower's fetch from the leader's present log end."""
+        ends = {key: self.world.core.logs.logs[key].log_end_offset for key in keys}
+        return self.fetch(ends, replica=replica)
+
+    def high_watermark(self, key: TopicPartition) -> int:
+        return self.world.core.logs.logs[key].high_watermark
+
+    # The watch lists
+
+    def name(self, name: str) -> None:
+        """Give the one operation that was parked since the last call its name in the lists."""
+        fresh = [op for op in self._parked() if id(op) not in self._names]
+        assert len(fresh) == 1, fresh
+        self._names[id(fresh[0])] = name
+        self._named.append(fresh[0])
+
+    def lists(self) -> str:
+        """The watch lists of produce and fetch together, in the order of arrival; x marks completed leftovers."""
+        order = {id(op): at for at, op in enumerate(self._named)}
+        entries: dict[Any, list[DelayedOperation]] = {}
+        shared = self.manager.shared
+        for purgatory in (shared.produce, shared.fetch):
+            for key, ops in purgatory.lists().items():
+                entries.setdefault(key, []).extend(ops)
+        shown = []
+        for key in sorted(entries):
+            ordered = sorted(entries[key], key=lambda op: order[id(op)])
+            names = [self._names[id(op)] + ("x" if op.completed else "") for op in ordered]
+            shown.append(f"P{key.partition}:[{','.join(names)}]")
+        return " ".join(shown)
+
+    def _parked(self) -> list[DelayedOperation]:
+        shared = self.manager.shared
+        found = {}
+        for purgatory in (shared.produce, shared.fetch):
+            for ops in purgatory.lists().values():
+                found.update({id(op): op for op in ops})
+        return list(found.values())
