@@ -24,12 +24,13 @@ Durable = Callable[[KafkaError | None], None]
 class Flusher:
     """The syncs of one log."""
 
-    __slots__ = ("_again", "_log", "_running", "_waiters")
+    __slots__ = ("_again", "_cuts", "_log", "_running", "_waiters")
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._running = False
         self._again = False
+        self._cuts = 0
         self._waiters: list[tuple[int, Durable]] = []
 
     def when_durable(self, offset: int, callback: Durable) -> bool:
@@ -49,8 +50,17 @@ class Flusher:
         if log.recovery_point >= log.log_end_offset and not self._waiters:
             return
         self._running = True
+        self._cuts = log.cuts
         target = log.log_end_offset
         self._step([s for s in log.segments if s.synced_size < s.size or not self._indexes_done(s)], target)
+
+    def cut(self, end: int) -> None:
+        """The log was cut back to `end`: who waits for more than that waits for what is gone, and is told so."""
+        gone = [callback for offset, callback in self._waiters if offset > end]
+        self._waiters = [waiter for waiter in self._waiters if waiter[0] <= end]
+        error = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self._log.topic_partition} was cut back to {end}")
+        for callback in gone:
+            callback(error)
 
     def gate(self) -> Gate | None:
         """A token that opens when all that is there now is durable; None if it is already."""
@@ -69,7 +79,7 @@ class Flusher:
         log = self._log
         while work and work[0] not in log.segments:  # deleted or replaced meanwhile
             work.pop(0)
-        if not work:
+        if not work or log.cuts != self._cuts:
             self._finish(target)
             return
         segment = work.pop(0)
@@ -87,6 +97,9 @@ class Flusher:
             if first_error is not None and segment in log.segments and not log.closed:
                 self._fail(first_error)
                 return
+            if log.cuts != self._cuts:
+                self._finish(target)
+                return
             segment.synced_size = max(segment.synced_size, min(size, segment.size))
             segment.indexes_saved = segment.indexes_saved or bool(files)
             self._step(work, target)
@@ -100,13 +113,19 @@ class Flusher:
             log.disk.write_atomic(path, data, done)
 
     def _finish(self, target: int) -> None:
+        """Tell those who waited for what is durable now, and go on if there is more.
+
+        If the log was cut meanwhile, what was synced is not what is there now: nothing is proven.
+        """
         log = self._log
-        log.recovery_point = max(log.recovery_point, min(target, log.log_end_offset))
+        if log.cuts == self._cuts:
+            log.recovery_point = max(log.recovery_point, min(target, log.log_end_offset))
         self._running = False
         again, self._again = self._again, False
-        ready = [callback for offset, callback in self._waiters if offset <= target]
-        self._waiters = [waiter for waiter in self._waiters if waiter[0] > target]
-        if again or self._waiters:
+        durable = log.recovery_point
+        ready = [callback for offset, callback in self._waiters if offset <= durable]
+        self._waiters = [waiter for waiter in self._waiters if waiter[0] > durable]
+        if (again or self._waiters) and not log.closed:
             self.start()
         for callback in ready:
             callback(None)

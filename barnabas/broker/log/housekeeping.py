@@ -194,9 +194,9 @@ class Housekeeping:
 
         self._manager.disk.write_atomic(name, data, done)
 
-    def checkpoints(self) -> dict[str, bytes]:
+    def checkpoints(self) -> Job[list[tuple[str, bytes]]]:
         """All checkpoint files as they shall be at a shutdown."""
-        files = {}
+        files = []
         for name in (
             checkpoint.RECOVERY_POINT_FILE,
             checkpoint.LOG_START_FILE,
@@ -204,7 +204,8 @@ class Housekeeping:
             checkpoint.CLEANER_FILE,
         ):
             offsets = {log.topic_partition: _checkpointed(log, name) for log in self._manager.logs.values()}
-            files[name] = checkpoint.format_offsets({key: at for key, at in offsets.items() if at is not None})
+            files.append((name, checkpoint.format_offsets({key: at for key, at in offsets.items() if at is not None})))
+            yield None
         return files
 
     def _clean(self) -> Job[int]:

@@ -459,7 +459,8 @@ class Log:
 
         Returns:
             True when it is already: then `callback` is not called. Otherwise it is called exactly once, later, with
-            None or with KAFKA_STORAGE_ERROR when the sync failed.
+            None, with KAFKA_STORAGE_ERROR when the sync failed, or with NOT_LEADER_OR_FOLLOWER when the log was cut
+            below `offset`.
 
         Raises:
             KafkaError: KAFKA_STORAGE_ERROR, an earlier sync failed.
@@ -478,6 +479,11 @@ class Log:
             gate = self._flusher.gate()
             if gate is not None:
                 yield from wait(gate)
+
+    def note_cut(self, end: int) -> None:
+        """The end was cut back to `end`: syncs and compactions under way count for nothing."""
+        self.cuts += 1
+        self._flusher.cut(end)
 
     def start_flush(self) -> None:
         """Begin to make everything durable, without waiting."""

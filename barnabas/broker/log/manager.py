@@ -71,9 +71,13 @@ class LogManager:
         clean = disk.exists(checkpoint.CLEAN_SHUTDOWN_FILE)
         disk.remove(checkpoint.CLEAN_SHUTDOWN_FILE)
         recovery_points = checkpoint.load_offsets(disk, checkpoint.RECOVERY_POINT_FILE)
+        yield None
         log_starts = checkpoint.load_offsets(disk, checkpoint.LOG_START_FILE)
+        yield None
         watermarks = checkpoint.load_offsets(disk, checkpoint.HIGH_WATERMARK_FILE)
+        yield None
         cleaned = checkpoint.load_offsets(disk, checkpoint.CLEANER_FILE)
+        yield None
         for name in disk.list(""):
             if name.endswith(_DELETE_SUFFIX):
                 self._housekeeping.discard([name], 0)
@@ -175,8 +179,10 @@ class LogManager:
         A log that cannot be closed cleanly leaves out the marker: the next start checks.
         """
         clean = not self.failed
-        for log in self.logs.values():
+        for count, log in enumerate(list(self.logs.values())):
             log.start_flush()
+            if count % 500 == 499:
+                yield None
         for log in list(self.logs.values()):
             try:
                 if log.failed is not None:
@@ -185,6 +191,7 @@ class LogManager:
             except (OSError, KafkaError):
                 clean = False
                 log.release()
-        yield from write_all(self.disk, list(self._housekeeping.checkpoints().items()))
+        files = yield from self._housekeeping.checkpoints()
+        yield from write_all(self.disk, files)
         if clean:
             self.disk.write_atomic(checkpoint.CLEAN_SHUTDOWN_FILE, checkpoint.CLEAN_SHUTDOWN_MARK)

@@ -58,7 +58,7 @@ def truncate_to(log: Log, offset: int) -> bool:
     log_end = max(log_end, segment.base) if unindexed else _end_of_kept(segment, end)
     snapshots = [snapshot for snapshot in log.snapshots if snapshot <= log_end]
     producers = rebuild_producers(log, snapshots, log_end)
-    log.cuts += 1
+    log.note_cut(log_end)
     try:
         segment.truncate(end, log_end)
     except OSError as error:
@@ -100,7 +100,7 @@ def truncate_fully_and_start_at(log: Log, offset: int, now_ms: int) -> None:
     Raises:
         KafkaError: KAFKA_STORAGE_ERROR, the log is as it was.
     """
-    log.cuts += 1
+    log.note_cut(-1)
     for segment in log.segments:
         _rename_away(log, segment)
     try:

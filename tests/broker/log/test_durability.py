@@ -107,6 +107,22 @@ def test_flush_as_a_job(world):
     world.run(log.flush())
 
 
+def test_a_sync_that_was_under_way_when_the_log_was_cut_proves_nothing(memory):
+    log = memory.new_log(flush_messages=1)
+    told = []
+    for i in range(4):
+        append(log, b"%d" % i)
+        log.when_durable(i + 1, lambda error, i=i: told.append((i, error and error.code)))
+    log.truncate_to(2)
+    append(log, b"new")
+    gone = [(2, ErrorCode.NOT_LEADER_OR_FOLLOWER), (3, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+    memory.disk.deliver()
+    assert (log.recovery_point, told) == (0, gone)
+    memory.settle()
+    assert log.recovery_point == 3
+    assert told == [*gone, (0, None), (1, None)]
+
+
 def test_nothing_is_promised_for_a_log_that_was_cut(memory):
     log = memory.new_log()
     for _ in range(4):
