@@ -27,7 +27,8 @@ def main() -> int:
     arguments = parser.parse_args()
     directory = arguments.dir or Path(tempfile.mkdtemp(prefix="barnabas-demo-"))
     directory.mkdir(parents=True, exist_ok=True)
-    signal.signal(signal.SIGTERM, _as_interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM):  # a script's background job starts with Ctrl-C ignored
+        signal.signal(number, _as_interrupt)
     demo = Demo(directory.resolve(), max(arguments.seconds, 0.1), Screen())
     try:
         demo.run(watch=arguments.watch)
@@ -39,7 +40,8 @@ def main() -> int:
         return 2
     finally:
         # From here on a second Ctrl-C must not leave a JVM behind.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
         demo.close()
     return 0
 

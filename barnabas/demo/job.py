@@ -16,7 +16,7 @@ from barnabas.demo.dataset import FLIGHTS, WEATHER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 FIELDS: Final = (
     "origin string, time_hour timestamp, hour int, dep_delay double, temp double, wind_speed double, precip double, "

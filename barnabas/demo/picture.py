@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any, Final
@@ -25,10 +25,10 @@ def draw(rows: Collection[Mapping[str, Any]], path: Path, caption: str) -> None:
     import matplotlib.pyplot as plt
     from matplotlib.gridspec import GridSpec
 
-    style = {
+    style: Any = {
         "font.family": "DejaVu Sans", "font.size": 10, "text.color": INK, "axes.edgecolor": FAINT,
-        "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK, "figure.facecolor": PAPER, "axes.facecolor": PAPER,
-        "axes.spines.top": False, "axes.spines.right": False,
+        "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK, "figure.facecolor": PAPER,
+        "axes.facecolor": PAPER, "axes.spines.top": False, "axes.spines.right": False,
     }  # fmt: skip
     with plt.rc_context(style):
         figure = plt.figure(figsize=(14, 9.2), dpi=130)
@@ -143,7 +143,7 @@ def _by_hour(axes: Any, rows: Collection[Mapping[str, Any]]) -> None:
 def _by_weather(axes: Any, rows: Collection[Mapping[str, Any]]) -> None:
     import numpy as np
 
-    kinds = [
+    kinds: list[tuple[str, Callable[[Mapping[str, Any]], bool]]] = [
         ("dry", lambda row: not row["precip"]),
         ("rain", lambda row: (row["precip"] or 0) >= WET_INCHES),
         ("strong wind\nover 40 km/h", lambda row: (row["wind_speed"] or 0) * 1.609 > 40),

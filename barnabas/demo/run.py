@@ -23,12 +23,13 @@ from barnabas.spark_bridge.java import find_java_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 FIRST_EVENTS: Final = 200
 SETTLE_SECONDS_MAX: Final = 120
 _SLICE_SECONDS: Final = 0.05
 _JVM_SECONDS_MAX: Final = 10
+_START_SECONDS_MAX: Final = 60
 
 
 @dataclass
@@ -54,6 +55,7 @@ class Demo:
         self._producer: Producer | None = None
         self._spark: SparkSession | None = None
         self._query: StreamingQuery | None = None
+        self._starting: threading.Thread | None = None
         self._failure: BaseException | None = None
 
     def run(self, *, watch: bool) -> None:
@@ -68,10 +70,10 @@ class Demo:
         screen.step(f"broker up at {servers}, data in {self._broker_dir}")
         log_file = self.directory / "spark.log"
         screen.step(f"starting Spark (its own words go to {log_file})")
-        starting = threading.Thread(target=self._start_spark, args=(log_file,), name="demo-spark", daemon=True)
-        starting.start()
+        self._starting = threading.Thread(target=self._start_spark, args=(log_file,), name="demo-spark", daemon=True)
+        self._starting.start()
         year = list(events())
-        starting.join()
+        self._starting.join()
         if self._failure is not None:
             raise self._failure
         assert self._spark is not None
@@ -167,6 +169,8 @@ class Demo:
 
     def close(self) -> None:
         """Ends the job, the JVM and the broker, in this order; each is given a bounded time."""
+        if self._starting is not None:
+            self._starting.join(_START_SECONDS_MAX)  # a JVM that is half started could not be ended
         if self._query is not None and self._spark is not None:
             _quietly(self._query.stop)
         if self._producer is not None:

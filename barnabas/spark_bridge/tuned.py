@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from barnabas.spark_bridge.java import find_java_home
 
@@ -64,33 +64,26 @@ def session(
     os.environ["JAVA_HOME"] = str(find_java_home())
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.appName(name).master(master)
     settings = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
-    for key, value in {**settings, **tuned_conf(local_checkpoints=local_checkpoints), **(conf or {})}.items():
+    settings |= {"spark.app.name": name, "spark.master": master}
+    settings |= {**tuned_conf(local_checkpoints=local_checkpoints), **(conf or {})}
+    if log_file is not None:
+        _launch(settings, log_file)
+    builder = SparkSession.builder
+    for key, value in settings.items():
         builder = builder.config(key, value)
-    if log_file is None:
-        return builder.getOrCreate()
-    with _output_to(log_file):
-        return builder.getOrCreate()
+    return builder.getOrCreate()
 
 
-class _output_to:  # noqa: N801 - a context manager reads as a verb
-    """The JVM inherits this process's standard output and error when it starts: for that moment they are the file."""
+def _launch(settings: Mapping[str, str], log_file: Path) -> None:
+    """Starts the JVM with its output in a file; whatever session comes next runs on it."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._saved: list[int] = []
-
-    def __enter__(self) -> None:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        self._saved = [os.dup(1), os.dup(2)]
-        target = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        os.dup2(target, 1)
-        os.dup2(target, 2)
-        os.close(target)
-
-    def __exit__(self, *_: object) -> None:
-        for fd, saved in zip((1, 2), self._saved, strict=True):
-            os.dup2(saved, fd)
-            os.close(saved)
+    if SparkContext._gateway is not None:
+        return  # it runs already
+    with log_file.open("ab") as output:
+        conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+        launch: Any = launch_gateway  # PySpark gives it no types
+        gateway = launch(conf=conf, popen_kwargs={"stdout": output, "stderr": output})
+    SparkContext._ensure_initialized(gateway=gateway)

@@ -1,0 +1,125 @@
+"""One Spark session and one broker for all tests here: a session costs seconds."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", minversion="4.2")
+pytest.importorskip("pyarrow")
+
+from barnabas import Admin, Broker, Producer
+from barnabas.protocol.errors import BarnabasError
+from barnabas.spark_bridge import session
+from barnabas.spark_bridge.java import find_java_home
+
+
+class Cluster:
+    """A broker with what tests do to it."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.servers = broker.bootstrap_servers
+        self.admin = Admin(bootstrap_servers=self.servers)
+        self._producer = Producer(bootstrap_servers=self.servers)
+        self._numbers = itertools.count()
+
+    def topic(self, partitions: int = 2, **config: Any) -> str:
+        name = f"topic-{next(self._numbers)}"
+        self.admin.create_topic(name, partitions=partitions, config=config)
+        return name
+
+    def put(self, topic: str, values: range, *, partitions: int = 2, timestamp_ms: int | None = None) -> None:
+        """Numbers as texts, dealt to the partitions in turn, keyed by themselves."""
+        futures = [
+            self._producer.send(
+                topic, b"%d" % value, b"k%d" % value, partition=value % partitions, timestamp_ms=timestamp_ms
+            )
+            for value in values
+        ]
+        self._producer.flush()
+        for future in futures:
+            future.result()
+
+    def put_one(self, topic: str, value: bytes | None, key: bytes | None, headers: Any) -> None:
+        self._producer.send(topic, value, key, headers=headers, partition=0).result()
+
+    def close(self) -> None:
+        self._producer.close()
+        self.admin.close()
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    with Broker() as broker:
+        cluster = Cluster(broker)
+        yield cluster
+        cluster.close()
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    try:
+        find_java_home()
+    except BarnabasError as error:
+        pytest.skip(str(error))
+    directory = tmp_path_factory.mktemp("spark")
+    conf = {
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    spark = session("tests", master="local[2]", conf=conf, log_file=directory / "spark.log")
+    yield spark
+    spark.stop()
+
+
+@pytest.fixture
+def read(spark: Any, cluster: Cluster) -> Callable[..., Any]:
+    def load(topic: str, **options: Any) -> Any:
+        reader = spark.read.format("barnabas").option("kafka.bootstrap.servers", cluster.servers)
+        return reader.options(**{"subscribe": topic, **options}).load()
+
+    return load
+
+
+class Job:
+    """A streaming query over one topic that can crash inside a batch and go on from its checkpoint."""
+
+    def __init__(self, spark: Any, servers: str, topic: str, checkpoint: Path) -> None:
+        self._spark, self._servers, self._topic, self._checkpoint = spark, servers, topic, checkpoint
+        self.seen: list[int] = []
+        self.sizes: list[int] = []
+        self.progress: Any = None
+
+    def run(self, *, crash: bool = False, **options: Any) -> None:
+        """Runs until nothing is left (trigger availableNow); with `crash` the first batch fails after it was planned."""
+
+        def take(batch: Any, _: int) -> None:
+            values = [int(row.value) for row in batch.select("value").collect()]
+            if crash:
+                raise RuntimeError("crashed on purpose")
+            self.seen += values
+            self.sizes.append(len(values))
+
+        query = self.start(take, {"availableNow": True}, **options)
+        if crash:
+            with pytest.raises(Exception, match="crashed on purpose"):
+                query.awaitTermination()
+        else:
+            assert query.awaitTermination(60)
+            self.progress = query.lastProgress
+
+    def start(self, take: Callable[[Any, int], None], trigger: dict[str, Any], **options: Any) -> Any:
+        reader = self._spark.readStream.format("barnabas").option("kafka.bootstrap.servers", self._servers)
+        stream = reader.options(**{"subscribe": self._topic, **options}).load()
+        writer = stream.writeStream.foreachBatch(take).option("checkpointLocation", str(self._checkpoint))
+        return (writer.trigger(**trigger) if trigger else writer).start()
+
+
+@pytest.fixture
+def job(spark: Any, cluster: Cluster, tmp_path: Path) -> Callable[[str], Job]:
+    return lambda topic: Job(spark, cluster.servers, topic, tmp_path / "checkpoint")

@@ -1,0 +1,134 @@
+"""`spark.read.format("barnabas")` against a real broker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from barnabas.spark_bridge.schema import arrow_schema
+from tests.spark.conftest import Cluster
+
+pytestmark = pytest.mark.spark
+
+START = 1_700_000_000_000
+
+
+def numbers(frame: Any) -> list[int]:
+    return sorted(int(row.value) for row in frame.select("value").collect())
+
+
+def test_the_schema_and_the_values_are_those_of_kafka_s_source(read: Callable[..., Any], cluster: Cluster) -> None:
+    topic = cluster.topic()
+    cluster.put(topic, range(4), timestamp_ms=START)
+    frame = read(topic)
+    assert [(field.name, field.dataType.simpleString(), field.nullable) for field in frame.schema] == [
+        ("key", "binary", True),
+        ("value", "binary", True),
+        ("topic", "string", True),
+        ("partition", "int", True),
+        ("offset", "bigint", True),
+        ("timestamp", "timestamp", True),
+        ("timestampType", "int", True),
+    ]
+    rows = frame.orderBy("partition", "offset").collect()
+    assert [(bytes(row.key), bytes(row.value), row.topic, row.partition, row.offset) for row in rows] == [
+        (b"k0", b"0", topic, 0, 0),
+        (b"k2", b"2", topic, 0, 1),
+        (b"k1", b"1", topic, 1, 0),
+        (b"k3", b"3", topic, 1, 1),
+    ]
+    assert {row.timestamp.timestamp() * 1000 for row in rows} == {START}
+    assert {row.timestampType for row in rows} == {0}
+
+
+def test_headers_and_nulls(read: Callable[..., Any], cluster: Cluster) -> None:
+    topic = cluster.topic(1)
+    cluster.put_one(topic, None, None, [("a", b"1"), ("a", None)])
+    cluster.put_one(topic, b"v", b"", [])
+    rows = read(topic, includeHeaders="true").orderBy("offset").collect()
+    assert [(row.key, row.value) for row in rows] == [(None, None), (bytearray(b""), bytearray(b"v"))]
+    assert [(entry.key, entry.value) for entry in rows[0].headers] == [("a", bytearray(b"1")), ("a", None)]
+    assert rows[1].headers is None
+
+
+def test_arrow_batches_have_exactly_the_schema_that_spark_expects(read: Callable[..., Any], cluster: Cluster) -> None:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    topic = cluster.topic(1)
+    for headers in (False, True):
+        frame = read(topic, includeHeaders=str(headers))
+        expected = to_arrow_schema(frame.schema, timezone="UTC", prefers_large_types=False)
+        assert arrow_schema(headers) == expected
+
+
+def test_offsets_and_timestamps_bound_a_batch(read: Callable[..., Any], cluster: Cluster) -> None:
+    topic = cluster.topic()
+    for index in range(5):
+        cluster.put(topic, range(index * 2, index * 2 + 2), timestamp_ms=START + index * 1000)
+    offsets = json.dumps({topic: {"0": 1, "1": -2}}), json.dumps({topic: {"0": 3, "1": -1}})
+    assert numbers(read(topic, startingOffsets=offsets[0], endingOffsets=offsets[1])) == [1, 2, 3, 4, 5, 7, 9]
+    assert numbers(read(topic, startingTimestamp=START + 2500)) == [6, 7, 8, 9]
+    times = json.dumps({topic: {"0": START + 1000, "1": START + 9000}})
+    assert numbers(read(topic, endingOffsetsByTimestamp=times)) == [0, 1, 3, 5, 7, 9]
+    latest = {"startingTimestamp": START + 99_000, "startingOffsetsByTimestampStrategy": "latest"}
+    assert numbers(read(topic, **latest)) == []
+
+
+def test_assign_pattern_and_split_tasks(read: Callable[..., Any], spark: Any, cluster: Cluster) -> None:
+    topic = cluster.topic()
+    cluster.put(topic, range(100))
+    reader = spark.read.format("barnabas").option("kafka.bootstrap.servers", cluster.servers)
+    assert numbers(reader.option("assign", json.dumps({topic: [1]})).load()) == list(range(1, 100, 2))
+    reader = spark.read.format("barnabas").option("kafka.bootstrap.servers", cluster.servers)
+    assert numbers(reader.option("subscribePattern", f"{topic[:-1]}[{topic[-1]}]").load()) == list(range(100))
+    assert read(topic).rdd.getNumPartitions() == 2
+    split = read(topic, maxRecordsPerPartition=20)
+    assert split.rdd.getNumPartitions() == 6
+    assert numbers(split) == list(range(100))
+    assert read(topic, minPartitions=8).rdd.getNumPartitions() == 8
+
+
+def test_sql_finds_the_format_by_its_name(spark: Any, cluster: Cluster) -> None:
+    topic = cluster.topic()
+    cluster.put(topic, range(10))
+    spark.sql(
+        "CREATE OR REPLACE TEMPORARY VIEW flights USING barnabas "
+        f"OPTIONS (`kafka.bootstrap.servers` '{cluster.servers}', subscribe '{topic}')"
+    )
+    assert spark.sql("SELECT count(*) AS n FROM flights").collect()[0].n == 10
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"subscribe": "absent"}, "does not have absent: create the topic"),
+        ({"startingOffsets": "latest"}, "a batch cannot start at latest"),
+        ({"endingOffsets": "earliest"}, "a batch cannot end at earliest"),
+        ({"kafka.group.id": "g"}, "kafka.group.id is not supported"),
+        ({"kafka.fetch.min.byte": "1"}, "did you mean 'fetch.min.bytes'"),
+        ({"assign": "{}"}, "exactly one of the options"),
+        ({"startingTimestamp": str(START * 2)}, "as young as the starting timestamp"),
+    ],
+)
+def test_refused_options_say_why(
+    read: Callable[..., Any], cluster: Cluster, options: dict[str, str], message: str
+) -> None:
+    topic = cluster.topic(1)
+    cluster.put(topic, range(1), partitions=1)
+    with pytest.raises(Exception, match=message):
+        read(topic, **options).collect()
+
+
+def test_records_that_are_gone_fail_the_batch_or_are_passed(read: Callable[..., Any], cluster: Cluster) -> None:
+    from barnabas.protocol.ids import TopicPartition
+
+    topic = cluster.topic(1)
+    cluster.put(topic, range(10), partitions=1)
+    frame = {"startingOffsets": json.dumps({topic: {"0": 2}})}
+    cluster.admin.delete_records({TopicPartition(topic, 0): 5})
+    with pytest.raises(Exception, match="failOnDataLoss"):
+        read(topic, **frame).collect()
+    assert numbers(read(topic, failOnDataLoss="false", **frame)) == [5, 6, 7, 8, 9]

@@ -1,0 +1,114 @@
+"""`spark.readStream.format("barnabas")`: every record exactly once in the batches, whatever crashes in between."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.spark.conftest import Cluster, Job
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_crash_in_batch_0_neither_loses_nor_repeats(job: Callable[[str], Job], cluster: Cluster) -> None:
+    topic = cluster.topic()
+    cluster.put(topic, range(10))
+    stream = job(topic)
+    stream.run(startingOffsets="latest")  # batch 0 of a query that starts at latest is empty
+    assert stream.seen == []
+    cluster.put(topic, range(10, 20))
+    stream.run(startingOffsets="latest")
+    assert sorted(stream.seen) == list(range(10, 20))
+
+
+def test_records_that_come_after_a_crash_in_batch_0_are_not_skipped(
+    job: Callable[[str], Job], cluster: Cluster, tmp_path: Path
+) -> None:
+    topic = cluster.topic()
+    cluster.put(topic, range(4))
+    stream = job(topic)
+    stream.run(crash=True, startingOffsets="latest")
+    # Were `latest` asked for again after the restart, these would be lost.
+    cluster.put(topic, range(4, 12))
+    stream.run(startingOffsets="latest")
+    assert sorted(stream.seen) == list(range(4, 12))
+
+
+def test_a_crash_in_a_later_batch_repeats_that_batch_only(job: Callable[[str], Job], cluster: Cluster) -> None:
+    topic = cluster.topic()
+    stream = job(topic)
+    cluster.put(topic, range(6))
+    stream.run(startingOffsets="earliest")
+    cluster.put(topic, range(6, 12))
+    stream.run(crash=True)
+    cluster.put(topic, range(12, 18))
+    stream.run()
+    assert sorted(stream.seen) == list(range(18))
+    assert stream.sizes == [6, 6, 6]
+
+
+def test_a_limit_is_shared_in_proportion(job: Callable[[str], Job], cluster: Cluster) -> None:
+    topic = cluster.topic()
+    cluster.put(topic, range(60))
+    stream = job(topic)
+    stream.run(startingOffsets="earliest", maxOffsetsPerTrigger=20)
+    assert sorted(stream.seen) == list(range(60))
+    assert stream.sizes == [20, 20, 20]
+    source = stream.progress["sources"][0]
+    assert source["endOffset"] == f'{{"{topic}": {{"0": 30, "1": 30}}}}'
+    assert '"maxOffsetsBehindLatest": "0"' in source["latestOffset"]
+
+
+def test_new_partitions_are_read_from_their_beginning(job: Callable[[str], Job], cluster: Cluster) -> None:
+    topic = cluster.topic(1)
+    cluster.put(topic, range(3), partitions=1)
+    stream = job(topic)
+    stream.run(startingOffsets="latest")
+    cluster.admin.create_partitions(topic, 2)
+    cluster.put(topic, range(3, 9))
+    stream.run()
+    assert sorted(stream.seen) == list(range(3, 9))
+
+
+def test_a_running_query_sees_what_is_produced(job: Callable[[str], Job], cluster: Cluster) -> None:
+    topic = cluster.topic()
+    seen: list[int] = []
+    changed = threading.Condition()
+
+    def take(batch: Any, _: int) -> None:
+        values = [int(row.value) for row in batch.select("value").collect()]
+        with changed:
+            seen.extend(values)
+            changed.notify_all()
+
+    query = job(topic).start(take, {}, startingOffsets="earliest")
+    try:
+        for first in range(0, 30, 10):
+            cluster.put(topic, range(first, first + 10))
+            with changed:
+                assert changed.wait_for(lambda count=first + 10: len(seen) >= count, 30), query.exception()
+    finally:
+        query.stop()
+    assert sorted(seen) == list(range(30))
+
+
+def test_a_recreated_topic_is_noticed(job: Callable[[str], Job], cluster: Cluster) -> None:
+    topic = cluster.topic(1)
+    cluster.put(topic, range(5), partitions=1)
+    stream = job(topic)
+    stream.run(startingOffsets="earliest")
+    cluster.admin.delete_topics(topic)
+    cluster.admin.create_topic(topic, partitions=1)
+    with pytest.raises(Exception, match="failOnDataLoss"):
+        stream.run()
+    stream.run(failOnDataLoss="false")
+    assert sorted(stream.seen) == list(range(5))
+
+
+def test_options_of_batches_are_refused(job: Callable[[str], Job], cluster: Cluster) -> None:
+    with pytest.raises(Exception, match="endingoffsets does not apply to a streaming query"):
+        job(cluster.topic(1)).run(endingOffsets="latest")
