@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from tests.wire.conftest import stored_codecs
+
 aiokafka = pytest.importorskip("aiokafka", reason="aiokafka is not installed: pip install aiokafka")
 admin = pytest.importorskip("aiokafka.admin")
 
@@ -65,6 +67,7 @@ async def test_what_is_produced_is_consumed_with_every_compression(
     address: str, topic: str, consumer: Any, compression: str | None
 ) -> None:
     assert await send(address, topic, VALUES, compression_type=compression) == list(range(len(VALUES)))
+    assert stored_codecs(address, topic) == {compression or "none"}
     got = await take(consumer, topic, len(VALUES))
     assert [record.value for record in got] == VALUES
     assert [record.offset for record in got] == list(range(len(VALUES)))
