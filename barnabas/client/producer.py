@@ -21,7 +21,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from barnabas.client.connection import Client, monotonic_ms
 from barnabas.client.core.cluster import PartitionInfo
@@ -36,6 +36,8 @@ from barnabas.protocol.errors import BarnabasError
 
 log = logging.getLogger(__name__)
 
+F = TypeVar("F")
+
 OnDelivery = Callable[[RecordMetadata | None, BarnabasError | None], Any]
 """Called on the sender's thread with a record's metadata or its error."""
 
@@ -45,10 +47,10 @@ def wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _make_core(config: ProducerConfig) -> tuple[Client, ProducerCore]:
+def _make_core(config: ProducerConfig, future: Callable[[BatchResult, int, int], F]) -> tuple[Client, ProducerCore[F]]:
     metadata = Metadata(config, random.random, topic_idle_ms=config.metadata_max_idle_ms)
     client = Client(config, metadata)
-    return client, ProducerCore(config, metadata, client.network, random.random)
+    return client, ProducerCore(config, metadata, client.network, random.random, future)
 
 
 def _too_long(need: NeedMetadata | NeedMemory, topic: str, partition: int | None, wait_ms: int) -> BarnabasError:
@@ -63,7 +65,7 @@ class AsyncProducer:
 
     def __init__(self, settings: Mapping[str, Any] | str | None = None, **named: Any) -> None:
         self.config = ProducerConfig.of(settings, **named)
-        self._client, self._core = _make_core(self.config)
+        self._client, self._core = _make_core(self.config, AsyncRecordFuture)
         self._closed = False
         self._wake_planned = False
 
@@ -116,24 +118,19 @@ class AsyncProducer:
         if self._closed:
             raise ClientClosed("the producer is closed")
         core = self._core
-        if core.interceptors:
-            record = core.intercept(ProducerRecord(topic, value, key, headers, partition, timestamp_ms))
+        if not core.plain:
+            record = core.prepare(ProducerRecord(topic, value, key, headers, partition, timestamp_ms))
             topic, value, key = record.topic, record.value, record.key
             headers, partition, timestamp_ms = record.headers, record.partition, record.timestamp_ms
         stamp_ms = wall_ms() if timestamp_ms is None else timestamp_ms
-        key, value = core.serialize(key, value)
-        placed: tuple[BatchResult, int] | None
-        try:
-            core.check_size(key, value, headers)
-            placed = core.append_to_tail(topic, partition, key, value, headers, stamp_ms)
-            if placed is None:
-                placed = await self._place(topic, partition, key, value, headers, stamp_ms)
-        except ClientClosed:
-            raise
-        except BarnabasError as error:
-            placed = core.failed(topic, partition, error), 0
-        future = AsyncRecordFuture(placed[0], placed[1], stamp_ms)
-        _watch(core, future, on_delivery)
+        future = core.append_fast(topic, value, key, headers, partition, stamp_ms)
+        if future is None:
+            if core.plain:
+                record = core.prepare(ProducerRecord(topic, value, key))
+                value, key = record.value, record.key
+            future = await self._place(topic, partition, key, value, headers, stamp_ms)
+        if on_delivery is not None or core.interceptors:
+            _watch(core, future, on_delivery)
         return future
 
     async def send_and_wait(self, topic: str, value: Any = None, key: Any = None, **options: Any) -> RecordMetadata:
@@ -174,7 +171,25 @@ class AsyncProducer:
         value: bytes | None,
         headers: Headers,
         stamp_ms: int,
-    ) -> tuple[BatchResult, int]:
+    ) -> AsyncRecordFuture:
+        try:
+            self._core.check_size(key, value, headers)
+            placed = await self._wait_and_append(topic, partition, key, value, headers, stamp_ms)
+        except ClientClosed:
+            raise
+        except BarnabasError as error:
+            return self._core.failed(topic, partition, error, stamp_ms)
+        return self._core.future(placed.result, placed.at, stamp_ms)
+
+    async def _wait_and_append(
+        self,
+        topic: str,
+        partition: int | None,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        stamp_ms: int,
+    ) -> Placed:
         deadline_ms = monotonic_ms() + self.config.max_block_ms
         buffer = None
         while True:
@@ -183,7 +198,7 @@ class AsyncProducer:
             if isinstance(got, Placed):
                 if got.begun and self._core.should_wake(now_ms):
                     self._plan_wake()
-                return got.result, got.at
+                return got
             if now_ms >= deadline_ms:
                 raise _too_long(got, topic, partition, self.config.max_block_ms)
             if isinstance(got, NeedMemory):
@@ -229,10 +244,8 @@ class AsyncProducer:
         self._client.pump()
 
 
-def _watch(core: ProducerCore, future: RecordFuture, on_delivery: OnDelivery | None) -> None:
+def _watch(core: ProducerCore[Any], future: RecordFuture, on_delivery: OnDelivery | None) -> None:
     """Tell the callback and the interceptors of a record's outcome."""
-    if on_delivery is None and not core.interceptors:
-        return
 
     def told(future: RecordFuture) -> None:
         metadata, error = future.outcome()
@@ -261,7 +274,7 @@ class Producer:
 
     def __init__(self, settings: Mapping[str, Any] | str | None = None, **named: Any) -> None:
         self.config = ProducerConfig.of(settings, **named)
-        self._client, self._core = _make_core(self.config)
+        self._client, self._core = _make_core(self.config, BlockingRecordFuture)
         self._lock = threading.RLock()
         self._metadata_changed = threading.Condition(self._lock)
         self._core.make_sender(self._lock)
@@ -298,26 +311,20 @@ class Producer:
             ValueError: a negative partition.
         """
         core = self._core
-        if core.interceptors:
-            record = core.intercept(ProducerRecord(topic, value, key, headers, partition, timestamp_ms))
+        if not core.plain:
+            record = core.prepare(ProducerRecord(topic, value, key, headers, partition, timestamp_ms))
             topic, value, key = record.topic, record.value, record.key
             headers, partition, timestamp_ms = record.headers, record.partition, record.timestamp_ms
         stamp_ms = wall_ms() if timestamp_ms is None else timestamp_ms
-        key, value = core.serialize(key, value)
-        placed: tuple[BatchResult, int] | None
-        try:
-            core.check_size(key, value, headers)
-            with self._lock:
-                if self._closed:
-                    raise ClientClosed(self._closed)
-                placed = core.append_to_tail(topic, partition, key, value, headers, stamp_ms)
-            if placed is None:
-                placed = self._place(topic, partition, key, value, headers, stamp_ms)
-        except ClientClosed:
-            raise
-        except BarnabasError as error:
-            placed = core.failed(topic, partition, error), 0
-        future = BlockingRecordFuture(placed[0], placed[1], stamp_ms)
+        with self._lock:
+            if self._closed:
+                raise ClientClosed(self._closed)
+            future = core.append_fast(topic, value, key, headers, partition, stamp_ms)
+        if future is None:
+            if core.plain:
+                record = core.prepare(ProducerRecord(topic, value, key))
+                value, key = record.value, record.key
+            future = self._place(topic, partition, key, value, headers, stamp_ms)
         if on_delivery is not None or core.interceptors:
             _watch(core, future, on_delivery)
         return future
@@ -399,7 +406,25 @@ class Producer:
         value: bytes | None,
         headers: Headers,
         stamp_ms: int,
-    ) -> tuple[BatchResult, int]:
+    ) -> BlockingRecordFuture:
+        try:
+            self._core.check_size(key, value, headers)
+            placed = self._wait_and_append(topic, partition, key, value, headers, stamp_ms)
+        except ClientClosed:
+            raise
+        except BarnabasError as error:
+            return self._core.failed(topic, partition, error, stamp_ms)
+        return self._core.future(placed.result, placed.at, stamp_ms)
+
+    def _wait_and_append(
+        self,
+        topic: str,
+        partition: int | None,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        stamp_ms: int,
+    ) -> Placed:
         now_ms = monotonic_ms()
         may_wait = threading.current_thread() is not self._thread
         deadline_ms = now_ms + (self.config.max_block_ms if may_wait else 0)
@@ -413,7 +438,7 @@ class Producer:
                 if isinstance(got, Placed):
                     if got.begun and self._core.should_wake(now_ms):
                         self._wake()
-                    return got.result, got.at
+                    return got
             if now_ms >= deadline_ms:
                 raise _too_long(got, topic, partition, self.config.max_block_ms)
             if isinstance(got, NeedMemory):

@@ -49,13 +49,13 @@ def partition_for_key(key: bytes, partition_count: int) -> int:
 class StickyPartitioner:
     """The partition a topic's keyless records stay on, and the odds of the next one."""
 
-    __slots__ = ("_ids", "_odds", "_produced", "_random", "_sticky_bytes", "partition")
+    __slots__ = ("_ids", "_odds", "_random", "_sticky_bytes", "partition", "produced_bytes")
 
     def __init__(self, sticky_bytes: int, random: Random) -> None:
         self.partition: int | None = None
         self._sticky_bytes = max(sticky_bytes, 1)
         self._random = random
-        self._produced = 0
+        self.produced_bytes = 0
         self._ids: Sequence[int] = ()
         self._odds: list[int] | None = None
 
@@ -63,7 +63,7 @@ class StickyPartitioner:
         """The partition to use now; drawn when there is none yet. `available` are those that have a leader."""
         if self.partition is None or self.partition >= partition_count:
             self.partition = self._draw(partition_count, available)
-            self._produced = 0
+            self.produced_bytes = 0
         return self.partition
 
     def update_load(self, ids: Sequence[int], queue_lengths: Sequence[int]) -> None:
@@ -81,10 +81,12 @@ class StickyPartitioner:
         After `batch.size` bytes the switch waits until the batch is complete, so that no half-filled batch is left
         behind, but not beyond twice that size.
         """
-        self._produced += size
-        if self._produced >= self._sticky_bytes and (batch_complete or self._produced >= 2 * self._sticky_bytes):
+        self.produced_bytes += size
+        if self.produced_bytes >= self._sticky_bytes and (
+            batch_complete or self.produced_bytes >= 2 * self._sticky_bytes
+        ):
             self.partition = self._draw(partition_count, available)
-            self._produced = 0
+            self.produced_bytes = 0
 
     def _draw(self, partition_count: int, available: Sequence[int]) -> int:
         if self._odds:

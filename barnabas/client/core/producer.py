@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from barnabas.client.core.accumulator import Accumulator, TopicQueue
 from barnabas.client.core.backoff import Random
@@ -23,9 +23,12 @@ from barnabas.client.core.producer_batch import BatchResult, ProducerBatch, reco
 from barnabas.client.core.producer_state import ProducerState
 from barnabas.client.core.records import Headers, ProducerRecord
 from barnabas.client.core.sender import Sender
-from barnabas.client.core.serializers import serialize, serializer
+from barnabas.client.core.serializers import plain_bytes, serialize, serializer
 from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.ids import TopicPartition
+
+F = TypeVar("F")
+"""What the shell's `send` returns."""
 
 Partitioner = Callable[[str, bytes | None, bytes | None, Cluster], int]
 """`partitioner.class`: a function of topic, serialised key and value, and cluster; returns the partition."""
@@ -51,10 +54,17 @@ class NeedMemory(NamedTuple):
     size: int
 
 
-class ProducerCore:
+class ProducerCore(Generic[F]):
     """Configuration, accumulator, metadata and sender of one producer, wired together."""
 
-    def __init__(self, config: ProducerConfig, metadata: Metadata, network: NetworkClient, random: Random) -> None:
+    def __init__(
+        self,
+        config: ProducerConfig,
+        metadata: Metadata,
+        network: NetworkClient,
+        random: Random,
+        future: Callable[[BatchResult, int, int], F],
+    ) -> None:
         self.config = config
         self.metadata = metadata
         self.state = ProducerState() if config.enable_idempotence else None
@@ -67,7 +77,11 @@ class ProducerCore:
         self._by_key = not config.partitioner_ignore_keys
         self._key_serializer = serializer(config.key_serializer, "key.serializer")
         self._value_serializer = serializer(config.value_serializer, "value.serializer")
-        self._sure_bytes = max(min(config.max_request_size, config.buffer_memory, 1 << 20) - 4096, 0)
+        self._future = future
+        self._sticky_bytes = max(config.batch_size, 1)
+        self.plain = not self.interceptors and plain_bytes(self._key_serializer, self._value_serializer)
+        # Half of what any limit allows, so that key and value together pass without being added up.
+        self._sure_bytes = max(min(config.max_request_size, config.buffer_memory, 1 << 20) - 4096, 0) // 2
 
     def make_sender(self, guard: AbstractContextManager[Any] | None = None) -> Sender:
         """Build the sender; `guard` is entered around what appending threads share."""
@@ -76,20 +90,18 @@ class ProducerCore:
 
     # ---- before the batch -----------------------------------------------------------------------------------------
 
-    def intercept(self, record: ProducerRecord) -> ProducerRecord:
-        """Pass the record through the interceptors."""
-        return self.interceptors.on_send(record)
-
-    def serialize(self, key: Any, value: Any) -> tuple[bytes | None, bytes | None]:
-        """Key and value as bytes.
+    def prepare(self, record: ProducerRecord) -> ProducerRecord:
+        """Pass a record through interceptors and serializers; its key and value are bytes (or None) afterwards.
 
         Raises:
             SerializationFailed: a serializer refused one of them.
         """
-        return (
-            serialize(self._key_serializer, "key", key) if key is not None else None,
-            serialize(self._value_serializer, "value", value) if value is not None else None,
-        )
+        record = self.interceptors.on_send(record)
+        if record.key is not None:
+            record.key = serialize(self._key_serializer, "key", record.key)
+        if record.value is not None:
+            record.value = serialize(self._value_serializer, "value", record.value)
+        return record
 
     def check_size(self, key: bytes | None, value: bytes | None, headers: Headers) -> None:
         """Refuse a record that could never leave.
@@ -97,8 +109,6 @@ class ProducerCore:
         Raises:
             RecordTooLarge: its bound is above `max.request.size` or `buffer.memory`.
         """
-        if not headers and (len(key) if key else 0) + (len(value) if value else 0) < self._sure_bytes:
-            return
         size = record_size_bound(key, value, headers)
         for name, limit in (
             ("max.request.size", self.config.max_request_size),
@@ -109,32 +119,37 @@ class ProducerCore:
 
     # ---- into the batch -------------------------------------------------------------------------------------------
 
-    def append_to_tail(
+    def append_fast(
         self,
         topic_name: str,
-        partition: int | None,
-        key: bytes | None,
-        value: bytes | None,
+        value: Any,
+        key: Any,
         headers: Headers,
+        partition: int | None,
         timestamp_ms: int,
-    ) -> tuple[BatchResult, int] | None:
-        """The fast path: into the partition's last batch, if all is known and there is room; else None."""
+    ) -> F | None:
+        """Into the partition's last batch, if all is known, plain and fits; None says: the long way.
+
+        This is what nearly every record takes, so it is written for speed: no call that can be spared.
+        """
         topic = self.accumulator.topics.get(topic_name)
-        if topic is None or self._partitioner is not None:
+        if topic is None or type(value) is not bytes or len(value) >= self._sure_bytes or headers or self._partitioner:
             return None
         partitions = topic.partitions
         sticky = None
         if partition is None:
-            if key is not None and self._by_key:
-                partition = partition_for_key(key, len(partitions))
-            else:
+            if key is None or not self._by_key:
                 sticky = topic.sticky
                 partition = sticky.partition
                 if partition is None:
                     return None
+            elif type(key) is bytes:
+                partition = partition_for_key(key, len(partitions))
         elif not 0 <= partition < len(partitions):
             return None
-        batches = partitions[partition].batches
+        if key is not None and (type(key) is not bytes or len(key) >= self._sure_bytes):
+            return None
+        batches = partitions[partition].batches  # type: ignore[index]  # a key that is no bytes returned above
         if not batches:
             return None
         batch = batches[-1]
@@ -143,8 +158,10 @@ class ProducerCore:
         if index < 0:
             return None
         if sticky is not None:
-            sticky.produced(batch.size - before, batch.full, len(partitions), topic.available)
-        return batch.result, index
+            sticky.produced_bytes += batch.size - before
+            if sticky.produced_bytes >= self._sticky_bytes:
+                sticky.produced(0, batch.full, len(partitions), topic.available)
+        return self._future(batch.result, index, timestamp_ms)
 
     def append(
         self,
@@ -249,12 +266,16 @@ class ProducerCore:
             return False
         return sender.next_look_ms > now_ms + self.config.linger_ms
 
-    def failed(self, topic: str, partition: int | None, error: BarnabasError) -> BatchResult:
-        """The outcome of a record that never reached a batch."""
+    def future(self, result: BatchResult, index: int, timestamp_ms: int) -> F:
+        """One record's future, of the kind the shell asked for."""
+        return self._future(result, index, timestamp_ms)
+
+    def failed(self, topic: str, partition: int | None, error: BarnabasError, timestamp_ms: int) -> F:
+        """The future of a record that never reached a batch."""
         result = BatchResult(TopicPartition(topic, -1 if partition is None else partition))
         result.error = error
         result.done = True
-        return result
+        return self._future(result, 0, timestamp_ms)
 
 
 def _partitioner(setting: Any) -> Partitioner | None:

@@ -117,11 +117,13 @@ class BatchResult:
 
 
 class ProducerBatch:
-    """Records for one partition, and what became of them. Times are absolute ms."""
+    """Records for one partition, and what became of them. Times are absolute ms.
+
+    `size` counts the bytes so far, header included, before compression.
+    """
 
     __slots__ = (
         "_base_timestamp_ms",
-        "_end",
         "_max_timestamp_ms",
         "_room",
         "_sealed",
@@ -140,6 +142,7 @@ class ProducerBatch:
         "result",
         "retry",
         "sequence_reset",
+        "size",
         "where",
     )
 
@@ -160,7 +163,7 @@ class ProducerBatch:
         self.base_sequence = NO_SEQUENCE
         self.sequence_reset = False
         self.result = BatchResult(where)
-        self._end = _HEADER
+        self.size = _HEADER
         self._room = len(buffer)
         self._base_timestamp_ms = NO_TIMESTAMP
         self._max_timestamp_ms = NO_TIMESTAMP
@@ -173,38 +176,34 @@ class ProducerBatch:
         if self.closed:
             return -1
         count = self.record_count
-        if count == 0:
+        if count:
+            delta_ms = timestamp_ms - self._base_timestamp_ms
+        else:
             self._base_timestamp_ms = timestamp_ms
-        delta_ms = timestamp_ms - self._base_timestamp_ms
+            delta_ms = 0
         if key is None and value is not None and not headers:
             known = _VARINT
             delta, offset, length = known[delta_ms], known[count], known[len(value)]
-            size = len(delta) + len(offset) + len(length) + len(value) + 3
-            record = b"".join((known[size], b"\0", delta, offset, b"\1", length, value, b"\0"))
+            size = known[len(delta) + len(offset) + len(length) + len(value) + 3]
+            record = b"".join((size, b"\0", delta, offset, b"\1", length, value, b"\0"))
         else:
             record = encode_record(count, delta_ms, key, value, headers)
-        start = self._end
+        start = self.size
         end = start + len(record)
         if end > self._room:
             self.closed = True
             return -1
-        assert self.buffer is not None
-        self.buffer[start:end] = record
-        self._end = end
+        self.buffer[start:end] = record  # type: ignore[index]  # a batch that is not closed has its buffer
+        self.size = end
         if timestamp_ms > self._max_timestamp_ms:
             self._max_timestamp_ms = timestamp_ms
         self.record_count = count + 1
         return count
 
     @property
-    def size(self) -> int:
-        """Bytes so far, header included, before compression."""
-        return self._end
-
-    @property
     def full(self) -> bool:
         """Whether nothing more will go in."""
-        return self.closed or self._end >= self._room
+        return self.closed or self.size >= self._room
 
     @property
     def has_sequence(self) -> bool:
@@ -234,12 +233,12 @@ class ProducerBatch:
         self.closed = True
         data: list[Buffer]
         head: bytearray
-        body = memoryview(self.buffer)[_HEADER : self._end]
+        body = memoryview(self.buffer)[_HEADER : self.size]
         if codec:
             packed = bytearray(_HEADER) + compress(codec, body, level)
             data, head, size = [packed], packed, len(packed)
         else:
-            data, head, size = [memoryview(self.buffer)[: self._end]], self.buffer, self._end
+            data, head, size = [memoryview(self.buffer)[: self.size]], self.buffer, self.size
         layout.write_header(
             head,
             0,

@@ -77,6 +77,11 @@ def deserializer(setting: Any, key: str) -> Deserializer:
     return found
 
 
+def plain_bytes(*functions: Serializer) -> bool:
+    """Whether all of these only pass bytes through."""
+    return all(function is _bytes for function in functions)
+
+
 def _find(setting: Any, key: str, named: dict[str, Any], method: str) -> Any:
     if setting is None:
         return named["bytes"]

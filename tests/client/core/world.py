@@ -307,7 +307,7 @@ class Bench:
         chance = world.random.random
         self.metadata = Metadata(self.config, chance, topic_idle_ms=self.config.metadata_max_idle_ms)
         self.network = world.network = NetworkClient(self.config, self.metadata, chance)
-        self.core = ProducerCore(self.config, self.metadata, self.network, chance)
+        self.core = ProducerCore(self.config, self.metadata, self.network, chance, lambda *parts: parts)
         self.sender = self.core.make_sender()
         world.drivers.append(self.sender.step)
 
