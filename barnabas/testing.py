@@ -1,4 +1,6 @@
-"""pytest fixtures: a broker for a test. In the conftest.py at the top of your tests:
+"""pytest fixtures: a broker for a test.
+
+In the conftest.py at the top of your tests:
 
     pytest_plugins = ["barnabas.testing"]
 

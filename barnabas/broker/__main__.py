@@ -58,6 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run(loaded.config, data_dir)
     except BarnabasError as error:
         return fail(str(error))
+    except OSError as error:  # the disk under the data directory
+        return fail(f"cannot start: {error.strerror or error}{f' ({error.filename})' if error.filename else ''}")
     return 0
 
 

@@ -94,7 +94,7 @@ def render(server: str, state: State, before: State | None, elapsed_s: float) ->
     """The lines of one look. `before` is the look `elapsed_s` ago, for rates; None shows none."""
     partitions: list[State] = state.get("partitions", [])
     connections: list[State] = state.get("connections", [])
-    operations: list[State] = state.get("operations", [])
+    operations: list[State] = [one for purgatory in state.get("purgatories", []) for one in purgatory["operations"]]
     sessions: list[State] = state.get("fetch_sessions", [])
     return [
         f"barnabas {server}: {len(partitions)} partitions, {len(connections)} connections, "
@@ -104,7 +104,7 @@ def render(server: str, state: State, before: State | None, elapsed_s: float) ->
         "",
         *_operations(operations),
         "",
-        *_wheel(state.get("wheel", [])),
+        *_wheel(state.get("timer", [])),
         "",
         *_connections(connections, before, elapsed_s),
     ]
@@ -137,8 +137,8 @@ def _partitions(partitions: list[State], before: State | None, elapsed_s: float)
 def _operations(operations: list[State]) -> list[str]:
     if not operations:
         return ["nothing is parked"]
-    ordered = sorted(operations, key=lambda one: one["deadline_in_ms"])
-    rows = [(one["kind"], one["age_ms"], one["deadline_in_ms"], " ".join(one["keys"])) for one in ordered]
+    ordered = sorted(operations, key=lambda one: one["due_in_ms"])
+    rows = [(one["kind"], one["age_ms"], one["due_in_ms"], " ".join(one["keys"])) for one in ordered]
     return table(("parked", "age ms", "due in ms", "watches"), rows).split("\n")
 
 

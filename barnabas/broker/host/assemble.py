@@ -14,6 +14,7 @@ from barnabas.broker.host.host import Host
 from barnabas.broker.host.sockets import Listening, listen
 from barnabas.broker.metrics import MetricsRegistry
 from barnabas.broker.node.core import Core
+from barnabas.broker.node.identity import DataDirError
 from barnabas.broker.ports import Disk
 
 
@@ -65,7 +66,12 @@ class Assembly:
         try:
             await self.host.start(self.listening)
             await self.host.ready()
+        except DataDirError as error:
+            await self.host.abandon()
+            self.release()
+            raise DataDirError(f"{self.data_dir}: {error}") from error
         except BaseException:
+            await self.host.abandon()
             self.release()
             raise
 
@@ -78,6 +84,9 @@ class Assembly:
         """Give back sockets, threads and the data directory."""
         for one in self.listening:
             one.close()
+        close = getattr(self._disk, "close", None)
+        if close is not None:
+            close()
         if self.lock is not None:
             self.lock.release()
 

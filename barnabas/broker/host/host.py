@@ -88,11 +88,17 @@ class Host:
         self._sweep_later()
 
     async def ready(self) -> None:
-        """Wait until the core has recovered its logs and leads its partitions."""
+        """Wait until the core has recovered its logs and leads its partitions.
+
+        Raises:
+            BarnabasError, OSError: what kept it from that.
+        """
         await self._ready.wait()
+        if self.core.fault is not None:
+            raise self.core.fault
 
     def _look_ready(self) -> None:
-        if not self._ready.is_set() and self.core.ready:
+        if not self._ready.is_set() and (self.core.ready or self.core.fault is not None):
             self._ready.set()
 
     async def stop(self) -> None:
@@ -108,6 +114,13 @@ class Host:
         if not await _within(STOP_MS_MAX, finished):
             logger.warning("the disk took too long; the next start checks the last segments again")
         self.settle()
+        await self.abandon()
+
+    async def abandon(self) -> None:
+        """Close all sockets and timers; the core is not asked to flush."""
+        self._stopping = True
+        for server in self._servers:
+            server.close()
         for channel in list(self.channels.values()):
             channel.close()
         if self.channels:
@@ -122,7 +135,7 @@ class Host:
     @property
     def serving(self) -> bool:
         """Whether requests are answered: recovered and not stopping."""
-        return not self._stopping and self._ready.is_set()
+        return not self._stopping and self.core.ready
 
     @property
     def port(self) -> int:
@@ -245,7 +258,12 @@ class Host:
         """The core's snapshot, with the host's connections and buffers."""
         now_ms = self.now_ms()
         state = self.core.snapshot(now_ms)
+        state["now_ms"] = now_ms
         state["connections"] = [channel.snapshot(now_ms) for channel in self.channels.values()]
+        for purgatory in state.get("purgatories", ()):
+            for operation in purgatory["operations"]:
+                operation["age_ms"] = now_ms - (operation["deadline_ms"] - operation["timeout_ms"])
+                operation["due_in_ms"] = operation["deadline_ms"] - now_ms
         return state
 
 

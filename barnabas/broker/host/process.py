@@ -51,13 +51,17 @@ async def _serve(assembly: Assembly) -> None:
     starting = loop.create_task(assembly.start())
     leaving = loop.create_task(asked.wait())
     await asyncio.wait((starting, leaving), return_when=asyncio.FIRST_COMPLETED)
-    if starting.done():
+    if not starting.done():  # a signal came while logs were being recovered: they are as they were
+        starting.cancel()
+        await asyncio.wait((starting,))
+        return
+    try:
         starting.result()
         _spare_the_collector()
         print(_banner(assembly), flush=True)
         await leaving
-    else:
-        starting.cancel()
+    finally:
+        leaving.cancel()
     await assembly.stop()
     logger.info("stopped")
 

@@ -26,6 +26,7 @@ class FakeCore:
         self.on_jobs: Callable[[], None] = lambda: None
         self.handler = handler or (lambda request, context, now_ms: context.respond(ApiVersionsResponse()))
         self.ready = True
+        self.fault: Exception | None = None
         self.requests: list[Any] = []
         self.contexts: list[RequestContext] = []
         self.opened: list[Connection] = []
