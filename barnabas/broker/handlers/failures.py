@@ -13,6 +13,7 @@ from barnabas.protocol.requests import (
     delete_records,
     delete_topics,
     describe_configs,
+    find_coordinator,
     incremental_alter_configs,
     list_offsets,
     metadata,
@@ -49,6 +50,13 @@ def _list_offsets(request: Any, code: int) -> Any:
 def _metadata(request: Any, code: int) -> Any:
     topics = [metadata.MetadataResponseTopic(code, topic.name, topic.topic_id) for topic in request.topics or ()]
     return metadata.MetadataResponse(controller_id=NO_LEADER, topics=topics, error_code=code)
+
+
+def _find_coordinator(request: Any, code: int) -> Any:
+    if request.key:  # up to v3
+        return find_coordinator.FindCoordinatorResponse(error_code=code)
+    none = [find_coordinator.Coordinator(key, NO_LEADER, "", -1, code) for key in request.coordinator_keys]
+    return find_coordinator.FindCoordinatorResponse(coordinators=none)
 
 
 def _create_topics(request: Any, code: int) -> Any:
@@ -118,6 +126,7 @@ _BY_ITEM: Final[dict[int, Callable[[Any, int], Any]]] = {
     ApiKey.PRODUCE: _produce,
     ApiKey.LIST_OFFSETS: _list_offsets,
     ApiKey.METADATA: _metadata,
+    ApiKey.FIND_COORDINATOR: _find_coordinator,
     ApiKey.CREATE_TOPICS: _create_topics,
     ApiKey.DELETE_TOPICS: _delete_topics,
     ApiKey.DELETE_RECORDS: _delete_records,

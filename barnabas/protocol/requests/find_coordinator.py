@@ -1,0 +1,33 @@
+"""FindCoordinator, API key 10. Fields and defaults follow Apache Kafka's message definitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class FindCoordinatorRequest:
+    key: str = ""
+    key_type: int = 0
+    coordinator_keys: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Coordinator:
+    key: str = ""
+    node_id: int = 0
+    host: str = ""
+    port: int = 0
+    error_code: int = 0
+    error_message: str | None = None
+
+
+@dataclass(slots=True)
+class FindCoordinatorResponse:
+    throttle_time_ms: int = 0
+    error_code: int = 0
+    error_message: str | None = None
+    node_id: int = 0
+    host: str = ""
+    port: int = 0
+    coordinators: list[Coordinator] = field(default_factory=list)
