@@ -12,7 +12,7 @@ an event there, or the lazy purge, finds it completed:
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable
 from typing import Any, Final
 
 from barnabas.broker.delayed.operation import DelayedOperation
@@ -63,7 +63,7 @@ class Purgatory:
         """Operations that wait in the timer."""
         return self.timer.size
 
-    def try_complete_else_watch(self, operation: DelayedOperation, keys: Sequence[Hashable], now_ms: int) -> bool:
+    def try_complete_else_watch(self, operation: DelayedOperation, keys: Collection[Hashable], now_ms: int) -> bool:
         """Complete `operation` at once, or park it under every key; True when this call completed it.
 
         It is tried a second time once it is watched, for an event between the first try and the watching would be
@@ -134,7 +134,7 @@ class Purgatory:
 
     def run_due(self, now_ms: int) -> int:
         """Run what is due already (a timeout of 0); part of the drain at the end of every step."""
-        return self.timer.run_due(now_ms) if self.timer.due_count else 0
+        return self.timer.run_due(now_ms)
 
     def next_deadline_ms(self) -> int | None:
         """When `advance` has something to do: a bucket expires, or the purge check within 200 ms of the last one.

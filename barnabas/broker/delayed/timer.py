@@ -101,10 +101,11 @@ class _Wheel:
 class Timer:
     """Runs tasks at their deadlines (monotonic whole ms).
 
-    `size` counts the tasks that lie in buckets; those that are due no longer count.
+    `size` counts the tasks that lie in buckets; those that are due no longer count: they stand in `due`,
+    the run queue.
     """
 
-    __slots__ = ("_due", "_queue", "_queued_total", "_wheel", "_wheel_size", "size")
+    __slots__ = ("_queue", "_queued_total", "_wheel", "_wheel_size", "due", "size")
 
     def __init__(self, start_ms: int, tick_ms: int = TICK_MS, wheel_size: int = WHEEL_SIZE) -> None:
         self._wheel_size = wheel_size
@@ -112,7 +113,7 @@ class Timer:
         # (expiration, order of queueing, bucket): the order makes ties deterministic.
         self._queue: list[tuple[int, int, _Bucket]] = []
         self._queued_total = 0
-        self._due: deque[TimerTask] = deque()
+        self.due: deque[TimerTask] = deque()
         self.size = 0
 
     def add(self, task: TimerTask, deadline_ms: int) -> None:
@@ -125,7 +126,7 @@ class Timer:
         task.deadline_ms = deadline_ms
         wheel = self._wheel
         if deadline_ms < wheel.soon_ms:
-            self._due.append(task)
+            self.due.append(task)
             return
         while deadline_ms >= wheel.end_ms:
             wheel = wheel.overflow or self._grow(wheel)
@@ -182,7 +183,7 @@ class Timer:
         A task that raises is logged and does not keep the others from running. A task that was cancelled after it
         got due runs all the same (a delayed operation tells by its own flag).
         """
-        due = self._due
+        due = self.due
         count = 0
         while due:
             task = due.popleft()
@@ -193,14 +194,9 @@ class Timer:
                 logger.exception("a timer task failed: %r", task)
         return count
 
-    @property
-    def due_count(self) -> int:
-        """Tasks in the run queue."""
-        return len(self._due)
-
     def next_deadline_ms(self) -> int | None:
         """When `advance` and `run_due` have something to do: the earliest bucket, the past when tasks are due."""
-        if self._due:
+        if self.due:
             return self._wheel.current_ms
         return self._queue[0][0] if self._queue else None
 
@@ -242,7 +238,7 @@ class Timer:
         for task in tasks:
             task._prev = task._next = None
         if bucket.level == 0:
-            self._due.extend(tasks)
+            self.due.extend(tasks)
         else:
             for task in tasks:
                 self.add(task, task.deadline_ms)

@@ -41,4 +41,4 @@ def delete_records(
         respond(results)
         return
     operation = DelayedDeleteRecords(timeout_ms, required, results, hosted, respond)
-    hosted.shared.delete_records.try_complete_else_watch(operation, list(results), now_ms)
+    hosted.shared.delete_records.try_complete_else_watch(operation, results, now_ms)

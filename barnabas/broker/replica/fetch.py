@@ -161,7 +161,7 @@ def _park(
     operation = DelayedFetch(
         deadline_ms - now_ms, params, starts, hosted, lambda: hosted.shared.when_read(answer, now_ms)
     )
-    hosted.shared.fetch.try_complete_else_watch(operation, list(results), now_ms)
+    hosted.shared.fetch.try_complete_else_watch(operation, results, now_ms)
 
 
 def _respond(hosted: HostedPartitions, params: FetchParams, results: FetchResults, respond: Respond) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from barnabas.broker.log.types import Isolation, TimestampOffset
+from barnabas.broker.ports import NotYet
 from barnabas.broker.replica.hosted import HostedPartitions
 from barnabas.broker.replica.partition import Partition
 from barnabas.broker.replica.types import ListOffsetsQuery, ListOffsetsResult
@@ -18,6 +20,8 @@ from barnabas.protocol.ids import (
     MAX_TIMESTAMP,
     TopicPartition,
 )
+
+logger = logging.getLogger(__name__)
 
 Respond: TypeAlias = Callable[[dict[TopicPartition, ListOffsetsResult]], None]
 
@@ -40,8 +44,12 @@ def list_offsets(
                 results[key] = _look_up(hosted.get(key), query, isolation, leader_only)
             except KafkaError as error:
                 results[key] = ListOffsetsResult(error.code)
-            except OSError:
-                results[key] = ListOffsetsResult(ErrorCode.KAFKA_STORAGE_ERROR)
+            except NotYet:
+                raise
+            except Exception as error:
+                logger.error("looking up an offset of %s failed", key, exc_info=error)
+                code = ErrorCode.KAFKA_STORAGE_ERROR if isinstance(error, OSError) else ErrorCode.UNKNOWN_SERVER_ERROR
+                results[key] = ListOffsetsResult(code)
         respond(results)
 
     hosted.shared.when_read(attempt, now_ms)

@@ -54,6 +54,7 @@ class ReplicaManager:
         self.logs = logs
         self.shared = Shared(broker_id, config, controller, cluster, wall_clock, registry, now_ms)
         self.hosted = HostedPartitions(self.shared)
+        self._timers = tuple(purgatory.timer for purgatory in self.shared.purgatories)
         self._now_ms = now_ms
         self._shrink_task = CallbackTask(self._shrink_isrs)
         gauges.register(self, registry)
@@ -80,9 +81,9 @@ class ReplicaManager:
         shared = self.shared
         if shared.actions:
             shared.actions.drain(now_ms)
-        for purgatory in shared.purgatories:
-            if purgatory.timer.due_count:
-                purgatory.run_due(now_ms)
+        for timer in self._timers:
+            if timer.due:
+                timer.run_due(now_ms)
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to do; the present when actions were left behind, None for never."""

@@ -165,7 +165,9 @@ class Partition:
         """Move the high watermark as far as the replicas allow; True when it rose."""
         isr = self.isr
         log = self.log
-        if len(isr.committed) < self.effective_min_isr:
+        in_sync_count = len(isr.committed)
+        # Less than the effective minimum, spelt out: this runs with every append.
+        if in_sync_count < log.config.min_insync_replicas and in_sync_count < len(self.replicas):
             return False
         end = log.log_end_metadata
         candidate = self.durable.limit or end

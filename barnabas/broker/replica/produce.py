@@ -90,7 +90,7 @@ def append_records(
         shared.actions.add(lambda _: _check(hosted, changes))
     if acks == -1 and required:
         operation = DelayedProduce(timeout_ms, required, results, hosted, respond)
-        shared.produce.try_complete_else_watch(operation, list(results), now_ms)
+        shared.produce.try_complete_else_watch(operation, results, now_ms)
     elif acks == 1 and unsynced:
         _respond_when_synced(hosted, unsynced, results, respond)
     else:

@@ -67,7 +67,7 @@ def test_a_task_without_delay_is_due_at_once_but_never_run_inside_add(deadline_m
     timer = Timer(0)
     log: list[tuple[int, Any]] = []
     timer.add(Recorder("a", log), deadline_ms)
-    assert (timer.size, timer.due_count, log) == (0, 1, [])
+    assert (timer.size, len(timer.due), log) == (0, 1, [])
     assert timer.next_deadline_ms() == 0
     timer.run_due(0)
     assert log == [(0, "a")]
@@ -215,7 +215,7 @@ def test_size_counts_only_what_lies_in_buckets():
     timer.add(TimerTask(), 5)
     assert timer.size == 2
     timer.advance(5)
-    assert (timer.size, timer.due_count) == (1, 1)
+    assert (timer.size, len(timer.due)) == (1, 1)
     timer.advance(400)
     assert timer.size == 1
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from barnabas.broker.log import Isolation
@@ -105,6 +107,19 @@ def test_refusals_of_a_lookup(world):
     world.host(P(0), replicas=(1, 2), isr=(1, 2), leader=2, leader_epoch=2)
     assert look(world, -1).codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
     assert look(world, -1, Isolation.LOG_END, leader_only=False).codes == [0]
+
+
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [(OSError("device"), ErrorCode.KAFKA_STORAGE_ERROR), (RuntimeError("a defect"), ErrorCode.UNKNOWN_SERVER_ERROR)],
+)
+def test_a_lookup_that_fails_is_one_partitions_alone(world, monkeypatch, caplog, failure, code):
+    def fail(*_):
+        raise failure
+
+    monkeypatch.setattr(world.logs.logs[P(0)], "offset_for_timestamp", fail)
+    with caplog.at_level(logging.CRITICAL + 1):
+        assert look(world, 150).codes == [code]
 
 
 def test_a_cold_lookup_waits_for_the_disk(world):
