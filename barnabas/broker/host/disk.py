@@ -9,6 +9,7 @@ growing file, where maps would be renewed all the time, is copied while reads ar
 (touching the lost page kills the process): with views about, `truncate` copies the prefix and swaps it in.
 
 Handles and maps are opened when needed and bounded in number: above the bound the oldest is closed.
+Longer than 400 lines because file and disk share one account of handles and maps.
 """
 
 from __future__ import annotations
@@ -24,6 +25,17 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from barnabas.broker.host.disk_calls import (
+    NOWAIT,
+    TEMPORARY,
+    copy,
+    default_handles_max,
+    read_now,
+    read_whole,
+    replace,
+    sync_file,
+    write_many,
+)
 from barnabas.broker.ports import Done, NotYet
 from barnabas.protocol.ids import Buffer
 
@@ -32,10 +44,7 @@ _COPY_MAX: Final = 128 * 1024
 _WINDOW: Final = 64 * 1024 * 1024
 """Bytes of a file that one map covers; maps begin at multiples of it."""
 _PROBE_STEP: Final = 256 * 1024
-_TEMPORARY: Final = ".tmp"
 _THREADS: Final = 2
-_NOWAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)
-_HANDLES_MAX: Final = 4096
 
 
 class ColdRead:
@@ -123,7 +132,7 @@ class RealFile:
             written = os.pwrite(fd, buffers[0], start)
         else:
             length = sum(map(len, buffers))
-            written = _write_many(fd, buffers, start)
+            written = write_many(fd, buffers, start)
         if written != length:
             self._finish(fd, buffers, start, written, length)
         self.size = start + length
@@ -159,7 +168,7 @@ class RealFile:
         count = end - position
         mapped = self._map_start <= position and end <= self._map_end
         if not mapped and count <= _COPY_MAX:
-            data = _read_now(fd, count, position)
+            data = read_now(fd, count, position)
             if data is not None:
                 return memoryview(data)
             raise NotYet(self._disk.fetch(self, position, length, count))
@@ -173,14 +182,14 @@ class RealFile:
 
     def _is_warm(self, fd: int, position: int, end: int) -> bool:
         """Whether the range lies in the page cache, by samples."""
-        if _NOWAIT is None:
+        if NOWAIT is None:
             return True
         probe = self._probe
         try:
             while position < end:
-                os.preadv(fd, probe, position, _NOWAIT)
+                os.preadv(fd, probe, position, NOWAIT)
                 position += _PROBE_STEP
-            os.preadv(fd, probe, end - 1, _NOWAIT)
+            os.preadv(fd, probe, end - 1, NOWAIT)
         except BlockingIOError:
             return False
         except OSError as error:
@@ -211,7 +220,7 @@ class RealFile:
         fd = os.dup(self.handle())
         directory = os.path.dirname(self._disk.full(self.path)) if self._created else None
         self._created = False
-        self._disk.run(lambda: _sync(fd, directory, self._disk.root), done)
+        self._disk.run(lambda: sync_file(fd, directory, self._disk.root), done)
 
     def truncate(self, size: int) -> None:
         """Keep the first `size` bytes.
@@ -228,14 +237,14 @@ class RealFile:
             return
         full = self._disk.full(self.path)
         source = self.handle()
-        target = os.open(full + _TEMPORARY, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+        target = os.open(full + TEMPORARY, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
         try:
-            _copy(source, target, size)
-            os.replace(full + _TEMPORARY, full)
+            copy(source, target, size)
+            os.replace(full + TEMPORARY, full)
         except OSError:
             os.close(target)
             with contextlib.suppress(OSError):
-                os.unlink(full + _TEMPORARY)
+                os.unlink(full + TEMPORARY)
             raise
         os.close(source)
         self._fd = target
@@ -272,7 +281,7 @@ class RealDisk:
         self.under_way = 0
         self._post = post
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="barnabas-disk")
-        self._handles_max = handles_max or _default_handles_max()
+        self._handles_max = handles_max or default_handles_max()
         self._open: OrderedDict[RealFile, None] = OrderedDict()
         self._mapped: OrderedDict[RealFile, None] = OrderedDict()
         self._files: dict[str, weakref.WeakSet[RealFile]] = {}
@@ -311,7 +320,7 @@ class RealDisk:
 
         def work() -> None:
             try:
-                token.data = _read_whole(fd, count, position)
+                token.data = read_whole(fd, count, position)
             finally:
                 os.close(fd)
 
@@ -425,7 +434,7 @@ class RealDisk:
         are told when the later is through).
         """
         if done is None:
-            _replace(self.full(path), data)
+            replace(self.full(path), data)
             return
         _, waiting = self._atomic.get(path, (b"", []))
         self._atomic[path] = (data, [*waiting, done])
@@ -443,16 +452,7 @@ class RealDisk:
             for waiter in waiting:
                 waiter(error)
 
-        self.run(lambda: _replace(self.full(path), data), done)
-
-
-def _default_handles_max() -> int:
-    try:
-        import resource
-    except ImportError:  # not on this system
-        return 256
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return max(32, min(soft // 4, _HANDLES_MAX)) if soft > 0 else _HANDLES_MAX
+        self.run(lambda: replace(self.full(path), data), done)
 
 
 def _answer_of(token: ColdRead) -> memoryview:
@@ -461,99 +461,3 @@ def _answer_of(token: ColdRead) -> memoryview:
     if token.error is not None:
         raise token.error
     return memoryview(token.data)
-
-
-def _read_now(fd: int, count: int, position: int) -> bytes | None:
-    """Bytes that are in the page cache; None if some are not."""
-    if _NOWAIT is None:
-        return os.pread(fd, count, position)
-    data = bytearray(count)
-    try:
-        got = os.preadv(fd, [data], position, _NOWAIT)
-    except BlockingIOError:
-        return None
-    except OSError as error:
-        if error.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
-            raise
-        return os.pread(fd, count, position)
-    return data if got == count else None  # type: ignore[return-value]
-
-
-def _read_whole(fd: int, count: int, position: int) -> bytes:
-    parts = []
-    while count > 0:
-        data = os.pread(fd, count, position)
-        if not data:
-            break
-        parts.append(data)
-        position += len(data)
-        count -= len(data)
-    return b"".join(parts)
-
-
-def _write_many(fd: int, buffers: Sequence[Buffer], position: int) -> int:
-    if hasattr(os, "pwritev") and len(buffers) <= 1024:
-        return os.pwritev(fd, buffers, position)
-    return os.pwrite(fd, b"".join(buffers), position)
-
-
-def _sync_handle(fd: int) -> None:
-    """fdatasync; on macOS the command that makes the drive write its own cache too."""
-    if hasattr(os, "fdatasync"):
-        os.fdatasync(fd)
-        return
-    try:
-        import fcntl
-
-        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # type: ignore[attr-defined]
-    except (ImportError, AttributeError, OSError):
-        os.fsync(fd)
-
-
-def _sync_directory(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def _sync(fd: int, directory: str | None, root: str) -> None:
-    """Sync a file, and for a new one the directories that name it."""
-    try:
-        _sync_handle(fd)
-    finally:
-        os.close(fd)
-    if directory is not None:
-        with contextlib.suppress(FileNotFoundError):  # renamed away meanwhile: its new name is its owner's care
-            _sync_directory(directory)
-        if directory != root:
-            _sync_directory(root)
-
-
-def _replace(full: str, data: bytes) -> None:
-    temporary = full + _TEMPORARY
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    try:
-        view = memoryview(data)
-        while len(view):
-            view = view[os.write(fd, view) :]
-        _sync_handle(fd)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-    finally:
-        os.close(fd)
-    os.replace(temporary, full)
-    _sync_directory(os.path.dirname(full))
-
-
-def _copy(source: int, target: int, size: int) -> None:
-    position = 0
-    while position < size:
-        data = os.pread(source, min(1 << 20, size - position), position)
-        if not data:
-            raise OSError(errno.EIO, "file is shorter than it was")
-        os.pwrite(target, data, position)
-        position += len(data)

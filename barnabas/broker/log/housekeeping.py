@@ -23,7 +23,7 @@ from barnabas.broker.config import TopicConfig
 from barnabas.broker.log import checkpoint
 from barnabas.broker.log.compaction import cleanable
 from barnabas.broker.log.log import Log
-from barnabas.broker.log.types import CorruptLogError, Job
+from barnabas.broker.log.types import Job
 from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.ids import TopicPartition
 
@@ -229,7 +229,7 @@ class Housekeeping:
         keys_max = max(1, self._manager.config.log_cleaner_dedupe_buffer_size // _BYTES_PER_KEY)
         try:
             result = yield from best.compact(wall_ms, keys_max=keys_max)
-        except (OSError, BarnabasError, CorruptLogError):
+        except (OSError, BarnabasError):
             return self._manager.config.log_cleaner_backoff_ms
         if result is None:
             return self._manager.config.log_cleaner_backoff_ms

@@ -65,16 +65,6 @@ class OffsetIndex:
         self.data = bytearray(data[: count * OFFSET_ENTRY_SIZE])
         self.last_offset = self.base + unpack(self.data, len(self.data) - OFFSET_ENTRY_SIZE)[0] if count else -1
 
-    def is_sane(self, segment_size: int) -> bool:
-        """Whether the bytes can be the index of a segment of that size (bytes)."""
-        size = len(self.data)
-        if size % OFFSET_ENTRY_SIZE:
-            return False
-        if not size:
-            return True
-        offset, position = _OFFSET_ENTRY.unpack_from(self.data, size - OFFSET_ENTRY_SIZE)
-        return bool(offset >= 0 and 0 <= position < segment_size)
-
 
 class TimeIndex:
     """Timestamps to offsets. Both rise strictly from entry to entry."""
@@ -126,10 +116,3 @@ class TimeIndex:
         if count < len(self):
             self.data = bytearray(data[: count * TIME_ENTRY_SIZE])
             self._read_last()
-
-    def is_sane(self) -> bool:
-        """Whether the bytes can be a time index: whole entries, the last one not before the first."""
-        size = len(self.data)
-        if size % TIME_ENTRY_SIZE:
-            return False
-        return not size or (self.last_offset >= self.base and self.last_timestamp >= _LONG.unpack_from(self.data)[0])

@@ -2,7 +2,8 @@
 
 Invariant: log_start_offset <= last_stable_offset = high_watermark <= log_end_offset.
 Reading is in `reader.py`, starting in `recovery.py`, cutting in `truncation.py`, forgetting in `retention.py` and
-`compaction.py`, syncing in `flush.py`.
+`compaction.py`, syncing in `flush.py`. Longer than 400 lines because the whole surface of a log stands in one place;
+half of it is one-line doors to those rooms.
 """
 
 from __future__ import annotations
@@ -400,11 +401,17 @@ class Log:
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
         """The first record not older than `timestamp_ms`, see `reader.offset_for_timestamp`."""
-        return reader.offset_for_timestamp(self, timestamp_ms)
+        try:
+            return reader.offset_for_timestamp(self, timestamp_ms)
+        except OSError as error:
+            raise self._storage_error(error) from error
 
     def offset_of_max_timestamp(self) -> TimestampOffset | None:
         """The first record that has the largest timestamp, see `reader.offset_of_max_timestamp`."""
-        return reader.offset_of_max_timestamp(self)
+        try:
+            return reader.offset_of_max_timestamp(self)
+        except OSError as error:
+            raise self._storage_error(error) from error
 
     # Cutting and forgetting
 

@@ -8,7 +8,7 @@ from barnabas.broker.config import BrokerConfig, TopicConfig
 from barnabas.broker.log import checkpoint
 from barnabas.broker.log.housekeeping import Housekeeping
 from barnabas.broker.log.log import Log
-from barnabas.broker.log.types import CorruptLogError, Job, write_all
+from barnabas.broker.log.types import Job, write_all
 from barnabas.broker.ports import Disk, WallClock
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
@@ -95,7 +95,7 @@ class LogManager:
                     log_start_offset=log_starts.get(partition, 0),
                     high_watermark=watermarks.get(partition, 0),
                 )
-            except (OSError, KafkaError, CorruptLogError) as error:
+            except (OSError, KafkaError) as error:
                 self.failed[partition] = error
                 continue
             self.logs[partition] = log

@@ -8,7 +8,7 @@ from barnabas.broker.log.scan import WINDOW, batches_in, scan, window_at
 from barnabas.broker.log.segment import Segment
 from barnabas.broker.log.types import CorruptLogError, FetchData, Isolation, OffsetMetadata, TimestampOffset
 from barnabas.protocol.batch import LOG_OVERHEAD, BatchHeader
-from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.ids import Buffer
 from barnabas.protocol.records import decode_records
 
@@ -180,7 +180,12 @@ def offset_of_max_timestamp(log: Log) -> TimestampOffset | None:
 def _first_record(
     segment: Segment, position: int, header: BatchHeader, timestamp_ms: int, from_offset: int
 ) -> TimestampOffset | None:
-    for record in decode_records(segment.file.read(position, header.size)):
+    data = segment.file.read(position, header.size)
+    try:
+        records = decode_records(data)
+    except ProtocolError as error:
+        raise CorruptLogError(f"{segment.file.path} holds a broken batch at byte {position}: {error}") from error
+    for record in records:
         if record.timestamp >= timestamp_ms and record.offset >= from_offset:
             return TimestampOffset(record.timestamp, record.offset, header.leader_epoch)
     return None

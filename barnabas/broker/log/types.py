@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from barnabas.broker.ports import Disk, Token
-from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import Buffer
 
 T = TypeVar("T")
@@ -121,8 +121,11 @@ class InvalidRecord(KafkaError):
         self.record_errors = record_errors or []
 
 
-class CorruptLogError(BarnabasError):
-    """Stored bytes that cannot be what this log wrote, found outside of recovery."""
+class CorruptLogError(KafkaError):
+    """Stored bytes that cannot be what this log wrote, found outside of recovery: CORRUPT_MESSAGE."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(ErrorCode.CORRUPT_MESSAGE, detail)
 
 
 class Gate:
@@ -174,15 +177,3 @@ def write_all(disk: Disk, files: list[tuple[str, bytes]]) -> Job[None]:
         disk.write_atomic(path, data, gate.open)
     for gate in gates:
         yield from wait(gate)
-
-
-def run_to_end(job: Job[T], wait_for: Callable[[Token], Any]) -> T:
-    """Drive a job in one go: `wait_for(token)` must return once the token fired (tests and tools)."""
-    while True:
-        try:
-            token = next(job)
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
-        if token is not None:
-            wait_for(token)

@@ -8,6 +8,7 @@ import queue
 import pytest
 
 from barnabas.broker.host import disk as disk_module
+from barnabas.broker.host import disk_calls
 from barnabas.broker.host.disk import RealDisk
 from barnabas.broker.ports import NotYet
 
@@ -144,8 +145,8 @@ def test_large_files_are_mapped_in_windows(disk, monkeypatch):
 
 def test_syncs_of_new_files_reach_their_directory(disk, posted, monkeypatch):
     synced = []
-    real = disk_module._sync_directory
-    monkeypatch.setattr(disk_module, "_sync_directory", lambda path: (synced.append(path), real(path)))
+    real = disk_calls.sync_directory
+    monkeypatch.setattr(disk_calls, "sync_directory", lambda path: (synced.append(path), real(path)))
     disk.make_dir("d")
     file = disk.open("d/f", create=True)
     for _ in range(2):

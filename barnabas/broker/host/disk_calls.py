@@ -1,0 +1,129 @@
+"""The system calls of the real disk that need more than one line: what each system has, and in which order.
+
+Split from `disk.py`; nothing here knows of files or completions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Sequence
+from typing import Final
+
+from barnabas.protocol.ids import Buffer
+
+NOWAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)
+TEMPORARY: Final = ".tmp"
+_HANDLES_MAX: Final = 4096
+
+
+def default_handles_max() -> int:
+    """A quarter of the files this process may open."""
+    try:
+        import resource
+    except ImportError:  # not on this system
+        return 256
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(32, min(soft // 4, _HANDLES_MAX)) if soft > 0 else _HANDLES_MAX
+
+
+def read_now(fd: int, count: int, position: int) -> bytes | None:
+    """Bytes that are in the page cache; None if some are not."""
+    if NOWAIT is None:
+        return os.pread(fd, count, position)
+    data = bytearray(count)
+    try:
+        got = os.preadv(fd, [data], position, NOWAIT)
+    except BlockingIOError:
+        return None
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
+            raise
+        return os.pread(fd, count, position)
+    return data if got == count else None  # type: ignore[return-value]
+
+
+def read_whole(fd: int, count: int, position: int) -> bytes:
+    """Up to `count` bytes, waiting for the device; fewer only at the end of the file."""
+    parts = []
+    while count > 0:
+        data = os.pread(fd, count, position)
+        if not data:
+            break
+        parts.append(data)
+        position += len(data)
+        count -= len(data)
+    return b"".join(parts)
+
+
+def write_many(fd: int, buffers: Sequence[Buffer], position: int) -> int:
+    """Write buffers one after the other; returns the bytes written, which may be fewer."""
+    if hasattr(os, "pwritev") and len(buffers) <= 1024:
+        return os.pwritev(fd, buffers, position)
+    return os.pwrite(fd, b"".join(buffers), position)
+
+
+def sync_handle(fd: int) -> None:
+    """fdatasync; on macOS the command that makes the drive write its own cache too."""
+    if hasattr(os, "fdatasync"):
+        os.fdatasync(fd)
+        return
+    try:
+        import fcntl
+
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # type: ignore[attr-defined]
+    except (ImportError, AttributeError, OSError):
+        os.fsync(fd)
+
+
+def sync_directory(path: str) -> None:
+    """Make the names in a directory durable."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def sync_file(fd: int, directory: str | None, root: str) -> None:
+    """Sync a file, and for a new one the directories that name it."""
+    try:
+        sync_handle(fd)
+    finally:
+        os.close(fd)
+    if directory is not None:
+        with contextlib.suppress(FileNotFoundError):  # renamed away meanwhile: its new name is its owner's care
+            sync_directory(directory)
+        if directory != root:
+            sync_directory(root)
+
+
+def replace(full: str, data: bytes) -> None:
+    """Replace a file as a whole: temporary file, sync, rename, sync of the directory."""
+    temporary = full + TEMPORARY
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    try:
+        view = memoryview(data)
+        while len(view):
+            view = view[os.write(fd, view) :]
+        sync_handle(fd)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    finally:
+        os.close(fd)
+    os.replace(temporary, full)
+    sync_directory(os.path.dirname(full))
+
+
+def copy(source: int, target: int, size: int) -> None:
+    """Copy the first `size` bytes from one file to another."""
+    position = 0
+    while position < size:
+        data = os.pread(source, min(1 << 20, size - position), position)
+        if not data:
+            raise OSError(errno.EIO, "file is shorter than it was")
+        os.pwrite(target, data, position)
+        position += len(data)
