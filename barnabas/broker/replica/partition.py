@@ -143,6 +143,10 @@ class Partition:
         """`min.insync.replicas`, but never more than there are replicas."""
         return min(self.log.config.min_insync_replicas, len(self.replicas))
 
+    def _below_minimum(self, in_sync_count: int) -> bool:
+        # `in_sync_count < self.effective_min_isr`, spelt out: every append asks this three times.
+        return in_sync_count < self.log.config.min_insync_replicas and in_sync_count < len(self.replicas)
+
     def append(self, records: Buffer, acks: int, wall_ms: int) -> AppendInfo:
         """Append one client batch (`wall_ms` is the time of day); the high watermark is the caller's next step.
 
@@ -151,7 +155,7 @@ class Partition:
         """
         if self.leader_id != self.shared.broker_id:
             raise self.not_leader()
-        if acks == -1 and len(self.isr.committed) < self.effective_min_isr:
+        if acks == -1 and self._below_minimum(len(self.isr.committed)):
             detail = f"{self.topic_partition}: ISR {list(self.isr.committed)} is below {self.effective_min_isr}"
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, detail)
         info = self.log.append_as_leader(
@@ -165,9 +169,7 @@ class Partition:
         """Move the high watermark as far as the replicas allow; True when it rose."""
         isr = self.isr
         log = self.log
-        in_sync_count = len(isr.committed)
-        # Less than the effective minimum, spelt out: this runs with every append.
-        if in_sync_count < log.config.min_insync_replicas and in_sync_count < len(self.replicas):
+        if self._below_minimum(len(isr.committed)):
             return False
         end = log.log_end_metadata
         candidate = self.durable.limit or end
@@ -197,9 +199,9 @@ class Partition:
         if self.leader_id != self.shared.broker_id:
             return False, ErrorCode.NOT_LEADER_OR_FOLLOWER
         if self.log.high_watermark >= required_offset:
-            if self.effective_min_isr <= len(self.isr.maximal):
-                return True, 0
-            return True, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            if self._below_minimum(len(self.isr.maximal)):
+                return True, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            return True, 0
         if self.log.failed:
             return False, ErrorCode.KAFKA_STORAGE_ERROR
         return False, 0
@@ -291,7 +293,7 @@ class Partition:
     @property
     def under_min_isr(self) -> bool:
         """Whether this leader's ISR is below the effective minimum."""
-        return self.is_leader and len(self.isr.committed) < self.effective_min_isr
+        return self.is_leader and self._below_minimum(len(self.isr.committed))
 
     @property
     def at_min_isr(self) -> bool:
