@@ -77,6 +77,9 @@ class Flusher:
     def _step(self, work: list[Segment], target: int) -> None:
         """Sync the first of `work`, then the rest; `target` is durable when none is left."""
         log = self._log
+        if log.closed:
+            self._running = False
+            return
         while work and work[0] not in log.segments:  # deleted or replaced meanwhile
             work.pop(0)
         if not work or log.cuts != self._cuts:

@@ -30,6 +30,7 @@ from barnabas.protocol.ids import TopicPartition
 if TYPE_CHECKING:
     from barnabas.broker.log.manager import LogManager
 
+DELETE_SUFFIX: Final = "-delete"
 _NEVER: Final = 2**63 - 1
 _FLUSH_LOOK_MS_MAX: Final = 1000
 _LOGS_PER_STEP: Final = 500
@@ -132,9 +133,14 @@ class Housekeeping:
             task.due_ms = min(self._now_ms + wait_ms, _NEVER)
 
     def _remove(self, paths: list[str]) -> Job[None]:
+        disk = self._manager.disk
         for path in paths:
             try:
-                self._manager.disk.remove(path)
+                if path.endswith(DELETE_SUFFIX):  # a directory goes file by file: each may be large
+                    for name in disk.list(path):
+                        disk.remove(f"{path}/{name}")
+                        yield None
+                disk.remove(path)
             except OSError:
                 self.discard([path], self._manager.config.log_segment_delete_delay_ms)
             yield None

@@ -514,8 +514,9 @@ class Log:
         self.release()
 
     def release(self) -> None:
-        """Release the files without writing anything (deletion, or after a crash)."""
+        """Release the files without writing anything (deletion, or after a crash); who waits for a sync is told."""
         self.closed = True
+        self._flusher.cut(-1)
         for segment in self.segments:
             segment.close()
 

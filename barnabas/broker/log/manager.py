@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from barnabas.broker.config import BrokerConfig, TopicConfig
 from barnabas.broker.log import checkpoint
-from barnabas.broker.log.housekeeping import Housekeeping
+from barnabas.broker.log.housekeeping import DELETE_SUFFIX, Housekeeping
 from barnabas.broker.log.log import Log
 from barnabas.broker.log.types import Job, write_all
 from barnabas.broker.ports import Disk, WallClock
@@ -14,7 +14,6 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
 
 METADATA_TOPIC = "__cluster_metadata"
-_DELETE_SUFFIX = "-delete"
 _NAME_MAX = 255
 
 
@@ -79,7 +78,7 @@ class LogManager:
         cleaned = checkpoint.load_offsets(disk, checkpoint.CLEANER_FILE)
         yield None
         for name in disk.list(""):
-            if name.endswith(_DELETE_SUFFIX):
+            if name.endswith(DELETE_SUFFIX):
                 self._housekeeping.discard([name], 0)
                 continue
             partition = checkpoint.parse_directory_name(name)
@@ -150,7 +149,7 @@ class LogManager:
         directory = str(partition)
         if log is None and not self.disk.exists(directory):
             return
-        suffix = f"-{partition.partition}.{(log.topic_id if log else bytes(16)).hex()}{_DELETE_SUFFIX}"
+        suffix = f"-{partition.partition}.{(log.topic_id if log else bytes(16)).hex()}{DELETE_SUFFIX}"
         away = partition.topic[: _NAME_MAX - len(suffix)] + suffix
         if log is not None:
             log.release()

@@ -123,6 +123,16 @@ def test_a_sync_that_was_under_way_when_the_log_was_cut_proves_nothing(memory):
     assert told == [*gone, (0, None), (1, None)]
 
 
+def test_who_waits_for_a_log_that_is_deleted_is_told(memory):
+    log = memory.new_log(flush_messages=1)
+    told = []
+    append(log, b"a")
+    log.when_durable(1, lambda error: told.append(error and error.code))
+    log.release()
+    memory.settle()
+    assert told == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
 def test_nothing_is_promised_for_a_log_that_was_cut(memory):
     log = memory.new_log()
     for _ in range(4):
