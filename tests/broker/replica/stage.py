@@ -26,11 +26,11 @@ def codes(answer: Answer) -> list[int]:
 
 
 class Stage:
-    """A topic `t` whose partitions lie on `replicas`, led here; the controller of ISR changes is the test's."""
+    """A topic `t` whose partitions lie on `replicas`, led here; ISR changes are the test's, or the core's own."""
 
-    def __init__(self, partitions: list[int], replicas: tuple[int, ...]) -> None:
+    def __init__(self, partitions: list[int], replicas: tuple[int, ...], *, own_controller: bool = False) -> None:
         self.controller = SlowController()
-        self.world = CoreWorld(controller=self.controller, node_id=ME)
+        self.world = CoreWorld(controller=None if own_controller else self.controller, node_id=ME)
         records: list[Any] = [
             RegisterBroker(broker, 0, bytes([broker]) * 16, (("PLAINTEXT", "localhost", 9092 + broker),), None, False)
             for broker in replicas
