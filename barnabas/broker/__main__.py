@@ -8,11 +8,12 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from barnabas.broker.config import BrokerConfig, Loaded, load
-from barnabas.broker.host.process import fail, run
-from barnabas.protocol.errors import BarnabasError
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from barnabas.broker.config import BrokerConfig, Loaded
 
 DEFAULT_PORT = 9092
 
@@ -47,8 +48,11 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a broker; the exit code (2: it could not start, and changed nothing)."""
-    gc.disable()  # until it serves: all that is made now stays
     given = parser().parse_args(arguments)
+    gc.disable()  # until it serves: all that is made now stays, and so do the modules that are loaded next
+    from barnabas.broker.host.process import fail, run
+    from barnabas.protocol.errors import BarnabasError
+
     try:
         loaded = settings(given)
         data_dir = None if given.memory else _data_dir(given, loaded.config)
@@ -69,6 +73,11 @@ def settings(given: argparse.Namespace) -> Loaded:
     Raises:
         BarnabasError: one that cannot be used, or a file that cannot be read.
     """
+    from pathlib import Path
+
+    from barnabas.broker.config import load
+    from barnabas.protocol.errors import BarnabasError
+
     overrides: dict[str, str] = {}
     for entry in given.set:
         name, equals, value = entry.partition("=")
@@ -96,6 +105,8 @@ def settings(given: argparse.Namespace) -> Loaded:
 
 
 def _data_dir(given: argparse.Namespace, config: BrokerConfig) -> Path:
+    from pathlib import Path
+
     from barnabas.broker.host.data_dir import default_data_dir
 
     if given.data_dir is not None:

@@ -1,0 +1,130 @@
+"""The commands a person types, against a broker of this process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+import barnabas
+from barnabas.cli import COMMANDS
+from barnabas.cli.speak import table
+from barnabas.cli.top import render
+from tests.cli.process import run
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with barnabas.Broker(topics={"ready": 1}) as broker:
+        yield broker.bootstrap_servers
+
+
+def test_topics_are_created_listed_described_and_deleted(server: str) -> None:
+    made = run("topics", "--server", server, "create", "flights", "--partitions", "2", "--set", "retention.ms=60000")
+    assert (made.returncode, made.stdout) == (0, "created flights with 2 partitions\n"), made.stderr
+    assert "flights" in run("topics", "-b", server, "list").stdout.split()
+    told = run("topics", "-b", server, "describe", "flights").stdout.splitlines()
+    assert told[0].startswith("flights  id ")
+    assert [line.split() for line in told[2:4]] == [["0", "1", "1", "1", "0", "0"], ["1", "1", "1", "1", "0", "0"]]
+    assert "  retention.ms=60000" in told
+    assert run("topics", "-b", server, "delete", "flights").returncode == 0
+    assert "flights" not in run("topics", "-b", server, "list").stdout.split()
+
+
+def test_an_error_of_the_broker_is_one_line_and_exit_code_1(server: str) -> None:
+    ended = run("topics", "-b", server, "create", "not a name")
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("barnabas: INVALID_TOPIC_EXCEPTION(17)")
+    assert len(ended.stderr.splitlines()) == 1
+
+
+def test_lines_go_in_and_come_out(server: str) -> None:
+    sent = run("produce", "-b", server, "-K", ":", "lines", text="a:one\nb:two\nthree\n")
+    assert sent.returncode == 0, sent.stderr
+    read = run("consume", "-b", server, "--exit", "lines")
+    assert sorted(read.stdout.splitlines()) == ["one", "three", "two"]
+    read = run("consume", "-b", server, "--exit", "--json", "--max", "1", "lines")
+    (entry,) = map(json.loads, read.stdout.splitlines())
+    assert (entry["topic"], entry["offset"]) == ("lines", 0)
+
+
+def test_health_tells_a_broker_that_serves_from_none(server: str) -> None:
+    assert run("health", server).returncode == 0
+    ended = run("health", "127.0.0.1:1")
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        "barnabas: no broker answers on 127.0.0.1:1 (Connection refused); start one: barnabas broker\n"
+    )
+
+
+def test_top_piped_is_one_look(server: str) -> None:
+    looked = run("top", server)
+    assert looked.returncode == 0, looked.stderr
+    assert looked.stdout.startswith(f"barnabas {server}: ")
+    assert "ready-0" in looked.stdout
+    assert "\x1b" not in looked.stdout
+
+
+def test_top_shows_rates_parked_operations_and_the_wheel() -> None:
+    def state(end: int, requests: int) -> dict[str, object]:
+        partition = {"topic": "t", "partition": 0, "log_start_offset": 0, "high_watermark": end, "log_end_offset": end}
+        connection = {
+            "id": 1,
+            "client_host": "127.0.0.1",
+            "dialect": "kafka",
+            "client_software_name": "x",
+            "client_software_version": "1",
+            "requests": requests,
+            "parked_api_key": 1,
+            "stalled": False,
+            "muted": False,
+        }
+        operation = {"kind": "DelayedFetch", "age_ms": 20, "due_in_ms": 480, "keys": ["t-0"]}
+        level = {"level": 1, "tick_ms": 1, "interval_ms": 20, "buckets": [{"index": 7, "tasks": 1}]}
+        return {
+            "partitions": [{**partition, "isr": [1], "leader_epoch": 0}],
+            "connections": [connection],
+            "purgatories": [{"operations": [operation]}],
+            "timer": [level],
+            "fetch_sessions": [{}],
+        }
+
+    lines = render("s", state(300, 30), state(100, 10), 2.0)
+    assert lines[0] == "barnabas s: 1 partitions, 1 connections, 1 parked operations, 1 fetch sessions"
+    words = [line.split() for line in lines]
+    assert ["t-0", "0", "300", "300", "100", "1", "0"] in words
+    assert ["DelayedFetch", "20", "480", "t-0"] in words
+    assert ["1", "1", "20", "1", "7:1"] in words
+    assert ["1", "127.0.0.1", "kafka", "x", "1", "30", "10", "parked", "(API", "1)"] in words
+
+
+def test_explain_plays_the_wheel() -> None:
+    told = run("explain", "wheel", "450")
+    assert told.returncode == 0
+    assert "t = 450" in told.stdout
+    assert run("explain", "wheel", "--", "-1").returncode == 2
+
+
+def test_help_and_version() -> None:
+    told = run("--help").stdout
+    assert all(f"  {name} " in told for name in COMMANDS)
+    assert run("--version").stdout == f"barnabas {barnabas.__version__}\n"
+    assert run().returncode == 2
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_every_command_explains_itself(command: str) -> None:
+    told = run(command, "--help")
+    assert told.returncode == 0
+    assert told.stdout.startswith(f"usage: barnabas {command} ")
+
+
+def test_a_reader_that_leaves_early_is_no_error(server: str) -> None:
+    run("produce", "-b", server, "many", text="x\n" * 20_000)
+    read = run("consume", "-b", server, "--exit", "--max", "3", "many")
+    assert read.stdout == "x\nx\nx\n"
+
+
+def test_tables_put_numbers_to_the_right() -> None:
+    assert table(("name", "n"), [("a", 10), ("long", 5)]).split("\n") == ["name   n", "a     10", "long   5"]
