@@ -15,8 +15,8 @@ def parse_properties(text: str) -> dict[str, str]:
     r"""Names and values of a properties file; a later entry wins.
 
     Comments start with `#` or `!`; a name ends at the first bare `=`, `:` or blank; a line that ends in an odd number
-    of backslashes goes on in the next one, whose leading blanks are dropped; `\uXXXX`, `\t`, `\n`, `\r` and `\f` are
-    characters, and a backslash before any other character stands for that character.
+    of backslashes goes on in the next one, whose leading blanks are dropped; `\u` and four hexadecimal digits, `\t`,
+    `\n`, `\r` and `\f` are characters, and a backslash before any other character stands for that character.
 
     Raises:
         ConfigError: a `\u` without four hexadecimal digits.

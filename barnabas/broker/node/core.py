@@ -257,7 +257,9 @@ class Core:
             self.refresh_settings()
         if self.phase < startup.Phase.HOSTING:
             return
-        if delta.partitions or delta.removed:
+        if len(delta.partitions) + len(delta.removed) > startup.PARTITIONS_PER_STEP:
+            self.jobs.add("partitions", startup.follow(self, [*delta.removed, *delta.partitions]))
+        elif delta.partitions or delta.removed:
             self.replicas.apply(delta.partitions, delta.removed, self.now_ms)
         for topic in delta.topic_configs:
             self._set_topic_config(topic)

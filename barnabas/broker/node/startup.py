@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_PARTITIONS_PER_STEP: Final = 50
+PARTITIONS_PER_STEP: Final = 20
 
 
 class Phase(IntEnum):
@@ -103,6 +103,7 @@ def run(core: Core) -> Job[None]:
     core.replicas.start(now_ms)
     core.logs.start(now_ms)
     yield from _create_start_topics(core)
+    yield from _host_all(core)  # what changed in large slices is still on its way; done twice is done once
     core.phase = Phase.READY
     core.release_held()
     logger.info(
@@ -135,20 +136,33 @@ def _set_strays_aside(core: Core) -> Job[None]:
 
 
 def _host_all(core: Core) -> Job[None]:
-    """Make the replicas that the metadata puts here, a few at a time."""
-    keys = [
-        TopicPartition(topic.name, partition)
-        for topic in core.image.topics.values()
-        for partition, state in topic.partitions.items()
-        if core.config.node_id in state.replicas
-    ]
-    for start in range(0, len(keys), _PARTITIONS_PER_STEP):
+    """Make the replicas that the metadata puts here."""
+    yield from follow(
+        core,
+        [
+            TopicPartition(topic.name, partition)
+            for topic in core.image.topics.values()
+            for partition, state in topic.partitions.items()
+            if core.config.node_id in state.replicas
+        ],
+    )
+
+
+def follow(core: Core, keys: list[TopicPartition]) -> Job[None]:
+    """Do with many partitions what the metadata says, a few at a time.
+
+    What it says when their turn comes, that is: a partition may have changed, gone, or come again meanwhile.
+    """
+    for start in range(0, len(keys), PARTITIONS_PER_STEP):
         states = {}
-        for key in keys[start : start + _PARTITIONS_PER_STEP]:
+        gone = []
+        for key in keys[start : start + PARTITIONS_PER_STEP]:
             state = core.image.partition(key.topic, key.partition)
-            if state is not None:
+            if state is None:
+                gone.append(key)
+            else:
                 states[key] = state
-        core.replicas.apply(states, (), core.now_ms)
+        core.replicas.apply(states, gone, core.now_ms)
         yield None
 
 

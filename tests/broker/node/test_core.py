@@ -227,3 +227,18 @@ def test_a_silent_follower_leaves_the_isr_when_the_controller_says_so(local: boo
         assert state is not None
         assert (state.leader_epoch, state.partition_epoch) == (1, 2)
     assert answer.response.responses[0].partition_responses[0].error_code == 0
+
+
+def test_many_partitions_come_and_go_in_slices() -> None:
+    world = World(barnabas_topics="early:90")
+    assert world.put(batch(b"x"), "early", 89).error_code == 0
+    first_id = world.create("t", 100)
+    assert [world.put(batch(b"x"), partition=index).error_code for index in (0, 50, 99)] == [0, 0, 0]
+    world.delete("t")
+    assert not [key for key in world.core.logs.logs if key.topic == "t"]
+    second_id = world.create("t", 100)
+    assert second_id != first_id
+    assert world.offsets(-1, partition=99).offset == 0
+    world.restart()
+    assert world.describe("t").topics[0].partitions[99].leader_epoch == 2
+    assert world.put(batch(b"x"), partition=99, acks=-1).base_offset == 0
