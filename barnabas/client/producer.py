@@ -1,12 +1,11 @@
-"""The producers: `AsyncProducer` for coroutines, `Producer` for everybody else.
+"""The producers: `AsyncProducer` for coroutines (see there), `Producer` for everybody else.
 
-    with Producer(bootstrap_servers="localhost:9092", value_serializer="json") as producer:
+    with Producer("localhost:9092", value_serializer="json") as producer:
         future = producer.send("flights", {"origin": "JFK"}, key=b"UA1545")
         print(future.result(10).offset)
 
-Both are the same core. The asyncio one lives on the running loop. The blocking one has one sender thread that owns a
-loop of its own; any number of threads append to the accumulator under one short lock, and wake the sender only when it
-would otherwise sleep too long. (Above 400 lines: the two stand side by side because they must stay alike.)
+Both are the same core. The blocking one has one sender thread that owns a loop of its own; any number of threads append
+to the accumulator under one short lock, and wake the sender only when it would otherwise sleep too long.
 """
 
 from __future__ import annotations
@@ -15,254 +14,28 @@ import asyncio
 import atexit
 import logging
 import os
-import random
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
-from barnabas.client.connection import Client, monotonic_ms
+from barnabas.client.async_producer import AsyncProducer
+from barnabas.client.connection import monotonic_ms
 from barnabas.client.core.cluster import PartitionInfo
 from barnabas.client.core.config import ProducerConfig
-from barnabas.client.core.errors import BufferExhausted, ClientClosed, ClientTimeout
+from barnabas.client.core.errors import ClientClosed, ClientTimeout
 from barnabas.client.core.metadata import Metadata
-from barnabas.client.core.producer import NeedMemory, NeedMetadata, Placed, ProducerCore
-from barnabas.client.core.producer_batch import BatchResult
-from barnabas.client.core.records import Headers, ProducerRecord, RecordMetadata
-from barnabas.client.futures import AsyncRecordFuture, BlockingRecordFuture, RecordFuture
+from barnabas.client.core.producer import NeedMemory, NeedMetadata, Placed
+from barnabas.client.core.records import Headers, ProducerRecord
+from barnabas.client.futures import BlockingRecordFuture
+from barnabas.client.sending import OnDelivery, make_core, too_long, wall_ms, watch
 from barnabas.protocol.errors import BarnabasError
 
+__all__ = ["AsyncProducer", "Producer"]
+
 log = logging.getLogger(__name__)
-
-F = TypeVar("F")
-
-OnDelivery = Callable[[RecordMetadata | None, BarnabasError | None], Any]
-"""Called on the sender's thread with a record's metadata or its error."""
-
-
-def wall_ms() -> int:
-    """Time of day in ms since the epoch: what a record is stamped with unless the caller says otherwise."""
-    return time.time_ns() // 1_000_000
-
-
-def _make_core(config: ProducerConfig, future: Callable[[BatchResult, int, int], F]) -> tuple[Client, ProducerCore[F]]:
-    metadata = Metadata(config, random.random, topic_idle_ms=config.metadata_max_idle_ms)
-    client = Client(config, metadata)
-    return client, ProducerCore(config, metadata, client.network, random.random, future)
-
-
-def _too_long(need: NeedMetadata | NeedMemory, topic: str, partition: int | None, wait_ms: int) -> BarnabasError:
-    if isinstance(need, NeedMemory):
-        return BufferExhausted(f"no {need.size} bytes of buffer.memory became free within max.block.ms ({wait_ms} ms)")
-    what = f"topic {topic}" if partition is None else f"partition {partition} of topic {topic}"
-    return ClientTimeout(f"{what} is not in the metadata after max.block.ms ({wait_ms} ms)")
-
-
-class AsyncProducer:
-    """Sends records from coroutines of one loop. Settings are Kafka's (`core/config.py`, `ProducerConfig`)."""
-
-    def __init__(self, settings: Mapping[str, Any] | str | None = None, **named: Any) -> None:
-        self.config = ProducerConfig.of(settings, **named)
-        self._client, self._core = _make_core(self.config, AsyncRecordFuture)
-        self._closed = False
-        self._wake_planned = False
-
-    async def start(self) -> Self:
-        """Begin to connect; `send` waits for what it needs."""
-        self._client.drivers.append(self._core.make_sender().step)
-        self._client.open()
-        return self
-
-    async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - what is left then fails
-        """Send what is left, for at most `timeout` seconds (None: until every record has its outcome), and close."""
-        if self._closed:
-            return
-        self._closed = True
-        self._core.accumulator.closed = True
-        try:
-            await asyncio.wait_for(self._drained(), timeout)
-        except TimeoutError:
-            log.warning("closing with %d batches undelivered", len(self._core.accumulator.incomplete))
-        self._core.sender.abort(ClientClosed("the producer was closed before the record was delivered"))
-        await self._client.close()
-        self._core.interceptors.close()
-
-    async def __aenter__(self) -> Self:
-        """Start."""
-        return await self.start()
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, at: object) -> None:
-        """Stop; after an exception without waiting for what is left."""
-        await self.stop(None if kind is None else 0)
-
-    async def send(
-        self,
-        topic: str,
-        value: Any = None,
-        key: Any = None,
-        *,
-        headers: Headers = (),
-        partition: int | None = None,
-        timestamp_ms: int | None = None,
-        on_delivery: OnDelivery | None = None,
-    ) -> AsyncRecordFuture:
-        """Hand over one record; awaits only metadata and memory, `max.block.ms` at most. Await the future for more.
-
-        Raises:
-            ClientClosed: the producer was stopped.
-            SerializationFailed: a serializer refused key or value.
-            ValueError: a negative partition.
-        """
-        if self._closed:
-            raise ClientClosed("the producer is closed")
-        core = self._core
-        if not core.plain:
-            record = core.prepare(ProducerRecord(topic, value, key, headers, partition, timestamp_ms))
-            topic, value, key = record.topic, record.value, record.key
-            headers, partition, timestamp_ms = record.headers, record.partition, record.timestamp_ms
-        stamp_ms = wall_ms() if timestamp_ms is None else timestamp_ms
-        future = core.append_fast(topic, value, key, headers, partition, stamp_ms)
-        if future is None:
-            if core.plain:
-                record = core.prepare(ProducerRecord(topic, value, key))
-                value, key = record.value, record.key
-            future = await self._place(topic, partition, key, value, headers, stamp_ms)
-        if on_delivery is not None or core.interceptors:
-            _watch(core, future, on_delivery)
-        return future
-
-    async def send_and_wait(self, topic: str, value: Any = None, key: Any = None, **options: Any) -> RecordMetadata:
-        """Send one record and await its outcome."""
-        return await (await self.send(topic, value, key, **options))
-
-    async def flush(self) -> None:
-        """Send everything now and wait until every record handed over so far has its outcome."""
-        self._core.accumulator.flushing += 1
-        try:
-            await self._drained()
-        finally:
-            self._core.accumulator.flushing -= 1
-
-    async def partitions_for(self, topic: str) -> tuple[PartitionInfo, ...]:
-        """The topic's partitions.
-
-        Raises:
-            ClientTimeout: it is not known after `max.block.ms`.
-        """
-        deadline_ms = monotonic_ms() + self.config.max_block_ms
-        while not self._client.cluster.partitions_for(topic):
-            await self._wait_for_topic(topic, None, deadline_ms)
-        return self._client.cluster.partitions_for(topic)
-
-    async def _drained(self) -> None:
-        self._client.pump()
-        pending = [batch.result for batch in self._core.accumulator.incomplete]
-        for result in pending:  # grows while it is walked: a split batch's parts follow
-            await _settled(result)
-            pending.extend(part for _, part in result.parts)
-
-    async def _place(
-        self,
-        topic: str,
-        partition: int | None,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers,
-        stamp_ms: int,
-    ) -> AsyncRecordFuture:
-        try:
-            self._core.check_size(key, value, headers)
-            placed = await self._wait_and_append(topic, partition, key, value, headers, stamp_ms)
-        except ClientClosed:
-            raise
-        except BarnabasError as error:
-            return self._core.failed(topic, partition, error, stamp_ms)
-        return self._core.future(placed.result, placed.at, stamp_ms)
-
-    async def _wait_and_append(
-        self,
-        topic: str,
-        partition: int | None,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers,
-        stamp_ms: int,
-    ) -> Placed:
-        deadline_ms = monotonic_ms() + self.config.max_block_ms
-        buffer = None
-        while True:
-            now_ms = monotonic_ms()
-            got = self._core.append(topic, partition, key, value, headers, stamp_ms, now_ms, buffer)
-            if isinstance(got, Placed):
-                if got.begun and self._core.should_wake(now_ms):
-                    self._plan_wake()
-                return got
-            if now_ms >= deadline_ms:
-                raise _too_long(got, topic, partition, self.config.max_block_ms)
-            if isinstance(got, NeedMemory):
-                buffer = await self._wait_for_memory(got, deadline_ms)
-            else:
-                buffer = None
-                await self._wait_for_topic(topic, partition, deadline_ms)
-            if self._closed:
-                raise ClientClosed("the producer was closed while a send waited")
-
-    async def _wait_for_memory(self, need: NeedMemory, deadline_ms: int) -> bytearray | None:
-        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        pool = self._core.accumulator.pool
-        waiter = pool.wait(need.size, lambda: None if ready.done() else ready.set_result(None))
-        self._client.pump()
-        try:
-            await asyncio.wait([ready], timeout=max(deadline_ms - monotonic_ms(), 0) / 1000)
-        except asyncio.CancelledError:
-            pool.give_up(waiter)
-            raise
-        if waiter.buffer is None:
-            pool.give_up(waiter)
-        return waiter.buffer
-
-    async def _wait_for_topic(self, topic: str, partition: int | None, deadline_ms: int) -> None:
-        metadata = self._client.metadata
-        version = metadata.add_topics((topic,), monotonic_ms())
-        if not metadata.update_requested:
-            metadata.request_update()
-        try:
-            left_ms = max(deadline_ms - monotonic_ms(), 0)
-            await self._client.wait_for_metadata(lambda: metadata.version > version, left_ms)
-        except ClientTimeout:
-            raise _too_long(NeedMetadata(topic), topic, partition, self.config.max_block_ms) from None
-
-    def _plan_wake(self) -> None:
-        if not self._wake_planned:
-            self._wake_planned = True
-            asyncio.get_running_loop().call_soon(self._wake)
-
-    def _wake(self) -> None:
-        self._wake_planned = False
-        self._client.pump()
-
-
-def _watch(core: ProducerCore[Any], future: RecordFuture, on_delivery: OnDelivery | None) -> None:
-    """Tell the callback and the interceptors of a record's outcome."""
-
-    def told(future: RecordFuture) -> None:
-        metadata, error = future.outcome()
-        if core.interceptors:
-            core.interceptors.on_acknowledgement(metadata, error)
-        if on_delivery is not None:
-            on_delivery(metadata, error)
-
-    future.add_done_callback(told)
-
-
-async def _settled(result: BatchResult) -> None:
-    if result.done:
-        return
-    outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    result.watch(0, lambda: None if outcome.done() else outcome.set_result(None))
-    await outcome
 
 
 class Producer:
@@ -274,7 +47,7 @@ class Producer:
 
     def __init__(self, settings: Mapping[str, Any] | str | None = None, **named: Any) -> None:
         self.config = ProducerConfig.of(settings, **named)
-        self._client, self._core = _make_core(self.config, BlockingRecordFuture)
+        self._client, self._core = make_core(self.config, BlockingRecordFuture)
         self._lock = threading.RLock()
         self._metadata_changed = threading.Condition(self._lock)
         self._core.make_sender(self._lock)
@@ -326,7 +99,7 @@ class Producer:
                 value, key = record.value, record.key
             future = self._place(topic, partition, key, value, headers, stamp_ms)
         if on_delivery is not None or core.interceptors:
-            _watch(core, future, on_delivery)
+            watch(core, future, on_delivery)
         return future
 
     def flush(self, timeout: float | None = None) -> None:
@@ -440,7 +213,7 @@ class Producer:
                         self._wake()
                     return got
             if now_ms >= deadline_ms:
-                raise _too_long(got, topic, partition, self.config.max_block_ms)
+                raise too_long(got, topic, partition, self.config.max_block_ms)
             if isinstance(got, NeedMemory):
                 buffer = self._wait_for_memory(got, deadline_ms)
             else:
@@ -468,7 +241,7 @@ class Producer:
             while metadata.version == version and metadata.fatal is None and not self._closed:
                 left_ms = deadline_ms - monotonic_ms()
                 if left_ms <= 0:
-                    raise _too_long(need, need.topic, partition, self.config.max_block_ms)
+                    raise too_long(need, need.topic, partition, self.config.max_block_ms)
                 self._metadata_changed.wait(left_ms / 1000)
             if self._closed:
                 raise ClientClosed(self._closed)

@@ -2,8 +2,9 @@
 
 The shell tells it what happened (`on_connected`, `on_received`, `on_written`, `on_disconnected`, `tick`) and then does
 what `take_actions` says: open, close and write. Every method takes the time; `next_deadline_ms` says when to call
-`tick` at the latest. Nothing here waits. (Above 400 lines: the state of a node's connection, its queue and the metadata
-request that shares it are one machine.)
+`tick` at the latest. Nothing here waits.
+
+Long because the state of a node's connection, its queue, and the metadata request that shares it are one machine.
 """
 
 from __future__ import annotations
