@@ -328,7 +328,7 @@ def p11(world: World) -> Facts:
 
 @scenario(
     "P12",
-    "produce to __consumer_offsets: before it exists, as any client, as __admin_client with a payload of no group",
+    "produce to __consumer_offsets: before it exists; once it exists, as any client",
     {"before": "UNKNOWN_TOPIC_OR_PARTITION(3), base -1", "any client": "INVALID_TOPIC_EXCEPTION(17), base -1"},
 )
 def p12(world: World) -> Facts:
