@@ -86,9 +86,10 @@ def _packaged_java() -> Path | None:
 
 def _private_home(java: Path, private_dir: Path | None) -> Path:
     home = private_dir or Path(tempfile.gettempdir()) / f"barnabas-java-{os.getuid()}"
-    (home / "bin").mkdir(parents=True, exist_ok=True, mode=0o700)
-    if home.stat().st_uid != os.getuid():
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if home.is_symlink() or home.stat().st_uid != os.getuid():
         raise JavaMissing(f"{home} belongs to somebody else: remove it, or set JAVA_HOME")
+    (home / "bin").mkdir(exist_ok=True)
     script = home / "bin" / "java"
     # Every argument but the one: the loop moves each to the end, so after one turn all stand in order again.
     text = (

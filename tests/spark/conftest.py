@@ -29,7 +29,8 @@ class Cluster:
 
     def topic(self, partitions: int = 2, **config: Any) -> str:
         name = f"topic-{next(self._numbers)}"
-        self.admin.create_topic(name, partitions=partitions, config=config)
+        # Records of long ago must outlive the retention of a week.
+        self.admin.create_topic(name, partitions=partitions, config={"retention.ms": -1, **config})
         return name
 
     def put(self, topic: str, values: range, *, partitions: int = 2, timestamp_ms: int | None = None) -> None:
@@ -96,7 +97,7 @@ class Job:
         self.progress: Any = None
 
     def run(self, *, crash: bool = False, **options: Any) -> None:
-        """Runs until nothing is left (trigger availableNow); with `crash` the first batch fails after it was planned."""
+        """Runs until nothing is left (trigger availableNow); with `crash` the first batch fails once it is planned."""
 
         def take(batch: Any, _: int) -> None:
             values = [int(row.value) for row in batch.select("value").collect()]

@@ -89,8 +89,9 @@ def test_a_running_query_sees_what_is_produced(job: Callable[[str], Job], cluste
     try:
         for first in range(0, 30, 10):
             cluster.put(topic, range(first, first + 10))
+            wanted = first + 10
             with changed:
-                assert changed.wait_for(lambda count=first + 10: len(seen) >= count, 30), query.exception()
+                assert changed.wait_for(lambda: len(seen) >= wanted, 30), query.exception()  # noqa: B023
     finally:
         query.stop()
     assert sorted(seen) == list(range(30))

@@ -1,0 +1,205 @@
+"""The consumer, asyncio and blocking, against a real broker in memory, in both dialects."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from barnabas import Broker, Consumer, Producer, aio
+from barnabas.client.core.errors import ClientClosed, ClientTimeout, ConfigError
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.ids import TopicPartition
+
+START = 1_900_000_000_000
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker(config={"num.partitions": 2, "log.message.timestamp.after.max.ms": 2**62}) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def producer(broker: Broker) -> Iterator[Producer]:
+    with Producer(bootstrap_servers=broker.bootstrap_servers, linger_ms=0) as producer:
+        yield producer
+
+
+@pytest.fixture
+def topic(producer: Producer) -> str:
+    """A topic of two partitions with the numbers 0 to 9, even ones in partition 0."""
+    name = f"numbers-{next(_numbers)}"
+    put(producer, name, range(10))
+    return name
+
+
+def put(producer: Producer, topic: str, numbers: range) -> None:
+    futures = [
+        producer.send(topic, b"%d" % number, partition=number % 2, timestamp_ms=START + number, headers=[("n", b"1")])
+        for number in numbers
+    ]
+    for future in futures:
+        future.result(30)
+
+
+@pytest.fixture(params=["kafka", "native"])
+async def consumer(request: pytest.FixtureRequest, broker: Broker) -> AsyncIterator[aio.Consumer]:
+    settings = {"auto.offset.reset": "earliest", "dialect": request.param, "fetch.max.wait.ms": 50}
+    async with aio.Consumer(config=settings, bootstrap_servers=broker.bootstrap_servers) as consumer:
+        yield consumer
+
+
+async def numbers(consumer: aio.Consumer, count: int) -> list[int]:
+    found: list[int] = []
+    while len(found) < count:
+        records = await consumer.poll(10_000)
+        assert records, f"{len(found)} of {count} records came"
+        found += [int(record.value) for record in records]
+    return found
+
+
+async def test_topics_by_name_are_read_whole(consumer: aio.Consumer, topic: str) -> None:
+    await consumer.subscribe(topic)
+    assert consumer.assignment() == [(topic, 0), (topic, 1)]
+    assert sorted(await numbers(consumer, 10)) == list(range(10))
+    assert await consumer.position(TopicPartition(topic, 0)) == 5
+    assert await consumer.poll(1) == []
+
+
+async def test_a_record_carries_what_was_sent(consumer: aio.Consumer, topic: str) -> None:
+    consumer.assign([(topic, 1)])
+    record = (await consumer.poll(10_000))[0]
+    assert record == (topic, 1, 0, START + 1, 0, None, b"1", (("n", b"1"),))
+    assert consumer.high_watermark(TopicPartition(topic, 1)) == 5
+
+
+async def test_seeks_and_positions(consumer: aio.Consumer, topic: str) -> None:
+    even = TopicPartition(topic, 0)
+    consumer.assign([even])
+    consumer.seek(even, 3)
+    assert await numbers(consumer, 2) == [6, 8]
+    consumer.seek_to_beginning()
+    assert await consumer.position(even) == 0
+    consumer.seek_to_end(even)
+    assert await consumer.position(even) == 5
+    with pytest.raises(ConfigError, match="not negative"):
+        consumer.seek(even, -1)
+    with pytest.raises(ConfigError, match="not assigned"):
+        consumer.seek(TopicPartition("absent", 0), 1)
+
+
+async def test_offsets_by_place_and_time(consumer: aio.Consumer, topic: str) -> None:
+    both = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
+    assert await consumer.beginning_offsets(both) == {both[0]: 0, both[1]: 0}
+    assert await consumer.end_offsets(both) == {both[0]: 5, both[1]: 5}
+    found = await consumer.offsets_for_times({both[0]: START + 3, both[1]: START + 99})
+    assert found == {both[0]: (2, START + 4), both[1]: None}
+    with pytest.raises(ConfigError, match="negative"):
+        await consumer.offsets_for_times({both[0]: -1})
+
+
+async def test_paused_partitions_wait(consumer: aio.Consumer, topic: str) -> None:
+    odd = TopicPartition(topic, 1)
+    consumer.assign([(topic, 0), odd])
+    consumer.pause(odd)
+    assert consumer.paused() == [odd]
+    assert sorted(await numbers(consumer, 5)) == [0, 2, 4, 6, 8]
+    assert await consumer.poll(1) == []
+    consumer.resume(odd)
+    assert sorted(await numbers(consumer, 5)) == [1, 3, 5, 7, 9]
+
+
+async def test_iteration_waits_for_what_is_still_to_come(
+    consumer: aio.Consumer, topic: str, producer: Producer
+) -> None:
+    consumer.assign([(topic, 0)])
+    consumer.seek(TopicPartition(topic, 0), 4)
+    records = aiter(consumer)
+    assert (await anext(records)).value == b"8"
+    coming = asyncio.ensure_future(anext(records))
+    await asyncio.to_thread(put, producer, topic, range(10, 13))
+    assert (await asyncio.wait_for(coming, 10)).value == b"10"
+    assert await consumer.position(TopicPartition(topic, 0)) in (6, 7)
+
+
+async def test_a_seek_forgets_what_an_iteration_holds(consumer: aio.Consumer, topic: str) -> None:
+    even = TopicPartition(topic, 0)
+    consumer.assign([even])
+    records = aiter(consumer)
+    assert (await anext(records)).offset == 0
+    consumer.seek(even, 4)
+    assert await consumer.position(even) == 4
+    assert (await anext(records)).offset == 4
+
+
+async def test_columns_come_by_partition(consumer: aio.Consumer, topic: str) -> None:
+    pytest.importorskip("pyarrow")
+    consumer.assign([(topic, 0), (topic, 1)])
+    found: dict[int, list[int]] = {0: [], 1: []}
+    while sum(map(len, found.values())) < 10:
+        for columns in await consumer.poll_columns(10_000):
+            found[columns.partition] += [int(value) for value in columns.value.to_pylist()]
+    assert found == {0: [0, 2, 4, 6, 8], 1: [1, 3, 5, 7, 9]}
+
+
+async def test_waiting_for_data_ends_with_news(consumer: aio.Consumer, topic: str, producer: Producer) -> None:
+    even = TopicPartition(topic, 0)
+    await consumer.partitions_for(topic)
+    assert await consumer.wait_for_data({even: 4}, 10_000)
+    assert not await consumer.wait_for_data({even: 5}, 20)
+    waiting = asyncio.ensure_future(consumer.wait_for_data({even: 5}, 10_000))
+    await asyncio.to_thread(put, producer, topic, range(10, 12))
+    assert await asyncio.wait_for(waiting, 10)
+
+
+async def test_partitions_of_a_topic(consumer: aio.Consumer, topic: str) -> None:
+    assert await consumer.partitions_for(topic) == [0, 1]
+    with pytest.raises(KafkaError) as caught:
+        await consumer.subscribe("not/a/topic")
+    assert caught.value.code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+async def test_deserializers_and_a_closed_consumer(broker: Broker, producer: Producer) -> None:
+    name = f"texts-{next(_numbers)}"
+    producer.send(name, b'{"a":1}', b"key", partition=0).result(30)
+    settings = {"key.deserializer": "string", "value.deserializer": "json", "auto.offset.reset": "earliest"}
+    async with aio.Consumer(name, config=settings, bootstrap_servers=broker.bootstrap_servers) as consumer:
+        (record,) = await consumer.poll(10_000)
+        assert (record.key, record.value) == ("key", {"a": 1})
+        waiting = asyncio.ensure_future(consumer.poll())
+        await asyncio.sleep(0)
+    with pytest.raises(ClientClosed):
+        await waiting
+
+
+async def test_nobody_there_is_told_in_time() -> None:
+    with pytest.raises(ClientTimeout, match=r"127\.0\.0\.1:1"):
+        async with aio.Consumer("t", bootstrap_servers="127.0.0.1:1", default_api_timeout_ms=50):
+            pass
+
+
+def test_the_blocking_form_does_the_same(broker: Broker, topic: str, producer: Producer) -> None:
+    even = TopicPartition(topic, 0)
+    servers = broker.bootstrap_servers
+    with Consumer(topic, bootstrap_servers=servers, auto_offset_reset="earliest", fetch_max_wait_ms=50) as consumer:
+        found = [int(record.value) for record in itertools.islice(consumer, 10)]
+        assert sorted(found) == list(range(10))
+        consumer.assign([even])
+        consumer.seek(even, 1)
+        record = next(iter(consumer))
+        assert record.offset == 1
+        assert consumer.position(even) == 2
+        consumer.seek_to_end()
+        assert consumer.position(even) == 5
+        assert consumer.poll(1) == []
+        assert consumer.end_offsets([even]) == {even: 5}
+        assert consumer.partitions_for(topic) == [0, 1]
+        put(producer, topic, range(10, 12))
+        assert [record.value for record in consumer.poll(10_000)] == [b"10"]
+    with pytest.raises(ClientClosed):
+        consumer.poll(1)
+    consumer.close()
