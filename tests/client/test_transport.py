@@ -1,0 +1,134 @@
+"""The transport over real sockets: frames however they are cut, written buffers, nonsense, the end."""
+
+import asyncio
+import random
+
+import pytest
+
+from barnabas.client.transport import MAX_FRAME_BYTES, Transport
+
+WAIT = 10
+
+
+class Told:
+    """Collects what the transport says."""
+
+    def __init__(self):
+        self.frames = []
+        self.written = 0
+        self.lost = []
+        self.changed = asyncio.Event()
+
+    def transport_open(self, transport):
+        self.changed.set()
+
+    def transport_frame(self, transport, frame):
+        self.frames.append(frame)
+        self.changed.set()
+
+    def transport_written(self, transport):
+        self.written += 1
+        self.changed.set()
+
+    def transport_lost(self, transport, reason):
+        self.lost.append(reason)
+        self.changed.set()
+
+    async def until(self, condition):
+        async with asyncio.timeout(WAIT):
+            while not condition():
+                self.changed.clear()
+                await self.changed.wait()
+
+
+async def pair(serve):
+    """A transport connected to `serve(reader, writer)`."""
+
+    async def served(reader, writer):
+        await serve(reader, writer)
+        writer.close()
+        ended.set()
+
+    ended = asyncio.Event()
+    server = await asyncio.start_server(served, "127.0.0.1", 0)
+    told = Told()
+    transport = Transport(1, told, -1, -1)
+    port = server.sockets[0].getsockname()[1]
+    await asyncio.get_running_loop().create_connection(lambda: transport, "127.0.0.1", port)
+
+    async def end():
+        server.close()
+        await asyncio.wait_for(ended.wait(), WAIT)
+        await server.wait_closed()
+
+    return end, transport, told
+
+
+async def test_frames_arrive_whole_however_the_bytes_are_cut():
+    chance = random.Random(5)
+    sent = [chance.randbytes(size) for size in (4, 5, 100, 65532, 65533, 70_000, 8, 300_000, 4)]
+    data = b"".join(len(frame).to_bytes(4, "big") + frame for frame in sent)
+
+    async def serve(reader, writer):
+        at = 0
+        while at < len(data):
+            step = chance.choice((1, 3, 1000, 50_000, 200_000))
+            writer.write(data[at : at + step])
+            await writer.drain()
+            at += step
+        await reader.read()
+
+    end, transport, told = await pair(serve)
+    await told.until(lambda: len(told.frames) == len(sent))
+    assert [bytes(frame) for frame in told.frames] == sent
+    transport.abort()
+    await end()
+
+
+async def test_written_is_told_once_the_bytes_have_left():
+    got = asyncio.Event()
+    go = asyncio.Event()
+    size = 30_000_000
+
+    async def serve(reader, writer):
+        await go.wait()
+        await reader.readexactly(size)
+        got.set()
+
+    end, transport, told = await pair(serve)
+    transport.write([memoryview(bytes(size // 2)), bytes(size // 2)])
+    assert told.written == 0  # more than any socket buffer holds, and nobody reads
+    go.set()
+    await told.until(lambda: told.written)
+    await asyncio.wait_for(got.wait(), WAIT)
+    transport.abort()
+    await end()
+
+
+@pytest.mark.parametrize("length", [MAX_FRAME_BYTES + 1, 3, 0x48545450])
+async def test_a_length_that_is_nonsense_ends_the_connection(length):
+    async def serve(reader, writer):
+        writer.write(length.to_bytes(4, "big") + b"xxxxxxxx")
+        await reader.read()
+
+    end, _, told = await pair(serve)
+    await told.until(lambda: told.lost)
+    assert f"a frame of {length} bytes" in told.lost[0]
+    assert told.frames == []
+    await end()
+
+
+async def test_the_brokers_end_is_told_once_and_ours_not_at_all():
+    async def serve(reader, writer):
+        await reader.read(1)
+
+    end, transport, told = await pair(serve)
+    transport.write([b"x"])
+    await told.until(lambda: told.lost)
+    assert told.lost == ["the broker closed the connection"]
+    transport.write([b"y"])
+    await end()
+    end, transport, told = await pair(serve)
+    transport.abort()
+    await end()
+    assert told.lost == []
