@@ -62,11 +62,12 @@ class PartitionState:
 
 @dataclass(slots=True)
 class TopicState:
-    """A topic and its partitions by number (0 to n - 1, in order)."""
+    """A topic and its partitions by number (0 to n - 1, in order); `keys` has their names, made once."""
 
     name: str
     topic_id: bytes
     partitions: dict[int, PartitionState] = field(default_factory=dict)
+    keys: dict[int, TopicPartition] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -132,7 +133,8 @@ class Image:
         other = Image()
         other.brokers = dict(self.brokers)
         other.topics = {
-            name: TopicState(name, topic.topic_id, dict(topic.partitions)) for name, topic in self.topics.items()
+            name: TopicState(name, topic.topic_id, dict(topic.partitions), dict(topic.keys))
+            for name, topic in self.topics.items()
         }
         other.topics_by_id = {topic.topic_id: topic for topic in other.topics.values()}
         other.configs = {resource: dict(settings) for resource, settings in self.configs.items()}
@@ -211,7 +213,8 @@ def _partition(image: Image, record: Partition, delta: Delta) -> None:
         tuple(record.isr),
     )
     topic.partitions[record.partition] = state
-    delta.partitions[TopicPartition(topic.name, record.partition)] = state
+    key = topic.keys[record.partition] = TopicPartition(topic.name, record.partition)
+    delta.partitions[key] = state
 
 
 def _change_partition(image: Image, record: PartitionChange, delta: Delta) -> None:

@@ -25,7 +25,6 @@ from barnabas.protocol.requests.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
-    PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -47,31 +46,36 @@ def handle(services: Services, request: ProduceRequest, context: RequestContext,
     refused: dict[TopicPartition, ProduceResult] = {}
     layout: list[tuple[TopicProduceResponse, TopicPartition]] = []
     topics: list[TopicProduceResponse] = []
+    transactional = False
     for data in request.topic_data:
-        name = data.name
-        error = 0
-        if version >= 13:
-            known = image.topics_by_id.get(data.topic_id)
-            name, error = (known.name, 0) if known is not None else ("", ErrorCode.UNKNOWN_TOPIC_ID)
+        if version < 13:
+            topic = image.topics.get(data.name)
+            name, missing = data.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         else:
-            known = image.topics.get(name)
-        if not error and not services.authorise(context.connection.principal, Operation.WRITE, Resource("topic", name)):
-            error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            topic = image.topics_by_id.get(data.topic_id)
+            name, missing = data.topic_id.hex(), ErrorCode.UNKNOWN_TOPIC_ID
+        if topic is not None:
+            name, missing = topic.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        allowed = services.authorise(context.connection.principal, Operation.WRITE, Resource("topic", name))
         answer = TopicProduceResponse(data.name, data.topic_id)
         topics.append(answer)
         for part in data.partition_data:
-            key = TopicPartition(name or data.topic_id.hex(), part.index)
+            key = None if topic is None else topic.keys.get(part.index)
+            if key is None or not allowed:
+                key = TopicPartition(name, part.index)
+                refused[key] = ProduceResult(missing if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            else:
+                records = b"".join(part.records) if isinstance(part.records, list) else part.records
+                attributes = records[_ATTRIBUTES_LOW_AT] if records and len(records) > _ATTRIBUTES_LOW_AT else 0
+                if not records:
+                    refused[key] = ProduceResult(ErrorCode.INVALID_RECORD)
+                elif version < 7 and attributes & _CODEC_MASK == _ZSTD:
+                    refused[key] = ProduceResult(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+                else:
+                    entries[key] = records
+                    transactional = transactional or attributes & _TRANSACTIONAL != 0
             layout.append((answer, key))
-            if not error and (known is None or part.index not in known.partitions):
-                refused[key] = ProduceResult(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                continue
-            records = part.records
-            fault = error or _unfit(part, version)
-            if fault:
-                refused[key] = ProduceResult(fault)
-            elif records is not None:
-                entries[key] = b"".join(records) if isinstance(records, list) else records
-    if any(_is_transactional(records) for records in entries.values()):
+    if transactional:
         refused = {key: ProduceResult(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED) for _, key in layout}
         entries = {}
 
@@ -103,21 +107,6 @@ def handle(services: Services, request: ProduceRequest, context: RequestContext,
         )
     else:
         respond({})
-
-
-def _unfit(part: PartitionProduceData, version: int) -> int:
-    """Why records cannot be one batch of this version; what is left of that question, the log asks."""
-    records = part.records
-    if records is None or len(records) == 0:
-        return ErrorCode.INVALID_RECORD
-    if version >= 7 or isinstance(records, list) or len(records) <= _ATTRIBUTES_LOW_AT:
-        return ErrorCode.NONE
-    zstd = records[_ATTRIBUTES_LOW_AT] & _CODEC_MASK == _ZSTD
-    return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE if zstd else ErrorCode.NONE
-
-
-def _is_transactional(records: Buffer) -> bool:
-    return len(records) > _ATTRIBUTES_LOW_AT and bool(records[_ATTRIBUTES_LOW_AT] & _TRANSACTIONAL)
 
 
 def _answer_nothing(results: dict[TopicPartition, ProduceResult], context: RequestContext) -> None:

@@ -26,7 +26,6 @@ from barnabas.broker.cluster.metadata_log import MetadataLog
 from barnabas.broker.cluster.producer_ids import ProducerIdPool
 from barnabas.broker.config import BrokerConfig, Endpoint, TopicConfig, topic_config
 from barnabas.broker.context import Connection, RequestContext
-from barnabas.broker.handlers.failures import error_response
 from barnabas.broker.handlers.registry import SERVED, Handlers
 from barnabas.broker.handlers.services import Services
 from barnabas.broker.handlers.sessions import FetchSessions
@@ -85,6 +84,8 @@ class Core:
         self.replicas: ReplicaManager
         self.services: Services
         self.phase = startup.Phase.NEW
+        self.fresh = False
+        """Whether the data directory was empty until this start."""
         self._isr_controller = controller if controller is not None else self.controller
         self._handlers = Handlers()
         self._held: list[tuple[Any, RequestContext]] = []
@@ -112,6 +113,7 @@ class Core:
         self.now_ms = now_ms
         config = self.config
         mine = identity.load_or_create(self.disk, self.entropy, config.node_id)
+        self.fresh = mine.fresh
         self.replicas = ReplicaManager(
             config.node_id,
             config,
@@ -187,6 +189,8 @@ class Core:
             context.close("producing with acks=0 failed")
             context.respond(None)
             return
+        from barnabas.broker.handlers.failures import error_response  # loads every API's messages; rarely needed
+
         context.respond(error_response(context.api_key, request, code))
 
     def release_held(self) -> None:

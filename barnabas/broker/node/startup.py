@@ -106,12 +106,8 @@ def run(core: Core) -> Job[None]:
     yield from _host_all(core)  # what changed in large slices is still on its way; done twice is done once
     core.phase = Phase.READY
     core.release_held()
-    logger.info(
-        "ready: %d logs recovered after a %s end, %d topics",
-        len(core.logs.logs),
-        "clean" if clean else "sudden",
-        len(core.image.topics),
-    )
+    found = "a new data directory" if core.fresh else "a clean end" if clean else "a sudden end, logs checked"
+    logger.info("ready: %s, %d topics, %d partitions", found, len(core.image.topics), len(core.logs.logs))
 
 
 def _write(core: Core, records: list[MetadataRecord]) -> Job[None]:
