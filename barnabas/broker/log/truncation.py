@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 def truncate_to(log: Log, offset: int) -> bool:
     """Drop every batch that ends at or after `offset`. Returns whether anything was dropped.
 
+    The log then ends at `offset`, or where a batch began that contained it.
+
     The high watermark, the recovery point and the log start come down with the end; producer state is rebuilt from
     the newest snapshot that is left.
 
@@ -45,17 +47,18 @@ def truncate_to(log: Log, offset: int) -> bool:
     times = segment.times
     max_timestamp, max_offset = times.last_timestamp, times.last_offset
     unindexed = 0
-    log_end = segment.base
+    log_end = offset
     for position, header in scan(segment.file, end, segment.size):
         if header.last_offset >= offset:
             end = position
+            log_end = min(header.base_offset, offset)
             break
         end = position + header.size
-        log_end = header.next_offset
         unindexed += header.size
         if header.max_timestamp > max_timestamp:
             max_timestamp, max_offset = header.max_timestamp, header.last_offset
-    log_end = max(log_end, segment.base) if unindexed else _end_of_kept(segment, end)
+    if offset >= log.log_start_offset:
+        log_end = max(log_end, log.log_start_offset)
     snapshots = [snapshot for snapshot in log.snapshots if snapshot <= log_end]
     producers = rebuild_producers(log, snapshots, log_end)
     log.note_cut(log_end)
@@ -79,19 +82,6 @@ def truncate_to(log: Log, offset: int) -> bool:
     log.update_high_watermark(min(log.high_watermark, log_end))
     log.forget_watermark_place()
     return True
-
-
-def _end_of_kept(segment: Segment, end: int) -> int:
-    """Next offset after the batch that ends at byte `end` (the segment's base if nothing is kept).
-
-    Raises:
-        NotYet: bytes must be read first.
-    """
-    log_end = segment.base
-    for position, header in scan(segment.file, 0, end):
-        assert position < end
-        log_end = header.next_offset
-    return log_end
 
 
 def truncate_fully_and_start_at(log: Log, offset: int, now_ms: int) -> None:
