@@ -157,7 +157,7 @@ class AsyncProducer:
             now_ms = monotonic_ms()
             got = self._core.append(topic, partition, key, value, headers, stamp_ms, now_ms, buffer)
             if isinstance(got, Placed):
-                if got.begun and self._core.should_wake(now_ms):
+                if self._core.should_wake(got, now_ms):
                     self._plan_wake()
                 return got
             if now_ms >= deadline_ms:

@@ -35,11 +35,15 @@ Partitioner = Callable[[str, bytes | None, bytes | None, Cluster], int]
 
 
 class Placed(NamedTuple):
-    """The record is in a batch. `begun`: it is the batch's first, so the sender may have to be told."""
+    """The record is in a batch.
+
+    `begun`: it is the batch's first, so the sender may have to be told; `full`: the partition has a full batch.
+    """
 
     result: BatchResult
     at: int
     begun: bool
+    full: bool
 
 
 class NeedMetadata(NamedTuple):
@@ -208,7 +212,8 @@ class ProducerCore(Generic[F]):
         if sticky:
             size = batch.size if index == 0 else record_size_bound(key, value, headers)
             topic.sticky.produced(size, batch.full, len(topic.partitions), topic.available)
-        return Placed(batch.result, index, index == 0)
+        full = len(topic.partitions[partition].batches) > 1 or batch.full
+        return Placed(batch.result, index, index == 0, full)
 
     def _into_tail(
         self,
@@ -255,16 +260,15 @@ class ProducerCore(Generic[F]):
 
     # ---- waking the sender ----------------------------------------------------------------------------------------
 
-    def should_wake(self, now_ms: int) -> bool:
-        """Whether the sender would sleep past what a batch just begun wants.
+    def should_wake(self, placed: Placed, now_ms: int) -> bool:
+        """Whether the sender would sleep past what the record wants.
 
-        While every node is busy an answer starts the next step anyway; while the sender is due within linger it looks
-        by itself. So a burst of batches costs one wake-up, not one each.
+        While every node is busy an answer starts the next step anyway; a batch that is not full can wait for a look
+        that is due within linger. So a burst of batches costs one wake-up, not one each.
         """
-        sender = self.sender
-        if not sender.hungry:
+        if not placed.begun or not self.sender.hungry:
             return False
-        return sender.next_look_ms > now_ms + self.config.linger_ms
+        return placed.full or self.sender.next_look_ms > now_ms + self.config.linger_ms
 
     def future(self, result: BatchResult, index: int, timestamp_ms: int) -> F:
         """One record's future, of the kind the shell asked for."""

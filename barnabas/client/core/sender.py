@@ -81,6 +81,8 @@ class Sender:
         if self.fatal is not None and self.accumulator.has_unsent:
             self.abort(self.fatal)
         with self._guard:
+            # Until this step has said what it waits for, whoever begins a batch must wake us: we may have missed it.
+            self.hungry, self.next_look_ms = True, NEVER
             if self.metadata.cluster is not self._cluster_seen:
                 self._cluster_seen = self.metadata.cluster
                 self.accumulator.update(self.metadata.cluster)
@@ -117,7 +119,8 @@ class Sender:
         states = self.network.connections.nodes
         for node_id in self.metadata.cluster.nodes:
             node = states.get(node_id)
-            if node is None or node.state is not State.READY or self.network.is_ready(node_id, now_ms):
+            ready = node is not None and node.state is State.READY
+            if not ready or not self.network.in_flight_count(node_id) or self.network.is_ready(node_id, now_ms):
                 return True
         return not self.metadata.cluster.nodes
 

@@ -114,6 +114,61 @@ def test_a_partition_without_a_leader_waits_and_metadata_is_asked_for():
     assert outcome(result, index) == 0
 
 
+# ---- waking the sender ----
+
+
+def wakes(made, value, partition=0):
+    placed = made.try_send(value, partition=partition)
+    assert isinstance(placed, Placed)
+    return made.core.should_wake(placed, made.world.now_ms)
+
+
+def test_a_batch_that_begins_wakes_a_sender_that_sleeps_too_long_and_only_then():
+    made, world = bench(World(topics={"t": [1, 1]}), linger_ms=100, batch_size=1000)
+    world.step()
+    assert wakes(made, b"x")
+    world.step()  # it looked, and comes back at linger
+    assert not wakes(made, b"x")
+    assert not wakes(made, b"x", partition=1)
+    assert wakes(made, bytes(950))  # a full batch waits for nothing
+
+
+def test_a_busy_sender_is_not_woken_an_answer_will_do():
+    made, world = bench(linger_ms=0, batch_size=200)
+    world.handlers[ApiKey.PRODUCE] = lambda node, request: SILENCE
+    for _ in range(10):
+        made.send(bytes(150))
+    world.step()
+    assert made.network.in_flight_count() == 5
+    assert not wakes(made, bytes(150))
+
+
+def test_a_throttled_node_does_not_put_the_sender_to_sleep():
+    made, world = bench(linger_ms=0)
+    made.send(b"x")
+    made.settle()
+    made.network.connections.of(1).throttled_until_ms = world.now_ms + 500
+    world.step()
+    assert wakes(made, b"y")
+    made.settle()
+
+
+def test_a_batch_begun_in_the_middle_of_a_step_wakes_it_again():
+    made, world = bench(World(topics={"t": [1, 1]}), linger_ms=100, batch_size=1000)
+    made.send(b"x", partition=0)
+    woken = []
+    drain = made.sender._drain
+
+    def meanwhile(now_ms):
+        found = drain(now_ms)
+        woken.append(wakes(made, b"y", partition=1))
+        return found
+
+    made.sender._drain = meanwhile
+    world.step()
+    assert woken[0]
+
+
 # ---- appending ----
 
 
