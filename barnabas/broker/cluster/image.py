@@ -229,7 +229,7 @@ def _change_partition(image: Image, record: PartitionChange, delta: Delta) -> No
         old.isr if record.isr is None else tuple(record.isr),
     )
     topic.partitions[record.partition] = state
-    delta.partitions[TopicPartition(topic.name, record.partition)] = state
+    delta.partitions[topic.keys[record.partition]] = state
 
 
 def _remove_topic(image: Image, record: RemoveTopic, delta: Delta) -> None:
@@ -237,8 +237,7 @@ def _remove_topic(image: Image, record: RemoveTopic, delta: Delta) -> None:
     del image.topics[topic.name]
     image.configs.pop((TOPIC_RESOURCE, topic.name), None)
     delta.topic_configs.pop(topic.name, None)
-    for partition in topic.partitions:
-        key = TopicPartition(topic.name, partition)
+    for key in topic.keys.values():
         delta.partitions.pop(key, None)
         delta.removed[key] = record.topic_id
 

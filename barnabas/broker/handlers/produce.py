@@ -13,11 +13,11 @@ leadership (56, 6, 3), ISR (19), and what the log says. One partition's failure 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeAlias
 
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers import leaders
-from barnabas.broker.handlers.services import Operation, Resource, Services
+from barnabas.broker.handlers.services import Operation, Services, topic_resource
 from barnabas.broker.replica.types import ProduceResult
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import Buffer, TopicPartition
@@ -28,6 +28,7 @@ from barnabas.protocol.requests.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
 
@@ -36,6 +37,11 @@ _ATTRIBUTES_LOW_AT: Final = 22
 _CODEC_MASK: Final = 0x07
 _ZSTD: Final = 4
 _TRANSACTIONAL: Final = 0x10
+# An enum's member is looked up in its class at every use.
+_WRITE: Final = Operation.WRITE
+
+Layout: TypeAlias = list[tuple[TopicProduceData, list[TopicPartition]]]
+Results: TypeAlias = dict[TopicPartition, ProduceResult]
 
 
 def handle(services: Services, request: ProduceRequest, context: RequestContext, now_ms: int) -> None:
@@ -43,62 +49,58 @@ def handle(services: Services, request: ProduceRequest, context: RequestContext,
     version = context.api_version
     image = services.image
     entries: dict[TopicPartition, Buffer] = {}
-    refused: dict[TopicPartition, ProduceResult] = {}
-    layout: list[tuple[TopicProduceResponse, TopicPartition]] = []
-    topics: list[TopicProduceResponse] = []
-    transactional = False
+    refused: Results = {}
+    layout: Layout = []
+    transactional = 0
     for data in request.topic_data:
-        if version < 13:
-            topic = image.topics.get(data.name)
-            name, missing = data.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        error = 0
+        if version >= 13:
+            known = image.topics_by_id.get(data.topic_id)
+            name, error = (known.name, 0) if known is not None else ("", ErrorCode.UNKNOWN_TOPIC_ID)
         else:
-            topic = image.topics_by_id.get(data.topic_id)
-            name, missing = data.topic_id.hex(), ErrorCode.UNKNOWN_TOPIC_ID
-        if topic is not None:
-            name, missing = topic.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        allowed = services.authorise(context.connection.principal, Operation.WRITE, Resource("topic", name))
-        answer = TopicProduceResponse(data.name, data.topic_id)
-        topics.append(answer)
+            name = data.name
+            known = image.topics.get(name)
+        if not error and not services.authorise(context.connection.principal, _WRITE, topic_resource(name)):
+            error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        keys: list[TopicPartition] = []
+        layout.append((data, keys))
         for part in data.partition_data:
-            key = None if topic is None else topic.keys.get(part.index)
-            if key is None or not allowed:
-                key = TopicPartition(name, part.index)
-                refused[key] = ProduceResult(missing if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            else:
-                records = b"".join(part.records) if isinstance(part.records, list) else part.records
-                attributes = records[_ATTRIBUTES_LOW_AT] if records and len(records) > _ATTRIBUTES_LOW_AT else 0
-                if not records:
-                    refused[key] = ProduceResult(ErrorCode.INVALID_RECORD)
-                elif version < 7 and attributes & _CODEC_MASK == _ZSTD:
-                    refused[key] = ProduceResult(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-                else:
-                    entries[key] = records
-                    transactional = transactional or attributes & _TRANSACTIONAL != 0
-            layout.append((answer, key))
+            key = None if known is None else known.keys.get(part.index)
+            if key is None:
+                key = TopicPartition(name or data.topic_id.hex(), part.index)
+                refused[key] = ProduceResult(error or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                keys.append(key)
+                continue
+            keys.append(key)
+            records = part.records
+            if isinstance(records, list):
+                records = b"".join(records)
+            if error or not records:
+                refused[key] = ProduceResult(error or ErrorCode.INVALID_RECORD)
+                continue
+            attributes = records[_ATTRIBUTES_LOW_AT] if len(records) > _ATTRIBUTES_LOW_AT else 0
+            if version < 7 and attributes & _CODEC_MASK == _ZSTD:
+                refused[key] = ProduceResult(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+                continue
+            transactional |= attributes & _TRANSACTIONAL
+            entries[key] = records
     if transactional:
-        refused = {key: ProduceResult(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED) for _, key in layout}
+        refused = {
+            key: ProduceResult(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED) for _, keys in layout for key in keys
+        }
         entries = {}
 
-    def respond(results: dict[TopicPartition, ProduceResult]) -> None:
+    def respond(results: Results) -> None:
         if refused:
             results = {**results, **refused}
-        if request.acks == 0:
+        if request.acks:
+            context.respond(_response(services, context, layout, results))
+        else:
             _answer_nothing(results, context)
-            return
-        nodes: dict[int, NodeEndpoint] = {}
-        for topic, key in layout:
-            result = results[key]
-            told = PartitionProduceResponse(
-                key.partition, result.error_code, result.base_offset, result.log_append_time_ms, result.log_start_offset
-            )
-            if result.error_code:
-                _explain(services, context, key, result, told, nodes)
-            topic.partition_responses.append(told)
-        context.respond(ProduceResponse(topics, 0, list(nodes.values())))
 
     if entries:
         services.replicas.append_records(
-            list(entries.items()),
+            entries.items(),
             request.acks,
             request.timeout_ms,
             respond,
@@ -107,6 +109,24 @@ def handle(services: Services, request: ProduceRequest, context: RequestContext,
         )
     else:
         respond({})
+
+
+def _response(services: Services, context: RequestContext, layout: Layout, results: Results) -> ProduceResponse:
+    nodes: dict[int, NodeEndpoint] = {}
+    topics = []
+    for data, keys in layout:
+        partitions = []
+        for key in keys:
+            result = results[key]
+            error = result.error_code
+            told = PartitionProduceResponse(
+                key.partition, error, result.base_offset, result.log_append_time_ms, result.log_start_offset, []
+            )
+            if error:
+                _explain(services, context, key, result, told, nodes)
+            partitions.append(told)
+        topics.append(TopicProduceResponse(data.name, data.topic_id, partitions))
+    return ProduceResponse(topics, 0, list(nodes.values()))
 
 
 def _answer_nothing(results: dict[TopicPartition, ProduceResult], context: RequestContext) -> None:

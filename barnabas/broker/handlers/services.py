@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from barnabas.broker.cluster.controller import LocalController
@@ -42,6 +43,13 @@ class Resource(NamedTuple):
 
 
 CLUSTER: Final = Resource("cluster", "kafka-cluster")
+
+
+@lru_cache(maxsize=4096)
+def topic_resource(name: str) -> Resource:
+    """The topic of that name. Every produce and fetch asks for one: those of late are kept."""
+    return Resource("topic", name)
+
 
 Authorise = Callable[[str, Operation, Resource], bool]
 

@@ -6,7 +6,7 @@ Source: `ReplicaManager` of Apache Kafka. The work itself stands in the module n
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from barnabas.broker.config import BrokerConfig
@@ -101,7 +101,7 @@ class ReplicaManager:
 
     def append_records(
         self,
-        entries: Sequence[tuple[TopicPartition, Buffer]],
+        entries: Collection[tuple[TopicPartition, Buffer]],
         acks: int,
         timeout_ms: int,
         respond: produce.Respond,

@@ -1,14 +1,15 @@
 """Appending a Produce request. Source: `ReplicaManager.appendRecords` of Apache Kafka.
 
-The order matters: append every partition, leave one action that checks the purgatories, then make the DelayedProduce,
-whose first try often completes it (one replica: the high watermark rose with the append). The action runs at the end
-of the step, so that answers of others leave after this request's own bookkeeping.
+The order matters: append every partition, leave one action that checks the purgatories, then make the DelayedProduce
+and try it. With one replica the high watermark rises with the append, so that the first try of an operation would
+complete it: where nothing is pending, none is made. (The ISR needs no second look: the append has just looked.) The
+action runs at the end of the step, so that answers of others leave after this request's own bookkeeping.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -41,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 def append_records(
     hosted: HostedPartitions,
-    entries: Sequence[tuple[TopicPartition, Buffer]],
+    entries: Collection[tuple[TopicPartition, Buffer]],
     acks: int,
     timeout_ms: int,
     respond: Respond,
@@ -58,7 +59,7 @@ def append_records(
         respond(results)
         return
     changes: list[tuple[TopicPartition, bool]] = []
-    required: dict[TopicPartition, int] = {}
+    pending: dict[TopicPartition, int] = {}
     unsynced: dict[TopicPartition, int] = {}
     wall_ms = shared.wall_clock.now_ms()
     all_stats = shared.stats.all
@@ -75,7 +76,9 @@ def append_records(
             results[key] = _failed(hosted, key, records, error)
             continue
         changes.append((key, partition.advance_high_watermark(now_ms)))
-        end = required[key] = info.last_offset + 1
+        end = info.last_offset + 1
+        if partition.log.high_watermark < end:
+            pending[key] = end
         limit = partition.durable.limit
         if limit is not None and end > limit.offset:
             unsynced[key] = end
@@ -88,8 +91,8 @@ def append_records(
         all_stats.messages_in.count += count
     if changes:
         shared.actions.add(lambda _: _check(hosted, changes))
-    if acks == -1 and required:
-        operation = DelayedProduce(timeout_ms, required, results, hosted, respond)
+    if acks == -1 and pending:
+        operation = DelayedProduce(timeout_ms, pending, results, hosted, respond)
         shared.produce.try_complete_else_watch(operation, results, now_ms)
     elif acks == 1 and unsynced:
         _respond_when_synced(hosted, unsynced, results, respond)
