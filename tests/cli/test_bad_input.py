@@ -80,6 +80,18 @@ def test_a_directory_of_apache_kafka_is_refused_untouched(tmp_path: Path) -> Non
     assert tree(tmp_path) == before
 
 
+def test_a_directory_of_a_newer_format_is_refused_untouched(tmp_path: Path) -> None:
+    with broker("--port", "0", "--data-dir", str(tmp_path)) as process:
+        assert process.end() == 0
+    mine = tmp_path / "meta.properties"
+    mine.write_text(mine.read_text().replace("barnabas.format=1", "barnabas.format=2"))
+    before = tree(tmp_path)
+    ended = run("broker", "--port", "0", "--data-dir", str(tmp_path))
+    assert ended.returncode == 2
+    assert f"{tmp_path}: the data directory has format 2, this release reads up to 1" in ended.stderr
+    assert tree(tmp_path) == before
+
+
 def test_settings_of_kafka_without_effect_are_named_once_and_unknown_variables_ignored(tmp_path: Path) -> None:
     environment = {
         "KAFKA_NUM_NETWORK_THREADS": "8",
