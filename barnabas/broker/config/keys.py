@@ -173,11 +173,11 @@ def one_of(*allowed: str) -> Check:
 
 
 def all_of(*allowed: str) -> Check:
-    """Refuses lists that are empty or hold a word that is not listed."""
+    """Refuses lists that hold a word that is not listed; an empty one is fine (KIP-1161: nothing is ever cleaned)."""
 
     def check(value: tuple[str, ...] | frozenset[str]) -> str | None:
-        good = bool(value) and all(word in allowed for word in value)
-        return None if good else f"no such choice; write one or more of {', '.join(allowed)}"
+        good = all(word in allowed for word in value)
+        return None if good else f"no such choice; write any of {', '.join(allowed)}"
 
     return check
 

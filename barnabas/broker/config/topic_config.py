@@ -129,3 +129,18 @@ def topic_config(broker: BrokerConfig, overrides: Mapping[str, str] | None = Non
             raise ConfigError(f"Unknown topic config name: {name}")
         values[table[name].attribute] = table[name].parse(text)
     return TopicConfig(**values)
+
+
+def stored_topic_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> TopicConfig:
+    """As `topic_config`, for settings that were accepted once: one this release cannot read is passed over."""
+    try:
+        return topic_config(broker, overrides)
+    except ConfigError:
+        readable = {}
+        for name, text in overrides.items():
+            try:
+                topic_config(broker, {name: text})
+            except ConfigError:
+                continue
+            readable[name] = text
+        return topic_config(broker, readable)

@@ -8,8 +8,8 @@ from enum import IntEnum
 
 from barnabas.broker.cluster.dynamic import refresh
 from barnabas.broker.cluster.image import BROKER_RESOURCE, Image
-from barnabas.broker.config import BrokerConfig, Key, TopicConfig, Update, keys_of, topic_config
-from barnabas.broker.config.topic_config import SYNONYMS
+from barnabas.broker.config import BrokerConfig, Key, TopicConfig, Update, keys_of
+from barnabas.broker.config.topic_config import SYNONYMS, stored_topic_config
 
 
 class Source(IntEnum):
@@ -38,7 +38,7 @@ class Entry:
 def topic_entries(image: Image, static: BrokerConfig, overrides: Mapping[str, str]) -> Iterator[Entry]:
     """All settings of a topic with these settings of its own."""
     broker = _overlaid(image, static)
-    effective = topic_config(broker, overrides)
+    effective = stored_topic_config(broker, overrides)
     for name, key in keys_of(TopicConfig).items():
         synonyms = _broker_synonyms(image, static, SYNONYMS[name])
         if name in overrides:

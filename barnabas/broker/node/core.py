@@ -24,7 +24,8 @@ from barnabas.broker.cluster.dynamic import refresh
 from barnabas.broker.cluster.image import Delta, Image
 from barnabas.broker.cluster.metadata_log import MetadataLog
 from barnabas.broker.cluster.producer_ids import ProducerIdPool
-from barnabas.broker.config import BrokerConfig, Endpoint, TopicConfig, topic_config
+from barnabas.broker.config import BrokerConfig, Endpoint, TopicConfig
+from barnabas.broker.config.topic_config import stored_topic_config
 from barnabas.broker.context import Connection, RequestContext
 from barnabas.broker.handlers.registry import SERVED, Handlers
 from barnabas.broker.handlers.services import Services
@@ -253,7 +254,7 @@ class Core:
     # -- metadata
 
     def _config_of(self, partition: TopicPartition) -> TopicConfig:
-        return topic_config(self.config, self.image.topic_overrides(partition.topic))
+        return stored_topic_config(self.config, self.image.topic_overrides(partition.topic))
 
     def _publish(self, delta: Delta) -> None:
         """Act on committed changes; the image has them already."""
@@ -282,7 +283,7 @@ class Core:
         state = self.image.topics.get(topic)
         if state is None:
             return
-        config = topic_config(self.config, self.image.topic_overrides(topic))
+        config = stored_topic_config(self.config, self.image.topic_overrides(topic))
         for partition in state.partitions:
             self.logs.set_config(TopicPartition(topic, partition), config)
 

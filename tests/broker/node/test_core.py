@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.cluster.records import BrokerChange, PartitionChange, RegisterBroker
+from barnabas.broker.cluster.records import BrokerChange, Config, PartitionChange, RegisterBroker
 from barnabas.broker.handlers import metadata as metadata_handler
 from barnabas.broker.host.memory_disk import MemoryDisk
 from barnabas.broker.node.identity import DataDirError
@@ -242,3 +242,15 @@ def test_many_partitions_come_and_go_in_slices() -> None:
     world.restart()
     assert world.describe("t").topics[0].partitions[99].leader_epoch == 2
     assert world.put(batch(b"x"), partition=99, acks=-1).base_offset == 0
+
+
+def test_a_stored_setting_that_cannot_be_read_is_passed_over() -> None:
+    world = World()
+    world.create(retention_ms=1234)
+    records = [Config(2, "t", "setting.of.the.future", "1"), Config(2, "t", "segment.ms", "soon")]
+    world.core.controller.write(records, lambda fault: None)
+    world.settle()
+    world.restart()
+    config = next(iter(world.core.logs.logs.values())).config
+    assert (config.retention_ms, config.segment_ms) == (1234, 604_800_000)
+    assert world.put(batch(b"x")).error_code == 0
