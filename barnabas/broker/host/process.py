@@ -14,8 +14,10 @@ from typing import Final
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.host.assemble import Assembly, new_loop
 
-_GC_YOUNG: Final = 50_000
-"""Objects made before the collector looks at the young ones: parked operations come and go without it."""
+GC_THRESHOLDS: Final = (5_000, 1_000, 1_000)
+"""How much the program must grow (objects) before the collector looks at what is new, and how many such looks before
+it looks at anything older. A look at 5,000 objects takes 0.4 ms, at 50,000 it took 5 ms; older ones hold whatever is
+parked, and a look at 500,000 parked operations took 116 ms. Requests leave no cycles behind that would wait for it."""
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +59,7 @@ async def _serve(assembly: Assembly) -> None:
         return
     try:
         starting.result()
-        _spare_the_collector()
+        spare_the_collector()
         print(_banner(assembly), flush=True)
         await leaving
     finally:
@@ -71,11 +73,11 @@ def _banner(assembly: Assembly) -> str:
     return f"barnabas: serving on {', '.join(assembly.addresses)}; data: {where}"
 
 
-def _spare_the_collector() -> None:
+def spare_the_collector() -> None:
     """What is here now stays: the collector need never look at it again."""
     gc.freeze()
     gc.enable()
-    gc.set_threshold(_GC_YOUNG, 50, 100)
+    gc.set_threshold(*GC_THRESHOLDS)
 
 
 def fail(message: str) -> int:

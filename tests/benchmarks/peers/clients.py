@@ -1,6 +1,7 @@
 """One client's work in a process of its own.
 
-`python -m tests.benchmarks.peers.clients MODE BOOTSTRAP TOPIC COUNT BYTES` prints `seconds cpu_seconds` of the work alone; connecting and the first metadata are not counted.
+`python -m tests.benchmarks.peers.clients MODE BOOTSTRAP TOPIC COUNT BYTES` prints
+`seconds cpu_seconds` of the work alone; connecting and the first metadata are not counted.
 """
 
 from __future__ import annotations
