@@ -31,6 +31,8 @@ _INT16: Final = Struct(">h")
 # producer_id i64 | producer_epoch i16 | base_sequence i32
 _PRODUCER: Final = Struct(">qhi")
 
+_unpack_header: Final = _HEADER.unpack_from
+
 HEADER_SIZE: Final = _HEADER.size
 """Bytes before the records."""
 LOG_OVERHEAD: Final = _OVERHEAD.size
@@ -128,7 +130,7 @@ def read_header(data: Buffer, position: int = 0) -> BatchHeader:
         ProtocolError: fewer than 61 bytes.
     """
     try:
-        return BatchHeader._make(_HEADER.unpack_from(data, position))
+        return tuple.__new__(BatchHeader, _unpack_header(data, position))
     except error:
         raise ProtocolError(
             f"batch header at byte {position} needs 61 bytes, {len(data) - position} are left"

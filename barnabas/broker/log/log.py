@@ -39,6 +39,7 @@ from barnabas.protocol.ids import ZERO_UUID, Records, TopicPartition
 
 _LARGEST_RELATIVE_OFFSET: Final = 2**31 - 1
 _RECENT_MAX: Final = 512
+_CLIENT: Final = AppendOrigin.CLIENT
 
 
 class Log:
@@ -186,7 +187,7 @@ class Log:
         leader_epoch: int,
         *,
         now_ms: int,
-        origin: AppendOrigin = AppendOrigin.CLIENT,
+        origin: AppendOrigin = _CLIENT,
         validate_full: bool = False,
     ) -> AppendInfo:
         """Check one batch, give it its offsets, write it.
@@ -216,7 +217,7 @@ class Log:
         rolled = self._maybe_roll(size, header.max_timestamp, self.log_end_offset + last_delta, now_ms)
         first_offset = self.log_end_offset
         last_offset = first_offset + last_delta
-        if header.producer_id >= 0 and origin is AppendOrigin.CLIENT:
+        if header.producer_id >= 0 and origin is _CLIENT:
             sequence = header.base_sequence
             known = self.producers.check(
                 header.producer_id, header.producer_epoch, sequence, add_sequence(sequence, last_delta)

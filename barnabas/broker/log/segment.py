@@ -168,7 +168,8 @@ class Segment:
             OSError: nothing was written.
         """
         position = self.size
-        self.file.append(buffers)
+        assert self._file is not None
+        self._file.append(buffers)
         self.size = position + size
         self.note(position, size, last_offset, max_timestamp, index_interval)
         return position

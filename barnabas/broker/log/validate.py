@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 from barnabas.broker.config import TopicConfig
 from barnabas.broker.log.types import AppendOrigin, InvalidRecord
 from barnabas.protocol.batch import (
+    ATTRIBUTES_AT,
     COMPRESSION_MASK,
     CONTROL,
     HEADER_SIZE,
@@ -36,12 +37,16 @@ from barnabas.protocol.batch import (
 from barnabas.protocol.compression import Codec, DecompressionError
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.ids import NO_TIMESTAMP, Buffer, Records, TopicPartition
+from barnabas.protocol.primitives import crc32c
 from barnabas.protocol.records import Record, decode_records, encode_batch
 
 _LONG_MAX: Final = 2**63 - 1
 _LEGACY_SIZE_MIN: Final = 14
 _MAGIC_END: Final = 17
 _SHOWN_ERRORS: Final = 3
+# An enum's member is looked up in its class at every use.
+_CLIENT: Final = AppendOrigin.CLIENT
+_CODEC_MAX: Final = int(Codec.ZSTD)
 _CODECS: Final = {
     "uncompressed": Codec.NONE,
     "gzip": Codec.GZIP,
@@ -82,19 +87,20 @@ def validate_client_batch(
         view = _only_batch(view)
         header = read_header(view)
     size = len(view)
-    if header.base_offset != 0 and origin is AppendOrigin.CLIENT:
+    from_client = origin is _CLIENT
+    if header.base_offset != 0 and from_client:
         raise InvalidRecord(f"the base offset of a batch sent to {partition} is {header.base_offset}, not 0")
     if size > config.max_message_bytes:
         raise _too_large(size, config, partition)
-    if not crc_ok(view, 0, size):
+    if crc32c(view[ATTRIBUTES_AT:]) != header.crc:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the checksum of a batch sent to {partition} does not fit it")
     attributes = header.attributes
-    if origin is AppendOrigin.CLIENT and (
+    if from_client and (
         header.last_offset_delta != header.record_count - 1
         or header.record_count <= 0
         or attributes & CONTROL
         or (header.base_sequence < 0 and header.producer_id >= 0)
-        or attributes & COMPRESSION_MASK > Codec.ZSTD
+        or attributes & COMPRESSION_MASK > _CODEC_MAX
     ):
         raise _bad_header(header, partition)
     append_time = config.message_timestamp_type == "LogAppendTime"
