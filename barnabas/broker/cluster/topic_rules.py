@@ -203,6 +203,9 @@ def create_topic(
     if topic.name in image.topics:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
     settings = {name: value for name, value in topic.settings.items() if value is not None}
+    if len(settings) < len(topic.settings):
+        nulls = ", ".join(name for name, value in topic.settings.items() if value is None)
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {nulls}")
     check_settings(settings)
     chosen = _assigned(image, topic) if topic.assignments else _placed(image, topic, *defaults, below)
     records: list[MetadataRecord] = [Topic(topic_id, topic.name)]

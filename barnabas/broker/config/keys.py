@@ -177,7 +177,7 @@ def all_of(*allowed: str) -> Check:
 
     def check(value: tuple[str, ...] | frozenset[str]) -> str | None:
         good = all(word in allowed for word in value)
-        return None if good else f"no such choice; write any of {', '.join(allowed)}"
+        return None if good else f"no such choice; write one or more of {', '.join(allowed)}"
 
     return check
 

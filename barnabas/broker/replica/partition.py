@@ -268,12 +268,12 @@ class Partition:
         """Hide everything below `offset` (-1: the high watermark); returns (offset meant, low watermark now).
 
         Raises:
-            KafkaError: NOT_LEADER_OR_FOLLOWER, POLICY_VIOLATION (the topic does not delete), OFFSET_OUT_OF_RANGE.
+            KafkaError: NOT_LEADER_OR_FOLLOWER, POLICY_VIOLATION (the topic only compacts), OFFSET_OUT_OF_RANGE.
         """
         log = self.log
         if not self.is_leader:
             raise self.not_leader()
-        if "delete" not in log.config.cleanup_policy:
+        if log.config.cleanup_policy == {"compact"}:
             detail = f"{self.topic_partition} is only compacted; DeleteRecords needs cleanup.policy=delete"
             raise KafkaError(ErrorCode.POLICY_VIOLATION, detail)
         meant = log.high_watermark if offset == -1 else offset

@@ -1,6 +1,7 @@
 """All scenarios, by room; importing this package puts them on the list (`scenario.ALL`)."""
 
 from tests.conformance.scenarios import (
+    admin,
     connections,
     fetch,
     idempotence,
@@ -15,6 +16,7 @@ from tests.conformance.scenarios import (
 )
 
 __all__ = [
+    "admin",
     "connections",
     "fetch",
     "idempotence",

@@ -152,15 +152,19 @@ def l06(world: World) -> Facts:
 
 @scenario(
     "L07",
-    "DeleteRecords on a compacted topic; on one that compacts and deletes",
-    {"compact": "POLICY_VIOLATION(44), low watermark -1", "compact,delete": "NONE, low watermark 1"},
+    "DeleteRecords on a compacted topic; on one that compacts and deletes; on one that does neither",
+    {
+        "compact": "POLICY_VIOLATION(44), low watermark -1",
+        "compact,delete": "NONE, low watermark 1",
+        "neither": "NONE, low watermark 1",
+    },
 )
 def l07(world: World) -> Facts:
     facts: Facts = {}
-    for policy in ("compact", "compact,delete"):
+    for policy in ("compact", "compact,delete", ""):
         topic = world.topic(cleanup_policy=policy)
         world.produce(topic, batch([Record(key=b"a")], timestamp=1))
-        facts[policy] = delete_records(world, topic, 1)
+        facts[policy or "neither"] = delete_records(world, topic, 1)
     return facts
 
 
