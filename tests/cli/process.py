@@ -35,8 +35,7 @@ class Process:
         self.banner = self.popen.stdout.readline()
         watchdog.cancel()
         if not self.banner:
-            self.popen.wait(BOUND_S)
-            self._reader.join(BOUND_S)
+            self.wait()
             raise AssertionError(f"no banner; exit code {self.popen.returncode}: {''.join(self.errors)}")
         found = re.search(r"127\.0\.0\.1:(\d+)", self.banner)
         assert found is not None, self.banner

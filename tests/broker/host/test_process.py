@@ -77,3 +77,13 @@ def test_in_memory_nothing_is_written(tmp_path: Path) -> None:
         assert process.banner.endswith("; data: in memory\n")
         process.end()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
+    """Both arrive while the process is stopped, so that the second comes before the first has been acted on."""
+    with broker("--port", "0", "--data-dir", str(tmp_path)) as process:
+        process.popen.send_signal(signal.SIGSTOP)
+        process.popen.send_signal(signal.SIGTERM)
+        process.popen.send_signal(signal.SIGINT)
+        process.popen.send_signal(signal.SIGCONT)
+        assert process.wait() in (128 + signal.SIGTERM, 128 + signal.SIGINT)
