@@ -6,6 +6,7 @@ import argparse
 import signal
 import sys
 import tempfile
+import warnings
 from pathlib import Path
 from types import FrameType
 
@@ -29,6 +30,8 @@ def main() -> int:
     directory.mkdir(parents=True, exist_ok=True)
     for number in (signal.SIGINT, signal.SIGTERM):  # a script's background job starts with Ctrl-C ignored
         signal.signal(number, _as_interrupt)
+    # PySpark looks at pandas, which neither it nor the demo needs, and complains of versions newer than itself.
+    warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
     demo = Demo(directory.resolve(), max(arguments.seconds, 0.1), Screen())
     try:
         demo.run(watch=arguments.watch)

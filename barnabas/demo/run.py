@@ -115,14 +115,17 @@ class Demo:
             share = 1.0 if not seconds else min((time.monotonic() - begun) / seconds, 1.0)
             until = max(int(len(year) * share), sent + 1)
             for event in year[sent:until]:
-                producer.send(event.topic, event.value, event.key)
+                last = producer.send(event.topic, event.value, event.key)
                 fed.size += len(event.value) + len(event.key)
             fed.count += until - sent
             sent = until
+            if last.done():
+                last.result()  # a broker that refuses is heard of now, not when Spark has waited in vain
             if seconds:
                 self._bar(year[sent - 1], sent / len(year), time.monotonic() - begun)
                 time.sleep(_SLICE_SECONDS)
         producer.flush()
+        last.result()
         fed.ended = time.monotonic()
 
     def _bar(self, event: Event, done: float, elapsed: float) -> None:
