@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from barnabas.broker.config import BrokerConfig, advertised_endpoints, listening_endpoints
@@ -34,6 +35,7 @@ class Assembly:
         self._disk: Disk | None = None
         self.listening: list[Listening] = listen(listening_endpoints(config), config.socket_listen_backlog_size)
         try:
+            _size_buffers(self.listening, config)
             self.advertised = advertised_endpoints(config, [one.endpoint for one in self.listening])
             self.lock = None if data_dir is None else DataDirLock(data_dir)
             registry = MetricsRegistry()
@@ -99,6 +101,22 @@ class Assembly:
     def bootstrap_servers(self) -> str:
         """What clients connect to first."""
         return ",".join(_address(one.host, one.port) for one in self.advertised)
+
+
+def _size_buffers(listening: Sequence[Listening], config: BrokerConfig) -> None:
+    """Give accepted sockets the kernel buffers that were asked for; they inherit them from the listening one.
+
+    Kafka's defaults (100 KiB) are left to the system, which sizes buffers by the connection and does better.
+    """
+    defaults = BrokerConfig()
+    wanted = [
+        (socket.SO_SNDBUF, config.socket_send_buffer_bytes, defaults.socket_send_buffer_bytes),
+        (socket.SO_RCVBUF, config.socket_receive_buffer_bytes, defaults.socket_receive_buffer_bytes),
+    ]
+    for option, size, default in wanted:
+        if size not in (default, -1):
+            for sock in (sock for one in listening for sock in one.sockets):
+                sock.setsockopt(socket.SOL_SOCKET, option, size)
 
 
 def _address(host: str, port: int) -> str:

@@ -46,10 +46,10 @@ async def _serve(assembly: Assembly) -> None:
         asked.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        try:
-            loop.add_signal_handler(number, on_signal, number)
-        except NotImplementedError:  # a platform whose loops know no signals
+        if sys.platform == "win32":  # its loops know no signals
             signal.signal(number, lambda number, _frame: loop.call_soon_threadsafe(on_signal, number))
+        else:
+            loop.add_signal_handler(number, on_signal, number)
     starting = loop.create_task(assembly.start())
     leaving = loop.create_task(asked.wait())
     await asyncio.wait((starting, leaving), return_when=asyncio.FIRST_COMPLETED)

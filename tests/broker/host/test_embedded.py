@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
+import socket
 import threading
 from pathlib import Path
 
@@ -89,3 +90,14 @@ def test_a_broker_can_be_made_many_times_over() -> None:
 
 def test_the_fixture_is_a_broker(barnabas_broker: barnabas.Broker) -> None:  # noqa: F811
     assert barnabas_broker.snapshot()["partitions"] == []
+
+
+def test_kernel_buffers_are_the_systems_unless_a_size_is_set() -> None:
+    def sizes(config: dict[str, int]) -> int:
+        with barnabas.Broker(config=config) as broker:
+            (first, *_) = broker._inner._assembly.listening[0].sockets
+            return first.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+
+    untouched = sizes({})
+    assert sizes({"socket.send.buffer.bytes": -1}) == untouched
+    assert sizes({"socket.send.buffer.bytes": 65536}) in (65536, 2 * 65536)  # Linux counts its own needs in
