@@ -30,10 +30,10 @@ class Purgatory:
 
     `purge_interval` is the number of finished operations (of those that were watched) above which the lists are swept:
     strictly more than that. The timer belongs to this purgatory alone, for its size is the number of delayed
-    operations.
+    operations. `watchers` is empty when nobody waits for anything.
     """
 
-    __slots__ = ("_lists", "_reaped_ms", "estimated_total", "name", "purge_interval", "timer")
+    __slots__ = ("_reaped_ms", "estimated_total", "name", "purge_interval", "timer", "watchers")
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Purgatory:
         self.timer = timer
         self.purge_interval = purge_interval
         self.estimated_total = 0
-        self._lists: dict[Hashable, list[DelayedOperation]] = {}
+        self.watchers: dict[Hashable, list[DelayedOperation]] = {}
         self._reaped_ms = 0
         if registry is not None:
             tags = {"delayedOperation": name}
@@ -56,7 +56,7 @@ class Purgatory:
     @property
     def watched(self) -> int:
         """The sum of the lists' lengths: an operation on three keys counts three, completed leftovers count too."""
-        return sum(map(len, self._lists.values()))
+        return sum(map(len, self.watchers.values()))
 
     @property
     def num_delayed(self) -> int:
@@ -72,7 +72,7 @@ class Purgatory:
         assert keys, "an operation without a key could only ever time out"
         if operation.try_complete():
             return True
-        lists = self._lists
+        lists = self.watchers
         for key in keys:
             watchers = lists.get(key)
             if watchers is None:
@@ -95,7 +95,7 @@ class Purgatory:
         may park others on this key (they wait for the next event), check it again, or purge. One that raises is logged
         and stays until its timeout.
         """
-        watchers = self._lists.get(key)
+        watchers = self.watchers.get(key)
         if watchers is None:
             return 0
         count = 0
@@ -119,7 +119,7 @@ class Purgatory:
 
         They are neither completed nor answered: that is the caller's.
         """
-        operations = self._lists.pop(key, [])
+        operations = self.watchers.pop(key, [])
         for operation in operations:
             self.timer.cancel(operation)
         return operations
@@ -129,7 +129,7 @@ class Purgatory:
         self.timer.advance(now_ms)
         self.run_due(now_ms)
         self._reaped_ms = now_ms
-        if self._purge_wanted:
+        if self.estimated_total - self.timer.size > self.purge_interval:
             self.purge()
 
     def run_due(self, now_ms: int) -> int:
@@ -142,7 +142,7 @@ class Purgatory:
         The check is asked for only while enough has finished to purge, so that an idle broker sleeps.
         """
         deadline_ms = self.timer.next_deadline_ms()
-        if self._purge_wanted:
+        if self.estimated_total - self.timer.size > self.purge_interval:
             purge_ms = self._reaped_ms + REAPER_TICK_MS
             return purge_ms if deadline_ms is None else min(purge_ms, deadline_ms)
         return deadline_ms
@@ -151,19 +151,19 @@ class Purgatory:
         """Drop completed operations from all lists; returns how many entries went."""
         self.estimated_total = self.timer.size
         before = self.watched
-        for key, watchers in list(self._lists.items()):
+        for key, watchers in list(self.watchers.items()):
             self._sweep(key, watchers)
         return before - self.watched
 
     def lists(self) -> dict[Hashable, tuple[DelayedOperation, ...]]:
         """The watch lists as they stand, completed leftovers included, keys in the order they were first watched."""
-        return {key: tuple(watchers) for key, watchers in self._lists.items()}
+        return {key: tuple(watchers) for key, watchers in self.watchers.items()}
 
     def snapshot(self) -> dict[str, Any]:
         """Counts, the parked operations with their keys, and the wheel."""
         keys: dict[int, list[str]] = {}
         operations: dict[int, DelayedOperation] = {}
-        for key, watchers in self._lists.items():
+        for key, watchers in self.watchers.items():
             for operation in watchers:
                 if not operation.completed:
                     operations[id(operation)] = operation
@@ -176,12 +176,8 @@ class Purgatory:
             "wheel": self.timer.snapshot(),
         }
 
-    @property
-    def _purge_wanted(self) -> bool:
-        return self.estimated_total - self.timer.size > self.purge_interval
-
     def _sweep(self, key: Hashable, watchers: list[DelayedOperation]) -> None:
         # In place: a walk further up the stack holds the same list, and later watchers must find it in the map.
         watchers[:] = [operation for operation in watchers if not operation.completed]
-        if not watchers and self._lists.get(key) is watchers:
-            del self._lists[key]
+        if not watchers and self.watchers.get(key) is watchers:
+            del self.watchers[key]

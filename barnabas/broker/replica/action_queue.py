@@ -18,29 +18,23 @@ Action: TypeAlias = Callable[[int], None]
 logger = logging.getLogger(__name__)
 
 
-class ActionQueue:
+class ActionQueue(deque[Action]):
     """First in, first out."""
 
-    __slots__ = ("_actions",)
-
-    def __init__(self) -> None:
-        self._actions: deque[Action] = deque()
-
-    def __len__(self) -> int:
-        return len(self._actions)
+    __slots__ = ()
 
     def add(self, action: Action) -> None:
         """Run `action` in the next drain."""
-        self._actions.append(action)
+        self.append(action)
 
     def drain(self, now_ms: int) -> int:
         """Run what was queued when the drain began; what is added meanwhile waits for the next. Returns how many ran.
 
         An action that raises is logged; the rest go on.
         """
-        count = len(self._actions)
+        count = len(self)
         for _ in range(count):
-            action = self._actions.popleft()
+            action = self.popleft()
             try:
                 action(now_ms)
             except Exception:

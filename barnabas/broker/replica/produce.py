@@ -3,7 +3,8 @@
 The order matters: append every partition, leave one action that checks the purgatories, then make the DelayedProduce
 and try it. With one replica the high watermark rises with the append, so that the first try of an operation would
 complete it: where nothing is pending, none is made. (The ISR needs no second look: the append has just looked.) The
-action runs at the end of the step, so that answers of others leave after this request's own bookkeeping.
+action runs at the end of the step, so that answers of others leave after this request's own bookkeeping; it is left
+only if somebody waits, for who parks later finds what was appended.
 """
 
 from __future__ import annotations
@@ -63,12 +64,13 @@ def append_records(
     unsynced: dict[TopicPartition, int] = {}
     wall_ms = shared.wall_clock.now_ms()
     all_stats = shared.stats.all
+    online = hosted.online
     for key, records in entries:
         all_stats.total_produces.count += 1
         try:
             if not internal_allowed and key.topic in INTERNAL_TOPICS:
                 raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{key.topic} is an internal topic")
-            partition = hosted.get(key)
+            partition = online.get(key) or hosted.get(key)
             stats = partition.stats
             stats.total_produces.count += 1
             info = partition.append(records, acks, wall_ms)
@@ -89,7 +91,7 @@ def append_records(
         stats.messages_in.count += count
         all_stats.bytes_in.count += size
         all_stats.messages_in.count += count
-    if changes:
+    if changes and (pending or shared.awaited):
         shared.actions.add(lambda _: _check(hosted, changes))
     if acks == -1 and pending:
         operation = DelayedProduce(timeout_ms, pending, results, hosted, respond)

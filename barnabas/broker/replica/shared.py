@@ -61,6 +61,11 @@ class Shared:
         self.delete_records = purgatory("DeleteRecords", config.delete_records_purgatory_purge_interval_requests)
         self.purgatories = (self.fetch, self.produce, self.delete_records)
 
+    @property
+    def awaited(self) -> bool:
+        """Whether anybody waits for anything, so that an append must be told of."""
+        return bool(self.fetch.watchers or self.produce.watchers or self.delete_records.watchers)
+
     def check_all(self, key: TopicPartition) -> None:
         """The high or low watermark of `key` rose, or its ISR changed: try what waits for it."""
         self.fetch.check_and_complete(key)
