@@ -17,7 +17,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from barnabas.broker.cluster.controller import LocalController
 from barnabas.broker.cluster.dynamic import refresh
@@ -39,6 +39,12 @@ from barnabas.broker.replica import ReplicaManager
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
+
+# An enum's member is looked up in its class at every use, and every request asks for these.
+_FIRST_PHASE: Final = startup.FIRST_PHASE
+_NEW: Final = startup.Phase.NEW
+_RECOVERING: Final = startup.Phase.RECOVERING
+_READY: Final = startup.Phase.READY
 
 logger = logging.getLogger(__name__)
 
@@ -168,14 +174,11 @@ class Core:
         self._settle(now_ms)
 
     def _serve_or_hold(self, request: Any, context: RequestContext) -> None:
-        if self.phase >= startup.FIRST_PHASE.get(context.api_key, startup.Phase.RECOVERING):
-            self._serve(request, context, self.now_ms)
-        else:
+        if self.phase < _FIRST_PHASE.get(context.api_key, _RECOVERING):
             self._held.append((request, context))
-
-    def _serve(self, request: Any, context: RequestContext, now_ms: int) -> None:
+            return
         try:
-            self._handlers[context.api_key](self.services, request, context, now_ms)
+            self._handlers[context.api_key](self.services, request, context, self.now_ms)
         except Exception as fault:
             self._failed(request, context, fault)
 
@@ -213,12 +216,12 @@ class Core:
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` must be called next (monotonic ms), or None when nothing is scheduled."""
-        if self.phase is startup.Phase.NEW:
+        if self.phase is _NEW:
             return None
         if self._deferred:
             return self.now_ms
         earliest = self.replicas.next_deadline_ms()
-        if self.ready:
+        if self.phase is _READY:
             house_ms = self.logs.next_deadline_ms()
             if house_ms is not None and (earliest is None or house_ms < earliest):
                 return house_ms
@@ -241,6 +244,12 @@ class Core:
         self._deferred.append(callback)
 
     def _settle(self, now_ms: int) -> None:
+        if self._deferred:
+            self._run_deferred()
+        if self.phase is not _NEW:
+            self.replicas.drain(now_ms)
+
+    def _run_deferred(self) -> None:
         deferred = self._deferred
         for _ in range(len(deferred)):
             callback = deferred.popleft()
@@ -248,8 +257,6 @@ class Core:
                 callback()
             except Exception:
                 logger.exception("a deferred step failed")
-        if self.phase is not startup.Phase.NEW:
-            self.replicas.drain(now_ms)
 
     # -- metadata
 
