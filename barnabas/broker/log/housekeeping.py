@@ -56,6 +56,7 @@ class Housekeeping:
     def __init__(self, manager: LogManager) -> None:
         self._manager = manager
         self._now_ms = 0
+        self._deadline_ms: int | None = None
         self._doomed: list[tuple[int, int, list[str]]] = []
         self._count = 0
         self._flushed_ms: dict[TopicPartition, int] = {}
@@ -89,6 +90,7 @@ class Housekeeping:
             task.due_ms = min(now_ms + first, _NEVER)
         if not config.log_cleaner_enable:
             self._tasks["cleaner"].due_ms = _NEVER
+        self._plan()
 
     def heed(self, config: TopicConfig) -> None:
         """Look often enough for a topic's `flush.ms`."""
@@ -96,18 +98,23 @@ class Housekeeping:
         if config.flush_ms < _NEVER and wanted < self._flush.interval_ms:
             self._flush.interval_ms = wanted
             self._flush.due_ms = min(self._flush.due_ms, self._now_ms + wanted)
+            self._plan()
 
     def discard(self, paths: list[str], delay_ms: int) -> None:
         """Remove files or directories later."""
         self._count += 1
         heappush(self._doomed, (self._now_ms + delay_ms, self._count, paths))
+        self._plan()
 
     def next_deadline_ms(self) -> int | None:
-        """The earliest turn (monotonic ms)."""
+        """The earliest turn (monotonic ms). Asked after every event, so it is worked out when it changes."""
+        return self._deadline_ms
+
+    def _plan(self) -> None:
         due = min((task.due_ms for task in self._tasks.values() if not task.running), default=_NEVER)
         if self._doomed:
             due = min(due, self._doomed[0][0])
-        return None if due == _NEVER else due
+        self._deadline_ms = None if due == _NEVER else due
 
     def due_jobs(self, now_ms: int) -> list[Job[None]]:
         """The jobs whose turn has come."""
@@ -122,6 +129,7 @@ class Housekeeping:
             gone += heappop(self._doomed)[2]
         if gone:
             jobs.append(self._remove(gone))
+        self._plan()
         return jobs
 
     def _turn(self, task: _Task) -> Job[None]:
@@ -131,6 +139,7 @@ class Housekeeping:
         finally:
             task.running = False
             task.due_ms = min(self._now_ms + wait_ms, _NEVER)
+            self._plan()
 
     def _remove(self, paths: list[str]) -> Job[None]:
         disk = self._manager.disk
