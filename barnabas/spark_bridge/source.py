@@ -17,6 +17,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
 from barnabas.spark_bridge.cluster import Cluster, client_settings, read_span
 from barnabas.spark_bridge.offsets import (
     OffsetError,
@@ -34,12 +37,6 @@ from barnabas.spark_bridge.offsets import (
 from barnabas.spark_bridge.options import OptionError, SourceOptions, read_options
 from barnabas.spark_bridge.planning import check_present, forward, resolve, spans_between, starts_of_new
 from barnabas.spark_bridge.schema import arrow_schema, spark_schema, to_spark
-
-try:
-    from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
-    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
-except ImportError as error:
-    raise ImportError("the format barnabas needs PySpark 4.2 or later: pip install 'barnabas[spark]'") from error
 
 if TYPE_CHECKING:
     import pyarrow as pa

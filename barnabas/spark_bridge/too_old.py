@@ -1,0 +1,38 @@
+"""What stands in for the source on a PySpark before 4.2: one sentence when the format is used, and no harm before.
+
+PySpark imports every `pyspark_*` package when any Python data source is looked up: an error there would break them all.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from barnabas.protocol.errors import BarnabasError
+
+NEEDS = "the format barnabas needs PySpark 4.2 or later: pip install 'barnabas[spark]'"
+
+try:
+    from pyspark.sql.datasource import DataSource
+except ImportError as error:
+    raise ImportError(NEEDS) from error
+
+
+class PySparkTooOld(BarnabasError):
+    """This PySpark has no limits and no end for a streaming source."""
+
+
+class TooOld(DataSource):
+    """The name of the format, and why it cannot be used."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "barnabas"
+
+    def schema(self) -> NoReturn:
+        """The first thing Spark asks for.
+
+        Raises:
+            PySparkTooOld: always.
+        """
+        raise PySparkTooOld(NEEDS)
