@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 WRITE_BYTES_MAX: Final = 1024 * 1024
 WRITE_BYTES_LOW: Final = 256 * 1024
+JOIN_BYTES_MAX: Final = 16 * 1024
+"""Answers of so few bytes in all are joined: that costs less than a buffer of the system call for each."""
 REQUESTS_PER_TURN: Final = 256
 """So many requests of one connection at most before the others get their turn (about a millisecond)."""
 
@@ -108,11 +110,11 @@ class Channel(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes came: handle what is whole."""
         host = self._host
-        self.active_ms = host.now_ms()
+        self.active_ms = now_ms = host.now_ms()
         host.received_bytes += nbytes
         self._receiver.received(nbytes)
         if not self._closing:
-            self._pump()
+            self._pump(now_ms)
             host.settle()
 
     def eof_received(self) -> bool:
@@ -131,10 +133,9 @@ class Channel(asyncio.BufferedProtocol):
 
     # -- requests
 
-    def _pump(self) -> None:
+    def _pump(self, now_ms: int) -> None:
         """Handle whole frames until one is parked, the peer stalls, or this connection's turn is over."""
         receiver = self._receiver
-        now_ms = self._host.now_ms()
         try:
             if self._dialect is not None or self._choose_dialect():
                 turns = REQUESTS_PER_TURN
@@ -167,7 +168,7 @@ class Channel(asyncio.BufferedProtocol):
     def _go_on(self) -> None:
         """What kept this connection waiting is over."""
         if not self._closing:
-            self._pump()
+            self._pump(self._host.now_ms())
             self._host.settle()
 
     def _choose_dialect(self) -> bool:
@@ -234,21 +235,16 @@ class Channel(asyncio.BufferedProtocol):
                 logger.exception("no answer could be encoded for %s (API %d)", self.name, header.api_key)
                 self.refuse("its answer could not be encoded")
                 return
-            self._collect(buffers)
             if response.throttle_time_ms > 0:
                 self.mute(response.throttle_time_ms)
-        self._queue()
+            self.send(buffers)
+        else:
+            self.send([])
 
     def send(self, buffers: list[Buffer]) -> None:
         """Queue bytes for the end of this event."""
-        self._collect(buffers)
-        self._queue()
-
-    def _collect(self, buffers: list[Buffer]) -> None:
         self._out += buffers
         self._out_bytes += len(buffers[0]) if len(buffers) == 1 else sum(map(len, buffers))
-
-    def _queue(self) -> None:
         if not self.queued:
             self.queued = True
             self._host.dirty.append(self)
@@ -257,10 +253,13 @@ class Channel(asyncio.BufferedProtocol):
         """Write what has collected, in one go; then see whether more can be handled."""
         self.queued = False
         if self._out and not self._closing:
-            out, self._out, self._out_bytes = self._out, [], 0
+            out, size = self._out, self._out_bytes
+            self._out, self._out_bytes = [], 0
             self.writes += 1
             if len(out) == 1:
                 self._transport.write(out[0])
+            elif size <= JOIN_BYTES_MAX:
+                self._transport.write(b"".join(out))
             else:
                 self._transport.writelines(out)
         if self.paused and self._outstanding is None:
