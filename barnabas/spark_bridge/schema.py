@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from barnabas.client.core.columnar import Columns
+from barnabas.client.core.columnar import Columns, same_int32, same_string
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,8 +50,8 @@ def to_spark(columns: Columns, schema: pa.Schema) -> pa.RecordBatch:
     arrays = [
         columns.key,
         columns.value,
-        pa.repeat(columns.topic, count),
-        pa.repeat(pa.scalar(columns.partition, pa.int32()), count),
+        same_string(columns.topic, count),
+        same_int32(columns.partition, count),
         columns.offset,
         columns.timestamp.cast(schema.field("timestamp").type),
         columns.timestamp_type,

@@ -82,8 +82,8 @@ class Columns:
         columns = {
             "key": self.key,
             "value": self.value,
-            "topic": pa.repeat(self.topic, len(self)),
-            "partition": pa.repeat(pa.scalar(self.partition, pa.int32()), len(self)),
+            "topic": same_string(self.topic, len(self)),
+            "partition": same_int32(self.partition, len(self)),
             "offset": self.offset,
             "timestamp": self.timestamp,
             "timestamp_type": self.timestamp_type,
@@ -176,17 +176,17 @@ def _decode_piece(
     if first == len(offset):
         return None
     if log_append.any():
-        types = pa.array(np.repeat(log_append, counts)[first:].astype(np.int32))
+        types = fixed(np.repeat(log_append, counts)[first:].astype(np.int32), pa.int32())
     else:
-        types = pa.repeat(pa.scalar(0, pa.int32()), len(offset) - first)
+        types = fixed(np.zeros(len(offset) - first, np.int32), pa.int32())
     buffer = pa.py_buffer(data)
     return Columns(
         topic,
         partition,
         key=_gather(buffer, key_start[first:], key_end[first:], key_length[first:]),
         value=_gather(buffer, value_start[first:], value_end[first:], value_length[first:]),
-        offset=pa.array(offset[first:]),
-        timestamp=pa.array(timestamp[first:]).view(pa.timestamp("ms", tz="UTC")),
+        offset=fixed(offset[first:], pa.int64()),
+        timestamp=fixed(timestamp[first:], pa.timestamp("ms", tz="UTC")),
         timestamp_type=types,
         headers=_headers(data, header_count[first:], at[first:], ends[first:], refuse_if) if with_headers else None,
     )
@@ -294,6 +294,35 @@ def _varints(raw: NDArray[np.uint8], at: Ints, bytes_max: int) -> tuple[Ints, In
     return (value >> one).view(np.int64) ^ -(value & one).view(np.int64), after
 
 
+def fixed(values: NDArray[Any], kind: pa.DataType, present: pa.Buffer | None = None) -> pa.Array:
+    """A numpy array as an Arrow array, without a copy where it is contiguous; `present` is the validity bitmap.
+
+    `pa.array` would do, but imports pandas wherever that is installed: a third of a second in every Spark worker.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    return pa.Array.from_buffers(kind, len(values), [present, pa.py_buffer(np.ascontiguousarray(values))])
+
+
+def same_int32(value: int, count: int) -> pa.Array:
+    """`count` times the same number."""
+    import numpy as np
+    import pyarrow as pa
+
+    return fixed(np.full(count, value, np.int32), pa.int32())
+
+
+def same_string(text: str, count: int) -> pa.Array:
+    """`count` times the same text."""
+    import numpy as np
+    import pyarrow as pa
+
+    data = text.encode()
+    offsets = np.arange(count + 1, dtype=np.int32) * np.int32(len(data))
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data * count)])
+
+
 def _gather(buffer: pa.Buffer, start: Ints, end: Ints, length: Ints) -> pa.Array:
     """The bytes from start to end of every record as a binary array, null where the length is -1.
 
@@ -310,7 +339,8 @@ def _gather(buffer: pa.Buffer, start: Ints, end: Ints, length: Ints) -> pa.Array
     offsets[0::2] = start
     offsets[1::2] = end
     slots = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(offsets), buffer])
-    indices = pa.array(np.arange(0, 2 * count - 1, 2, dtype=np.int32), mask=null if null.any() else None)
+    present = pa.py_buffer(np.packbits(~null, bitorder="little")) if null.any() else None
+    indices = fixed(np.arange(0, 2 * count - 1, 2, dtype=np.int32), pa.int32(), present)
     return slots.take(indices)
 
 
@@ -355,6 +385,6 @@ def _headers(data: Buffer, counts: Ints, at: Ints, ends: Ints, refuse_if: Any) -
         except pa.ArrowInvalid:
             refuse_if(np.ones(1, bool), "a header's key is not UTF-8")
     else:
-        keys, values = pa.array([], pa.string()), pa.array([], pa.binary())
+        keys, values = pa.nulls(0, pa.string()), pa.nulls(0, pa.binary())
     entries = pa.StructArray.from_arrays([keys, values], ["key", "value"])
-    return pa.ListArray.from_arrays(pa.array(places.astype(np.int32)), entries)
+    return pa.ListArray.from_arrays(fixed(places.astype(np.int32), pa.int32()), entries)
