@@ -151,6 +151,8 @@ def _decode_piece(
 
     timestamp, at = _varints(raw, starts + 1, VARLONG_BYTES_MAX)
     offset, at = _varints(raw, at, VARINT_BYTES_MAX)
+    last_delta = np.repeat(np.array([header.last_offset_delta for header in headers], np.int64), counts)
+    refuse_if((offset < 0) | (offset > last_delta), "an offset outside of its batch")
     offset += np.repeat(np.array([header.base_offset for header in headers], np.int64), counts)
     log_append = np.array([header.is_log_append_time for header in headers])
     timestamp += np.repeat(np.array([header.base_timestamp for header in headers], np.int64), counts)
