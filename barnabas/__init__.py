@@ -13,15 +13,17 @@ if TYPE_CHECKING:
     from barnabas.client.admin import Admin
     from barnabas.client.consumer import Consumer
     from barnabas.client.producer import Producer
+    from barnabas.protocol.ids import TopicPartition
 
 __version__ = "0.1.0"
-__all__ = ["Admin", "Broker", "Consumer", "Producer", "__version__"]
+__all__ = ["Admin", "Broker", "Consumer", "Producer", "TopicPartition", "__version__"]
 
 _HOMES = {
     "Broker": ("barnabas.broker.host.embedded", "Broker"),
     "Admin": ("barnabas.client.admin", "Admin"),
     "Consumer": ("barnabas.client.consumer", "Consumer"),
     "Producer": ("barnabas.client.producer", "Producer"),
+    "TopicPartition": ("barnabas.protocol.ids", "TopicPartition"),
 }
 
 

@@ -35,19 +35,6 @@ def fresh() -> Callable[[], str]:
     return lambda: f"wire-{next(_numbers)}"
 
 
-FIND_COORDINATOR = 10
-
-
-def librdkafka_sends(address: str, compression: str) -> str:
-    """What librdkafka makes of a compression: it believes in lz4 only where FindCoordinator is advertised.
-
-    So its lz4 comes plain, without a word, until the broker serves groups.
-    """
-    with Connection(int(address.rsplit(":", 1)[1])) as peer:
-        keys = {int(each.api_key) for each in peer.call("api_versions", 0, {}).body.api_keys}
-    return "none" if compression == "lz4" and FIND_COORDINATOR not in keys else compression
-
-
 def stored_codecs(address: str, topic: str) -> set[str]:
     """The compressions of the stored batches of partition 0: a client may leave them out without a word."""
     with Connection(int(address.rsplit(":", 1)[1])) as peer:

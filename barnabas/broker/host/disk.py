@@ -9,7 +9,7 @@ growing file, where maps would be renewed all the time, is copied while reads ar
 (touching the lost page kills the process): with views about, `truncate` copies the prefix and swaps it in.
 
 Handles and maps are opened when needed and bounded in number: above the bound the oldest is closed.
-Longer than 400 lines because file and disk share one account of handles and maps.
+Long because file and disk share one account of handles and maps.
 """
 
 from __future__ import annotations

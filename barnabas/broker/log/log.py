@@ -2,7 +2,7 @@
 
 Invariant: log_start_offset <= last_stable_offset = high_watermark <= log_end_offset.
 Reading is in `reader.py`, starting in `recovery.py`, cutting in `truncation.py`, forgetting in `retention.py` and
-`compaction.py`, syncing in `flush.py`. Longer than 400 lines because the whole surface of a log stands in one place;
+`compaction.py`, syncing in `flush.py`. Long because the whole surface of a log stands in one place;
 half of it is one-line doors to those rooms.
 """
 
