@@ -14,10 +14,10 @@ import importlib
 import sys
 from pathlib import Path
 
-from tests.benchmarks.report import Row, compare, machine, save, show
+from tests.benchmarks.report import Row, compare, machine, page, save, show
 from tests.benchmarks.servers import Server, kafka
 
-GROUPS = ("bulk", "small", "inside", "wheel", "client", "spark")
+GROUPS = ("bulk", "small", "inside", "wheel", "client")
 
 
 def main() -> int:
@@ -28,6 +28,7 @@ def main() -> int:
     parser.add_argument("--kafka", action="store_true", help="measure Apache Kafka too")
     parser.add_argument("--only", default=",".join(GROUPS), help=f"comma list of {', '.join(GROUPS)}")
     parser.add_argument("--json", type=Path, default=Path("out/bench.json"), help="where the figures go")
+    parser.add_argument("--page", type=Path, help="write the figures as Markdown, too (docs/SPEED.md)")
     parser.add_argument("--compare", type=Path, help="an earlier run's JSON")
     options = parser.parse_args()
     chosen = options.only.split(",")
@@ -47,6 +48,8 @@ def main() -> int:
                 show(row)
                 rows.append(row)
     save(rows, options.json)
+    if options.page:
+        options.page.write_text(page(rows, " ".join(["./dev bench", *sys.argv[1:]])))
     missed = [row.name for row in rows if row.verdict == "MISSED"]
     names = f": {', '.join(missed)}" if missed else ""
     print(f"\n{len(rows)} rows, {len(missed)} below their must{names}; {options.json}")

@@ -84,6 +84,29 @@ def save(rows: list[Row], path: Path) -> None:
     path.write_text(json.dumps({"machine": machine(), "rows": entries}, indent=1) + "\n")
 
 
+def page(rows: list[Row], command: str) -> str:
+    """All rows as a page of Markdown that names the machine and the command."""
+    lines = [
+        "# Speed",
+        "",
+        f"Written by `{command}`; do not edit. Machine: {machine()}.",
+        "",
+        "Absolute figures swing with the machine; ratios are against a peer measured in the same run. The load",
+        "generators are compiled (`tests/benchmarks/load.c`, librdkafka); a generator above 90 % of its core says",
+        "nothing about the server's best, and its row says so. `must` and `aim` are the project's own bars.",
+        "",
+        "| what | ours | peer | ratio | must | aim | |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        peer = f"{row.peer_name} {_figure(row.peer)}" if row.peer_name else ""
+        ratio = _figure(row.ratio) if row.peer_name else ""
+        bars = f"{_figure(row.must)} | {_figure(row.aim)}" if row.must is not None else " | "
+        notes = "<br>".join([f"**{row.verdict}**" if row.verdict != "-" else "", *row.notes])
+        lines.append(f"| {row.name} | {_figure(row.ours)} {row.unit} | {peer} | {ratio} | {bars} | {notes} |")
+    return "\n".join(lines) + "\n"
+
+
 def compare(rows: list[Row], earlier: Path) -> None:
     """Print each row's figure and ratio beside those of an earlier run."""
     before = {entry["name"]: entry for entry in json.loads(earlier.read_text())["rows"]}
