@@ -73,9 +73,14 @@ def with_plain_timestamps(columns: Columns) -> list[dict[str, Any]]:
     return list(batch.set_column(place, "timestamp", columns.timestamp.cast(pa.int64())).to_pylist())
 
 
+def as_arrow_reads(headers: Any) -> tuple[Any, ...]:
+    """A key that is no UTF-8 keeps its bytes in a Python string, and is replaced in an Arrow one."""
+    return tuple((key.encode("utf-8", "surrogateescape").decode("utf-8", "replace"), value) for key, value in headers)
+
+
 def plain_rows(data: bytes, position: int = 0) -> list[tuple[Any, ...]]:
     return [
-        (record.offset, record.timestamp, record.key, record.value, tuple(record.headers))
+        (record.offset, record.timestamp, record.key, record.value, as_arrow_reads(record.headers))
         for at, _ in wire.batches(data)
         for record in decode_records(data, at)
         if record.offset >= position
