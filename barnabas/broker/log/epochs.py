@@ -10,16 +10,16 @@ UNDEFINED = EpochEnd(-1, -1)
 
 
 class LeaderEpochs:
-    """Entries (epoch, start offset), both strictly rising. `changed` says that the checkpoint is behind."""
+    """Entries (epoch, start offset), both strictly rising; `entries` given at first are what the checkpoint holds."""
 
-    __slots__ = ("_epochs", "_starts", "changed")
+    __slots__ = ("_changed", "_epochs", "_saved", "_starts")
 
     def __init__(self, entries: list[tuple[int, int]] | None = None) -> None:
         self._epochs: list[int] = []
         self._starts: list[int] = []
         for epoch, start in entries or []:
             self.assign(epoch, start)
-        self.changed = False
+        self.saved()
 
     def __len__(self) -> int:
         return len(self._epochs)
@@ -28,6 +28,27 @@ class LeaderEpochs:
     def entries(self) -> list[tuple[int, int]]:
         """All (epoch, start offset), oldest first."""
         return list(zip(self._epochs, self._starts, strict=True))
+
+    def behind(self, log_end_offset: int) -> bool:
+        """Whether the checkpoint says something else of the records below `log_end_offset`.
+
+        An epoch that has no record yet need not be there: a start forgets it anyway. So ten thousand partitions get
+        their leader without one file being written.
+        """
+        if not self._changed:
+            return False
+        known = [entry for entry in self.entries if entry[1] < log_end_offset]
+        return known != [entry for entry in self._saved if entry[1] < log_end_offset]
+
+    def saved(self) -> None:
+        """The checkpoint holds what is here now."""
+        self._saved = self.entries
+        self._changed = False
+
+    def lost(self) -> None:
+        """The checkpoint could not be written: what it holds is not known."""
+        self._saved = [(-1, -1)]
+        self._changed = True
 
     @property
     def latest(self) -> int:
@@ -49,7 +70,7 @@ class LeaderEpochs:
             self._starts.pop()
         self._epochs.append(epoch)
         self._starts.append(start_offset)
-        self.changed = True
+        self._changed = True
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
@@ -73,20 +94,20 @@ class LeaderEpochs:
         while self._starts and self._starts[-1] >= end_offset:
             self._starts.pop()
             self._epochs.pop()
-            self.changed = True
+            self._changed = True
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Forget epochs that ended at or before `start_offset`; the one that covers it now starts there."""
         index = bisect_right(self._starts, start_offset)
         if index and self._starts[index - 1] != start_offset:
             self._starts[index - 1] = start_offset
-            self.changed = True
+            self._changed = True
         if index > 1:
             del self._starts[: index - 1], self._epochs[: index - 1]
-            self.changed = True
+            self._changed = True
 
     def clear(self) -> None:
         """Forget all."""
-        self.changed = self.changed or bool(self._epochs)
+        self._changed = self._changed or bool(self._epochs)
         self._epochs.clear()
         self._starts.clear()

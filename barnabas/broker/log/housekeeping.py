@@ -23,7 +23,7 @@ from barnabas.broker.config import TopicConfig
 from barnabas.broker.log import checkpoint
 from barnabas.broker.log.compaction import cleanable
 from barnabas.broker.log.log import Log
-from barnabas.broker.log.types import Job
+from barnabas.broker.log.types import Job, wait
 from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.ids import TopicPartition
 
@@ -185,10 +185,10 @@ class Housekeeping:
             offset = _checkpointed(log, name)
             if offset is not None:
                 offsets[log.topic_partition] = offset
-            if log.epochs.changed:
-                log.save_epochs()
             if count % _LOGS_PER_STEP == _LOGS_PER_STEP - 1:
                 yield None
+        if name == checkpoint.RECOVERY_POINT_FILE and not (yield from self._save_epochs()):
+            return self._tasks["recovery"].interval_ms
         self._write(name, offsets)
         task = {
             checkpoint.RECOVERY_POINT_FILE: "recovery",
@@ -196,6 +196,20 @@ class Housekeeping:
             checkpoint.HIGH_WATERMARK_FILE: "watermark",
         }[name]
         return self._tasks[task].interval_ms
+
+    def _save_epochs(self) -> Job[bool]:
+        """Let the epoch checkpoints be no older than the recovery points; whether that went well."""
+        well = True
+        for count, log in enumerate(self._each_log()):
+            gate = log.save_epochs()
+            if gate is not None:
+                try:
+                    yield from wait(gate)
+                except OSError:
+                    well = False  # tried again at the next turn
+            elif count % _LOGS_PER_STEP == _LOGS_PER_STEP - 1:
+                yield None
+        return well
 
     def _write(self, name: str, offsets: dict[TopicPartition, int]) -> None:
         data = checkpoint.format_offsets(offsets)

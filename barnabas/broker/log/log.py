@@ -24,6 +24,7 @@ from barnabas.broker.log.types import (
     AppendOrigin,
     EpochEnd,
     FetchData,
+    Gate,
     Isolation,
     Job,
     OffsetMetadata,
@@ -37,6 +38,7 @@ from barnabas.protocol.batch import add_sequence, set_base_offset_and_epoch
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID, Records, TopicPartition
 
+OFFSET_MAX: Final = 2**63 - 1
 _LARGEST_RELATIVE_OFFSET: Final = 2**31 - 1
 _RECENT_MAX: Final = 512
 _CLIENT: Final = AppendOrigin.CLIENT
@@ -229,7 +231,7 @@ class Log:
         set_base_offset_and_epoch(batch.data, 0, first_offset, leader_epoch)
         self._write(batch, first_offset, last_offset)
         if leader_epoch != self.epochs.latest:
-            self._learn_epoch(leader_epoch, first_offset)
+            self.epochs.assign(leader_epoch, first_offset)
         sync_needed = last_offset + 1 - self.recovery_point >= self.config.flush_messages
         if sync_needed:
             self._flusher.start()
@@ -260,7 +262,7 @@ class Log:
             rolled |= self._maybe_roll(len(batch.data), header.max_timestamp, header.last_offset, now_ms)
             self._write(batch, header.base_offset, header.last_offset)
             if header.leader_epoch != self.epochs.latest:
-                self._learn_epoch(header.leader_epoch, header.base_offset)
+                self.epochs.assign(header.leader_epoch, header.base_offset)
         if first_offset < 0:
             return None
         sync_needed = self.log_end_offset - self.recovery_point >= self.config.flush_messages
@@ -359,29 +361,32 @@ class Log:
         """Let a leader epoch start at the log end (becoming leader). Returns whether it was new."""
         if epoch <= self.epochs.latest:
             return False
-        return self._learn_epoch(epoch, self.log_end_offset)
-
-    def _learn_epoch(self, epoch: int, offset: int) -> bool:
-        changed = self.epochs.assign(epoch, offset)
-        self.save_epochs()
-        return changed
+        return self.epochs.assign(epoch, self.log_end_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
         """Where a leader epoch ended in this log (KIP-101)."""
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
-    def save_epochs(self) -> None:
-        """Write the epoch checkpoint off the loop's thread, if it is behind."""
-        if not self.epochs.changed:
-            return
-        self.epochs.changed = False
+    def save_epochs(self, *, cut: bool = False) -> Gate | None:
+        """Write the epoch checkpoint off the loop's thread, if it is behind; a token then.
+
+        After a crash a start learns epochs from the batches behind the recovery point. So this file must be there
+        before a checkpoint says that the recovery point has passed them, and no earlier; but at once after a `cut`,
+        for what it says of epochs that are gone.
+        """
+        if not self.epochs.behind(OFFSET_MAX if cut else self.log_end_offset):
+            return None
+        self.epochs.saved()
+        gate = Gate()
 
         def done(error: OSError | None) -> None:
-            if error is not None and not self.closed:
-                self.epochs.changed = True  # tried again with the next checkpoints
+            if error is not None:
+                self.epochs.lost()
+            gate.open(error)
 
         path = f"{self.directory}/{checkpoint.LEADER_EPOCH_FILE}"
         self.disk.write_atomic(path, checkpoint.format_epochs(self.epochs.entries), done)
+        return gate
 
     # Reads
 
@@ -508,7 +513,7 @@ class Log:
         if offset and (not self.snapshots or self.snapshots[-1] != offset):
             self.snapshots.append(offset)
             files.append((self._snapshot_path(offset), self.producers.snapshot()))
-        if self.epochs.changed:
+        if self.epochs.behind(offset):
             path = f"{self.directory}/{checkpoint.LEADER_EPOCH_FILE}"
             files.append((path, checkpoint.format_epochs(self.epochs.entries)))
         yield from write_all(self.disk, files)

@@ -72,7 +72,6 @@ def recover(
     log.epochs.truncate_from_end(log.log_end_offset)
     log.epochs.truncate_from_start(log.log_start_offset)
     yield from _load_producers(log)
-    log.save_epochs()
     log.advance_high_watermark(OffsetMetadata(log.log_start_offset))
     log.update_high_watermark(high_watermark)
 

@@ -76,7 +76,7 @@ def truncate_to(log: Log, offset: int) -> bool:
     log.producers = producers
     log.log_end_offset = log_end
     log.epochs.truncate_from_end(log_end)
-    log.save_epochs()
+    log.save_epochs(cut=True)
     log.recovery_point = min(log.recovery_point, log_end)
     log.log_start_offset = min(log.log_start_offset, log_end)
     log.update_high_watermark(min(log.high_watermark, log_end))
@@ -102,7 +102,7 @@ def truncate_fully_and_start_at(log: Log, offset: int, now_ms: int) -> None:
     log.producers = ProducerState()
     log.log_end_offset = log.log_start_offset = log.recovery_point = offset
     log.epochs.clear()
-    log.save_epochs()
+    log.save_epochs(cut=True)
     log.update_high_watermark(offset)
 
 

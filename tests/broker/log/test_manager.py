@@ -6,6 +6,7 @@ import pytest
 
 from barnabas.broker.config import TopicConfig
 from barnabas.broker.log.checkpoint import parse_directory_name
+from barnabas.broker.log.types import Isolation
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
 from tests.broker.log.harness import NOW, TOPIC_ID, Clock, append, everything, manager_of
@@ -100,7 +101,7 @@ def test_delete_renames_at_once_and_removes_later(world):
     manager.start(0)
     log = manager.create(T0, TOPIC_ID, TopicConfig(file_delete_delay_ms=1000))
     append(log, b"a")
-    view = world.call(lambda: log.read(0, 100, 0)).records
+    view = world.call(lambda: log.read(0, 100, Isolation.LOG_END)).records
     world.settle()
     manager.delete(T0)
     away = f"t-0.{TOPIC_ID.hex()}-delete"
@@ -163,6 +164,36 @@ def test_checkpoints_are_kafkas(world):
     assert world.disk.load("log-start-offset-checkpoint") == b"0\n1\nt 0 3\n"
     manager = restart(world, manager, clean=False)
     assert (manager.logs[T0].log_start_offset, manager.logs[T0].high_watermark) == (3, 4)
+
+
+def test_a_recovery_point_is_saved_after_the_epochs_it_passes(memory):
+    manager = manager_of(memory)
+    manager.start(0)
+    log = manager.create(T0, TOPIC_ID, TopicConfig())
+    append(log, b"a", leader_epoch=3)
+    memory.run(log.flush())
+    assert not memory.disk.exists("t-0/leader-epoch-checkpoint")
+    written = []
+    write = memory.disk.write_atomic
+    memory.disk.write_atomic = lambda path, data, done=None: written.append(path) or write(path, data, done)
+    run_due(memory, manager, 30_000)
+    assert written.index("t-0/leader-epoch-checkpoint") < written.index("recovery-point-offset-checkpoint")
+    assert memory.disk.load("t-0/leader-epoch-checkpoint") == b"0\n1\n3 0\n"
+
+
+def test_no_recovery_point_is_saved_while_epochs_cannot_be(memory):
+    manager = manager_of(memory)
+    manager.start(0)
+    log = manager.create(T0, TOPIC_ID, TopicConfig())
+    append(log, b"a", leader_epoch=3)
+    memory.run(log.flush())
+    memory.disk.capacity = memory.disk.used
+    run_due(memory, manager, 30_000)
+    memory.disk.capacity = None
+    assert not memory.disk.exists("recovery-point-offset-checkpoint")
+    run_due(memory, manager, 90_000)
+    assert memory.disk.load("t-0/leader-epoch-checkpoint") == b"0\n1\n3 0\n"
+    assert memory.disk.load("recovery-point-offset-checkpoint") == b"0\n1\nt 0 1\n"
 
 
 def test_the_high_watermark_is_saved_every_five_seconds(memory):

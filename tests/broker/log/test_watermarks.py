@@ -135,7 +135,28 @@ def test_becoming_leader_records_the_epoch_without_data(world):
     assert not log.assign_epoch(3)
     append(log, b"a", leader_epoch=3)
     assert log.assign_epoch(5)
-    world.settle()
-    assert world.disk.load("t-0/leader-epoch-checkpoint") == b"0\n2\n3 0\n5 1\n"
+    assert log.epochs.entries == [(3, 0), (5, 1)]
     log = world.restart(log, clean=True)
+    assert world.disk.load("t-0/leader-epoch-checkpoint") == b"0\n2\n3 0\n5 1\n"
     assert log.end_offset_for_epoch(3) == (3, 1)
+
+
+def test_an_epoch_without_a_record_writes_no_file(world):
+    log = world.new_log()
+    assert log.assign_epoch(3)
+    assert log.save_epochs() is None
+    log = world.restart(log, clean=True)
+    assert log.assign_epoch(5)
+    world.settle()
+    assert not world.disk.exists("t-0/leader-epoch-checkpoint")
+
+
+def test_epochs_that_were_cut_off_are_written_down_at_once(world):
+    log = world.new_log()
+    for epoch in (3, 4):
+        append(log, b"a", leader_epoch=epoch)
+    log.save_epochs()
+    world.settle()
+    world.call(lambda: log.truncate_to(1))
+    world.settle()
+    assert world.disk.load("t-0/leader-epoch-checkpoint") == b"0\n1\n3 0\n"
