@@ -21,7 +21,7 @@ class Enough(Exception):
 def block(word: str) -> str:
     found = [text for text in BLOCKS if word in text]
     assert len(found) == 1, f"{len(found)} examples mention {word}"
-    return found[0]
+    return str(found[0])
 
 
 def test_every_example_is_python() -> None:

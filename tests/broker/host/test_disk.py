@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.broker.log.harness import World
@@ -141,7 +143,7 @@ def test_open_files_follow_a_rename(world):
 def test_syncs_complete_once_and_never_inside_the_call(world):
     file = world.disk.open("d/f", create=True)
     file.append([b"abc"])
-    told = []
+    told: list[Any] = []
     file.sync(told.append)
     file.sync(told.append)
     assert told == []
@@ -152,7 +154,7 @@ def test_syncs_complete_once_and_never_inside_the_call(world):
 def test_a_sync_under_way_survives_close(world):
     file = world.disk.open("d/f", create=True)
     file.append([b"abc"])
-    told = []
+    told: list[Any] = []
     file.sync(told.append)
     file.close()
     world.settle()
@@ -167,7 +169,7 @@ def test_write_atomic_at_once(world):
 
 
 def test_later_atomic_writes_win_and_all_are_told(world):
-    told = []
+    told: list[Any] = []
     for i in range(20):
         world.disk.write_atomic("d/c", b"%d" % i, lambda error, i=i: told.append((i, error)))
     assert told == []
@@ -178,7 +180,7 @@ def test_later_atomic_writes_win_and_all_are_told(world):
 
 
 def test_an_atomic_write_that_fails_says_so(world):
-    told = []
+    told: list[Any] = []
     world.disk.write_atomic("none/c", b"x", told.append)
     world.settle()
     assert isinstance(told[0], OSError)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from barnabas.broker.host.memory_disk import MemoryDisk
@@ -28,7 +30,7 @@ def test_a_crash_loses_what_was_not_synced_and_kills_handles():
     disk = MemoryDisk()
     file = disk.open("f", create=True)
     file.append([b"safe"])
-    told = []
+    told: list[Any] = []
     file.sync(told.append)
     file.append([b"lost"])
     disk.deliver()
@@ -79,7 +81,7 @@ def test_late_reads_wait_for_delivery_and_answer_while_the_token_is_held():
     with pytest.raises(NotYet) as again:
         file.read(0, 3)
     assert again.value.token is token
-    fired = []
+    fired: list[Any] = []
     token.on_ready(lambda: fired.append(True))
     disk.deliver()
     assert fired == [True]
@@ -95,7 +97,7 @@ def test_failing_syncs():
     file = disk.open("f", create=True)
     file.append([b"x"])
     disk.fail_syncs = 1
-    told = []
+    told: list[Any] = []
     file.sync(told.append)
     file.sync(told.append)
     disk.deliver()
@@ -104,10 +106,10 @@ def test_failing_syncs():
 
 
 def test_completions_go_through_post():
-    posted = []
+    posted: list[Any] = []
     disk = MemoryDisk(posted.append)
     file = disk.open("f", create=True)
-    told = []
+    told: list[Any] = []
     file.sync(told.append)
     assert (told, len(posted)) == ([], 1)
     posted[0]()

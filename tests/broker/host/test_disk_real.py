@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import queue
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -55,8 +57,8 @@ def test_a_cold_range_is_read_by_a_thread(disk, posted, monkeypatch):
         with pytest.raises(NotYet) as caught:
             file.read(0, length)
         token = caught.value.token
-        fired = []
-        token.on_ready(lambda fired=fired: fired.append(True))
+        fired: list[Any] = []
+        token.on_ready(partial(fired.append, True))
         posted.get(timeout=20)()
         assert fired == [True]
         assert bytes(file.read(0, length)) == b"x" * length
@@ -144,14 +146,19 @@ def test_large_files_are_mapped_in_windows(disk, monkeypatch):
 
 
 def test_syncs_of_new_files_reach_their_directory(disk, posted, monkeypatch):
-    synced = []
+    synced: list[str] = []
     real = disk_calls.sync_directory
-    monkeypatch.setattr(disk_calls, "sync_directory", lambda path: (synced.append(path), real(path)))
+
+    def sync_directory(path: str) -> None:
+        synced.append(path)
+        real(path)
+
+    monkeypatch.setattr(disk_calls, "sync_directory", sync_directory)
     disk.make_dir("d")
     file = disk.open("d/f", create=True)
     for _ in range(2):
         file.append([b"x"])
-        told = []
+        told: list[Any] = []
         file.sync(told.append)
         posted.get(timeout=20)()
         assert told == [None]
@@ -160,7 +167,7 @@ def test_syncs_of_new_files_reach_their_directory(disk, posted, monkeypatch):
 
 def test_closing_waits_for_what_is_under_way(tmp_path, posted):
     disk = RealDisk(tmp_path, posted.put)
-    told = []
+    told: list[Any] = []
     disk.write_atomic("c", b"x", told.append)
     disk.close()
     posted.get(timeout=20)()

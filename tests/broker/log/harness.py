@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any
 
 from barnabas.broker.config import BrokerConfig, TopicConfig
 from barnabas.broker.host.disk import RealDisk
 from barnabas.broker.host.memory_disk import MemoryDisk
 from barnabas.broker.log import AppendInfo, Log, LogManager
+from barnabas.broker.log.types import Isolation
 from barnabas.broker.ports import NotYet
 from barnabas.protocol.batch import BatchHeader, batches, read_header
 from barnabas.protocol.ids import TopicPartition
@@ -66,7 +68,7 @@ class World:
                 return stop.value
             if token is not None:
                 fired: list[bool] = []
-                token.on_ready(lambda fired=fired: fired.append(True))
+                token.on_ready(partial(fired.append, True))
                 while not fired:
                     self.deliver()
 
@@ -80,7 +82,7 @@ class World:
                 token = pending.token
             held.append(token)
             fired: list[bool] = []
-            token.on_ready(lambda fired=fired: fired.append(True))
+            token.on_ready(partial(fired.append, True))
             while not fired:
                 self.deliver()
 
@@ -164,7 +166,7 @@ def everything(world: World, log: Log) -> list[Record]:
     found: list[Record] = []
     offset = log.log_start_offset
     while offset < log.log_end_offset:
-        data = world.call(lambda offset=offset: log.read(offset, 1 << 20, 0))
+        data = world.call(partial(log.read, offset, 1 << 20, Isolation.LOG_END))
         if not len(data.records):
             break
         found += [record for record in records_in(data.records) if record.offset >= offset]

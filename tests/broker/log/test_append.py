@@ -267,6 +267,7 @@ def test_follower_takes_batches_as_they_are(world):
     follower = Log(world.disk, "other-0", TopicPartition("other", 0), bytes(16), TopicConfig())
     follower.open_new(NOW)
     info = follower.append_as_follower(data + data[:20])
+    assert info is not None
     assert (info.first_offset, info.last_offset) == (0, 5)
     assert follower.epochs.entries == [(3, 0), (5, 4)]
     assert bytes(world.call(lambda: follower.read(0, 1 << 20, Isolation.LOG_END)).records) == data

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -11,7 +13,7 @@ from tests.broker.log.harness import NOW, append, batch, everything
 def test_flush_messages_asks_for_a_sync_every_n_records(world):
     log = world.new_log(flush_messages=3)
     assert [append(log, b"a").sync_needed for _ in range(3)] == [False, False, True]
-    told = []
+    told: list[Any] = []
     assert not log.when_durable(3, told.append)
     assert told == [], "never from inside the call"
     world.settle()
@@ -23,7 +25,7 @@ def test_flush_messages_asks_for_a_sync_every_n_records(world):
 
 def test_those_who_come_while_a_sync_runs_are_served_by_the_next(memory):
     log = memory.new_log(flush_messages=1)
-    told = []
+    told: list[Any] = []
     append(log, b"a")
     log.when_durable(1, lambda e: told.append((1, e)))
     for i in range(2, 5):
@@ -42,7 +44,7 @@ def test_with_flush_messages_1_a_power_loss_leaves_every_answered_record(memory)
         for torn in (0, 7, 70):
             memory.disk.remove("t-0")
             log = memory.new_log(flush_messages=1, segment_bytes=300)
-            answered = []
+            answered: list[Any] = []
             for i in range(10):
                 info = append(log, b"%d" % i, pid=1, epoch=0, sequence=i)
                 log.when_durable(info.last_offset + 1, lambda e, i=i, told=answered: told.append(i))
@@ -52,7 +54,7 @@ def test_with_flush_messages_1_a_power_loss_leaves_every_answered_record(memory)
                 memory.disk.deliver()
             memory.disk.crash(lambda path, synced, size, torn=torn: synced + torn)
             again = memory.open_log(clean=False, config=log.config)
-            found = {r.offset: int(r.value) for r in everything(memory, again)}
+            found = {r.offset: int(r.value or b"") for r in everything(memory, again)}
             assert all(offset == value for offset, value in found.items())
             assert set(answered) <= set(found)
             assert append(again, b"next").first_offset not in found
@@ -65,7 +67,7 @@ def test_without_flush_a_power_loss_may_lose_the_tail_but_never_the_order(memory
         append(log, b"%d" % i)
     memory.disk.crash(lambda path, synced, size: size // 2)
     again = memory.open_log(clean=False)
-    values = [int(r.value) for r in everything(memory, again)]
+    values = [int(r.value or b"") for r in everything(memory, again)]
     assert values == list(range(len(values)))
     assert 0 < len(values) < 10
 
@@ -73,7 +75,7 @@ def test_without_flush_a_power_loss_may_lose_the_tail_but_never_the_order(memory
 def test_a_sync_that_fails_closes_the_log_for_writes(memory):
     log = memory.new_log(flush_messages=1)
     append(log, b"a")
-    told = []
+    told: list[Any] = []
     log.when_durable(1, told.append)
     memory.disk.fail_syncs = 1
     memory.settle()
@@ -109,7 +111,7 @@ def test_flush_as_a_job(world):
 
 def test_a_sync_that_was_under_way_when_the_log_was_cut_proves_nothing(memory):
     log = memory.new_log(flush_messages=1)
-    told = []
+    told: list[Any] = []
     for i in range(4):
         append(log, b"%d" % i)
         log.when_durable(i + 1, lambda error, i=i: told.append((i, error and error.code)))
@@ -125,7 +127,7 @@ def test_a_sync_that_was_under_way_when_the_log_was_cut_proves_nothing(memory):
 
 def test_who_waits_for_a_log_that_is_deleted_is_told(memory):
     log = memory.new_log(flush_messages=1)
-    told = []
+    told: list[Any] = []
     append(log, b"a")
     log.when_durable(1, lambda error: told.append(error and error.code))
     log.release()
