@@ -30,8 +30,9 @@ class Screen:
     def progress(self, done: float, text: str) -> None:
         """The bar: `done` from 0 to 1. Without a terminal a line for every tenth."""
         if not self.live:
-            if int(done * 100) >= self._told_percent + 10:
-                self._told_percent = int(done * 100)
+            percent = int(done * 100)
+            if percent >= self._told_percent + 10 or percent == 100 > self._told_percent:
+                self._told_percent = percent
                 print(f"         {self._told_percent:3d} %  {text}", flush=True)
             return
         width = 30
