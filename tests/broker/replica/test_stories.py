@@ -1,7 +1,7 @@
 """The published stories of the purgatory, through `core.handle` on real logs, with the watch lists after each step.
 
 Lists show produce and fetch purgatory together in the order of arrival; `x` marks an entry that is completed and not
-yet purged. Story (a) needs no broker: it stands in `tests/broker/delayed/test_purgatory.py`.
+yet purged.
 """
 
 from __future__ import annotations
@@ -13,6 +13,32 @@ from tests.broker.replica.stage import Stage, codes
 from tests.broker.replica.world import P, batch
 
 S = len(batch())
+
+
+def test_story_a_two_operations_over_seven_partitions():
+    """Over {P1..P5} and {P1,P3,P5,P6,P7}: completing one and purging leaves exactly the other's keys."""
+    stage = Stage([1, 2, 3, 4, 5, 6, 7], (1,))
+    first = stage.fetch({P(number): 0 for number in (1, 2, 3, 4, 5)})
+    stage.name("A")
+    assert stage.lists() == "P1:[A] P2:[A] P3:[A] P4:[A] P5:[A]"
+    second = stage.fetch({P(number): 0 for number in (1, 3, 5, 6, 7)})
+    stage.name("B")
+    assert stage.lists() == "P1:[A,B] P2:[A] P3:[A,B] P4:[A] P5:[A,B] P6:[B] P7:[B]"
+    shared = stage.manager.shared
+    assert (shared.fetch.watched, shared.fetch.num_delayed) == (10, 2)
+
+    stage.produce(P(2))
+    assert (first.done, second.done) == (True, False)
+    assert stage.lists() == "P1:[Ax,B] P3:[Ax,B] P4:[Ax] P5:[Ax,B] P6:[B] P7:[B]"
+    assert (shared.fetch.watched, shared.fetch.num_delayed) == (9, 1)
+
+    shared.fetch.purge()
+    assert stage.lists() == "P1:[B] P3:[B] P5:[B] P6:[B] P7:[B]"
+    assert (shared.fetch.watched, shared.fetch.num_delayed) == (5, 1)
+
+    stage.produce(P(7))
+    assert codes(second) == [0, 0, 0, 0, 0]
+    assert stage.lists() == "P1:[Bx] P3:[Bx] P5:[Bx] P6:[Bx]"
 
 
 def test_story_b_five_and_five_entries():
@@ -123,15 +149,29 @@ def test_story_d_followers_consumer_and_two_produces():
 def test_story_e_a_fetch_sums_up_but_a_produce_needs_every_partition(late_partition):
     early_partition = 3 - late_partition
     stage = Stage([1, 2], (1, 2))
+    early, late = f"P{early_partition}", f"P{late_partition}"
+
+    def lists(of_early: str, of_late: str) -> str:
+        shown = {early: of_early, late: of_late}
+        return " ".join(f"{name}:[{shown[name]}]" for name in ("P1", "P2") if shown[name])
+
     produced = stage.produce(P(1), P(2))
-    consumer = stage.fetch({P(1): 0, P(2): 0}, min_bytes=S)
+    stage.name("DP")
+    one = stage.fetch({P(1): 0, P(2): 0}, min_bytes=S)
+    stage.name("F1")
     both = stage.fetch({P(1): 0, P(2): 0}, min_bytes=2 * S)
+    stage.name("F2")
+    assert stage.lists() == lists("DP,F1,F2", "DP,F1,F2")
 
     stage.caught_up(2, P(early_partition))
-    assert consumer.done  # one partition brought the minimum
+    stage.name("R1")
+    assert one.done  # one partition brought the minimum
     assert not both.done
     assert not produced.done  # one partition is not replicated yet
+    assert stage.lists() == lists("DP,F2,R1", "DP,F1x,F2")
 
     stage.caught_up(2, P(late_partition))
-    assert both.done
+    stage.name("R2")
+    assert codes(both) == [0, 0]  # the sum over both partitions
     assert codes(produced) == [0, 0]
+    assert stage.lists() == lists("DPx,F2x,R1", "R2")
