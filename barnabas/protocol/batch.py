@@ -22,6 +22,8 @@ from barnabas.protocol.primitives import crc32c
 #   16  i8   magic = 2              35  i64  max_timestamp        57  i32  record_count
 #   17  u32  crc of bytes 21..end
 _HEADER: Final = Struct(">qiibIhiqqqhii")
+# base_offset i64 | length i32 | ... | magic i8 | ... | last_offset_delta i32
+_SPAN: Final = Struct(">qi4xb6xi")
 # base_offset i64 | length i32
 _OVERHEAD: Final = Struct(">qi")
 _INT64: Final = Struct(">q")
@@ -135,6 +137,10 @@ def read_header(data: Buffer, position: int = 0) -> BatchHeader:
         raise ProtocolError(
             f"batch header at byte {position} needs 61 bytes, {len(data) - position} are left"
         ) from None
+
+
+read_span: Final = _SPAN.unpack_from
+"""`read_span(data, position)`: base offset, length, magic, last offset delta, for who only looks for a batch."""
 
 
 def write_header(data: bytearray | memoryview, position: int, header: BatchHeader) -> None:

@@ -42,7 +42,10 @@ from barnabas.protocol.ids import Buffer
 _COPY_MAX: Final = 128 * 1024
 """Reads of up to this many bytes that no map covers are copied."""
 _WINDOW: Final = 64 * 1024 * 1024
-"""Bytes of a file that one map covers; maps begin at multiples of it."""
+"""Maps of a file begin at multiples of so many bytes. They are kept, so that readers of several places do not renew
+each other's, and who reads what another has read finds its pages there."""
+_OVERLAP: Final = 4 * 1024 * 1024
+"""Bytes a map reaches into the next: a read across the border needs no map of its own."""
 _PROBE_STEP: Final = 256 * 1024
 _THREADS: Final = 2
 
@@ -79,11 +82,9 @@ class RealFile:
         "_created",
         "_disk",
         "_fd",
-        "_map",
-        "_map_end",
-        "_map_start",
         "_maps",
         "_probe",
+        "_windows",
         "path",
         "size",
     )
@@ -92,10 +93,8 @@ class RealFile:
         self._disk = disk
         self._fd = -1
         self._created = created
-        self._map: memoryview | None = None
-        self._map_start = 0
-        self._map_end = 0
-        self._maps: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
+        self._windows: dict[int, memoryview] = {}
+        self._maps: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()  # those of old windows, too, while views live
         self._probe = [bytearray(1)]
         self.path = path
         self.size = size
@@ -112,9 +111,7 @@ class RealFile:
         return self._fd
 
     def release(self) -> None:
-        """Close handle and map; views stay readable, and the next use opens them again."""
-        self._map = None
-        self._map_start = self._map_end = 0
+        """Close the handle; the next use opens it again."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -166,19 +163,20 @@ class RealFile:
             return _answer_of(held)
         fd = self._fd if self._fd >= 0 else self.handle()
         count = end - position
-        mapped = self._map_start <= position and end <= self._map_end
-        if not mapped and count <= _COPY_MAX:
+        start = position - position % _WINDOW
+        window = self._windows.get(start)
+        if window is not None and end - start > len(window):
+            window = None
+        if window is None and count <= _COPY_MAX:
             data = read_now(fd, count, position)
             if data is not None:
                 return memoryview(data)
             raise NotYet(self._disk.fetch(self, position, length, count))
         if not self._is_warm(fd, position, end):
             raise NotYet(self._disk.fetch(self, position, length, count))
-        if not mapped:
-            self._renew_map(fd, position, end)
-        view = self._map
-        assert view is not None
-        return view[position - self._map_start : end - self._map_start]
+        if window is None:
+            window = self._map(fd, start, end)
+        return window[position - start : end - start]
 
     def _is_warm(self, fd: int, position: int, end: int) -> bool:
         """Whether the range lies in the page cache, by samples."""
@@ -196,20 +194,24 @@ class RealFile:
             return error.errno in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
         return True
 
-    def _renew_map(self, fd: int, position: int, end: int) -> None:
-        """Map the window around a range, to the present end of the file."""
-        start = position - position % _WINDOW
-        stop = max(min(start + _WINDOW, self.size), end)
+    def _map(self, fd: int, start: int, end: int) -> memoryview:
+        """Map the window that begins at `start`, up to `end` at least, as far as the file goes now."""
+        stop = max(min(start + _WINDOW + _OVERLAP, self.size), end)
         fresh = mmap.mmap(fd, stop - start, access=mmap.ACCESS_READ, offset=start)
         self._maps.add(fresh)
-        self._map = memoryview(fresh)
-        self._map_start, self._map_end = start, stop
-        self._disk.mapped(self)
+        window = self._windows[start] = memoryview(fresh)
+        self._disk.mapped(self, start)
+        return window
 
-    def forget_map(self) -> None:
-        """Let go of the map; views cut from it keep it alive."""
-        self._map = None
-        self._map_start = self._map_end = 0
+    def forget_window(self, start: int) -> None:
+        """Let go of a map; views cut from it keep it alive."""
+        del self._windows[start]
+
+    def forget_windows(self) -> None:
+        """Let go of all maps."""
+        for start in self._windows:
+            self._disk.unmapped(self, start)
+        self._windows.clear()
 
     def sync(self, done: Done) -> None:
         """Make durable what was appended so far; a new file's name too.
@@ -230,7 +232,7 @@ class RealFile:
         """
         if size >= self.size:
             return
-        self.forget_map()
+        self.forget_windows()
         if not len(self._maps):
             os.ftruncate(self.handle(), size)
             self.size = size
@@ -255,6 +257,7 @@ class RealFile:
     def close(self) -> None:
         """Release the handle; leased views stay readable."""
         self._disk.closed(self)
+        self.forget_windows()
         self.release()
 
 
@@ -283,7 +286,7 @@ class RealDisk:
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="barnabas-disk")
         self._handles_max = handles_max or default_handles_max()
         self._open: OrderedDict[RealFile, None] = OrderedDict()
-        self._mapped: OrderedDict[RealFile, None] = OrderedDict()
+        self._mapped: OrderedDict[tuple[RealFile, int], None] = OrderedDict()
         self._files: dict[str, weakref.WeakSet[RealFile]] = {}
         self._atomic: dict[str, tuple[bytes, list[Done]]] = {}
         self._atomic_running: set[str] = set()
@@ -300,17 +303,21 @@ class RealDisk:
         while len(self._open) > self._handles_max:
             self._open.popitem(last=False)[0].release()
 
-    def mapped(self, file: RealFile) -> None:
-        """A map was made: let go of the oldest above the bound."""
-        self._mapped[file] = None
-        self._mapped.move_to_end(file)
+    def mapped(self, file: RealFile, start: int) -> None:
+        """A window was mapped: let go of the oldest above the bound."""
+        self._mapped[file, start] = None
+        self._mapped.move_to_end((file, start))
         while len(self._mapped) > self._handles_max:
-            self._mapped.popitem(last=False)[0].forget_map()
+            oldest, at = self._mapped.popitem(last=False)[0]
+            oldest.forget_window(at)
+
+    def unmapped(self, file: RealFile, start: int) -> None:
+        """A window was let go."""
+        del self._mapped[file, start]
 
     def closed(self, file: RealFile) -> None:
         """A file is done with."""
         self._open.pop(file, None)
-        self._mapped.pop(file, None)
 
     def fetch(self, file: RealFile, position: int, length: int, count: int) -> ColdRead:
         """Have a thread read `count` bytes; the token is found again under (file, position, length)."""
@@ -355,6 +362,8 @@ class RealDisk:
         for file in list(self._open):
             file.release()
         self._open.clear()
+        for file, start in self._mapped:
+            file.forget_window(start)
         self._mapped.clear()
 
     # ports.Disk

@@ -145,6 +145,25 @@ def test_large_files_are_mapped_in_windows(disk, monkeypatch):
         assert bytes(file.read(position, 600_000)) == (block * 3)[position : position + 600_000]
 
 
+def test_readers_of_several_places_share_the_maps(disk, monkeypatch):
+    monkeypatch.setattr(disk_module, "_WINDOW", 1 << 20)
+    monkeypatch.setattr(disk_module, "_OVERLAP", 1 << 18)
+    made: list[int] = []
+    real = disk_module.mmap.mmap
+
+    def counted(*arguments, **keywords):
+        made.append(keywords["offset"])
+        return real(*arguments, **keywords)
+
+    monkeypatch.setattr(disk_module.mmap, "mmap", counted)
+    file = disk.open("f", create=True)
+    file.append([bytes(3 << 20)])
+    for _ in range(3):
+        for position in (0, 1 << 20, (2 << 20) - 150_000, 2 << 20):
+            assert len(file.read(position, 300_000)) == 300_000
+    assert made == [0, 1 << 20, 2 << 20]
+
+
 def test_syncs_of_new_files_reach_their_directory(disk, posted, monkeypatch):
     synced: list[str] = []
     real = disk_calls.sync_directory
