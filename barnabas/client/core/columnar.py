@@ -1,8 +1,8 @@
 """Record batches to columns, without a Python object per record.
 
-A plain decoder costs 2 us a record in Python. Here one tight loop only finds where each record starts (its length
-varint, 0.1 us a record); every other field is read for all records of all batches at once with numpy, and pyarrow
-gathers keys and values. A call costs 0.1 ms whatever it holds: give it a partition's whole answer, not one batch.
+A plain decoder costs 2 us a record in Python. Here every field is read for all records of all batches at once with
+numpy (`record_scan` finds where the records start), and pyarrow gathers keys and values: 0.1 us a record. A call costs
+0.1 ms whatever it holds: small partitions are decoded together.
 
     record: varint length | i8 attributes | varlong timestampDelta | varint offsetDelta
             | varint keyLength (-1: null) | key | varint valueLength | value | varint headerCount | headers
@@ -13,15 +13,13 @@ numpy and pyarrow are imported on first use (extras `arrow`, `spark`, `spark-wor
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.client.core.batches import Batch
+from barnabas.client.core.record_scan import VARINT_BYTES_MAX, VARLONG_BYTES_MAX, find_records, varints
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError, ProtocolError
-from barnabas.protocol.ids import Buffer
-from barnabas.protocol.primitives import read_varint
-from barnabas.protocol.records import RECORD_SIZE_MIN
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,11 +31,8 @@ if TYPE_CHECKING:
 AREA_BYTES_MAX: Final = 1 << 28
 """One piece of columns holds at most this many record bytes (or one batch): Arrow's offsets have 31 bits."""
 
-RUN_RECORDS_MIN: Final = 256
-"""Testing for records of one length pays from about this many on."""
-
-VARINT_BYTES_MAX: Final = 5
-VARLONG_BYTES_MAX: Final = 10
+GROUP_RECORDS: Final = 4096
+"""Parts are decoded together until they have so many records: a call costs 0.1 ms whatever it holds."""
 
 MISSING_EXTRA: Final = "columns need numpy and pyarrow: pip install 'barnabas[arrow]'"
 
@@ -93,6 +88,15 @@ class Columns:
         return pa.RecordBatch.from_pydict(columns)
 
 
+class Part(NamedTuple):
+    """Batches of one partition, in order; records below `position` are left out."""
+
+    topic: str
+    partition: int
+    batches: Sequence[Batch]
+    position: int
+
+
 def decode_columns(
     topic: str, partition: int, batches: Sequence[Batch], position: int, *, headers: bool = False
 ) -> Iterator[Columns]:
@@ -104,196 +108,137 @@ def decode_columns(
         KafkaError: CORRUPT_MESSAGE, a record breaks its batch's framing.
         BarnabasError: numpy or pyarrow is absent.
     """
+    yield from decode_parts([Part(topic, partition, batches, position)], headers=headers)
+
+
+def decode_parts(parts: Iterable[Part], *, headers: bool = False) -> Iterator[Columns]:
+    """Decodes several partitions' batches, small parts together; what `decode_columns` says holds for each of them.
+
+    Raises:
+        KafkaError: CORRUPT_MESSAGE, once the parts before the corrupt one were yielded.
+        BarnabasError: numpy or pyarrow is absent.
+    """
     try:
         import numpy as np  # noqa: F401
         import pyarrow as pa  # noqa: F401
     except ImportError as error:
         raise BarnabasError(MISSING_EXTRA) from error
-    start = 0
-    while start < len(batches):
-        end, size = start, 0
-        while end < len(batches) and (end == start or size + len(batches[end].area) <= AREA_BYTES_MAX):
-            size += len(batches[end].area)
-            end += 1
+    for group in _groups(parts):
         try:
-            columns = _decode_piece(topic, partition, batches[start:end], position, headers)
-        except (IndexError, ProtocolError):
-            raise _corrupt(topic, partition, batches[start], "a field runs past the end or is no varint") from None
-        if columns is not None:
-            yield columns
-        start = end
+            found = _decode_group(group, headers)
+        except (IndexError, ProtocolError) as error:
+            if len(group) == 1:
+                raise _corrupt(group[0], error) from None
+            for part in group:  # those before the corrupt one are whole
+                yield from decode_parts([part], headers=headers)
+        else:
+            yield from found
 
 
-def _corrupt(topic: str, partition: int, batch: Batch, why: str) -> KafkaError:
+def _groups(parts: Iterable[Part]) -> Iterator[list[Part]]:
+    """Cuts parts that are too large, joins those that are too small."""
+    group: list[Part] = []
+    size = records = 0
+    for part in parts:
+        start = 0
+        for index, batch in enumerate(part.batches):
+            if size and size + len(batch.area) > AREA_BYTES_MAX:
+                if index > start:
+                    group.append(part._replace(batches=part.batches[start:index]))
+                yield group
+                group, size, records, start = [], 0, 0, index
+            size += len(batch.area)
+            records += batch.header.record_count
+        if start < len(part.batches):
+            group.append(part._replace(batches=part.batches[start:]))
+        if records >= GROUP_RECORDS:
+            yield group
+            group, size, records = [], 0, 0
+    if group:
+        yield group
+
+
+def _corrupt(part: Part, error: Exception) -> KafkaError:
+    why = str(error) if isinstance(error, ProtocolError) else "a field runs past the end or is no varint"
     return KafkaError(
         ErrorCode.CORRUPT_MESSAGE,
-        f"{topic}-{partition}, records of the batches from offset {batch.header.base_offset} on: {why}",
+        f"{part.topic}-{part.partition}, records of the batches from offset "
+        f"{part.batches[0].header.base_offset} on: {why}",
     )
 
 
-def _decode_piece(
-    topic: str, partition: int, batches: Sequence[Batch], position: int, with_headers: bool
-) -> Columns | None:
+def _refuse_if(wrong: NDArray[np.bool_], why: str) -> None:
+    if wrong.any():
+        raise ProtocolError(why)
+
+
+def _decode_group(parts: Sequence[Part], with_headers: bool) -> list[Columns]:
     import numpy as np
     import pyarrow as pa
 
-    def refuse_if(wrong: NDArray[np.bool_], why: str) -> None:
-        if wrong.any():
-            raise _corrupt(topic, partition, batches[0], why)
-
-    data = batches[0].area if len(batches) == 1 else b"".join([batch.area for batch in batches])
-    starts, ends = _find_records(topic, partition, batches, data)
-    if not len(starts):
-        return None
-    raw = np.frombuffer(data, np.uint8)
+    batches = [batch for part in parts for batch in part.batches]
     headers = [batch.header for batch in batches]
-    counts = np.array([header.record_count for header in headers])
+    counts = [header.record_count for header in headers]
+    data = b"".join([batch.area for batch in batches])
+    starts, ends = find_records(data, counts, [len(batch.area) for batch in batches])
+    raw = np.frombuffer(data, np.uint8)
 
-    timestamp, at = _varints(raw, starts + 1, VARLONG_BYTES_MAX)
-    offset, at = _varints(raw, at, VARINT_BYTES_MAX)
+    timestamp, at = varints(raw, starts + 1, VARLONG_BYTES_MAX)
+    offset, at = varints(raw, at, VARINT_BYTES_MAX)
     last_delta = np.repeat(np.array([header.last_offset_delta for header in headers], np.int64), counts)
-    refuse_if((offset < 0) | (offset > last_delta), "an offset outside of its batch")
+    _refuse_if((offset < 0) | (offset > last_delta), "an offset outside of its batch")
     offset += np.repeat(np.array([header.base_offset for header in headers], np.int64), counts)
-    log_append = np.array([header.is_log_append_time for header in headers])
     timestamp += np.repeat(np.array([header.base_timestamp for header in headers], np.int64), counts)
-    if log_append.any():
+    log_append = np.zeros(len(offset), np.int32)
+    if any(header.is_log_append_time for header in headers):
+        log_append = np.repeat(np.array([header.is_log_append_time for header in headers], np.int32), counts)
         stamps = np.repeat(np.array([header.max_timestamp for header in headers], np.int64), counts)
-        timestamp = np.where(np.repeat(log_append, counts), stamps, timestamp)
+        timestamp = np.where(log_append, stamps, timestamp)
 
-    key_length, key_start = _varints(raw, at, VARINT_BYTES_MAX)
-    refuse_if(key_length < -1, "a key of negative length")
+    key_length, key_start = varints(raw, at, VARINT_BYTES_MAX)
+    _refuse_if(key_length < -1, "a key of negative length")
     key_end = key_start + np.maximum(key_length, 0)
-    refuse_if(key_end >= ends, "a key longer than its record")
-    value_length, value_start = _varints(raw, key_end, VARINT_BYTES_MAX)
-    refuse_if(value_length < -1, "a value of negative length")
+    _refuse_if(key_end >= ends, "a key longer than its record")
+    value_length, value_start = varints(raw, key_end, VARINT_BYTES_MAX)
+    _refuse_if(value_length < -1, "a value of negative length")
     value_end = value_start + np.maximum(value_length, 0)
-    refuse_if(value_end >= ends, "a value longer than its record")
-    header_count, at = _varints(raw, value_end, VARINT_BYTES_MAX)
-    refuse_if(header_count < 0, "a negative count of headers")
-    refuse_if((at > ends) | ((header_count == 0) & (at != ends)), "a record longer than its fields")
-    refuse_if(np.diff(offset) <= 0, "offsets that do not rise")
+    _refuse_if(value_end >= ends, "a value longer than its record")
+    header_count, at = varints(raw, value_end, VARINT_BYTES_MAX)
+    _refuse_if(header_count < 0, "a negative count of headers")
+    _refuse_if((at > ends) | ((header_count == 0) & (at != ends)), "a record longer than its fields")
 
-    # The batch that contains the position is sent whole: its first records may lie below (SEMANTICS: Kafka's read).
-    first = int(np.searchsorted(offset, position))
-    if first == len(offset):
-        return None
-    if log_append.any():
-        types = fixed(np.repeat(log_append, counts)[first:].astype(np.int32), pa.int32())
-    else:
-        types = fixed(np.zeros(len(offset) - first, np.int32), pa.int32())
     buffer = pa.py_buffer(data)
-    return Columns(
-        topic,
-        partition,
-        key=_gather(buffer, key_start[first:], key_end[first:], key_length[first:]),
-        value=_gather(buffer, value_start[first:], value_end[first:], value_length[first:]),
-        offset=fixed(offset[first:], pa.int64()),
-        timestamp=fixed(timestamp[first:], pa.timestamp("ms", tz="UTC")),
-        timestamp_type=types,
-        headers=_headers(data, header_count[first:], at[first:], ends[first:], refuse_if) if with_headers else None,
+    joined = Columns(
+        "",
+        -1,
+        key=_gather(buffer, key_start, key_end, key_length),
+        value=_gather(buffer, value_start, value_end, value_length),
+        offset=fixed(offset, pa.int64()),
+        timestamp=fixed(timestamp, pa.timestamp("ms", tz="UTC")),
+        timestamp_type=fixed(log_append, pa.int32()),
+        headers=_headers(data, header_count, at, ends) if with_headers else None,
     )
+    return _split(joined, offset, parts)
 
 
-def _find_records(topic: str, partition: int, batches: Sequence[Batch], data: Buffer) -> tuple[Ints, Ints]:
-    """Where each record's attributes stand and where it ends: the one step that may cost something per record.
-
-    Where many records in a row have one length they stand at one distance, which numpy tests for all at once; else a
-    loop goes from length to length, and tries the other way again after ever more records.
-    """
+def _split(joined: Columns, offset: Ints, parts: Sequence[Part]) -> list[Columns]:
+    """Each partition's own columns, from its position on: a view of all."""
     import numpy as np
 
-    plain = bytes(data)  # indexing bytes is faster than indexing a memoryview, by more than this copy costs
-    raw = np.frombuffer(plain, np.uint8)
-    found: list[Ints] = []
-    walked: list[int] = []
-    at = 0
-    for batch in batches:
-        limit, left = at + len(batch.area), batch.header.record_count
-        block = RUN_RECORDS_MIN
-        while left:
-            if left >= RUN_RECORDS_MIN:
-                run, step = _equal_run(raw, at, limit, left)
-                if run >= RUN_RECORDS_MIN:
-                    found += (np.array(walked, np.int64), np.arange(at, at + run * step, step, dtype=np.int64))
-                    walked = []
-                    at += run * step
-                    left -= run
-                    continue
-            count = min(left, block)
-            at = _walk(plain, at, count, walked)
-            left -= count
-            block *= 2
-        if at != limit:
-            raise _corrupt(topic, partition, batch, "its records do not end where the batch ends")
-    found.append(np.array(walked, np.int64))
-    length, starts = _varints(raw, np.concatenate(found), VARINT_BYTES_MAX)
-    if (length < RECORD_SIZE_MIN - 1).any():
-        raise _corrupt(topic, partition, batches[0], "a record shorter than its fields")
-    return starts, starts + length
-
-
-def _equal_run(raw: NDArray[np.uint8], at: int, limit: int, count: int) -> tuple[int, int]:
-    """How many records from `at` on have the length of the first one, and the distance between them."""
-    import numpy as np
-
-    first, second = int(raw[at]), int(raw[at + 1])
-    if first < 128:
-        step = (first >> 1) + 1
-        same = raw[at : min(at + step * count, limit) : step] == first
-    elif second < 128:
-        step = (first >> 1) + (second << 6) - 62
-        same = raw[at : min(at + step * count, limit - 1) : step] == first
-        same &= raw[at + 1 : min(at + 1 + step * count, limit) : step] == second
-    else:
-        return 0, 0  # records of 8 KiB and more: so few that walking costs nothing
-    return (len(same) if same.all() else int(np.argmin(same))), step
-
-
-def _walk(plain: bytes, at: int, count: int, starts: list[int]) -> int:
-    """Adds the starts of the next `count` records, from length to length (0.1 us a record); returns the end."""
-    add = starts.append
-    for _ in range(count):
-        add(at)
-        byte = plain[at]
-        if byte < 128:
-            at += (byte >> 1) + 1
-            continue
-        second = plain[at + 1]
-        if second < 128:
-            at += (byte >> 1) + (second << 6) - 62
-            continue
-        length, after = read_varint(plain, at)
-        if length < 0:
-            raise IndexError
-        at = after + length
-    return at
-
-
-def _varints(raw: NDArray[np.uint8], at: Ints, bytes_max: int) -> tuple[Ints, Ints]:
-    """Reads the zig-zag varint at every position: values, and the positions behind them.
-
-    Round k reads byte k of those varints that go on; nearly all end in round one or two. The last byte of a varint of
-    32 or 64 bits has room for few of its seven: more is an overflow.
-    """
-    import numpy as np
-
-    last_shift, last_max = 7 * (bytes_max - 1), 15 if bytes_max == VARINT_BYTES_MAX else 1
-
-    byte = raw[at]
-    value = (byte & 127).astype(np.uint64)
-    after = at + 1
-    more = np.flatnonzero(byte > 127)
-    shift = 7
-    while len(more):
-        byte = raw[after[more]]
-        if shift == last_shift and (byte > last_max).any():
-            raise IndexError
-        value[more] |= (byte & 127).astype(np.uint64) << np.uint64(shift)
-        after[more] += 1
-        more = more[byte > 127]
-        shift += 7
-    one = np.uint64(1)
-    return (value >> one).view(np.int64) ^ -(value & one).view(np.int64), after
+    found: list[Columns] = []
+    start = 0
+    for part in parts:
+        end = start + sum(batch.header.record_count for batch in part.batches)
+        own = offset[start:end]
+        _refuse_if(own[1:] <= own[:-1], "offsets that do not rise")
+        # The batch that contains the position is sent whole: its first records may lie below, as with Kafka.
+        first = start + int(np.searchsorted(own, part.position))
+        if first < end:
+            columns = joined.slice(first, end - first) if end - first < len(joined) else joined
+            columns.topic, columns.partition = part.topic, part.partition
+            found.append(columns)
+        start = end
+    return found
 
 
 def fixed(values: NDArray[Any], kind: pa.DataType, present: pa.Buffer | None = None) -> pa.Array:
@@ -346,7 +291,7 @@ def _gather(buffer: pa.Buffer, start: Ints, end: Ints, length: Ints) -> pa.Array
     return slots.take(indices)
 
 
-def _headers(data: Buffer, counts: Ints, at: Ints, ends: Ints, refuse_if: Any) -> pa.Array:
+def _headers(data: bytes, counts: Ints, at: Ints, ends: Ints) -> pa.Array:
     """The headers of every record: all first headers at once, then all second ones, then put back in record order."""
     import numpy as np
     import pyarrow as pa
@@ -355,20 +300,20 @@ def _headers(data: Buffer, counts: Ints, at: Ints, ends: Ints, refuse_if: Any) -
     rows = np.flatnonzero(counts)
     at = at.copy()
     # A header has two bytes at least: a count that the record cannot hold must not make arrays of its size.
-    refuse_if(counts * 2 > ends - at, "more headers than its record can hold")
+    _refuse_if(counts * 2 > ends - at, "more headers than its record can hold")
     total = int(counts.sum())
     places = np.concatenate(([0], np.cumsum(counts)))
     fields = [np.zeros(total, np.int64) for _ in range(6)]
     turn = 0
     while len(rows):
-        key_length, key_start = _varints(raw, at[rows], VARINT_BYTES_MAX)
-        refuse_if(key_length < 0, "a header without a key")
+        key_length, key_start = varints(raw, at[rows], VARINT_BYTES_MAX)
+        _refuse_if(key_length < 0, "a header without a key")
         key_end = key_start + key_length
-        refuse_if(key_end >= ends[rows], "a header's key longer than its record")
-        value_length, value_start = _varints(raw, key_end, VARINT_BYTES_MAX)
-        refuse_if(value_length < -1, "a header of negative length")
+        _refuse_if(key_end >= ends[rows], "a header's key longer than its record")
+        value_length, value_start = varints(raw, key_end, VARINT_BYTES_MAX)
+        _refuse_if(value_length < -1, "a header of negative length")
         value_end = value_start + np.maximum(value_length, 0)
-        refuse_if(value_end > ends[rows], "a header longer than its record")
+        _refuse_if(value_end > ends[rows], "a header longer than its record")
         slot = places[rows] + turn
         for field, found in zip(
             fields, (key_start, key_end, key_length, value_start, value_end, value_length), strict=True
@@ -377,7 +322,7 @@ def _headers(data: Buffer, counts: Ints, at: Ints, ends: Ints, refuse_if: Any) -
         at[rows] = value_end
         turn += 1
         rows = rows[counts[rows] > turn]
-    refuse_if(at != ends, "a record longer than its headers")
+    _refuse_if(at != ends, "a record longer than its headers")
     buffer = pa.py_buffer(data)
     if total:
         keys = _gather(buffer, *fields[:3])

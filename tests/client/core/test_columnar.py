@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.client.core.batches import readable_batches
-from barnabas.client.core.columnar import Columns, decode_columns
+from barnabas.client.core.columnar import Columns, Part, decode_columns, decode_parts
 from barnabas.protocol import batch as wire
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.records import Record, decode_records, encode_batch
@@ -87,6 +87,7 @@ def plain_rows(data: bytes, position: int = 0) -> list[tuple[Any, ...]]:
     ]
 
 
+@settings(deadline=None)  # the first example pays for imports
 @given(st.lists(st.tuples(st.lists(rows, min_size=1, max_size=12), st.integers(0, 4)), max_size=4), st.data())
 def test_columns_hold_what_the_plain_decoder_finds(described: list[Any], data: st.DataObject) -> None:
     raw, offset = b"", 0
@@ -170,6 +171,7 @@ def test_a_wrong_checksum_is_named_and_may_be_ignored() -> None:
     assert len(columns_of(bytes(data), check_crcs=False)[0]) == 1
 
 
+@settings(deadline=None)  # the first example pays for imports
 @given(st.lists(rows, min_size=1, max_size=6), st.data())
 def test_corrupt_bytes_are_refused_or_read_as_the_plain_decoder_reads_them(
     found: list[Any], data: st.DataObject
@@ -217,3 +219,38 @@ def test_large_areas_come_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     found = columns_of(data)
     assert [len(columns) for columns in found] == [1, 1, 1, 1, 1]
     assert rows_of(found) == plain_rows(data)
+
+
+def parts_of(*described: tuple[int, bytes, int]) -> list[Part]:
+    return [
+        Part("t", partition, readable_batches("t", memoryview(raw), 0, check_crcs=False)[0], position)
+        for partition, raw, position in described
+    ]
+
+
+def test_partitions_decoded_together_come_apart_again() -> None:
+    first = make_batch(7, [(b"k", b"v%d" % index, index, [("h", b"1")]) for index in range(5)])
+    second = make_batch(3, [(None, b"w%d" % index, index, []) for index in range(9)], attributes=wire.LOG_APPEND_TIME)
+    found = list(decode_parts(parts_of((0, first, 9), (1, second, 0), (2, first, 12), (3, b"", 0)), headers=True))
+    assert [(columns.partition, len(columns)) for columns in found] == [(0, 3), (1, 9)]
+    assert rows_of(found[:1]) == plain_rows(first, 9)
+    assert found[1].value.to_pylist() == [b"w%d" % index for index in range(9)]
+    assert found[1].timestamp_type.to_pylist() == [1] * 9
+    assert found[0].timestamp_type.to_pylist() == [0] * 3
+
+
+def test_a_corrupt_partition_does_not_hide_those_before_it() -> None:
+    whole = make_batch(0, [(b"k", b"v", 0, [])])
+    broken = bytearray(whole)
+    broken[wire.HEADER_SIZE] = 2 * 50
+    decoding = decode_parts(parts_of((0, whole, 0), (1, bytes(broken), 0), (2, whole, 0)))
+    assert next(decoding).partition == 0
+    with pytest.raises(KafkaError, match="t-1, records") as caught:
+        next(decoding)
+    assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_batches_of_one_size_and_count_need_not_be_built_alike() -> None:
+    data = make_batch(0, [(b"", b"v" * 20, 0, []), (b"", b"w" * 50, 0, [])])
+    data += make_batch(2, [(b"", b"v" * 50, 0, []), (b"", b"w" * 20, 0, [])])
+    assert rows_of(columns_of(data)) == plain_rows(data)
