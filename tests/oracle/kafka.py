@@ -66,16 +66,21 @@ def java() -> str:
     return found
 
 
+def kept_libs() -> Path:
+    """Where Kafka's jars are kept, or will be."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "barnabas" / f"kafka-{VERSION}" / "libs"
+
+
 def libs() -> Path:
     """The directory with Kafka's jars, fetched by Maven (44 MB) the first time.
 
     Raises:
         KafkaUnavailable: no Maven, or Maven failed.
     """
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "barnabas" / f"kafka-{VERSION}"
-    done = cache / "libs"
+    done = kept_libs()
     if done.is_dir():
         return done
+    cache = done.parent
     maven = shutil.which("mvn")
     if maven is None:
         raise KafkaUnavailable(f"Apache Kafka {VERSION} comes through Maven: install mvn (Debian: apt install maven)")

@@ -10,18 +10,19 @@ from pathlib import Path
 import pytest
 
 from tests.broker.log.harness import NOW, World, append
+from tests.oracle.kafka import kept_libs
 
 KAFKA_LIBS = "BARNABAS_KAFKA_LIBS"
 
 
 @pytest.fixture(scope="module")
 def classpath():
-    """The jars of Apache Kafka 4.3.0 with its tools: from the environment, or where `./dev oracle` puts them."""
-    where = Path(os.environ.get(KAFKA_LIBS, Path.home() / ".cache" / "barnabas" / "kafka-4.3.0" / "libs"))
+    """The jars of Apache Kafka 4.3.0 with its tools: from the environment, or where `./dev tools` puts them."""
+    where = Path(os.environ.get(KAFKA_LIBS) or kept_libs())
     if shutil.which("java") is None:
         pytest.skip("java is absent")
     if not list(where.glob("kafka-tools-*.jar")):
-        pytest.skip(f"Apache Kafka's jars are absent (./dev oracle brings them; or name them in {KAFKA_LIBS})")
+        pytest.skip(f"Apache Kafka's jars are absent (./dev tools brings them; or name them in {KAFKA_LIBS})")
     return f"{where}/*"
 
 
