@@ -26,13 +26,16 @@ from barnabas.broker.log.truncation import drop_segments
 from barnabas.broker.log.types import Gate, Job, wait, write_all
 from barnabas.protocol.batch import COMPRESSION_MASK, DELETE_HORIZON, BatchHeader, read_header
 from barnabas.protocol.ids import Buffer
-from barnabas.protocol.records import Record, decode_records, encode_batch
+from barnabas.protocol.records import BatchRewriter, Record, decode_slices, encode_batch
 
 if TYPE_CHECKING:
     from barnabas.broker.log.log import Log
 
 _KEY_MAX: Final = 40
-_RECORDS_PER_STEP: Final = 1000
+_RECORDS_PER_STEP: Final = 500
+"""Records one step decodes, looks up and encodes: 1.5 ms. A batch that holds more is taken in slices."""
+_GROUP_SEGMENTS_MAX: Final = 32
+"""Segments that one step replaces: three files of each are renamed."""
 _LONG_MAX: Final = 2**63 - 1
 
 
@@ -124,7 +127,7 @@ def compact(log: Log, now_ms: int, *, keys_max: int) -> Job[CompactionResult | N
         bytes_before = sum(segment.size for segment in before)
         round_ = _Round(log, newest, end, now_ms, log.producers.last_offsets())
         bytes_after = segments_after = 0
-        groups = yield from patient(lambda: _groups(before, log.config.segment_bytes, log.config.segment_index_bytes))
+        groups = yield from _groups(before, log.config.segment_bytes, log.config.segment_index_bytes)
         for group in groups:
             cleaned = yield from round_.clean(group)
             if cleaned is None:
@@ -161,9 +164,12 @@ def _map_keys(log: Log, dirty: Cleanable, keys_max: int) -> Job[tuple[dict[bytes
                     continue
                 end = header.next_offset
                 if not header.is_control:
-                    for record in decode_records(view, offset):
-                        if record.key is not None:
-                            newest[_digest(record.key)] = record.offset
+                    for records in decode_slices(view, offset, _RECORDS_PER_STEP):
+                        for record in records:
+                            if record.key is not None:
+                                newest[_digest(record.key)] = record.offset
+                        if len(records) == _RECORDS_PER_STEP:
+                            yield None
                 seen += header.record_count
                 if len(newest) >= keys_max:
                     return newest, end
@@ -176,22 +182,19 @@ def _map_keys(log: Log, dirty: Cleanable, keys_max: int) -> Job[tuple[dict[bytes
     return newest, dirty.end
 
 
-def _groups(segments: list[Segment], bytes_max: int, index_bytes_max: int) -> list[list[Segment]]:
-    """Neighbours that fit into one segment by bytes, index entries and offset range.
-
-    Raises:
-        NotYet: an index must be read first.
-    """
+def _groups(segments: list[Segment], bytes_max: int, index_bytes_max: int) -> Job[list[list[Segment]]]:
+    """Neighbours that fit into one segment by bytes, index entries and offset range."""
     groups: list[list[Segment]] = []
     size = index_size = 0
     for segment in segments:
+        yield from patient(lambda segment=segment: (segment.offsets, segment.times))  # type: ignore[misc]
         entries = 12 * max(len(segment.offsets), len(segment.times))
         if (
             groups
             and size + segment.size <= bytes_max
             and index_size + entries <= index_bytes_max
             and segment.base - groups[-1][0].base <= 2**31 - 1
-            and len(groups[-1]) < 1_000
+            and len(groups[-1]) < _GROUP_SEGMENTS_MAX
         ):
             groups[-1].append(segment)
         else:
@@ -199,6 +202,7 @@ def _groups(segments: list[Segment], bytes_max: int, index_bytes_max: int) -> li
             size = index_size = 0
         size += segment.size
         index_size += entries
+        yield None
     return groups
 
 
@@ -257,7 +261,7 @@ class _Round:
             kept: list[Buffer] = []
             for offset, header in batches_in(view):
                 position = at + offset + header.size
-                data = self._filter(view, offset, header)
+                data = yield from self._filter(view, offset, header)
                 if data is not None:
                     kept.append(data)
                     self._note(fresh, data)
@@ -283,27 +287,36 @@ class _Round:
         if kept:
             fresh.file.append(kept)
 
-    def _filter(self, view: memoryview, position: int, header: BatchHeader) -> Buffer | None:
+    def _filter(self, view: memoryview, position: int, header: BatchHeader) -> Job[Buffer | None]:
         """The batch as it shall be: the same bytes, fewer records, none but its header, or None."""
         whole = view[position : position + header.size]
         if header.is_control:
             return whole
-        records = decode_records(view, position) if header.record_count else []
         horizon = header.base_timestamp if header.has_delete_horizon else None
-        kept = [record for record in records if self._stays(record, horizon)]
+        kept: list[Record] = []
+        if header.record_count:
+            for records in decode_slices(view, position, _RECORDS_PER_STEP):
+                kept += [record for record in records if self._stays(record, horizon)]
+                if len(records) == _RECORDS_PER_STEP:
+                    yield None
         if not kept:
             if header.last_offset not in self.last_of_producers and header.next_offset < self.end:
                 return None
             cleared = header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON)
             empty = header._replace(attributes=cleared, base_timestamp=header.max_timestamp)
-            return encode_batch(empty, []) if records or header.compression else whole
+            return encode_batch(empty, []) if header.record_count or header.compression else whole
         stamp = horizon is None and any(record.value is None for record in kept)
-        if len(kept) == len(records) and not stamp:
+        if len(kept) == header.record_count and not stamp:
             return whole
         if stamp:
             horizon = self.now_ms + self.log.config.delete_retention_ms
             header = header._replace(attributes=header.attributes | DELETE_HORIZON, base_timestamp=horizon)
-        return encode_batch(header, kept)
+        rewriter = BatchRewriter(header)
+        for start in range(0, len(kept), _RECORDS_PER_STEP):
+            rewriter.add(kept[start : start + _RECORDS_PER_STEP])
+            if len(kept) > _RECORDS_PER_STEP:
+                yield None
+        return rewriter.build()
 
     def _stays(self, record: Record, horizon: int | None) -> bool:
         if record.key is None or record.offset < self.newest.get(_digest(record.key), -1):

@@ -3,23 +3,26 @@
 The broker stays away from here but for compaction, timestamp lookup and full validation; the client lives here.
 """
 
-from barnabas.protocol.records.build import BatchBuilder, encode_batch
+from barnabas.protocol.records.build import BatchBuilder, BatchRewriter, encode_batch
 from barnabas.protocol.records.decode import (
     RECORD_SIZE_MIN,
     Headers,
     Record,
     decode_area,
     decode_records,
+    decode_slices,
     record_area,
 )
 
 __all__ = [
     "RECORD_SIZE_MIN",
     "BatchBuilder",
+    "BatchRewriter",
     "Headers",
     "Record",
     "decode_area",
     "decode_records",
+    "decode_slices",
     "encode_batch",
     "record_area",
 ]

@@ -139,21 +139,42 @@ def _finish(header: BatchHeader, parts: list[Buffer], level: int | None) -> byte
     return data
 
 
-def encode_batch(header: BatchHeader, records: Iterable[Record], *, level: int | None = None) -> bytearray:
-    """A batch of these records under this header, as compaction needs it.
+class BatchRewriter:
+    """A batch of given records under a given header, as compaction needs it; added in as many parts as one likes.
 
     Offsets and timestamps become relative to the header's `base_offset` and `base_timestamp`; `last_offset_delta` and
     the producer's fields stay (Kafka keeps them when records go); length, count and sum are set, and the largest
     timestamp too, where records have their own and there are any.
     """
-    parts: list[Buffer] = [bytes(HEADER_SIZE)]
-    count = 0
-    max_timestamp = NO_TIMESTAMP
-    for record in records:
-        offset_delta, timestamp_delta = record.offset - header.base_offset, record.timestamp - header.base_timestamp
-        parts += _encode_record(offset_delta, timestamp_delta, record.key, record.value, record.headers)[1]
-        count += 1
-        max_timestamp = max(max_timestamp, record.timestamp)
-    if count and not header.is_log_append_time:
-        header = header._replace(max_timestamp=max_timestamp)
-    return _finish(header._replace(record_count=count), parts, level)
+
+    __slots__ = ("_count", "_header", "_max_timestamp", "_parts")
+
+    def __init__(self, header: BatchHeader) -> None:
+        self._header = header
+        self._parts: list[Buffer] = [bytes(HEADER_SIZE)]
+        self._count = 0
+        self._max_timestamp = NO_TIMESTAMP
+
+    def add(self, records: Iterable[Record]) -> None:
+        """Add records, which follow those before."""
+        base_offset, base_timestamp = self._header.base_offset, self._header.base_timestamp
+        parts = self._parts
+        for record in records:
+            offset_delta, timestamp_delta = record.offset - base_offset, record.timestamp - base_timestamp
+            parts += _encode_record(offset_delta, timestamp_delta, record.key, record.value, record.headers)[1]
+            self._count += 1
+            self._max_timestamp = max(self._max_timestamp, record.timestamp)
+
+    def build(self, *, level: int | None = None) -> bytearray:
+        """The finished batch."""
+        header = self._header
+        if self._count and not header.is_log_append_time:
+            header = header._replace(max_timestamp=self._max_timestamp)
+        return _finish(header._replace(record_count=self._count), self._parts, level)
+
+
+def encode_batch(header: BatchHeader, records: Iterable[Record], *, level: int | None = None) -> bytearray:
+    """A batch of these records under this header, see `BatchRewriter`."""
+    rewriter = BatchRewriter(header)
+    rewriter.add(records)
+    return rewriter.build(level=level)

@@ -8,7 +8,7 @@ Record (inside the record area; all numbers but the attributes are zig-zag varin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias, TypeVar
 
 from barnabas.protocol import batch
@@ -146,6 +146,34 @@ def decode_area(area: bytes, header: BatchHeader, make: Callable[..., T]) -> lis
     if end != size:
         raise ProtocolError(f"{size - end} bytes follow the last of {header.record_count} records")
     return made
+
+
+def decode_slices(data: Buffer, position: int, count: int) -> Iterator[list[Record]]:
+    """As `decode_records`, but at most `count` records at a time: for those who may not take long over one batch.
+
+    Raises:
+        ProtocolError: anything but exactly the announced records; slices before may have come out.
+    """
+    header = batch.read_header(data, position)
+    area = record_area(data, position, header)
+    if header.record_count <= count:
+        yield decode_area(area, header, Record)
+        return
+    left = header.record_count
+    end = 0
+    while left:
+        start = end
+        part = min(count, left)
+        left -= part
+        for _ in range(part):
+            try:
+                length, end = read_varint(area, end)
+            except IndexError:
+                raise ProtocolError(f"the record area of {len(area)} bytes ends before its last record") from None
+            if not 0 <= length <= len(area) - end:
+                raise ProtocolError(f"a record announces {length} bytes at byte {end} of {len(area)}")
+            end += length
+        yield decode_area(area[start : end if left else len(area)], header._replace(record_count=part), Record)
 
 
 def _read_record(area: bytes, start: int) -> tuple[int, int, bytes | None, bytes | None, Headers, int]:

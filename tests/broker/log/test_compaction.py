@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+from functools import partial
 
 import pytest
 
 from barnabas.broker.log import Isolation
 from barnabas.broker.log.compaction import cleanable
 from barnabas.protocol.batch import crc_ok
+from barnabas.protocol.records import decode as decode_module
 from tests.broker.log.harness import NOW, append, batch, everything, headers_in
 
 COMPACT = frozenset({"compact"})
@@ -211,6 +213,44 @@ def test_a_full_disk_ends_the_round_and_changes_nothing(memory):
     assert caught.value.errno == errno.ENOSPC
     assert content(memory, log) == before
     assert not [n for n in memory.disk.list("t-0") if n.endswith(".cleaned")]
+
+
+def test_no_step_takes_a_large_batch_whole(memory, monkeypatch):
+    log = new_log(memory)
+    keys = [b"%d" % (i % 3000) for i in range(6000)]
+    append(log, *keys, keys=keys, codec=4)
+    log.roll(NOW)
+    put(log, b"x", b"")
+    decoded: list[int] = []
+    decode = decode_module.decode_area
+
+    def counting(area, header, make):
+        decoded.append(header.record_count)
+        return decode(area, header, make)
+
+    monkeypatch.setattr(decode_module, "decode_area", counting)
+    per_step = []
+    for token in log.compact(NOW, keys_max=10_000):
+        per_step.append(sum(decoded))
+        decoded.clear()
+        if token is not None:
+            fired: list[bool] = []
+            token.on_ready(partial(fired.append, True))
+            while not fired:
+                memory.deliver()
+    assert sum(per_step) + sum(decoded) == 12_000, "once for the map, once for the rewrite"
+    assert max(per_step) <= 500
+    monkeypatch.undo()
+    assert [key for _, key, _ in content(memory, log)] == [b"%d" % i for i in range(3000)] + [b"x"]
+
+
+def test_a_group_is_small_enough_to_be_replaced_in_one_step(memory):
+    log = new_log(memory)
+    for i in range(100):
+        put(log, b"%d" % (i % 7), b"v")
+        log.roll(NOW)
+    result = clean(memory, log)
+    assert (result.segments_before, result.segments_after) == (100, 4)
 
 
 def test_power_loss_at_any_step_loses_no_key(memory):

@@ -18,6 +18,7 @@ from barnabas.protocol.records import (
     Record,
     decode_area,
     decode_records,
+    decode_slices,
     encode_batch,
     record_area,
 )
@@ -79,6 +80,25 @@ def test_bytes_agree_with_another_client(fields: list[Fields]) -> None:
 def test_many_records(count: int) -> None:
     decoded = decode_records(built(many(count)))
     assert [record.offset for record in decoded] == list(range(count))
+
+
+@settings(max_examples=60, deadline=None)
+@given(records, st.sampled_from(list(Codec)), st.integers(1, 13))
+def test_slices_are_the_whole(fields: list[Fields], codec: Codec, count: int) -> None:
+    data = built(fields, codec)
+    slices = list(decode_slices(data, 0, count))
+    assert [record for part in slices for record in part] == decode_records(data)
+    assert [len(part) for part in slices[:-1]] == [count] * (len(slices) - 1)
+    assert len(slices[-1]) <= count
+
+
+@pytest.mark.parametrize("area", [b"", b"\x0c" + bytes(6) + b"\x0c\x00", b"\x01" * 40, b"\x0c" + bytes(40)])
+def test_slices_refuse_what_is_no_record(area: bytes) -> None:
+    header = batch.read_header(built(many(3)))
+    data = bytearray(61) + area
+    batch.write_header(data, 0, header._replace(length=len(data) - 12))
+    with pytest.raises(ProtocolError):
+        list(decode_slices(data, 0, 1))
 
 
 @given(st.integers(62, 3000), st.lists(st.tuples(sized, sized, headers), min_size=1, max_size=30))
