@@ -14,6 +14,7 @@ import pytest
 from barnabas.client.admin import Admin
 from barnabas.client.consumer import Consumer
 from barnabas.client.producer import Producer
+from tests.conftest import NO_ENGINE
 
 ROOT = Path(__file__).parents[2]
 PROJECT = "barnabas-container-test"
@@ -33,12 +34,12 @@ def docker(*arguments: str, text: str | None = None, check: bool = True) -> str:
 
 def missing() -> str | None:
     if shutil.which("docker") is None:
-        return "docker is not on the path"
+        return NO_ENGINE[0]
     try:
         answer = subprocess.run(["docker", "version"], capture_output=True, text=True, timeout=20, check=False)
     except subprocess.TimeoutExpired:
-        return "no Docker engine answers"
-    return None if answer.returncode == 0 else "no Docker engine answers"
+        return NO_ENGINE[1]
+    return None if answer.returncode == 0 else NO_ENGINE[1]
 
 
 REASON = missing()
