@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.log.scan import patient
 from barnabas.broker.log.segment import SNAPSHOT_SUFFIX, Segment, stem
@@ -11,6 +11,9 @@ from barnabas.broker.log.types import Job
 
 if TYPE_CHECKING:
     from barnabas.broker.log.log import Log
+
+_SEGMENTS_PER_STEP: Final = 32
+"""Segments one step deletes: three files of each are renamed."""
 
 
 def retain(log: Log, now_ms: int) -> Job[int]:
@@ -26,18 +29,20 @@ def retain(log: Log, now_ms: int) -> Job[int]:
         OSError: a read failed.
     """
     deleted = 0
-    deletable = _below_log_start(log)
-    if deletable:
+    while not log.closed and (deletable := _below_log_start(log)[:_SEGMENTS_PER_STEP]):
         deleted += _delete(log, deletable, now_ms)
+        yield None
     if "delete" not in log.config.cleanup_policy:
         return deleted
     yield None
-    deletable = _above_size(log)
-    if deletable:
+    while not log.closed and (deletable := _above_size(log)[:_SEGMENTS_PER_STEP]):
         deleted += _delete(log, deletable, now_ms)
-    deletable = yield from _too_old(log, now_ms)
-    if deletable and not log.closed and log.segments[: len(deletable)] == deletable:
-        deleted += _delete(log, deletable, now_ms)
+        yield None
+    old = yield from _too_old(log, now_ms)
+    while old and not log.closed and log.segments[: len(old)] == old:
+        deleted += _delete(log, old[:_SEGMENTS_PER_STEP], now_ms)
+        old = old[_SEGMENTS_PER_STEP:]
+        yield None
     return deleted
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.broker.log.harness import NOW, append, batch, everything
 
 SIZE = len(batch(b"x" * 100))
@@ -84,6 +86,18 @@ def test_files_are_renamed_and_handed_over(memory):
     memory.settle()
     assert "t-0/00000000000000000000.log.deleted" in gone
     assert all(memory.disk.exists(path) for path in gone)
+
+
+@pytest.mark.parametrize("settings", [{"retention_bytes": 0}, {"retention_ms": 1}])
+def test_a_step_deletes_a_few_segments(memory, settings):
+    log = filled(memory, 201, **settings)
+    count = len(log.segments)
+    steps = []
+    for _ in log.retain(NOW + 10_000):
+        steps.append(count - len(log.segments))
+        count = len(log.segments)
+    assert sum(steps) >= 99
+    assert max(steps) <= 32
 
 
 def test_snapshots_of_deleted_segments_go(world):
