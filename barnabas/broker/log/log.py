@@ -144,6 +144,16 @@ class Log:
             return True
         return False
 
+    def commit_all(self) -> bool:
+        """Raise the high watermark to the log end (a leader without followers). Returns as `advance_high_watermark`."""
+        end = self.log_end_offset
+        active = self.segments[-1]
+        old = self._watermark
+        if end == old.offset and active.base == old.segment_base:
+            return False
+        self._watermark = OffsetMetadata(end, active.base, active.size)
+        return True
+
     def update_high_watermark(self, offset: int) -> int:
         """Set the high watermark (follower, start): clamped to [log start, log end]. Returns the new one."""
         clamped = min(max(offset, self.log_start_offset), self.log_end_offset)
@@ -207,13 +217,13 @@ class Log:
         """
         if self.failed is not None or self.closed:
             raise self._storage_error(self.failed)
-        batch = validate_client_batch(records, self.config, self.topic_partition, now_ms, origin, validate_full)
-        header = batch.header
-        size = len(batch.data)
-        if size > self.config.segment_bytes:
+        config = self.config
+        batch = validate_client_batch(records, config, self.topic_partition, now_ms, origin, validate_full)
+        data, header, log_append_time_ms = batch
+        size = len(data)
+        if size > config.segment_bytes:
             raise KafkaError(
-                ErrorCode.RECORD_LIST_TOO_LARGE,
-                f"batch of {size} bytes exceeds segment.bytes {self.config.segment_bytes}",
+                ErrorCode.RECORD_LIST_TOO_LARGE, f"batch of {size} bytes exceeds segment.bytes {config.segment_bytes}"
             )
         last_delta = header.last_offset_delta
         rolled = self._maybe_roll(size, header.max_timestamp, self.log_end_offset + last_delta, now_ms)
@@ -228,15 +238,15 @@ class Log:
                 return AppendInfo(
                     known.first_offset, known.last_offset, known.timestamp, self.log_start_offset, True, rolled
                 )
-        set_base_offset_and_epoch(batch.data, 0, first_offset, leader_epoch)
+        set_base_offset_and_epoch(data, 0, first_offset, leader_epoch)
         self._write(batch, first_offset, last_offset)
         if leader_epoch != self.epochs.latest:
             self.epochs.assign(leader_epoch, first_offset)
-        sync_needed = last_offset + 1 - self.recovery_point >= self.config.flush_messages
+        sync_needed = last_offset + 1 - self.recovery_point >= config.flush_messages
         if sync_needed:
             self._flusher.start()
         return AppendInfo(
-            first_offset, last_offset, batch.log_append_time_ms, self.log_start_offset, False, rolled, sync_needed
+            first_offset, last_offset, log_append_time_ms, self.log_start_offset, False, rolled, sync_needed
         )
 
     def append_as_follower(self, records: Records, *, now_ms: int = -1) -> AppendInfo | None:
@@ -272,11 +282,10 @@ class Log:
 
     def _write(self, batch: ClientBatch, first_offset: int, last_offset: int) -> None:
         """Append to the active segment; only then does the log change."""
-        header = batch.header
-        active = self.segments[-1]
+        data, header, _ = batch
         try:
-            position = active.append(
-                (batch.data,), len(batch.data), last_offset, header.max_timestamp, self.config.index_interval_bytes
+            position = self.segments[-1].append(
+                (data,), len(data), last_offset, header.max_timestamp, self.config.index_interval_bytes
             )
         except OSError as error:
             raise self._storage_error(error) from error

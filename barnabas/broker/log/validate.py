@@ -87,35 +87,43 @@ def validate_client_batch(
         view = _only_batch(view)
         header = read_header(view)
     size = len(view)
+    base, _, _, _, crc, attributes, last_delta, _, max_timestamp, producer_id, _, sequence, count = header
     from_client = origin is _CLIENT
-    if header.base_offset != 0 and from_client:
-        raise InvalidRecord(f"the base offset of a batch sent to {partition} is {header.base_offset}, not 0")
+    if base != 0 and from_client:
+        raise InvalidRecord(f"the base offset of a batch sent to {partition} is {base}, not 0")
     if size > config.max_message_bytes:
         raise _too_large(size, config, partition)
-    if crc32c(view[ATTRIBUTES_AT:]) != header.crc:
+    if crc32c(view[ATTRIBUTES_AT:]) != crc:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the checksum of a batch sent to {partition} does not fit it")
-    attributes = header.attributes
+    codec = attributes & COMPRESSION_MASK
     if from_client and (
-        header.last_offset_delta != header.record_count - 1
-        or header.record_count <= 0
+        last_delta != count - 1
+        or count <= 0
         or attributes & CONTROL
-        or (header.base_sequence < 0 and header.producer_id >= 0)
-        or attributes & COMPRESSION_MASK > _CODEC_MAX
+        or (sequence < 0 and producer_id >= 0)
+        or codec > _CODEC_MAX
     ):
         raise _bad_header(header, partition)
     append_time = config.message_timestamp_type == "LogAppendTime"
     flagged = attributes & LOG_APPEND_TIME
     if append_time and flagged:
         message = "Producer should not set timestamp type to LogAppendTime."
-        raise _refused([(index, message) for index in range(header.record_count)], ErrorCode.INVALID_TIMESTAMP)
-    codec = _CODECS.get(config.compression_type, attributes & COMPRESSION_MASK)
+        raise _refused([(index, message) for index in range(count)], ErrorCode.INVALID_TIMESTAMP)
+    wanted = _CODECS.get(config.compression_type, codec)
+    # A record's time can be out of range if the largest is, which the header has, or where there is a lower bound.
     if (
-        codec != attributes & COMPRESSION_MASK
+        codec != wanted
         or validate_full
         or "compact" in config.cleanup_policy
-        or (not append_time and _times_need_a_look(header, config, now_ms))
+        or (
+            not append_time
+            and (
+                max_timestamp - now_ms > config.message_timestamp_after_max_ms
+                or config.message_timestamp_before_max_ms < _LONG_MAX
+            )
+        )
     ):
-        view, header = _walk(view, header, config, partition, now_ms, codec, validate_full)
+        view, header = _walk(view, header, config, partition, now_ms, wanted, validate_full)
     if append_time:
         set_max_timestamp(view, 0, len(view), now_ms, log_append_time=True)
         return ClientBatch(view, header._replace(max_timestamp=now_ms), now_ms)
@@ -188,13 +196,6 @@ def _bad_header(header: BatchHeader, partition: TopicPartition) -> KafkaError:
             f"a batch of producer {header.producer_id} sent to {partition} has sequence {header.base_sequence}"
         )
     return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"codec {header.compression} is unknown")
-
-
-def _times_need_a_look(header: BatchHeader, config: TopicConfig, now_ms: int) -> bool:
-    """Whether a record's time can be out of range. The header has the largest one, and the first one."""
-    return header.max_timestamp - now_ms > config.message_timestamp_after_max_ms or (
-        config.message_timestamp_before_max_ms < _LONG_MAX
-    )
 
 
 def _walk(

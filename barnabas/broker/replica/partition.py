@@ -171,15 +171,17 @@ class Partition:
         log = self.log
         if self._below_minimum(len(isr.committed)):
             return False
+        limit = self.durable.limit
+        if limit is None and not self.remotes:
+            return log.commit_all()
         end = log.log_end_metadata
-        candidate = self.durable.limit or end
-        if self.remotes:
-            maximal = isr.maximal
-            for remote in self.remotes.values():
-                if remote.end.offset < candidate.offset and (
-                    remote.broker_id in maximal or self._may_join(remote, end.offset, now_ms)
-                ):
-                    candidate = remote.end
+        candidate = limit or end
+        maximal = isr.maximal
+        for remote in self.remotes.values():
+            if remote.end.offset < candidate.offset and (
+                remote.broker_id in maximal or self._may_join(remote, end.offset, now_ms)
+            ):
+                candidate = remote.end
         return candidate.offset >= 0 and log.advance_high_watermark(candidate)
 
     def _may_join(self, remote: RemoteReplica, end: int, now_ms: int) -> bool:
