@@ -234,6 +234,43 @@ def test_roll_by_wall_clock_without_timestamps(memory):
     assert append(log, timestamps=[-1], now_ms=NOW + 1501).rolled
 
 
+def test_roll_by_time_comes_up_to_the_jitter_earlier_and_not_for_all_at_once(memory):
+    log = memory.new_log(segment_ms=1000, segment_jitter_ms=500)
+    waited: list[int] = []
+    first_ms = NOW
+    append(log, b"a", timestamps=[first_ms], now_ms=first_ms)
+    while len(waited) < 8:
+        for ms in range(500, 1001, 10):
+            if append(log, b"a", timestamps=[first_ms + ms], now_ms=first_ms + ms).rolled:
+                waited.append(ms)
+                first_ms += ms
+                break
+        else:
+            raise AssertionError("a segment outlived segment.ms")
+    assert min(waited) >= 510
+    assert len(set(waited)) > 4
+
+
+def test_roll_before_an_offset_that_no_index_entry_can_hold(memory):
+    log = memory.new_log()
+    append(log, b"a")
+    far = batch(b"b")
+    set_base_offset_and_epoch(far, 0, 2**31 - 1, 0)
+    assert not log.append_as_follower(bytes(far), now_ms=NOW).rolled
+    set_base_offset_and_epoch(far, 0, 2**31, 0)
+    assert log.append_as_follower(bytes(far), now_ms=NOW).rolled
+    assert log.bases == [0, 2**31]
+
+
+def test_an_index_entry_comes_after_more_than_the_interval(memory):
+    log = memory.new_log(index_interval_bytes=len(batch(b"a")))
+    entries = []
+    for _ in range(4):
+        append(log, b"a")
+        entries.append(len(log.active.offsets))
+    assert entries == [0, 0, 1, 1]
+
+
 def test_roll_by_a_full_index(memory):
     log = memory.new_log(index_interval_bytes=0, segment_index_bytes=36)
     rolled = [append(log, timestamps=[NOW + i]).rolled for i in range(5)]

@@ -175,7 +175,12 @@ def test_a_recovery_point_is_saved_after_the_epochs_it_passes(memory):
     assert not memory.disk.exists("t-0/leader-epoch-checkpoint")
     written = []
     write = memory.disk.write_atomic
-    memory.disk.write_atomic = lambda path, data, done=None: written.append(path) or write(path, data, done)
+
+    def note(path, data, done=None):
+        written.append(path)
+        write(path, data, done)
+
+    memory.disk.write_atomic = note
     run_due(memory, manager, 30_000)
     assert written.index("t-0/leader-epoch-checkpoint") < written.index("recovery-point-offset-checkpoint")
     assert memory.disk.load("t-0/leader-epoch-checkpoint") == b"0\n1\n3 0\n"
@@ -221,7 +226,7 @@ def test_retention_runs_when_it_is_due(memory):
     assert log.log_start_offset == 1
 
 
-def test_the_dirtiest_log_is_compacted_first_and_the_cleaner_goes_on(memory):
+def test_the_cleaner_goes_on_until_all_is_clean(memory):
     config = TopicConfig(cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.01)
     manager = manager_of(memory, log_initial_task_delay_ms=10)
     manager.start(0)
@@ -239,14 +244,44 @@ def test_the_dirtiest_log_is_compacted_first_and_the_cleaner_goes_on(memory):
     assert manager.next_deadline_ms() == 5000
 
 
+def test_the_dirtiest_log_is_compacted_first(memory):
+    config = TopicConfig(cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.01)
+    manager = manager_of(memory, log_initial_task_delay_ms=10)
+    manager.start(0)
+    logs = [manager.create(TopicPartition("c", i), TOPIC_ID, config) for i in range(3)]
+
+    def fill(counts):
+        for log, count in zip(logs, counts, strict=True):
+            for i in range(count):
+                append(log, b"v", keys=[b"%d" % i])
+            log.roll(NOW)
+
+    fill([4, 4, 4])
+    for _ in range(4):
+        run_due(memory, manager, 10)
+    assert [log.cleaned_to for log in logs] == [4, 4, 4]
+    fill([2, 3, 1])
+    seen = []
+    for _ in range(3):
+        run_due(memory, manager, 20_000)
+        seen.append([log.cleaned_to for log in logs])
+    assert seen == [[4, 7, 4], [6, 7, 4], [6, 7, 5]]
+
+
 def test_flush_ms(memory):
     manager = manager_of(memory)
     manager.start(0)
     log = manager.create(T0, TOPIC_ID, TopicConfig(flush_ms=200))
-    append(log, b"a")
+    patient = manager.create(T1, TOPIC_ID, TopicConfig(flush_ms=1000))
+    never = manager.create(TopicPartition("never", 0), TOPIC_ID, TopicConfig())
+    for each in (log, patient, never):
+        append(each, b"a")
     assert manager.next_deadline_ms() == 200
     run_due(memory, manager, 200)
-    assert log.recovery_point == 1
+    assert [each.recovery_point for each in (log, patient, never)] == [1, 0, 0]
+    for now_ms in range(400, 1001, 200):
+        run_due(memory, manager, now_ms)
+    assert [each.recovery_point for each in (log, patient, never)] == [1, 1, 0]
 
 
 def test_silent_producers_are_forgotten(memory):

@@ -108,6 +108,23 @@ def test_a_flipped_bit_ends_the_log_there_and_later_segments_go(world):
     assert all(snapshot <= log.log_end_offset for snapshot in log.snapshots)
 
 
+def test_any_flipped_bit_is_found_but_in_what_the_sum_leaves_out(memory):
+    """Of the middle one of three batches every byte in turn; base offset and leader epoch lie outside the sum."""
+    size = len(batch(b"value"))
+    outside = {*range(4, 8), *range(12, 16)}  # an offset that is wrong by more than 2**31 leaves its segment
+    for at in range(size):
+        memory.disk.remove("t-0")
+        log = memory.new_log()
+        for _ in range(3):
+            append(log, b"value")
+        log.release()
+        memory.disk.flip(log.active.path(".log"), size + at, 7)
+        log = memory.open_log(clean=False, config=log.config)
+        if at not in outside:
+            assert (log.log_end_offset, log.active.size) == (1, size), f"byte {at}"
+            assert append(log, b"again").first_offset == 1
+
+
 def test_segments_below_the_recovery_point_are_trusted(world):
     log = filled(world)
     world.run(log.flush())
@@ -135,8 +152,10 @@ def test_garbage_behind_the_last_batch_is_cut(world):
 
 def test_offsets_must_rise(world):
     log = filled(world, 1)
+    one = log.active.size
     log = restart_after(world, log, lambda path: put_back(world, path, lambda data: data + data))
-    assert log.log_end_offset == 2
+    assert (log.log_end_offset, log.active.size) == (2, one)
+    assert [r.offset for r in everything(world, log)] == [0, 1]
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -231,11 +250,84 @@ def test_epochs_come_back_from_the_batches(world):
     assert log.epochs.entries == [(0, 0), (1, 20), (2, 40)]
 
 
-def test_no_step_of_recovery_is_long(memory):
+def test_an_epoch_whose_records_are_lost_is_forgotten(world):
+    log = world.new_log()
+    append(log, b"a", leader_epoch=3)
+    append(log, b"b", leader_epoch=4)
+    gate = log.save_epochs()
+    assert gate is not None
+    world.settle()
+    log = restart_after(world, log, lambda path: cut(world, path, len(batch(b"a")) + 5))
+    assert (log.log_end_offset, log.epochs.entries, log.latest_epoch) == (1, [(3, 0)], 3)
+
+
+def test_no_step_of_recovery_is_long(memory, monkeypatch):
     log = memory.new_log()
     data = batch(b"x" * 60_000)
     for _ in range(200):
         log.append_as_leader(bytes(data), 0, now_ms=NOW)
     log.release()
+    read = bytes_read(monkeypatch)
     job = type(log)(memory.disk, "t-0", log.topic_partition, TOPIC_ID, log.config).recover(clean=False, now_ms=NOW)
-    assert sum(1 for _ in job) >= 12 * 2, "12 MB are walked for sums and for producers in windows of 1 MiB"
+    steps = [sum(read[:] + (read.clear() or [])) for _ in job]
+    assert max(steps) <= 1 << 20
+    assert sum(steps) + sum(read) < 1.1 * 200 * len(data), "12 MB are walked once"
+
+
+def bytes_read(monkeypatch):
+    """How many bytes each read of a memory disk gave."""
+    sizes: list[int] = []
+    read = MemoryFile.read
+
+    def counting(file, position, length):
+        view = read(file, position, length)
+        sizes.append(len(view))
+        return view
+
+    monkeypatch.setattr(MemoryFile, "read", counting)
+    return sizes
+
+
+@pytest.mark.parametrize("recovery_point", [0, 15, 30])
+def test_producers_are_learned_in_the_same_walk(memory, monkeypatch, recovery_point):
+    log = memory.new_log(segment_bytes=10 * 2000)
+    for i in range(35):
+        append(log, b"x" * 1900, pid=7 + i % 2, epoch=0, sequence=i // 2)
+    memory.settle()
+    log.release()
+    total = log.size_bytes - log.segments[log.segment_index(recovery_point)].base // 10 * log.segments[0].size
+    read = bytes_read(monkeypatch)
+    log = memory.open_log(clean=False, config=log.config, recovery_point=recovery_point)
+    assert sum(read) < 1.1 * total + 20 * 1900
+    assert {pid: known.batches[-1].last_offset for pid, known in log.producers.producers.items()} == {7: 34, 8: 33}
+    assert append(log, b"x" * 1900, pid=7, epoch=0, sequence=17).duplicate
+    assert not append(log, b"x" * 1900, pid=8, epoch=0, sequence=17).duplicate
+
+
+def test_a_torn_tail_is_cut_in_place(tmp_path):
+    world = World("real", tmp_path)
+    log = world.new_log()
+    for _ in range(40):
+        append(log, b"x" * 60_000)
+    world.settle()
+    log.release()
+    path = tmp_path / "t-0" / "00000000000000000000.log"
+    os.truncate(path, path.stat().st_size - 100)
+    before = path.stat().st_ino
+    world.reopen()
+    log = world.open_log(clean=False, config=log.config)
+    assert log.log_end_offset == 39
+    assert (path.stat().st_ino, path.stat().st_size) == (before, log.active.size), "nothing was copied"
+    world.disk.close()
+
+
+def test_a_clean_start_without_snapshots_knows_no_producers_and_reads_nothing_for_them(memory, monkeypatch):
+    log = memory.new_log()
+    for _ in range(20):
+        append(log, b"x" * 2000)
+    memory.run(log.close())
+    assert not [name for name in memory.disk.list("t-0") if name.endswith(".snapshot")]
+    read = bytes_read(monkeypatch)
+    log = memory.open_log(clean=True, config=log.config)
+    assert sum(read) < 3 * 2000
+    assert (log.log_end_offset, log.producers.producers) == (20, {})

@@ -93,6 +93,20 @@ def test_case_c2_committed_but_in_fewer_places_than_asked_for():
     assert answer.codes == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
 
 
+def test_case_c1_a_member_that_is_about_to_join_counts_towards_the_minimum():
+    world = World()
+    world.host(P(0), replicas=(1, 2, 3), isr=(1, 2))
+    answer = world.produce(P(0), timeout_ms=1_000_000)
+    world.fetch({P(0): 0}, replica=3, wait_ms=0)  # at the high watermark: its joining is proposed, not answered
+    partition = world.manager.partition(P(0))
+    assert partition is not None
+    assert (partition.isr.committed, partition.isr.maximal) == ((1, 2), (1, 2, 3))
+    partition.log.advance_high_watermark(1)
+    partition.log.config = TopicConfig(min_insync_replicas=3)
+    world.manager.shared.check_all(P(0))
+    assert answer.codes == [0]
+
+
 def test_case_d_times_out_though_the_records_stay():
     world = two()
     answer = world.produce(P(0), timeout_ms=2000)

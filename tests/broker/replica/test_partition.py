@@ -69,11 +69,26 @@ def test_a_leader_that_stays_remembers_what_followers_told():
 def test_a_caught_up_replica_outside_the_isr_holds_the_high_watermark_back():
     world = three(isr=(1, 2))
     world.caught_up(3, KEY)  # caught up and eligible: it may join any time
+    world.answer_isr(ErrorCode.OPERATION_NOT_ATTEMPTED)  # no change is pending, the ISR alone would not wait for it
     world.produce(KEY, acks=1)
     world.caught_up(2, KEY)
     assert world.high_watermark(KEY) == 0
     world.caught_up(3, KEY)
     assert world.high_watermark(KEY) == 1
+
+
+def test_a_replica_outside_the_isr_that_was_caught_up_too_long_ago_does_not_count():
+    world = three(isr=(1, 2))
+    world.caught_up(3, KEY)
+    world.answer_isr(ErrorCode.OPERATION_NOT_ATTEMPTED)
+    world.produce(KEY, acks=1)
+    world.move(30_000)
+    world.caught_up(2, KEY)
+    assert world.high_watermark(KEY) == 0
+    world.move(1)
+    world.produce(KEY, acks=1)
+    world.caught_up(2, KEY)
+    assert world.high_watermark(KEY) == 2
 
 
 def test_a_lagging_replica_outside_the_isr_does_not_count():
@@ -376,11 +391,12 @@ def test_an_answer_that_metadata_has_overtaken_is_dropped():
     assert world.isr(KEY) == (1,)
 
 
-def test_an_answer_of_another_leader_epoch_is_not_adopted():
+@pytest.mark.parametrize(("leader_epoch", "partition_epoch"), [(5, 9), (0, 9), (1, -1)])
+def test_an_answer_of_another_leader_epoch_or_an_older_state_is_not_adopted(leader_epoch, partition_epoch):
     world = three(isr=(1, 2))
     world.caught_up(3, KEY, wait_ms=0)
     _, done = world.controller.take()
-    done(IsrAnswer(0, leader_epoch=5, partition_epoch=9, isr=(1, 2, 3)))
+    done(IsrAnswer(0, leader_epoch, partition_epoch, isr=(1, 2, 3)))
     world.manager.drain(world.now_ms)
     assert world.isr(KEY) == (1, 2)
 
