@@ -15,8 +15,11 @@ from typing import Final
 from barnabas.broker.config.keys import ConfigError
 
 _TOPIC: Final = re.compile(
-    r"\s*(?P<name>[a-zA-Z0-9._-]+)\s*(?::\s*(?P<count>[0-9]{1,6})\s*)?(?:\{(?P<settings>[^{}]*)\}\s*)?"
+    r"\s*(?P<name>[a-zA-Z0-9._-]+)\s*(?::\s*(?P<count>[0-9]{1,9})\s*)?(?:\{(?P<settings>[^{}]*)\}\s*)?"
 )
+NAME_LENGTH_MAX: Final = 249
+PARTITIONS_MAX: Final = 10_000
+"""Kafka's bounds of a name and of one creation."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -32,7 +35,7 @@ def parse_topics(text: str) -> tuple[StartTopic, ...]:
     """The topics that `text` names, in order.
 
     Raises:
-        ConfigError: the text does not follow the form above, or a topic is named twice.
+        ConfigError: the text does not follow the form above, a topic cannot be created so, or is named twice.
     """
     topics: dict[str, StartTopic] = {}
     position = 0
@@ -44,11 +47,19 @@ def parse_topics(text: str) -> tuple[StartTopic, ...]:
             raise ConfigError(f"barnabas.topics: cannot read {rest!r}; write name:partitions{{key=value; key=value}}")
         position = end + 1
         name = found["name"]
-        if name in topics:
+        if name in (".", "..", "__cluster_metadata") or len(name) > NAME_LENGTH_MAX:
+            raise ConfigError(
+                f"barnabas.topics: {name} cannot be a topic's name; write another, of up to 249 characters"
+            )
+        folded = name.replace(".", "_")  # Kafka refuses two names whose metrics would be the same
+        twin = next((other for other in topics if other.replace(".", "_") == folded), None)
+        if twin == name:
             raise ConfigError(f"barnabas.topics names {name} twice; keep one")
+        if twin is not None:
+            raise ConfigError(f"barnabas.topics: {name} differs from {twin} in . and _ alone; choose another name")
         count = int(found["count"]) if found["count"] else -1
-        if count == 0:
-            raise ConfigError(f"barnabas.topics: {name} has 0 partitions; write 1 or more")
+        if count != -1 and not 1 <= count <= PARTITIONS_MAX:
+            raise ConfigError(f"barnabas.topics: {name} has {count} partitions; write 1 to {PARTITIONS_MAX}")
         topics[name] = StartTopic(name, count, _settings(name, found["settings"] or ""))
     return tuple(topics.values())
 

@@ -91,7 +91,7 @@ def test_a_setting_of_kafka_without_effect_is_named_once() -> None:
         ("listeners=", "listeners is empty"),
         ("listeners=INSIDE://:9092", "add INSIDE:PLAINTEXT"),
         ("log.dirs=/a,/b", "one data directory"),
-        ("barnabas.topics=t:0", "write 1 or more"),
+        ("barnabas.topics=t:0", "write 1 to 10000"),
         ("barnabas.topics=t{retention.ms=x}", "topics: t: retention.ms=x: not a whole number"),
     ],
 )
