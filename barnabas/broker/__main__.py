@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,9 +23,17 @@ that over the file, that over the default.
 """
 
 
+class Options(argparse.ArgumentParser):
+    """Options whose errors are one sentence; `prog` names the command."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and end with 2."""
+        self.exit(2, f"barnabas: {message} ({self.prog} --help says more)\n")
+
+
 def parser() -> argparse.ArgumentParser:
     """The options of `barnabas broker`."""
-    options = argparse.ArgumentParser(
+    options = Options(
         prog="barnabas broker",
         description="Serve Kafka's protocol until SIGTERM or Ctrl-C.",
         epilog=_EPILOG,

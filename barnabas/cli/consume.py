@@ -8,14 +8,14 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from barnabas.cli.speak import fail, server_option
+from barnabas.cli.speak import Options, fail, server_option
 
 _POLL_MS = 200
 
 
 def main(arguments: Sequence[str]) -> int:
     """Print records of topics."""
-    options = argparse.ArgumentParser(prog="barnabas consume", description="Print records, one per line.")
+    options = Options(prog="barnabas consume", description="Print records, one per line.")
     server_option(options)
     options.add_argument("topics", nargs="+", metavar="topic")
     options.add_argument("--from-beginning", "-f", action="store_true", help="all records, not only new ones")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 
-from barnabas.cli.speak import fail, say
+from barnabas.cli.speak import Options, fail, say
 
 
 def main(arguments: Sequence[str]) -> int:
     """Print one explanation."""
-    options = argparse.ArgumentParser(prog="barnabas explain", description="Show how the inside works.")
+    options = Options(prog="barnabas explain", description="Show how the inside works.")
     options.add_argument("what", choices=("wheel",), help="wheel: how a timer goes through the timing wheels")
     options.add_argument("delay_ms", type=int, help="the timer's delay in ms")
     options.add_argument("--start", metavar="MS", type=int, default=0, help="the wheel's time when it is added (0)")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 
-from barnabas.cli.speak import fail, say
+from barnabas.cli.speak import Options, fail, say
 
 
 def main(arguments: Sequence[str]) -> int:
     """Exit code 0 when it serves, 1 when it does not."""
-    options = argparse.ArgumentParser(prog="barnabas health", description="Exit 0 if a broker serves, else 1.")
+    options = Options(prog="barnabas health", description="Exit 0 if a broker serves, else 1.")
     options.add_argument("server", nargs="?", default="localhost:9092", help="host:port (localhost:9092)")
     given = options.parse_args(arguments)
     from barnabas.cli.look import get

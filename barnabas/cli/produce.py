@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 
-from barnabas.cli.speak import fail, server_option
+from barnabas.cli.speak import Options, fail, server_option
 
 
 def main(arguments: Sequence[str]) -> int:
     """Send lines until the input ends; 1 when a record was not delivered."""
-    options = argparse.ArgumentParser(
-        prog="barnabas produce", description="Send every line of standard input as a record."
-    )
+    options = Options(prog="barnabas produce", description="Send every line of standard input as a record.")
     server_option(options)
     options.add_argument("topic")
     options.add_argument("--key-separator", "-K", metavar="TEXT", help="the key stands before this in each line")

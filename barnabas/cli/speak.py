@@ -5,6 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
+
+
+class Options(argparse.ArgumentParser):
+    """Options whose errors are one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and end with 2."""
+        self.exit(fail(f"{message} ({self.prog} --help says more)"))
 
 
 def say(text: str = "") -> None:

@@ -5,7 +5,6 @@ Shows what `/state` says; rates come from two looks.
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import sys
 import time
@@ -13,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from barnabas.cli.speak import fail, say, table
+from barnabas.cli.speak import Options, fail, say, table
 
 _ENTER: Final = "\x1b[?1049h\x1b[?25l"
 _LEAVE: Final = "\x1b[?25h\x1b[?1049l"
@@ -27,7 +26,7 @@ State = dict[str, Any]
 
 def main(arguments: Sequence[str]) -> int:
     """Show until q or Ctrl-C."""
-    options = argparse.ArgumentParser(prog="barnabas top", description="Watch the inside of a broker.")
+    options = Options(prog="barnabas top", description="Watch the inside of a broker.")
     options.add_argument("server", nargs="?", default="localhost:9092", help="host:port (localhost:9092)")
     options.add_argument("--interval", metavar="SECONDS", type=float, default=1.0, help="between looks (1)")
     options.add_argument("--once", action="store_true", help="look once, without clearing the screen")

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from barnabas.cli.speak import fail, say, server_option, table
+from barnabas.cli.speak import Options, fail, say, server_option, table
 
 if TYPE_CHECKING:
     from barnabas.client.admin import Admin
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def main(arguments: Sequence[str]) -> int:
     """Run one of the four; the exit code."""
-    options = argparse.ArgumentParser(prog="barnabas topics", description="List, create, delete and describe topics.")
+    options = Options(prog="barnabas topics", description="List, create, delete and describe topics.")
     server_option(options)
     verbs = options.add_subparsers(dest="verb", required=True, metavar="list|create|delete|describe")
     verbs.add_parser("list", help="the names of all topics")

@@ -120,6 +120,15 @@ def test_every_command_explains_itself(command: str) -> None:
     assert told.stdout.startswith(f"usage: barnabas {command} ")
 
 
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_a_wrong_call_is_one_sentence_and_exit_code_2(command: str) -> None:
+    ended = run(command, "--no-such-option")
+    assert ended.returncode == 2
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("barnabas: ")
+    assert f"(barnabas {command} --help says more)" in line
+
+
 def test_a_reader_that_leaves_early_is_no_error(server: str) -> None:
     run("produce", "-b", server, "many", text="x\n" * 20_000)
     read = run("consume", "-b", server, "--exit", "--max", "3", "many")
