@@ -28,10 +28,14 @@ def fail(message: str, code: int = 2) -> int:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Columns as wide as their widest cell; numbers to the right."""
+    """Columns as wide as their widest cell; numbers to the right (`-` stands for one that is not known)."""
     cells = [[str(cell) for cell in row] for row in rows]
     widths = [max([len(name), *(len(row[index]) for row in cells)]) for index, name in enumerate(head)]
-    right = [bool(rows) and all(isinstance(row[index], (int, float)) for row in rows) for index in range(len(head))]
+    right = [
+        any(isinstance(row[index], (int, float)) for row in rows)
+        and all(row[index] == "-" or isinstance(row[index], (int, float)) for row in rows)
+        for index in range(len(head))
+    ]
 
     def line(row: Sequence[str]) -> str:
         padded = [

@@ -59,8 +59,9 @@ def _live(server: str, interval_s: float) -> None:
             lines = render(server, now, before, now_s - looked_s)
             before, looked_s = now, now_s
             shown = [line[: size.columns] for line in lines[: size.lines - 1]]
-            shown[0] = f"{_BOLD}{shown[0]}{_PLAIN}"
-            sys.stdout.write(_HOME + "".join(f"{line}{_CLEAR_LINE}\r\n" for line in shown) + _CLEAR_BELOW)
+            heads = [at == 0 or not shown[at - 1] for at in range(len(shown))]  # what follows an empty line
+            painted = (f"{_BOLD}{line}{_PLAIN}" if head else line for line, head in zip(shown, heads, strict=True))
+            sys.stdout.write(_HOME + "".join(f"{line}{_CLEAR_LINE}\r\n" for line in painted) + _CLEAR_BELOW)
             sys.stdout.flush()
             if pressed(interval_s) in ("q", "Q", "\x03"):
                 return
@@ -95,15 +96,21 @@ def render(server: str, state: State, before: State | None, elapsed_s: float) ->
     connections: list[State] = state.get("connections", [])
     operations: list[State] = [one for purgatory in state.get("purgatories", []) for one in purgatory["operations"]]
     sessions: list[State] = state.get("fetch_sessions", [])
+    wheels = [(purgatory["name"], purgatory["wheel"]) for purgatory in state.get("purgatories", [])]
+    counts = [
+        _count(len(partitions), "partition"),
+        _count(len(connections), "connection"),
+        _count(len(operations), "parked operation"),
+        _count(len(sessions), "fetch session"),
+    ]
     return [
-        f"barnabas {server}: {len(partitions)} partitions, {len(connections)} connections, "
-        f"{len(operations)} parked operations, {len(sessions)} fetch sessions",
+        f"barnabas {server}: {', '.join(counts)}",
         "",
         *_partitions(partitions, before, elapsed_s),
         "",
         *_operations(operations),
         "",
-        *_wheel(state.get("timer", [])),
+        *_wheels([*wheels, ("(other)", state.get("timer", []))]),
         "",
         *_connections(connections, before, elapsed_s),
     ]
@@ -141,18 +148,24 @@ def _operations(operations: list[State]) -> list[str]:
     return table(("parked", "age ms", "due in ms", "watches"), rows).split("\n")
 
 
-def _wheel(levels: list[State]) -> list[str]:
+def _wheels(wheels: list[tuple[str, list[State]]]) -> list[str]:
+    """The levels on which something waits: each purgatory has a wheel, and the rest of the broker one more."""
     rows = [
         (
+            name,
             level["level"],
             level["tick_ms"],
             level["interval_ms"],
             sum(bucket["tasks"] for bucket in level["buckets"]),
             " ".join(f"{bucket['index']}:{bucket['tasks']}" for bucket in level["buckets"]),
         )
+        for name, levels in wheels
         for level in levels
+        if level["buckets"]
     ]
-    return table(("wheel", "tick ms", "spans ms", "tasks", "bucket:tasks"), rows).split("\n")
+    if not rows:
+        return ["no timer runs"]
+    return table(("wheel", "level", "tick ms", "spans ms", "tasks", "bucket:tasks"), rows).split("\n")
 
 
 def _connections(connections: list[State], before: State | None, elapsed_s: float) -> list[str]:
@@ -177,6 +190,10 @@ def _connections(connections: list[State], before: State | None, elapsed_s: floa
     if not rows:
         return ["no connections"]
     return table(("connection", "from", "dialect", "client", "requests", "per s", "state"), rows).split("\n")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _rate(count: int | None, elapsed_s: float) -> int | str:

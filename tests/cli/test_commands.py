@@ -82,20 +82,23 @@ def test_top_shows_rates_parked_operations_and_the_wheel() -> None:
         }
         operation = {"kind": "DelayedFetch", "age_ms": 20, "due_in_ms": 480, "keys": ["t-0"]}
         level = {"level": 1, "tick_ms": 1, "interval_ms": 20, "buckets": [{"index": 7, "tasks": 1}]}
+        idle = {"level": 2, "tick_ms": 20, "interval_ms": 400, "buckets": []}
         return {
             "partitions": [{**partition, "isr": [1], "leader_epoch": 0}],
             "connections": [connection],
-            "purgatories": [{"operations": [operation]}],
+            "purgatories": [{"name": "Fetch", "operations": [operation], "wheel": [level, idle]}],
             "timer": [level],
-            "fetch_sessions": [{}],
+            "fetch_sessions": [{}, {}],
         }
 
     lines = render("s", state(300, 30), state(100, 10), 2.0)
-    assert lines[0] == "barnabas s: 1 partitions, 1 connections, 1 parked operations, 1 fetch sessions"
+    assert lines[0] == "barnabas s: 1 partition, 1 connection, 1 parked operation, 2 fetch sessions"
     words = [line.split() for line in lines]
     assert ["t-0", "0", "300", "300", "100", "1", "0"] in words
     assert ["DelayedFetch", "20", "480", "t-0"] in words
-    assert ["1", "1", "20", "1", "7:1"] in words
+    assert ["Fetch", "1", "1", "20", "1", "7:1"] in words
+    assert ["(other)", "1", "1", "20", "1", "7:1"] in words
+    assert not any(line.split()[:2] == ["Fetch", "2"] for line in lines)
     assert ["1", "127.0.0.1", "kafka", "x", "1", "30", "10", "parked", "(API", "1)"] in words
 
 
@@ -136,4 +139,4 @@ def test_a_reader_that_leaves_early_is_no_error(server: str) -> None:
 
 
 def test_tables_put_numbers_to_the_right() -> None:
-    assert table(("name", "n"), [("a", 10), ("long", 5)]).split("\n") == ["name   n", "a     10", "long   5"]
+    assert table(("name", "n"), [("a", 10), ("long", "-")]).split("\n") == ["name   n", "a     10", "long   -"]
