@@ -47,9 +47,14 @@ def load_or_create(disk: Disk, entropy: Entropy, node_id: int) -> Identity:
         return _create(disk, entropy, node_id)
     except OSError as fault:
         raise DataDirError(f"{FILE} cannot be read: {fault.strerror or fault}") from fault
-    entries = parse_properties(text)
+    try:
+        entries = parse_properties(text)
+    except BarnabasError:  # no such file was ever written by a broker
+        entries = {}
     if _FORMAT_KEY not in entries:
-        raise DataDirError("the data directory belongs to Apache Kafka, not to this broker; name another one")
+        if "version" in entries:
+            raise DataDirError("the data directory belongs to Apache Kafka, not to this broker; name another one")
+        raise DataDirError(f"{FILE} does not say whose data directory this is: it is damaged, or not a broker's")
     written = entries[_FORMAT_KEY]
     if not written.isdigit() or int(written) > FORMAT:
         raise DataDirError(

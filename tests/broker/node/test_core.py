@@ -108,6 +108,8 @@ def test_start_topics_are_there_when_the_broker_is_ready() -> None:
     [
         ({"photo.jpg": b""}, "holds photo.jpg"),
         ({"meta.properties": b"version=1\nnode.id=1\ncluster.id=x\n"}, "belongs to Apache Kafka"),
+        ({"meta.properties": b""}, "meta.properties does not say whose data directory this is"),
+        ({"meta.properties": b"\xff\x00\\u12=\n"}, "meta.properties does not say whose data directory this is"),
         ({"meta.properties": b"version=1\nbarnabas.format=2\nnode.id=1\n"}, "has format 2"),
         ({"meta.properties": b"version=1\nbarnabas.format=1\nnode.id=9\n"}, "belongs to node 9"),
     ],
