@@ -519,7 +519,8 @@ class Log:
         unsaved = [segment for segment in self.segments if segment.size and not segment.indexes_saved]
         files = [file for segment in unsaved for file in segment.index_files()]
         offset = self.log_end_offset
-        if offset and (not self.snapshots or self.snapshots[-1] != offset):
+        # Without any snapshot a clean start takes it that there are no producers (Kafka does, too).
+        if offset and (self.snapshots[-1] != offset if self.snapshots else self.producers.producers):
             self.snapshots.append(offset)
             files.append((self._snapshot_path(offset), self.producers.snapshot()))
         if self.epochs.behind(offset):

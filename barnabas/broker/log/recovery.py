@@ -7,6 +7,7 @@ batch ends the log: its segment is cut there and later segments go.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.log import checkpoint
@@ -26,7 +27,7 @@ from barnabas.broker.log.segment import (
 )
 from barnabas.broker.log.truncation import drop_segments, drop_snapshots, load_snapshot, truncate_fully_and_start_at
 from barnabas.broker.log.types import Job, OffsetMetadata
-from barnabas.protocol.batch import crc_ok, read_header
+from barnabas.protocol.batch import BatchHeader, crc_ok, read_header
 
 if TYPE_CHECKING:
     from barnabas.broker.log.log import Log
@@ -62,18 +63,44 @@ def recover(
     log.set_segments(segments)
     log.epochs = _load_epochs(log)
     log.log_start_offset = max(log_start_offset, log.bases[0])
+    log.snapshots = sorted(int(name[: -len(SNAPSHOT_SUFFIX)]) for name in names if _is_snapshot(name))
     suspect = _FAR if clean else log.segments[max(log.segment_index(recovery_point), 0)].base
-    yield from _check_segments(log, names, suspect)
+    producers = _Producers(log, suspect)
+    yield from _check_segments(log, names, suspect, producers)
     yield from _open_active(log)
     log.recovery_point = log.log_end_offset if clean else min(recovery_point, log.log_end_offset)
-    log.snapshots = sorted(int(name[: -len(SNAPSHOT_SUFFIX)]) for name in names if _is_snapshot(name))
     if log.log_end_offset < log.log_start_offset:
         truncate_fully_and_start_at(log, log.log_start_offset, now_ms=now_ms)
     log.epochs.truncate_from_end(log.log_end_offset)
     log.epochs.truncate_from_start(log.log_start_offset)
-    yield from _load_producers(log)
+    if producers.learning and log.log_end_offset > log.log_start_offset:
+        log.producers = producers.state
+    elif log.snapshots or not clean:
+        yield from _load_producers(log)
+    _drop_old_snapshots(log)
     log.advance_high_watermark(OffsetMetadata(log.log_start_offset))
     log.update_high_watermark(high_watermark)
+
+
+class _Producers:
+    """What the walk over suspect segments learns of producers, so that these need not be read a second time.
+
+    It can if there is a snapshot of the state where the walk begins, as there is one at the base of every segment that
+    was not the first. Not so when indexes of older segments are walked: they come without state.
+    """
+
+    __slots__ = ("learning", "start", "state")
+
+    def __init__(self, log: Log, suspect: int) -> None:
+        self.learning = False
+        if suspect < _FAR:
+            self.state, self.start = load_snapshot(log, [snapshot for snapshot in log.snapshots if snapshot <= suspect])
+            self.learning = self.start >= suspect
+
+    def replay(self, header: BatchHeader) -> None:
+        """Learn from the next batch of the walk."""
+        if header.producer_id >= 0 and header.last_offset >= self.start:
+            self.state.replay(header, header.last_offset)
 
 
 def _is_segment(name: str) -> bool:
@@ -146,19 +173,18 @@ def _load_epochs(log: Log) -> LeaderEpochs:
         return LeaderEpochs()
 
 
-def _check_segments(log: Log, names: list[str], suspect: int) -> Job[None]:
+def _check_segments(log: Log, names: list[str], suspect: int, producers: _Producers) -> Job[None]:
     """Walk the segments from `suspect` on, and older ones whose indexes are missing or senseless."""
     present = set(names)
     log_end = log.bases[0]
     for index, segment in enumerate(list(log.segments)):
-        walk = segment.base >= suspect
-        if not walk and not (yield from _indexes_are_sane(log, segment, present)):
-            walk = True
+        is_suspect = segment.base >= suspect
         log_end = max(log_end, segment.base)
-        if walk:
+        if is_suspect or not (yield from _indexes_are_sane(log, segment, present)):
             following = log.bases[index + 1] if index + 1 < len(log.bases) else segment.base + OFFSETS_MAX
-            whole = yield from rebuild(log, segment, log_end, following)
-            if segment.base >= suspect:
+            learn = producers.replay if is_suspect and producers.learning else None
+            whole = yield from rebuild(log, segment, log_end, following, learn)
+            if is_suspect:
                 segment.synced_size = 0
             if not whole:
                 dropped = log.segments[index + 1 :]
@@ -189,7 +215,9 @@ def _indexes_are_sane(log: Log, segment: Segment, present: set[str]) -> Job[bool
         times.close()
 
 
-def rebuild(log: Log, segment: Segment, log_end: int, following: int) -> Job[bool]:
+def rebuild(
+    log: Log, segment: Segment, log_end: int, following: int, learn: Callable[[BatchHeader], None] | None = None
+) -> Job[bool]:
     """Walk a whole segment: check every batch, build the indexes anew, learn the epochs.
 
     Args:
@@ -198,6 +226,7 @@ def rebuild(log: Log, segment: Segment, log_end: int, following: int) -> Job[boo
         log_end: offsets must not lie below.
         following: offsets must lie below (the next segment's base). The sum does not cover offsets: all that guards
             them is that they rise and stay in their segment.
+        learn: is told of every good batch.
 
     Returns:
         Whether every byte was good.
@@ -217,12 +246,15 @@ def rebuild(log: Log, segment: Segment, log_end: int, following: int) -> Job[boo
             segment.note(position, header.size, header.last_offset, header.max_timestamp, interval)
             if header.leader_epoch > log.epochs.latest:
                 log.epochs.assign(header.leader_epoch, header.base_offset)
+            if learn is not None:
+                learn(header)
             log_end = header.next_offset
             position = start + at + header.size
         if position == start:
             good = False
         yield None
     if not good:
+        del view  # a file that nobody looks into is cut in place; else what stays of it would be copied
         segment.file.truncate(position)
         segment.size = position
         segment.synced_size = min(segment.synced_size, position)
@@ -267,8 +299,8 @@ def _open_active(log: Log) -> Job[None]:
 
 def _load_producers(log: Log) -> Job[None]:
     """The newest usable snapshot, and every batch after it."""
-    drop_snapshots(log, log.log_end_offset + 1)
-    state, start = load_snapshot(log, log.snapshots)
+    snapshots = [snapshot for snapshot in log.snapshots if snapshot <= log.log_end_offset]
+    state, start = load_snapshot(log, snapshots)
     if start < log.log_end_offset:
         for segment in log.segments[max(log.segment_index(start), 0) :]:
             position = yield from patient(lambda segment=segment: segment.offsets.lookup(start))  # type: ignore[misc]
@@ -285,6 +317,10 @@ def _load_producers(log: Log) -> Job[None]:
                     break
                 yield None
     log.producers = state
+
+
+def _drop_old_snapshots(log: Log) -> None:
+    drop_snapshots(log, log.log_end_offset + 1)
     keep = {*log.bases, log.snapshots[-1] if log.snapshots else -1}
     for snapshot in [snapshot for snapshot in log.snapshots if snapshot not in keep]:
         log.snapshots.remove(snapshot)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
+from barnabas.broker.host.memory_disk import MemoryFile
 from barnabas.broker.log import OffsetMetadata
 from barnabas.protocol.ids import ZERO_UUID
-from tests.broker.log.harness import NOW, TOPIC_ID, append, batch, everything
+from tests.broker.log.harness import NOW, TOPIC_ID, World, append, batch, everything
 
 
 def filled(world, count=30, **settings):
