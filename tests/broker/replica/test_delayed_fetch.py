@@ -281,9 +281,16 @@ def test_the_read_at_completion_does_not_tell_the_leader_anything():
     """Only the first read moves what the leader knows: the second has not reached the follower yet."""
     world = world_with(replicas=(1, 2))
     answer = world.caught_up(2, P(0))
+    told = world.manager.snapshot(0)["partitions"][0]["followers"]
+    world.move(100)
     fill(world, 0, 1)
     assert len(answer.one.records) == S
     assert world.high_watermark(P(0)) == 0
+    assert world.manager.snapshot(0)["partitions"][0]["followers"] == told
+    partition = world.manager.partition(P(0))
+    assert partition is not None
+    remote = partition.remotes[2]
+    assert (remote.last_fetch_ms, remote.last_fetch_leader_end) == (0, 0)
 
 
 # Limits

@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from barnabas.broker.config import TopicConfig
+from barnabas.broker.delayed import Purgatory
 from barnabas.broker.replica import FetchInfo, FetchParams
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import TopicPartition
@@ -188,6 +189,28 @@ def test_waiters_are_checked_at_the_end_of_the_step_not_inside_the_append():
     assert world.manager.next_deadline_ms() == world.now_ms
     world.manager.drain(world.now_ms)
     assert order == ["produce", "fetch"]
+
+
+def test_an_append_checks_what_its_offsets_can_have_changed(monkeypatch):
+    """Only the log end rose: followers wait for that. The high watermark rose: all three purgatories do."""
+    world = two()
+    world.caught_up(2, P(0), wait_ms=60_000)
+    waiting = world.produce(P(0))  # somebody waits, so that checks are left behind at all
+    checked = []
+    check = Purgatory.check_and_complete
+
+    def note(purgatory, key):
+        checked.append((purgatory.name, key))
+        return check(purgatory, key)
+
+    monkeypatch.setattr(Purgatory, "check_and_complete", note)
+    world.produce(P(0), acks=1)
+    assert checked == [("Fetch", P(0))]
+    assert not waiting.there
+    world.host(P(2), replicas=(1,))
+    checked.clear()
+    world.produce(P(2), acks=1)
+    assert sorted(checked) == [("DeleteRecords", P(2)), ("Fetch", P(2)), ("Produce", P(2))]
 
 
 def test_a_failed_append_leaves_no_action():
