@@ -16,7 +16,7 @@ from typing import Final
 
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers import leaders
-from barnabas.broker.handlers.services import CLUSTER, Operation, Resource, Services
+from barnabas.broker.handlers.services import CLUSTER, Operation, Services, topic_resource
 from barnabas.broker.handlers.sessions import FIRST_VERSION_WITH_IDS, Asked, FetchSessions
 from barnabas.broker.log import Isolation
 from barnabas.broker.replica.types import FetchInfo, FetchParams, FetchResult
@@ -33,6 +33,11 @@ from barnabas.protocol.requests.fetch import (
 )
 
 _READ_COMMITTED: Final = 1
+# An enum's member is looked up in its class at every use.
+_READ: Final = Operation.READ
+_LOG_END: Final = Isolation.LOG_END
+_HIGH_WATERMARK: Final = Isolation.HIGH_WATERMARK
+_TXN_COMMITTED: Final = Isolation.TXN_COMMITTED
 _HINTED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -56,7 +61,7 @@ def handle(services: Services, request: FetchRequest, context: RequestContext, n
             assert asked.key is not None
             order.append(asked)
             readable.append((asked.key, asked.info))
-    committed = params.isolation is Isolation.TXN_COMMITTED
+    committed = params.isolation is _TXN_COMMITTED
 
     def respond(results: dict[TopicPartition, FetchResult]) -> None:
         answers = [(asked, _data(asked.partition, results[asked.key], committed)) for asked in order]  # type: ignore[index]
@@ -86,9 +91,9 @@ def _params(services: Services, request: FetchRequest, version: int) -> FetchPar
         state = request.replica_state
         replica_id, replica_epoch = (-1, -1) if state is None else (state.replica_id, state.replica_epoch)
     if replica_id != CONSUMER_REPLICA_ID:
-        isolation = Isolation.LOG_END
+        isolation = _LOG_END
     else:
-        isolation = Isolation.TXN_COMMITTED if request.isolation_level == _READ_COMMITTED else Isolation.HIGH_WATERMARK
+        isolation = _TXN_COMMITTED if request.isolation_level == _READ_COMMITTED else _HIGH_WATERMARK
     max_bytes = min(request.max_bytes, services.config.fetch_max_bytes)
     return FetchParams(
         replica_id,
@@ -108,7 +113,7 @@ def _refusal(services: Services, asked: Asked, context: RequestContext, params: 
         topic = services.image.topics_by_id.get(asked.topic_id)
         if topic is None:
             return ErrorCode.UNKNOWN_TOPIC_ID
-        key = TopicPartition(topic.name, asked.partition)
+        key = topic.keys.get(asked.partition) or TopicPartition(topic.name, asked.partition)
     else:
         topic = services.image.topics.get(key.topic)
         if topic is not None and asked.topic_id not in (ZERO_UUID, topic.topic_id):
@@ -117,13 +122,13 @@ def _refusal(services: Services, asked: Asked, context: RequestContext, params: 
     if params.replica_id >= 0:
         allowed = services.authorise(principal, Operation.CLUSTER_ACTION, CLUSTER)
     else:
-        allowed = services.authorise(principal, Operation.READ, Resource("topic", key.topic))
+        allowed = services.authorise(principal, _READ, topic_resource(key.topic))
     if not allowed:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if topic is None or asked.partition not in topic.partitions:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # also for an id that a session resolved while the topic was there
     asked.key = key
-    return ErrorCode.NONE
+    return 0
 
 
 def _failed(partition: int, error: int) -> PartitionData:

@@ -41,6 +41,8 @@ from barnabas.protocol.ids import Buffer
 
 _COPY_MAX: Final = 128 * 1024
 """Reads of up to this many bytes that no map covers are copied."""
+_SMALL_MAX: Final = 16 * 1024
+"""And those of so few bytes always: one system call reads them, a map takes two to probe."""
 _WINDOW: Final = 64 * 1024 * 1024
 """Maps of a file begin at multiples of so many bytes. They are kept, so that readers of several places do not renew
 each other's, and who reads what another has read finds its pages there."""
@@ -167,7 +169,7 @@ class RealFile:
         window = self._windows.get(start)
         if window is not None and end - start > len(window):
             window = None
-        if window is None and count <= _COPY_MAX:
+        if count <= (_COPY_MAX if window is None else _SMALL_MAX):
             data = read_now(fd, count, position)
             if data is not None:
                 return memoryview(data)

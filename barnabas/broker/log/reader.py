@@ -15,6 +15,7 @@ from barnabas.protocol.records import decode_records
 if TYPE_CHECKING:
     from barnabas.broker.log.log import Log
 
+_LOG_END: Final = Isolation.LOG_END
 _NEAR: Final = 8 * 1024
 """Bytes looked at at a time behind an index entry: twice the default distance of entries."""
 
@@ -43,7 +44,7 @@ def read(log: Log, offset: int, max_bytes: int, isolation: Isolation, min_one: b
 
 
 def _read(log: Log, offset: int, max_bytes: int, isolation: Isolation, min_one: bool) -> FetchData:
-    end = log.log_end_metadata if isolation == Isolation.LOG_END else _visible_end(log)
+    end = log.log_end_metadata if isolation is _LOG_END else _visible_end(log)
     if offset >= end.offset:
         start = end if offset == end.offset else offset_metadata(log, offset)
         return _answer(log, start, b"")

@@ -19,7 +19,7 @@ touch what the leader knows of the follower, and applies max_bytes anew. In case
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from barnabas.broker.delayed import DelayedOperation
 from barnabas.broker.log.types import Isolation, OffsetMetadata
@@ -29,6 +29,10 @@ from barnabas.broker.replica.partition import Partition
 from barnabas.broker.replica.types import FetchInfo, FetchParams
 from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.ids import TopicPartition
+
+# An enum's member is looked up in its class at every use.
+_LOG_END: Final = Isolation.LOG_END
+_HIGH_WATERMARK: Final = Isolation.HIGH_WATERMARK
 
 
 class DelayedFetch(DelayedOperation):
@@ -126,7 +130,7 @@ class DelayedFetch(DelayedOperation):
 
 def _end_for(isolation: Isolation, partition: Partition) -> OffsetMetadata:
     log = partition.log
-    if isolation == Isolation.LOG_END:
+    if isolation is _LOG_END:
         return log.log_end_metadata
-    end = log.high_watermark_metadata if isolation == Isolation.HIGH_WATERMARK else log.last_stable_metadata
-    return log.resolve(end)
+    end = log.high_watermark_metadata if isolation is _HIGH_WATERMARK else log.last_stable_metadata
+    return log.resolve(end) if end.segment_base < 0 else end
