@@ -60,6 +60,7 @@ class Host:
         self._sweep: asyncio.TimerHandle | None = None
         self._jobs_due = False
         self._stopping = False
+        self._gone = False
         self._ready = asyncio.Event()
         self._empty = asyncio.Event()
         self._pages = looking.pages(self)
@@ -117,7 +118,7 @@ class Host:
         await self.abandon()
 
     async def abandon(self) -> None:
-        """Close all sockets and timers; the core is not asked to flush."""
+        """Close all sockets and timers; the core is not asked to flush, and what it still does ends where it stands."""
         self._stopping = True
         for server in self._servers:
             server.close()
@@ -131,6 +132,7 @@ class Host:
             if handle is not None:
                 handle.cancel()
         self._timer = self._sweep = None
+        self._gone = True
 
     @property
     def serving(self) -> bool:
@@ -171,6 +173,8 @@ class Host:
             logger.debug("a completion came after the loop was closed")
 
     def _complete(self, completion: Callable[[], None]) -> None:
+        if self._gone:
+            return
         completion()
         self.core.wake(self.now_ms())
         self._look_ready()
@@ -185,6 +189,8 @@ class Host:
     def _run_jobs(self) -> None:
         """One turn of job steps; events come in between turns."""
         self._jobs_due = False
+        if self._gone:
+            return
         now_ms = self.now_ms()
         until_ms = now_ms + JOB_TURN_MS
         while self.core.run_job_step(now_ms):

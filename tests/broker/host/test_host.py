@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 
+import pytest
+
+from barnabas.broker.host import host as host_module
 from barnabas.broker.host.clock import mono_ms
 from barnabas.protocol.requests.api_versions import ApiVersionsResponse
 from tests.broker.host.fake_core import FakeCore, client, parks, serving, until
@@ -107,3 +111,24 @@ async def test_health_says_503_while_the_broker_recovers() -> None:
     async with serving(core) as host, client(host.port) as raw:
         raw.send(b"GET /health HTTP/1.0\r\n\r\n")
         assert (await raw.ended()).startswith(b"HTTP/1.1 503 ")
+
+
+async def test_a_disk_that_takes_too_long_does_not_keep_the_stop_and_nothing_goes_on_after_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(host_module, "STOP_MS_MAX", 5)
+    core = FakeCore()
+    core.stop = lambda now_ms, done: None  # type: ignore[method-assign]
+    completed: list[int] = []
+    async with serving(core) as host:
+        core.on_jobs()
+    assert "the disk took too long; the next start checks the last segments again" in caplog.text
+    core.job_steps = 5
+    core.deadline_ms = mono_ms() + 3_600_000
+    core.on_jobs()
+    host.post(lambda: completed.append(1))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert core.job_steps == 5
+    assert completed == []
+    assert host._timer is None

@@ -55,7 +55,11 @@ async def test_a_parked_fetch_is_shown_with_keys_age_and_due_time_and_completes_
         assert operation["keys"] == ["t-0"]
         assert 0 <= operation["age_ms"] < 60_000
         assert operation["age_ms"] + operation["due_in_ms"] == 60_000
-        assert sum(bucket["tasks"] for level in state["timer"] for bucket in level["buckets"]) >= 1
+        (wheel,) = [purgatory["wheel"] for purgatory in state["purgatories"] if purgatory["operations"]]
+        (waiting,) = [(level, bucket) for level in wheel for bucket in level["buckets"]]
+        assert waiting[1]["tasks"] == 1
+        bucket_ms = waiting[1]["expiration_ms"]
+        assert bucket_ms <= operation["deadline_ms"] < bucket_ms + waiting[0]["tick_ms"]
         (partition,) = state["partitions"]
         assert (partition["log_end_offset"], partition["high_watermark"], partition["isr"]) == (0, 0, [1])
         writer.send(produce(8, b"value"))
