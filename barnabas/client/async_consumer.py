@@ -13,12 +13,12 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
 from barnabas.client.connection import Client
-from barnabas.client.core.columnar import Columns
+from barnabas.client.core.columnar import Columns, Part, decode_whole_parts, require_libraries
 from barnabas.client.core.consumer_config import ConsumerConfig
 from barnabas.client.core.consumer_record import ConsumerRecord
 from barnabas.client.core.errors import ClientClosed, ClientTimeout, ConfigError
@@ -27,7 +27,7 @@ from barnabas.client.core.lookups import ISOLATION
 from barnabas.client.core.metadata import Metadata
 from barnabas.client.core.positions import Phase
 from barnabas.client.offsets import OffsetAndTimestamp, lookup, wait_for_data
-from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.ids import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
 
@@ -260,15 +260,37 @@ class AsyncConsumer:
         """
         deadline_ms = None if timeout_ms is None else self._client.now_ms() + timeout_ms
         while True:
+            left_ms = None if deadline_ms is None else max(deadline_ms - self._client.now_ms(), 0)
+            parts = await self.poll_parts(left_ms)
+            columns = decode_or_give_back(parts, self.give_back, headers)
+            if columns or not parts:
+                return columns
+
+    async def poll_parts(self, timeout_ms: int | None = None) -> list[Part]:
+        """What `poll_columns` would decode, for who decodes it elsewhere; the next fetch is under way.
+
+        Raises:
+            KafkaError: a partition cannot be read; seek, or assign without it, to go on.
+            BarnabasError: numpy and pyarrow are not installed.
+        """
+        require_libraries()
+        deadline_ms = None if timeout_ms is None else self._client.now_ms() + timeout_ms
+        while True:
             self._check_open()
             if self._fetcher.has_something:
-                columns = self._fetcher.take_columns(headers=headers)
+                parts = self._fetcher.take_parts()
                 self._client.pump()
-                if columns:
-                    return columns
+                if parts:
+                    return parts
                 continue
             if not await self._wait(deadline_ms):
                 return []
+
+    def give_back(self, parts: Sequence[Part], error: BarnabasError | None = None) -> None:
+        """Parts of `poll_parts` that were not handed out are fetched again; the error, if any, is the first one's."""
+        self._fetcher.give_back(parts, error)
+        self._client.pump()
+        self._wake()
 
     async def wait_for_data(self, offsets: Mapping[TopicPartition, int], timeout_ms: int) -> bool:
         """Whether a partition has a record at its offset or beyond; waits at the brokers up to `timeout_ms`."""
@@ -310,3 +332,23 @@ class AsyncConsumer:
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+
+def decode_or_give_back(
+    parts: Sequence[Part], give_back: Callable[[Sequence[Part], BarnabasError | None], None], headers: bool
+) -> list[Columns]:
+    """The columns of the parts; what cannot be handed out (corrupt, or this thread was interrupted) goes back.
+
+    Raises:
+        KafkaError: CORRUPT_MESSAGE in the first of the parts.
+    """
+    try:
+        columns, left, error = decode_whole_parts(parts, headers=headers)
+    except BaseException:
+        give_back(parts, None)
+        raise
+    if error is not None:
+        give_back(left, error)
+        if not columns:
+            raise error
+    return columns

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
-from barnabas.client.async_consumer import AsyncConsumer
+from barnabas.client.async_consumer import AsyncConsumer, decode_or_give_back
+from barnabas.client.connection import monotonic_ms
 from barnabas.client.core.columnar import Columns
 from barnabas.client.core.consumer_record import ConsumerRecord
 from barnabas.client.core.errors import ClientClosed
@@ -139,7 +141,14 @@ class Consumer:
 
     def poll_columns(self, timeout_ms: int | None = None, *, headers: bool = False) -> list[Columns]:
         """All that is buffered as columns, else the next to arrive; empty when `timeout_ms` passed."""
-        return self._thread.call(self._inner.poll_columns(timeout_ms, headers=headers))
+        deadline_ms = None if timeout_ms is None else monotonic_ms() + timeout_ms
+        while True:
+            left_ms = None if deadline_ms is None else max(deadline_ms - monotonic_ms(), 0)
+            parts = self._thread.call(self._inner.poll_parts(left_ms))
+            # Decoded on this thread: the loop's receives the next answer meanwhile.
+            columns = decode_or_give_back(parts, partial(self._on_loop, self._inner.give_back), headers)
+            if columns or not parts:
+                return columns
 
     def wait_for_data(self, offsets: Mapping[TopicPartition, int], timeout_ms: int) -> bool:
         """Whether one of the partitions has a record at its offset or beyond; waits up to `timeout_ms`."""

@@ -89,12 +89,26 @@ class Columns:
 
 
 class Part(NamedTuple):
-    """Batches of one partition, in order; records below `position` are left out."""
+    """Batches of one partition, in order; records below `position` are left out, `next_position` is the one behind."""
 
     topic: str
     partition: int
     batches: Sequence[Batch]
     position: int
+    next_position: int = -1
+
+
+def require_libraries() -> None:
+    """Import what columns need.
+
+    Raises:
+        BarnabasError: numpy or pyarrow is absent.
+    """
+    try:
+        import numpy as np  # noqa: F401
+        import pyarrow as pa  # noqa: F401
+    except ImportError as error:
+        raise BarnabasError(MISSING_EXTRA) from error
 
 
 def decode_columns(
@@ -118,11 +132,7 @@ def decode_parts(parts: Iterable[Part], *, headers: bool = False) -> Iterator[Co
         KafkaError: CORRUPT_MESSAGE, once the parts before the corrupt one were yielded.
         BarnabasError: numpy or pyarrow is absent.
     """
-    try:
-        import numpy as np  # noqa: F401
-        import pyarrow as pa  # noqa: F401
-    except ImportError as error:
-        raise BarnabasError(MISSING_EXTRA) from error
+    require_libraries()
     for group in _groups(parts):
         try:
             found = _decode_group(group, headers)
@@ -133,6 +143,27 @@ def decode_parts(parts: Iterable[Part], *, headers: bool = False) -> Iterator[Co
                 yield from decode_parts([part], headers=headers)
         else:
             yield from found
+
+
+def decode_whole_parts(
+    parts: Sequence[Part], *, headers: bool = False
+) -> tuple[list[Columns], Sequence[Part], BarnabasError | None]:
+    """Decodes as many parts as can be.
+
+    Returns:
+        The columns of all parts before the first corrupt one, then that one and those after it, then what is wrong.
+    """
+    try:
+        return list(decode_parts(parts, headers=headers)), (), None
+    except KafkaError:
+        pass  # once more, one by one, to learn which part it is
+    found: list[Columns] = []
+    for index, part in enumerate(parts):
+        try:
+            found += list(decode_parts([part], headers=headers))
+        except KafkaError as error:
+            return found, parts[index:], error
+    return found, (), None
 
 
 def _groups(parts: Iterable[Part]) -> Iterator[list[Part]]:

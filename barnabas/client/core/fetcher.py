@@ -1,7 +1,7 @@
 """Fetching without a network: what to ask which broker next, and what its answers mean (Kafka's `Fetcher`).
 
 One fetch at a time is under way per node. A partition is asked for when it is not paused, its position is known, and
-nothing of it is buffered; what arrives waits in its `Position` until `take_records` or `take_columns` hands it out, and
+nothing of it is buffered; what arrives waits in its `Position` until `take_records` or `take_parts` hands it out, and
 only then the position moves. An answer to a position that has moved since (a seek) is dropped.
 """
 
@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final
 
 from barnabas.client.core.batches import readable_batches
-from barnabas.client.core.columnar import Columns, decode_columns
+from barnabas.client.core.columnar import Part
 from barnabas.client.core.consumer_config import ConsumerConfig
 from barnabas.client.core.consumer_record import ConsumerRecord, RecordDecoder
 from barnabas.client.core.errors import ConfigError
@@ -260,33 +260,45 @@ class Fetcher:
         if not position.buffered:
             self._drained(position)
 
-    def take_columns(self, *, headers: bool = False) -> list[Columns]:
-        """Everything buffered as columns, one or more per partition; positions move behind them.
+    def take_parts(self) -> list[Part]:
+        """Everything buffered, undecoded; positions move behind it, so that the next fetch may go while it is decoded.
 
         Raises:
             KafkaError: a partition's fetch failed for good; it stays so until a seek.
         """
-        taken: list[Columns] = []
+        taken: list[Part] = []
         for position in self._servable():
             if position.error is None:
                 try:
                     self._open(position)
-                    # A batch that was begun record by record is still the first here: its rest follows as columns.
-                    batches = tuple(position.batches)
-                    found = list(decode_columns(*position.where, batches, position.offset, headers=headers))
                 except BarnabasError as error:
                     position.error = error
                 else:
-                    if batches:
-                        position.offset_epoch = batches[-1].header.leader_epoch
+                    # A batch that was begun record by record is still the first here: its rest follows as columns.
+                    if position.batches:
+                        position.offset_epoch = position.batches[-1].header.leader_epoch
+                        taken.append(
+                            Part(*position.where, tuple(position.batches), position.offset, position.next_offset)
+                        )
                     position.drop_buffer()
                     self._drained(position)
-                    taken += found
             if position.error is not None:
                 if taken:
                     break
                 raise position.error
         return taken
+
+    def give_back(self, parts: Iterable[Part], error: BarnabasError | None) -> None:
+        """Parts that were taken and not handed out are fetched again; the first is the one the error is about.
+
+        A partition that was moved since, or given up, keeps its place.
+        """
+        for part in parts:
+            position = self.positions.get(TopicPartition(part.topic, part.partition))
+            if position is None or position.phase is not Phase.FETCHING or position.offset != part.next_position:
+                continue
+            position.seek(part.position)
+            position.error, error = error, None
 
     def _open(self, position: Position) -> None:
         fetched = position.fetched

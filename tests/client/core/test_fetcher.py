@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.client.core.columnar import decode_parts
 from barnabas.client.core.consumer_config import ConsumerConfig
 from barnabas.client.core.errors import ConfigError, Disconnected
 from barnabas.client.core.fetcher import Fetcher
@@ -277,10 +278,39 @@ def test_columns_finish_what_records_began() -> None:
     world = World()
     world.at(0, 0).answer(answer(data(0, batch(0, 4) + batch(4, 2)), data(1)))
     assert values(world, 1) == [b"0"]
-    (columns,) = world.fetcher.take_columns()
+    (columns,) = decode_parts(world.fetcher.take_parts())
     assert columns.value.to_pylist() == [b"1", b"2", b"3", b"4", b"5"]
     assert world.fetcher.position_of(P0).offset == 6
     assert not world.fetcher.has_something
+
+
+def test_taking_undecoded_parts_lets_the_next_fetch_go() -> None:
+    world = World()
+    world.at(0, 0).answer(answer(data(0, batch(0, 4)), data(1, batch(0, 2))))
+    parts = world.fetcher.take_parts()
+    assert [(part.topic, part.partition, part.position) for part in parts] == [("t", 0, 0), ("t", 1, 0)]
+    (sent,) = world.drive()
+    assert asked(sent) == {0: 4, 1: 2}
+
+
+def test_parts_given_back_are_fetched_again_and_the_first_is_in_error() -> None:
+    world = World()
+    world.at(0, 0).answer(answer(data(0, batch(0, 4)), data(1, batch(0, 2))))
+    parts = world.fetcher.take_parts()
+    world.fetcher.give_back(parts, KafkaError(ErrorCode.CORRUPT_MESSAGE, "t-0"))
+    assert [world.fetcher.position_of(where).offset for where in (P0, P1)] == [0, 0]
+    with pytest.raises(KafkaError, match="t-0"):
+        world.fetcher.take_parts()
+
+
+def test_parts_given_back_after_a_seek_or_unassigned_change_nothing() -> None:
+    world = World()
+    world.at(0, 0).answer(answer(data(0, batch(0, 4)), data(1, batch(0, 2))))
+    parts = world.fetcher.take_parts()
+    world.fetcher.position_of(P0).seek(50)
+    world.fetcher.assign([P0])
+    world.fetcher.give_back(parts, None)
+    assert world.fetcher.position_of(P0).offset == 50
 
 
 def test_partitions_served_go_to_the_end() -> None:
