@@ -118,6 +118,20 @@ def replace(full: str, data: bytes) -> None:
     sync_directory(os.path.dirname(full))
 
 
+def remove(full: str) -> None:
+    """Remove a file or a directory tree; nothing happens when it is absent."""
+    try:
+        os.unlink(full)
+    except FileNotFoundError:
+        return
+    except (IsADirectoryError, PermissionError):  # the latter is what macOS says of a directory
+        if not os.path.isdir(full):
+            raise
+        import shutil
+
+        shutil.rmtree(full)
+
+
 def copy(source: int, target: int, size: int) -> None:
     """Copy the first `size` bytes from one file to another."""
     position = 0

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import errno
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeAlias
 from weakref import WeakValueDictionary
 
 from barnabas.broker.ports import Done, NotYet
@@ -93,6 +93,11 @@ class _Content:
             index += 1
         return memoryview(b"".join(parts))
 
+    def take(self, other: _Content) -> None:
+        """Hold from now on what `other` holds; views stay as they are, for blocks are never changed below their end."""
+        self.blocks, self.starts, self.tail_used = other.blocks, other.starts, other.tail_used
+        self.size, self.synced = other.size, other.synced
+
     def prefix(self, size: int) -> _Content:
         """A new content with the first `size` bytes; views of this one stay as they are."""
         kept = _Content()
@@ -100,6 +105,9 @@ class _Content:
             kept.append([bytes(self.view(0, size))])
         kept.synced = min(self.synced, size)
         return kept
+
+
+_Tree: TypeAlias = "dict[str, _Content | _Tree]"
 
 
 class MemoryFile:
@@ -163,10 +171,8 @@ class MemoryFile:
         self._check()
         if size >= self.size:
             return
-        kept = self._content.prefix(size)
+        self._content.take(self._content.prefix(size))
         self._disk.take(size - self.size, self.path)
-        self._disk.replace(self._content, kept)
-        self._content = kept
         self.size = size
 
     def close(self) -> None:
@@ -193,8 +199,7 @@ class MemoryDisk:
         self.fail_syncs = 0
         self.used = 0
         self._post = post if not late else None
-        self._files: dict[str, _Content] = {}
-        self._dirs: set[str] = set()
+        self._root: _Tree = {}
         self._pending: list[Callable[[], None]] = []
         self._reads: WeakValueDictionary[tuple[int, int, int], LateRead] = WeakValueDictionary()
         self._atomic: dict[str, int] = {}
@@ -215,25 +220,24 @@ class MemoryDisk:
         """
         self.life += 1
         self._pending.clear()
-        for path in sorted(self._files):
-            content = self._files[path]
+        self.used = 0
+        for path, content in _files_in(self._root, ""):
             size = content.synced
             if keep is not None:
                 size = min(max(keep(path, content.synced, content.size), content.synced), content.size)
-            kept = content.prefix(size)
-            kept.synced = size
-            self._files[path] = kept
-        self.used = sum(content.size for content in self._files.values())
+            content.take(content.prefix(size))
+            content.synced = size
+            self.used += size
 
     def flip(self, path: str, position: int, bit: int = 0) -> None:
         """Turn one bit of a stored file."""
-        content = self._files[path]
+        content = self._file(path)
         data = bytearray(content.view(0, content.size))
         data[position] ^= 1 << bit
         changed = _Content()
         changed.append([bytes(data)])
         changed.synced = content.synced
-        self._files[path] = changed
+        content.take(changed)
 
     # What the files ask of their disk
 
@@ -268,12 +272,36 @@ class MemoryDisk:
         if not token.ready:
             raise NotYet(token)
 
-    def replace(self, old: _Content, new: _Content) -> None:
-        """Swap a file's content after a truncation."""
-        for path, content in self._files.items():
-            if content is old:
-                self._files[path] = new
-                return
+    # Names
+
+    def _find(self, path: str) -> _Content | _Tree | None:
+        found: _Content | _Tree | None = self._root
+        if path not in ("", "."):
+            for name in path.split("/"):
+                if not isinstance(found, dict):
+                    return None
+                found = found.get(name)
+        return found
+
+    def _file(self, path: str) -> _Content:
+        found = self._find(path)
+        if not isinstance(found, _Content):
+            raise FileNotFoundError(errno.ENOENT, "no such file", path)
+        return found
+
+    def _directory_of(self, path: str) -> tuple[_Tree, str]:
+        parent, _, name = path.rpartition("/")
+        found = self._find(parent)
+        if not isinstance(found, dict):
+            raise FileNotFoundError(errno.ENOENT, "no such directory", parent)
+        return found, name
+
+    def _forget(self, directory: _Tree, name: str) -> None:
+        gone = directory.pop(name, None)
+        if isinstance(gone, _Content):
+            self.used -= gone.size
+        elif gone is not None:
+            self.used -= sum(content.size for _, content in _files_in(gone, ""))
 
     # ports.Disk
 
@@ -283,34 +311,30 @@ class MemoryDisk:
         Raises:
             FileNotFoundError: it does not exist, or with `create` its directory does not.
         """
-        if create:
-            parent = path.rpartition("/")[0]
-            if parent and parent not in self._dirs:
-                raise FileNotFoundError(errno.ENOENT, "no such directory", parent)
-            self._forget(path)
-            self._files[path] = _Content()
-        content = self._files.get(path)
-        if content is None:
-            raise FileNotFoundError(errno.ENOENT, "no such file", path)
+        if not create:
+            return MemoryFile(self, path, self._file(path))
+        directory, name = self._directory_of(path)
+        self._forget(directory, name)
+        content = directory[name] = _Content()
         return MemoryFile(self, path, content)
 
     def exists(self, path: str) -> bool:
         """Whether a file or directory of that name is there."""
-        return path in self._files or path in self._dirs
+        return self._find(path) is not None
 
     def list(self, path: str) -> list[str]:
         """Names in a directory, sorted."""
-        prefix = path.rstrip("/") + "/" if path not in ("", ".") else ""
-        names = {
-            name[len(prefix) :].partition("/")[0] for name in (*self._files, *self._dirs) if name.startswith(prefix)
-        }
-        return sorted(names - {""})
+        found = self._find(path)
+        return sorted(found) if isinstance(found, dict) else []
 
     def make_dir(self, path: str) -> None:
         """Make a directory and those above it."""
-        parts = path.split("/")
-        for depth in range(1, len(parts) + 1):
-            self._dirs.add("/".join(parts[:depth]))
+        directory = self._root
+        for name in path.split("/"):
+            found = directory.setdefault(name, {})
+            if not isinstance(found, dict):
+                raise FileExistsError(errno.EEXIST, "a file has that name", path)
+            directory = found
 
     def rename(self, old: str, new: str) -> None:
         """Rename a file or a directory.
@@ -318,28 +342,29 @@ class MemoryDisk:
         Raises:
             FileNotFoundError: there is no `old`.
         """
-        if old in self._files:
-            content = self._files.pop(old)
-            self._forget(new)
-            self._files[new] = content
-            return
-        if old not in self._dirs:
+        directory, name = self._directory_of(old)
+        if name not in directory:
             raise FileNotFoundError(errno.ENOENT, "no such file or directory", old)
-        inside = old + "/"
-        for name in [name for name in self._files if name.startswith(inside)]:
-            self._files[new + name[len(old) :]] = self._files.pop(name)
-        for name in [name for name in self._dirs if name == old or name.startswith(inside)]:
-            self._dirs.remove(name)
-            self._dirs.add(new + name[len(old) :])
+        target, new_name = self._directory_of(new)
+        moved = directory.pop(name)
+        self._forget(target, new_name)
+        target[new_name] = moved
 
     def remove(self, path: str) -> None:
         """Remove a file or a directory tree."""
-        self._forget(path)
-        if path in self._dirs:
-            inside = path + "/"
-            for name in [name for name in self._files if name.startswith(inside)]:
-                self._forget(name)
-            self._dirs -= {name for name in self._dirs if name == path or name.startswith(inside)}
+        if self._find(path) is not None:
+            self._forget(*self._directory_of(path))
+
+    def remove_later(self, path: str, done: Done) -> None:
+        """Remove a file or a directory tree, in `deliver` or through `post`."""
+        life = self.life
+
+        def finish() -> None:
+            if life == self.life:
+                self.remove(path)
+                done(None)
+
+        self.complete(finish)
 
     def load(self, path: str) -> bytes:
         """The whole of a file.
@@ -347,9 +372,7 @@ class MemoryDisk:
         Raises:
             FileNotFoundError: there is none.
         """
-        content = self._files.get(path)
-        if content is None:
-            raise FileNotFoundError(errno.ENOENT, "no such file", path)
+        content = self._file(path)
         return bytes(content.view(0, content.size))
 
     def write_atomic(self, path: str, data: bytes, done: Done | None = None) -> None:
@@ -376,17 +399,20 @@ class MemoryDisk:
         self.complete(finish)
 
     def _put(self, path: str, data: bytes) -> None:
-        parent = path.rpartition("/")[0]
-        if parent and parent not in self._dirs:
-            raise FileNotFoundError(errno.ENOENT, "no such directory", parent)
+        directory, name = self._directory_of(path)
         self.take(len(data), path)
-        self._forget(path)
+        self._forget(directory, name)
         content = _Content()
         content.append([data])
         content.synced = content.size
-        self._files[path] = content
+        directory[name] = content
 
-    def _forget(self, path: str) -> None:
-        content = self._files.pop(path, None)
-        if content is not None:
-            self.used -= content.size
+
+def _files_in(tree: _Tree, inside: str) -> Iterator[tuple[str, _Content]]:
+    """Path and content of every file below a directory, by name."""
+    for name in sorted(tree):
+        found = tree[name]
+        if isinstance(found, dict):
+            yield from _files_in(found, f"{inside}{name}/")
+        else:
+            yield inside + name, found

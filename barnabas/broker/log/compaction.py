@@ -21,7 +21,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.log.scan import batches_in, patient, window_at
-from barnabas.broker.log.segment import CLEANED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, Segment
+from barnabas.broker.log.segment import CLEANED_SUFFIX, DELETED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, Segment
 from barnabas.broker.log.truncation import drop_segments
 from barnabas.broker.log.types import Gate, Job, wait, write_all
 from barnabas.protocol.batch import COMPRESSION_MASK, DELETE_HORIZON, BatchHeader, read_header
@@ -250,7 +250,10 @@ class _Round:
 
     def _abandon(self, fresh: Segment) -> None:
         fresh.close()
-        self.log.disk.remove(fresh.path(LOG_SUFFIX) + CLEANED_SUFFIX)
+        path = fresh.path(LOG_SUFFIX)
+        if self.log.disk.exists(path + CLEANED_SUFFIX):  # not if the log was deleted meanwhile
+            self.log.disk.rename(path + CLEANED_SUFFIX, path + DELETED_SUFFIX)
+            self.log.discard([path + DELETED_SUFFIX])
 
     def _rewrite(self, segment: Segment, fresh: Segment) -> Job[None]:
         position = 0

@@ -23,7 +23,7 @@ from barnabas.broker.config import TopicConfig
 from barnabas.broker.log import checkpoint
 from barnabas.broker.log.compaction import cleanable
 from barnabas.broker.log.log import Log
-from barnabas.broker.log.types import Job, wait
+from barnabas.broker.log.types import Job, remove, wait
 from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.ids import TopicPartition
 
@@ -145,14 +145,13 @@ class Housekeeping:
         disk = self._manager.disk
         for path in paths:
             try:
-                if path.endswith(DELETE_SUFFIX):  # a directory goes file by file: each may be large
+                if path.endswith(DELETE_SUFFIX):  # file by file, so that syncs come in between
                     for name in disk.list(path):
-                        disk.remove(f"{path}/{name}")
-                        yield None
-                disk.remove(path)
+                        yield from remove(disk, f"{path}/{name}")
+                yield from remove(disk, path)
             except OSError:
                 self.discard([path], self._manager.config.log_segment_delete_delay_ms)
-            yield None
+                yield None
 
     def _each_log(self) -> list[Log]:
         return [log for log in self._manager.logs.values() if not log.closed]

@@ -26,7 +26,7 @@ from barnabas.broker.log.segment import (
     stem,
 )
 from barnabas.broker.log.truncation import drop_segments, drop_snapshots, load_snapshot, truncate_fully_and_start_at
-from barnabas.broker.log.types import Job, OffsetMetadata
+from barnabas.broker.log.types import Job, OffsetMetadata, remove
 from barnabas.protocol.batch import BatchHeader, crc_ok, read_header
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _tidy(log: Log, now_ms: int) -> Job[list[str]]:
     names = disk.list(directory)
     for name in names:
         if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX)):
-            disk.remove(f"{directory}/{name}")
+            yield from remove(disk, f"{directory}/{name}")
     for name in names:
         if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
             yield from _finish_swap(log, int(name[: -len(LOG_SUFFIX + SWAP_SUFFIX)]), now_ms)
@@ -151,7 +151,7 @@ def _finish_swap(log: Log, base: int, now_ms: int) -> Job[None]:
         if _is_segment(name) and base <= int(name[: -len(LOG_SUFFIX)]) < max(end, base + 1):
             replaced = Segment(disk, directory, int(name[: -len(LOG_SUFFIX)]), now_ms)
             for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-                disk.remove(replaced.path(suffix))
+                yield from remove(disk, replaced.path(suffix))
     disk.rename(swap, f"{directory}/{stem(base)}{LOG_SUFFIX}")
 
 

@@ -177,3 +177,14 @@ def write_all(disk: Disk, files: list[tuple[str, bytes]]) -> Job[None]:
         disk.write_atomic(path, data, gate.open)
     for gate in gates:
         yield from wait(gate)
+
+
+def remove(disk: Disk, path: str) -> Job[None]:
+    """Remove a file or a directory tree off the loop's thread, and wait for it.
+
+    Raises:
+        OSError: the disk failed.
+    """
+    gate = Gate()
+    disk.remove_later(path, gate.open)
+    yield from wait(gate)

@@ -129,6 +129,28 @@ def test_names(world):
     assert world.disk.list("d") == []
 
 
+def test_what_is_removed_later_goes_off_the_loops_thread(world):
+    world.disk.open("d/a", create=True).append([b"x" * 10])
+    world.disk.make_dir("d/sub")
+    world.disk.open("d/sub/b", create=True)
+    told: list[Any] = []
+    for path in ("d/a", "d/none", "d/sub"):
+        world.disk.remove_later(path, told.append)
+    assert told == [], "never from inside the call"
+    world.settle()
+    assert told == [None] * 3
+    assert world.disk.list("d") == []
+
+
+def test_a_directory_moves_with_all_it_holds(world):
+    world.disk.make_dir("d/sub")
+    world.disk.open("d/sub/f", create=True).append([b"abc"])
+    world.disk.rename("d", "e")
+    assert world.disk.list("") == ["e"]
+    assert world.disk.load("e/sub/f") == b"abc"
+    assert not world.disk.exists("d/sub/f")
+
+
 def test_open_files_follow_a_rename(world):
     file = world.disk.open("d/f", create=True)
     file.append([b"abc"])
