@@ -8,6 +8,7 @@ half of it is one-line doors to those rooms.
 
 from __future__ import annotations
 
+import errno
 from bisect import bisect_right
 from collections.abc import Callable
 from typing import Final
@@ -30,7 +31,6 @@ from barnabas.broker.log.types import (
     OffsetMetadata,
     TimestampOffset,
     wait,
-    write_all,
 )
 from barnabas.broker.log.validate import ClientBatch, follower_batches, validate_client_batch
 from barnabas.broker.ports import Disk
@@ -151,7 +151,8 @@ class Log:
         old = self._watermark
         if end == old.offset and active.base == old.segment_base:
             return False
-        self._watermark = OffsetMetadata(end, active.base, active.size)
+        # Once per append: half the price of the call.
+        self._watermark = tuple.__new__(OffsetMetadata, (end, active.base, active.size))
         return True
 
     def update_high_watermark(self, offset: int) -> int:
@@ -512,12 +513,19 @@ class Log:
         if self.failed is None:
             self._flusher.start()
 
-    def close(self) -> Job[None]:
-        """Flush, write indexes and producer snapshot, release the files (a clean end)."""
-        self.segments[-1].close_times()
-        yield from self.flush()
-        unsaved = [segment for segment in self.segments if segment.size and not segment.indexes_saved]
-        files = [file for segment in unsaved for file in segment.index_files()]
+    def begin_close(self) -> list[Gate]:
+        """Begin a clean end: take no more records, sync, write indexes, producer snapshot and epochs.
+
+        Returns:
+            What must have come before `release`, if the end is to be clean.
+        """
+        active = self.segments[-1]
+        active.close_times()
+        flushing = self._flusher.gate() if self.failed is None else None
+        self.failed = self.failed or OSError(errno.ESHUTDOWN, "the broker is stopping")
+        # A flush writes the indexes of what is sealed.
+        unsaved = [active] if flushing is not None else self.segments
+        files = [file for one in unsaved if one.size and not one.indexes_saved for file in one.index_files()]
         offset = self.log_end_offset
         # Without any snapshot a clean start takes it that there are no producers (Kafka does, too).
         if offset and (self.snapshots[-1] != offset if self.snapshots else self.producers.producers):
@@ -526,7 +534,20 @@ class Log:
         if self.epochs.behind(offset):
             path = f"{self.directory}/{checkpoint.LEADER_EPOCH_FILE}"
             files.append((path, checkpoint.format_epochs(self.epochs.entries)))
-        yield from write_all(self.disk, files)
+        gates = [] if flushing is None else [flushing]
+        if files:
+            gates.append(Gate())
+            self.disk.write_files(files, gates[-1].open)
+        return gates
+
+    def close(self) -> Job[None]:
+        """A clean end, see `begin_close`; the files are released.
+
+        Raises:
+            OSError: something could not be written.
+        """
+        for gate in self.begin_close():
+            yield from wait(gate)
         self.release()
 
     def release(self) -> None:

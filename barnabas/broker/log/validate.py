@@ -129,7 +129,7 @@ def validate_client_batch(
         return ClientBatch(view, header._replace(max_timestamp=now_ms), now_ms)
     if flagged:
         set_max_timestamp(view, 0, len(view), header.max_timestamp, log_append_time=False)
-    return ClientBatch(view, header, -1)
+    return tuple.__new__(ClientBatch, (view, header, -1))  # half the price of the call
 
 
 def follower_batches(records: Records) -> Iterator[ClientBatch]:
