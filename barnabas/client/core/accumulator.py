@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from barnabas.client.core.backoff import Random
+from barnabas.client.core.backoff import Backoff, Random
 from barnabas.client.core.buffer_pool import BufferPool
 from barnabas.client.core.cluster import Cluster
 from barnabas.client.core.config import ProducerConfig
@@ -69,6 +69,7 @@ class Accumulator:
         self.closed = False
         self.state = state
         self._random = random
+        self._retry_backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, random)
         self._busy: dict[PartitionQueue, None] = {}
         self._rotation: dict[int, int] = {}
         self._slow_nodes: dict[int, tuple[int, int]] = {}  # node: (last ready ms, last drained ms)
@@ -157,14 +158,10 @@ class Accumulator:
         batch = queue.batches[0]
         leader_changed = leader_epoch > batch.leader_epoch
         if batch.attempts > 0 and not leader_changed:
-            return batch.last_attempt_ms + self._retry_wait_ms(batch)
+            return batch.retry_at_ms
         if hurry or len(queue.batches) > 1 or batch.full or batch.attempts > 0:
             return 0
         return batch.created_ms + self.config.linger_ms
-
-    def _retry_wait_ms(self, batch: ProducerBatch) -> int:
-        # The jitter must not change between two looks at the same batch, so there is none here.
-        return min(self.config.retry_backoff_ms << min(batch.attempts - 1, 16), self.config.retry_backoff_max_ms)
 
     def _tell_loads(self, cluster: Cluster, now_ms: int) -> None:
         names = dict.fromkeys(queue.where.topic for queue in self._busy)
@@ -235,8 +232,9 @@ class Accumulator:
 
     def requeue(self, batch: ProducerBatch, now_ms: int) -> None:
         """A retriable failure: to the front, or in the order of sequences where they count."""
+        # Drawn once: two looks at the same batch must see the same time.
+        batch.retry_at_ms = now_ms + self._retry_backoff.wait_ms(batch.attempts)
         batch.attempts += 1
-        batch.last_attempt_ms = now_ms
         batch.retry = True
         batch.in_flight = False
         self._insert(batch)
@@ -255,12 +253,13 @@ class Accumulator:
         queue.batches.insert(position, batch)
 
     def split(self, batch: ProducerBatch, now_ms: int) -> int:
-        """Re-queue a batch that is too large as smaller ones of at most half its size; returns how many.
+        """Re-queue a batch that is too large as smaller ones of at most half its size and records; returns how many.
 
         The parts keep creation time and sequences, and are attempts of their own: a split uses none up. Their buffers
         are over and above the pool's memory until they are answered, as in Kafka; the pool is not charged twice.
         """
         target = max(min(batch.size // 2, self.config.batch_size), 1)
+        most = (batch.record_count + 1) // 2  # the bound of a small record holds several: bytes alone may part nothing
         batch.unseal()
         view = bytes(memoryview(batch.seal(0)[0]))
         batch.unseal()
@@ -268,7 +267,8 @@ class Accumulator:
         starts: list[int] = []
         for record in decode_records(view):
             key, value, headers = record.key, record.value, record.headers
-            if not parts or parts[-1].try_append(record.timestamp, key, value, headers) < 0:
+            full = not parts or parts[-1].record_count >= most
+            if full or parts[-1].try_append(record.timestamp, key, value, headers) < 0:
                 size = max(target, record_size_bound(key, value, headers))
                 part = ProducerBatch(batch.where, bytearray(size), batch.created_ms, pooled=False)
                 part.try_append(record.timestamp, key, value, headers)

@@ -133,7 +133,6 @@ class ProducerBatch:
         "closed",
         "created_ms",
         "in_flight",
-        "last_attempt_ms",
         "leader_epoch",
         "pooled",
         "producer_epoch",
@@ -141,6 +140,7 @@ class ProducerBatch:
         "record_count",
         "result",
         "retry",
+        "retry_at_ms",
         "sequence_reset",
         "size",
         "where",
@@ -151,7 +151,7 @@ class ProducerBatch:
         self.pooled = pooled
         self.buffer: bytearray | None = buffer
         self.created_ms = now_ms
-        self.last_attempt_ms = now_ms
+        self.retry_at_ms = now_ms
         self.attempts = 0
         self.retry = False
         self.closed = False
