@@ -2,14 +2,14 @@
  *
  *   load requests HOST PORT FILE CONNECTIONS DEPTH SECONDS
  *       Sends the frame in FILE over CONNECTIONS sockets, DEPTH unanswered ones each, and times every answer.
- *   load fetch HOST PORT FILE OFFSET_AT BYTES_MAX
- *       Fetches one partition from offset 0 to its end. FILE is a Fetch v4 frame of one partition; the int64 at byte
- *       OFFSET_AT is its fetch offset. Ends at an empty answer or after BYTES_MAX bytes of records.
+ *   load fetch HOST PORT FILE OFFSET_AT BYTES_MAX READERS
+ *       READERS connections fetch one partition, each from offset 0 to its end. FILE is a Fetch v4 frame of one partition; the int64 at byte
+ *       OFFSET_AT is its fetch offset. Ends at an empty answer or after BYTES_MAX bytes.
  *   load wake HOST PORT FETCH_FILE OFFSET_AT PRODUCE_FILE START COUNT
  *       Parks a fetch at the end of a partition, produces one record over a second socket, and times until the parked
  *       fetch is answered; COUNT times, from offset START.
  *
- * Prints one line of JSON: count, seconds, bytes, p50_us, p99_us, max_us, cpu_s (of this process).
+ * Prints one line of JSON: count, seconds, bytes, p50_us, p99_us, max_us, cpu_s (of the generator).
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -22,10 +22,11 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { CONNECTIONS_MAX = 1024, DEPTH_MAX = 64, SAMPLES_MAX = 8000000 };
+enum { CONNECTIONS_MAX = 1024, DEPTH_MAX = 64, READERS_MAX = 64, SAMPLES_MAX = 8000000 };
 
 static void die(const char *what) {
     fprintf(stderr, "load: %s: %s\n", what, errno ? strerror(errno) : "unexpected answer");
@@ -40,8 +41,12 @@ static double now_us(void) {
 
 static double cpu_s(void) {
     struct rusage u;
-    getrusage(RUSAGE_SELF, &u);
-    return u.ru_utime.tv_sec + u.ru_stime.tv_sec + (u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+    double sum = 0;
+    for (int who = RUSAGE_CHILDREN; who <= RUSAGE_SELF; who++) {
+        getrusage(who, &u);
+        sum += u.ru_utime.tv_sec + u.ru_stime.tv_sec + (u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+    }
+    return sum;
 }
 
 static int dial(const char *host, int port) {
@@ -191,26 +196,40 @@ static uint64_t next_offset(char *body, uint64_t offset, uint64_t *bytes) {
     return offset;
 }
 
+/* One reader per connection, each a process: together they keep the server busy, which one that waits cannot. */
 static void fetch(char **a) {
     size_t size, got;
     char *frame = load_file(a[2], &size);
     long at = atol(a[3]);
-    double limit = atof(a[4]), total = 0;
-    int s = dial(a[0], atoi(a[1]));
-    uint64_t offset = 0, bytes;
-    long count = 0;
-    double start = now_us();
-    for (;;) {
-        put64(frame + at, offset);
-        double t = now_us();
-        write_all(s, frame, size);
-        char *body = answer(s, &got);
-        sample(now_us() - t);
-        offset = next_offset(body, offset, &bytes);
-        count++, total += bytes;
-        if (!bytes || total >= limit) break;
+    double limit = atof(a[4]), start = now_us(), total = 0;
+    int readers = atoi(a[5]), results[2];
+    if (readers < 1 || readers > READERS_MAX || pipe(results)) die("bounds");
+    for (int r = 0; r < readers; r++) {
+        pid_t child = fork();
+        if (child < 0) die("fork");
+        if (child) continue;
+        int s = dial(a[0], atoi(a[1]));
+        uint64_t offset = 0, bytes;
+        double sums[2] = {0, 0};
+        do {
+            put64(frame + at, offset);
+            write_all(s, frame, size);
+            offset = next_offset(answer(s, &got), offset, &bytes);
+            sums[0]++, sums[1] += bytes;
+        } while (bytes && sums[1] < limit);
+        write_all(results[1], (char *)sums, sizeof sums);
+        _exit(0);
     }
-    report(count, (now_us() - start) / 1e6, total);
+    close(results[1]);
+    long count = 0;
+    for (int r = 0; r < readers; r++) {
+        double sums[2];
+        read_all(results[0], (char *)sums, sizeof sums);
+        count += sums[0], total += sums[1];
+    }
+    double seconds = (now_us() - start) / 1e6;
+    while (wait(0) > 0) {}
+    report(count, seconds, total);
 }
 
 static void wake(char **a) {
@@ -244,7 +263,7 @@ static void wake(char **a) {
 int main(int argc, char **argv) {
     samples = malloc(sizeof *samples * SAMPLES_MAX);
     if (argc == 8 && !strcmp(argv[1], "requests")) requests(argv + 2);
-    else if (argc == 7 && !strcmp(argv[1], "fetch")) fetch(argv + 2);
+    else if (argc == 8 && !strcmp(argv[1], "fetch")) fetch(argv + 2);
     else if (argc == 9 && !strcmp(argv[1], "wake")) wake(argv + 2);
     else { fprintf(stderr, "load: see the comment at the top of load.c\n"); return 2; }
     return 0;

@@ -129,10 +129,10 @@ def small_requests(server: Server, topic: str, connections: int, depth: int, sec
     return _run(server, "requests", _file(frame), str(connections), str(depth), str(seconds))
 
 
-def consume(server: Server, topic: str, fetch_bytes: int, bytes_max: float) -> Load:
-    """Read partition 0 from its beginning, `fetch_bytes` at most a request, until its end or `bytes_max`."""
+def consume(server: Server, topic: str, fetch_bytes: int, bytes_max: float, readers: int = 4) -> Load:
+    """`readers` connections read partition 0 from its beginning to its end, or `bytes_max` each."""
     frame, offset_at = frames.fetch(topic, 0, fetch_bytes)
-    return _run(server, "fetch", _file(frame), str(offset_at), str(bytes_max))
+    return _run(server, "fetch", _file(frame), str(offset_at), str(bytes_max), str(readers))
 
 
 def wake(server: Server, topic: str, start_offset: int, count: int) -> Load:

@@ -11,7 +11,7 @@ from tests.benchmarks.servers import Server
 
 SECONDS = 5.0
 PARTITIONS = 40
-CONSUME_BYTES = 1.2e9
+CONSUME_BYTES = 0.8e9
 FETCH_BYTES = 1_048_576
 BATCH_RECORDS = 64
 
@@ -48,7 +48,7 @@ def rows(kafka: Server | None) -> Iterator[Row]:
 
     one = frames.batch(BATCH_RECORDS, 1000)
     with tempfile.NamedTemporaryFile(prefix="streams-") as file:
-        for _ in range(int(consumed.bytes // len(one))):
+        for _ in range(int(CONSUME_BYTES // len(one))):
             file.write(one)
         file.flush()
         with servers.streams(file.name, len(one), BATCH_RECORDS) as streams:
