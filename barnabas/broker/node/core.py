@@ -32,7 +32,7 @@ from barnabas.broker.handlers.services import Services
 from barnabas.broker.handlers.sessions import FetchSessions
 from barnabas.broker.log import LogManager
 from barnabas.broker.metrics import MetricsRegistry
-from barnabas.broker.node import identity, startup
+from barnabas.broker.node import gauges, identity, startup
 from barnabas.broker.node.jobs import JobQueue
 from barnabas.broker.ports import Controller, Disk, Entropy, WallClock
 from barnabas.broker.replica import ReplicaManager
@@ -98,6 +98,7 @@ class Core:
         self._held: list[tuple[Any, RequestContext]] = []
         self._deferred: deque[Callable[[], None]] = deque()
         self.now_ms = 0
+        gauges.register(self)
 
     # -- life
 

@@ -1,4 +1,8 @@
-"""What can be read of partitions: `kafka.server:type=ReplicaManager`, and of each: `kafka.cluster:type=Partition`.
+"""What can be read of partitions, of all and of each.
+
+    kafka.server:type=ReplicaManager    all of this broker
+    kafka.cluster:type=Partition        one
+    kafka.log:type=Log                  its log
 
 The gauges of single partitions are worked out by one collector when somebody reads, so that ten thousand partitions
 cost no registrations.
@@ -33,6 +37,13 @@ _OF_ONE: Final[dict[str, Callable[[Partition], int]]] = {
     "LastStableOffsetLag": lambda partition: partition.log.high_watermark - partition.log.last_stable_offset,
 }
 
+_OF_LOG: Final[dict[str, Callable[[Partition], int]]] = {
+    "LogStartOffset": lambda partition: partition.log.log_start_offset,
+    "LogEndOffset": lambda partition: partition.log.log_end_offset,
+    "NumLogSegments": lambda partition: len(partition.log.segments),
+    "Size": lambda partition: partition.log.size_bytes,
+}
+
 
 def register(manager: ReplicaManager, registry: MetricsRegistry) -> None:
     """Register the gauges of a broker's partitions."""
@@ -49,5 +60,7 @@ def register(manager: ReplicaManager, registry: MetricsRegistry) -> None:
             tags = {"topic": key.topic, "partition": str(key.partition)}
             for name, read in _OF_ONE.items():
                 yield Sample("kafka.cluster:Partition", name, tags, read(partition))
+            for name, read in _OF_LOG.items():
+                yield Sample("kafka.log:Log", name, tags, read(partition))
 
     registry.collector(of_each)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -78,6 +79,38 @@ def test_acknowledged_by_flush_survives_the_power_cut() -> None:
     assert (topic.error_code, topic.partitions[0].leader_epoch) == (0, 2)
 
 
+def test_no_answer_leaves_before_its_sync_whenever_the_power_fails() -> None:
+    """`flush.messages=1`: after every number of completions of the disk the power fails, with and without torn bytes;
+    what was answered until then is there, at its offset."""
+    answered_counts = set()
+    for deliveries in range(8):
+        for torn in (0, 5, 80):
+            world = World()
+            world.create(flush_messages=1)
+            asked = []
+            for number in range(6):
+                asked.append(world.produce({("t", 0): batch(b"%d" % number)}, acks=-1 if number % 2 else 1))
+                if number < deliveries:
+                    world.disk.deliver()
+                    world.core.tick(world.now_ms)
+            for _ in range(deliveries - 6):
+                world.disk.deliver()
+                world.core.tick(world.now_ms)
+            answered = [number for number, answer in enumerate(asked) if answer.done]
+            parts = [asked[number].response.responses[0].partition_responses[0] for number in answered]
+            assert [(part.error_code, part.base_offset) for part in parts] == [(0, number) for number in answered]
+            answered_counts.add(len(answered))
+            world.disk.crash(lambda path, synced, size, torn=torn: synced + torn)  # type: ignore[misc]
+            world.core = world._new_core()
+            world.start()
+            end = world.offsets(-1).offset
+            assert end >= len(answered)
+            if end:
+                values = [record.value for record in records_of(part_of(world.fetch({("t", 0): 0})).records)]
+                assert values == [b"%d" % number for number in range(end)]
+    assert {0, 6} < answered_counts, "the power failed before the first answer, after the last, and in between"
+
+
 def test_a_defect_ends_one_request(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     world.create()
@@ -101,6 +134,26 @@ def test_start_topics_are_there_when_the_broker_is_ready() -> None:
     assert len(world.describe().topics) == 2
     log = next(log for key, log in world.core.logs.logs.items() if key.topic == "weather")
     assert log.config.retention_ms == 1000
+
+
+def test_the_state_of_the_broker_can_be_read_under_kafkas_names() -> None:
+    def value(type_name: str, name: str) -> float:
+        values = world.core.registry.read(type_name, name)
+        assert values is not None
+        return values["value"]
+
+    world = World(barnabas_topics="flights:4, weather:1")
+    controller = "kafka.controller:KafkaController"
+    names = ("ActiveControllerCount", "ActiveBrokerCount", "FencedBrokerCount", "GlobalTopicCount")
+    assert [value(controller, name) for name in names] == [1, 1, 0, 2]
+    assert value(controller, "GlobalPartitionCount") == 5
+    assert value(controller, "OfflinePartitionsCount") == 0
+    assert value("KafkaServer", "BrokerState") == 3
+    partitions = world.core.image.topics["flights"].partitions
+    partitions[2] = replace(partitions[2], leader=-1)
+    assert value(controller, "OfflinePartitionsCount") == 1
+    world.stop()
+    assert value("KafkaServer", "BrokerState") == 7
 
 
 @pytest.mark.parametrize(

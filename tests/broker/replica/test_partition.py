@@ -452,6 +452,15 @@ def test_gauges_of_all_and_of_each_partition():
         "ReplicasCount": 3,
         "LastStableOffsetLag": 0,
     }
+    world.produce(P(0), acks=1)
+    log = world.logs.logs[P(0)]
+    of_log = {
+        reading.name: reading.values["value"]
+        for reading in world.registry.collect(0)
+        if reading.domain == "kafka.log" and ("partition", "0") in reading.tags
+    }
+    assert of_log == {"LogStartOffset": 0, "LogEndOffset": 1, "NumLogSegments": 1, "Size": log.size_bytes}
+    assert log.size_bytes > 0
 
 
 def test_the_snapshot_tells_offsets_isr_and_followers():

@@ -1,0 +1,38 @@
+"""What can be read of the whole broker: `kafka.server:type=KafkaServer` and `kafka.controller:type=KafkaController`.
+
+Everything is counted when somebody reads. States are the numbers of Kafka's `BrokerState`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from barnabas.broker.node.startup import Phase
+
+if TYPE_CHECKING:
+    from barnabas.broker.node.core import Core
+
+_STATES: Final = {
+    Phase.NEW: 0,  # NOT_RUNNING
+    Phase.LOADING: 1,  # STARTING
+    Phase.RECOVERING: 2,  # RECOVERY
+    Phase.HOSTING: 2,
+    Phase.READY: 3,  # RUNNING
+    Phase.STOPPING: 7,  # SHUTTING_DOWN
+}
+
+
+def register(core: Core) -> None:
+    """Register the gauges of a broker that is its own controller."""
+    registry, image, kind = core.registry, core.image, "kafka.controller:KafkaController"
+    registry.gauge("KafkaServer", "BrokerState", None, lambda: _STATES[core.phase])
+    registry.gauge(kind, "ActiveControllerCount", None, lambda: 1)
+    registry.gauge(kind, "ActiveBrokerCount", None, lambda: sum(not one.fenced for one in image.brokers.values()))
+    registry.gauge(kind, "FencedBrokerCount", None, lambda: sum(one.fenced for one in image.brokers.values()))
+    registry.gauge(kind, "GlobalTopicCount", None, lambda: len(image.topics))
+    registry.gauge(kind, "GlobalPartitionCount", None, lambda: sum(len(t.partitions) for t in image.topics.values()))
+    registry.gauge(kind, "OfflinePartitionsCount", None, lambda: _leaderless(core))
+
+
+def _leaderless(core: Core) -> int:
+    return sum(state.leader < 0 for topic in core.image.topics.values() for state in topic.partitions.values())
