@@ -41,8 +41,11 @@ def load(
     overrides: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
     properties: str = "",
+    overrides_from: str = "--set",
 ) -> Loaded:
     """Put a broker's settings together. `overrides` is what `--set` gave, `properties` the text of the file.
+
+    `overrides_from` is what messages call the source of `overrides`.
 
     Raises:
         ConfigError: a name nobody knows, or a value that cannot be used. The message says where it came from.
@@ -51,7 +54,7 @@ def load(
         ("the configuration file", parse_properties(properties)),
         ("the environment", _variables("KAFKA_", environment or {})),
         ("the environment", _variables("BARNABAS_", environment or {})),
-        ("--set", dict(overrides or {})),
+        (overrides_from, dict(overrides or {})),
     ]
     table = keys_of(BrokerConfig)
     values = {}

@@ -31,7 +31,7 @@ def _assemble(
     if made:
         settings["barnabas.topics"] = ", ".join([*filter(None, [settings.get("barnabas.topics")]), *made])
     directory = data_dir or settings.get("log.dirs") or settings.get("log.dir")
-    loaded = load(overrides=settings)
+    loaded = load(overrides=settings, overrides_from="config")
     return Assembly(loaded.config, None if directory is None else Path(directory))
 
 

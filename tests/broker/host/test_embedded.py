@@ -78,7 +78,7 @@ def test_data_lasts_in_a_directory_and_is_one_brokers_alone(tmp_path: Path) -> N
 
 
 def test_a_setting_nobody_knows_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(ConfigError, match=r"num\.partitons .* did you mean num\.partitions\?"):
+    with pytest.raises(ConfigError, match=r"num\.partitons \(from config\) .* did you mean num\.partitions\?"):
         barnabas.Broker(config={"num.partitons": 3})
 
 
