@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 
+from barnabas.broker.config import TopicConfig
 from barnabas.broker.log import Isolation
 from barnabas.broker.log.compaction import cleanable
 from barnabas.protocol.batch import crc_ok
@@ -136,6 +137,24 @@ def test_the_last_batch_of_a_producer_and_of_the_round_stay_empty(world):
     log = world.restart(log, clean=False, high_watermark=6)
     world.disk.remove("t-0/00000000000000000004.snapshot")
     assert log.producers.producers[9].batches[-1].last_sequence == 1
+
+
+def test_the_last_batch_of_the_round_stays_empty_so_that_the_end_of_the_log_is_known(world):
+    """Its only record has no key: it was written before the topic was compacted."""
+    log = world.new_log(cleanup_policy=frozenset({"delete"}))
+    put(log, b"a", b"1")
+    put(log, None, b"no key")
+    put(log, None, b"no key either")
+    log.roll(NOW)
+    log.config = TopicConfig(cleanup_policy=COMPACT)
+    clean(world, log)
+    headers = headers_in(world.call(lambda: log.read(0, 1 << 20, Isolation.LOG_END)).records)
+    assert [(h.base_offset, h.record_count) for h in headers] == [(0, 1), (2, 0)]
+    world.disk.remove(f"t-0/{log.active.base:020d}.log")
+    log.release()
+    world.settle()
+    log = world.open_log(clean=False, config=log.config)
+    assert log.log_end_offset == 3, "no offset is given away a second time"
 
 
 def test_nothing_above_the_last_stable_offset_is_touched(memory):
