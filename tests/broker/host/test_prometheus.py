@@ -1,0 +1,92 @@
+"""`/metrics` is Prometheus text 0.0.4 to the letter, and is worked out for whoever asks, never before."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import barnabas.aio
+from barnabas.broker.host.prometheus import render
+from barnabas.broker.metrics import MetricsRegistry
+from tests.broker.host.fake_core import Raw, client
+from tests.broker.host.test_real_core import PRODUCE, answer, fetch, produce
+
+NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
+LABEL = rf'{NAME}="(?:[^"\\\n]|\\["\\n])*"'
+SAMPLE = re.compile(rf"({NAME})(?:\{{((?:{LABEL})(?:,{LABEL})*)\}})? (-?[0-9.]+(?:e[+-]?[0-9]+)?|NaN)")
+SUFFIXES = {"summary": ("", "_sum", "_count"), "counter": ("",), "gauge": ("",)}
+
+
+def parse(text: str) -> Iterator[tuple[str, str, str]]:
+    """(name, labels, value) of each sample; AssertionError where the format is broken."""
+    family, kind, told, seen = "", "", set(), set()
+    assert text.endswith("\n")
+    for line in text.splitlines():
+        declared = re.fullmatch(rf"# TYPE ({NAME}) (counter|gauge|summary)", line)
+        if declared:
+            family, kind = declared.groups()
+            assert family not in told, f"{family} is declared twice"
+            told.add(family)
+            continue
+        sample = SAMPLE.fullmatch(line)
+        assert sample is not None, line
+        name, labels, value = sample[1], sample[2] or "", sample[3]
+        assert name in [family + suffix for suffix in SUFFIXES[kind]], f"{name} stands under {family}"
+        assert (name, labels) not in seen, f"{line} comes twice"
+        seen.add((name, labels))
+        yield name, labels, value
+
+
+async def get(raw: Raw, path: str) -> str:
+    raw.send(f"GET {path} HTTP/1.1\r\n\r\n".encode())
+    return (await raw.ended()).partition(b"\r\n\r\n")[2].decode()
+
+
+def test_each_kind_has_its_lines_and_labels_are_escaped() -> None:
+    registry = MetricsRegistry()
+    registry.gauge("kafka.cluster:Partition", "AtMinIsr", {"topic": 'a"b\\c\nd', "client-id": "x"}, lambda: 1)
+    registry.meter("BrokerTopicMetrics", "BytesInPerSec").mark(7)
+    registry.meter("BrokerTopicMetrics", "BytesInPerSec", {"topic": "t"}).mark(5)
+    registry.histogram("kafka.network:RequestMetrics", "TotalTimeMs", {"request": "Fetch"}).update(3)
+    text = render(registry.collect(0))
+    samples = list(parse(text))
+    assert ("kafka_cluster_partition_atminisr", r'client_id="x",topic="a\"b\\c\nd"', "1") in samples
+    assert ("kafka_server_brokertopicmetrics_bytesin_total", "", "7") in samples
+    assert ("kafka_server_brokertopicmetrics_bytesin_total", 'topic="t"', "5") in samples
+    assert ("kafka_network_requestmetrics_totaltimems_count", 'request="Fetch"', "1") in samples
+    assert text.count("# TYPE kafka_server_brokertopicmetrics_bytesin_total counter\n") == 1
+    assert "# TYPE kafka_network_requestmetrics_totaltimems summary\n" in text
+
+
+async def test_a_broker_s_page_parses_and_counts_what_happened() -> None:
+    async with barnabas.aio.Broker(topics={"t": 1, "u": 2}) as broker:
+        async with client(broker.port) as raw:
+            raw.send(produce(1, b"value"))
+            await answer(raw, PRODUCE, 3)
+        async with client(broker.port) as raw:
+            samples = {(name, labels): value for name, labels, value in parse(await get(raw, "/metrics"))}
+    assert samples["kafka_server_brokertopicmetrics_messagesin_total", ""] == "1"
+    assert samples["kafka_server_replicamanager_partitioncount", ""] == "3"
+    assert samples["kafka_log_log_logendoffset", 'partition="0",topic="t"'] == "1"
+    assert samples["kafka_server_kafkaserver_brokerstate", ""] == "3"
+
+
+async def test_nothing_is_worked_out_while_nobody_looks() -> None:
+    asked: list[int] = []
+
+    def gauge() -> int:
+        asked.append(1)
+        return len(asked)
+
+    async with barnabas.aio.Broker(topics={"t": 1}) as broker:
+        broker._assembly.host.registry.gauge("Test", "Asked", None, gauge)
+        async with client(broker.port) as raw:
+            for number in range(50):
+                raw.send(produce(number, b"value"))
+                await answer(raw, PRODUCE, 3)
+            raw.send(fetch(50, 0))
+            await raw.frame()
+        assert asked == []
+        async with client(broker.port) as raw:
+            assert "kafka_server_test_asked 1\n" in await get(raw, "/metrics")
+        assert asked == [1]
