@@ -301,6 +301,10 @@ def test_else_the_sendable_node_with_the_fewest_in_flight():
     occupy(world, network, 2, 2)
     occupy(world, network, 3, 5)  # not sendable
     assert network.least_loaded_node(world.now_ms).id == 2
+    occupy(world, network, 2, 1)  # as many as node 1: the first of the pass
+    assert network.least_loaded_node(world.now_ms).id == 1
+    network._random = lambda: 0.5  # the pass: 2, 3, 1
+    assert network.least_loaded_node(world.now_ms).id == 2
 
 
 def test_else_the_last_scanned_of_those_being_opened():
