@@ -1,8 +1,8 @@
 """Where the records of many batches stand, and their varints, with numpy: no Python step per record where it can be.
 
 A record's place follows from the lengths of those before it, which wants a loop (0.1 us a record). Two guesses avoid
-it: records in a row of one length stand at one distance, and batches of one size and count are built alike. A guess is
-checked for all records at once: each must end where the next one begins, up to the end of the data.
+it: records in a row of one length stand at one distance, and a batch is built like the beginning of a longer one. The
+guesses are checked for all records at once: each must end where the next one begins, up to the end of the data.
 
 numpy is imported on first use.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-RUN_RECORDS_MIN: Final = 256
+RUN_RECORDS_MIN: Final = 32
 """Testing for records of one length pays from about this many on."""
 
 VARINT_BYTES_MAX: Final = 5
@@ -53,14 +53,17 @@ def _all_records(data: bytes, counts: Sequence[int], sizes: Sequence[int], *, gu
     import numpy as np
 
     raw = np.frombuffer(data, np.uint8)
-    shapes: dict[tuple[int, int], Ints] = {}
+    longest: Ints = np.zeros(0, np.int64)  # the places of the most records so far in one batch, and where they end
     places: list[Ints] = []
     at = 0
     for count, size in zip(counts, sizes, strict=True):
-        shape = shapes.get((count, size)) if guess else None
-        if shape is None:
-            shape = shapes[count, size] = _scan(data, raw, at, at + size, count)
-        places.append(shape)
+        if guess and count < len(longest) and longest[count] == size:
+            places.append(longest[:count])
+        else:
+            shape = _scan(data, raw, at, at + size, count)
+            places.append(shape)
+            if count >= len(longest):
+                longest = np.append(shape, size)
         at += size
     bases = np.cumsum(np.array(sizes, np.int64)) - sizes
     heads = np.concatenate(places) + np.repeat(bases, counts)
@@ -84,7 +87,7 @@ def _scan(data: bytes, raw: NDArray[np.uint8], at: int, limit: int, count: int) 
     found: list[Ints] = []
     while left:
         if left >= RUN_RECORDS_MIN:
-            run, step = _equal_run(raw, at, limit, left)
+            run, step = _equal_run(data, raw, at, limit, left)
             if run >= RUN_RECORDS_MIN:
                 found.append(np.arange(at, at + run * step, step, dtype=np.int64))
                 at += run * step
@@ -99,16 +102,18 @@ def _scan(data: bytes, raw: NDArray[np.uint8], at: int, limit: int, count: int) 
     return (found[0] if len(found) == 1 else np.concatenate(found)) - base
 
 
-def _equal_run(raw: NDArray[np.uint8], at: int, limit: int, count: int) -> tuple[int, int]:
+def _equal_run(data: bytes, raw: NDArray[np.uint8], at: int, limit: int, count: int) -> tuple[int, int]:
     """How many records from `at` on have the length of the first one, and the distance between them."""
     import numpy as np
 
-    first, second = int(raw[at]), int(raw[at + 1])
+    first, second = data[at], data[at + 1]
+    step = (first >> 1) + 1 if first < 128 else (first >> 1) + (second << 6) - 62
+    last = at + (RUN_RECORDS_MIN - 1) * step
+    if step < 1 or last >= limit or data[at + step] != first or data[last] != first:
+        return 0, 0  # nearly always so where lengths differ, and cheaper than numpy
     if first < 128:
-        step = (first >> 1) + 1
         same = raw[at : min(at + step * count, limit) : step] == first
     elif second < 128:
-        step = (first >> 1) + (second << 6) - 62
         same = raw[at : min(at + step * count, limit - 1) : step] == first
         same &= raw[at + 1 : min(at + 1 + step * count, limit) : step] == second
     else:

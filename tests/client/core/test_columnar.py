@@ -254,3 +254,13 @@ def test_batches_of_one_size_and_count_need_not_be_built_alike() -> None:
     data = make_batch(0, [(b"", b"v" * 20, 0, []), (b"", b"w" * 50, 0, [])])
     data += make_batch(2, [(b"", b"v" * 50, 0, []), (b"", b"w" * 20, 0, [])])
     assert rows_of(columns_of(data)) == plain_rows(data)
+
+
+def test_short_batches_built_like_the_beginning_of_a_long_one() -> None:
+    alike: list[Any] = [(None, b"v" * 100, index // 90, []) for index in range(400)]
+    data, offset = b"", 0
+    for count in (70, 400, 1, 65, 64, 399, 2):
+        data += make_batch(offset, alike[:count])
+        offset += count
+    data += make_batch(offset, [(None, b"v" * 90, 0, []), (None, b"v" * 110, 0, [])])
+    assert rows_of(columns_of(data)) == plain_rows(data)
