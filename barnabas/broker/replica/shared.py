@@ -21,6 +21,7 @@ class Shared:
         "actions",
         "broker_id",
         "cluster",
+        "complained_ms",
         "config",
         "controller",
         "delete_records",
@@ -52,6 +53,8 @@ class Shared:
         self.actions = ActionQueue()
         self.stats = BrokerStats(registry)
         self.timer = Timer(now_ms)
+        self.complained_ms: dict[TopicPartition, int] = {}
+        """When the log last said that a partition's disk refuses writes (wall ms)."""
 
         def purgatory(name: str, purge_interval: int) -> Purgatory:
             return Purgatory(name, Timer(now_ms), purge_interval, registry)

@@ -12,7 +12,7 @@ from barnabas.broker.replica import FetchInfo, FetchParams
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.records import BatchBuilder
-from tests.broker.replica.world import Answer, P, World, batch
+from tests.broker.replica.world import WALL_MS, Answer, P, World, batch
 
 
 def two(**settings) -> World:
@@ -294,6 +294,21 @@ def test_a_full_disk_refuses_and_serves_on():
     assert world.fetch({P(0): 0}).one.records
     world.disk.capacity = None
     assert world.produce(P(0)).one.base_offset == 1
+
+
+def test_the_log_says_once_in_a_while_that_a_disk_refuses_writes(monkeypatch, caplog):
+    world = World()
+    world.host(P(0))
+    wall_ms = [0]
+    monkeypatch.setattr(world.manager.shared.wall_clock, "now_ms", lambda: wall_ms[0])
+    world.disk.capacity = world.disk.used
+    said = []
+    for wall_ms[0] in (WALL_MS, WALL_MS + 1, WALL_MS + 9_999, WALL_MS + 10_000):
+        assert world.produce(P(0)).codes == [ErrorCode.KAFKA_STORAGE_ERROR]
+        said.append(len(caplog.records))
+    assert said == [1, 1, 1, 2]
+    assert caplog.records[0].getMessage().startswith(f"{P(0)} refuses writes: ")
+    assert "no space left on device" in caplog.text
 
 
 def test_bytes_and_messages_are_counted_in_total_and_by_topic():
