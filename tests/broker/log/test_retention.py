@@ -66,11 +66,23 @@ def test_only_what_is_committed_goes(memory):
     assert log.log_start_offset == 2
 
 
-def test_below_the_log_start_whole_segments_go_for_every_policy(world):
+@pytest.mark.parametrize("start", [4, 5])
+def test_below_the_log_start_whole_segments_go_for_every_policy(world, start):
     log = filled(world, 9, cleanup_policy=frozenset({"compact"}), retention_bytes=0)
-    log.raise_log_start_offset(5)
+    log.raise_log_start_offset(start)
     assert world.run(log.retain(NOW)) == 2
-    assert (log.bases, log.log_start_offset) == ([4, 6, 8], 5)
+    assert (log.bases, log.log_start_offset) == ([4, 6, 8], start)
+
+
+def test_the_rules_go_in_order_each_on_what_the_one_before_left(world):
+    """Nine batches in segments of two: the log start lets two segments go, size one more, age one more."""
+    log = filled(world, 9, retention_bytes=2 * SIZE, retention_ms=1000)
+    log.raise_log_start_offset(5)
+    assert world.run(log.retain(NOW + 1005)) == 3  # five batches are left, three too many: one more segment
+    assert (log.bases, log.log_start_offset) == ([6, 8], 6)
+    assert world.run(log.retain(NOW + 1007)) == 0
+    assert world.run(log.retain(NOW + 1008)) == 1
+    assert log.bases == [8]
 
 
 def test_size_and_age_are_for_the_delete_policy(memory):
