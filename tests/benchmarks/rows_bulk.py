@@ -24,7 +24,7 @@ def shares(name: str, measured: load.Load) -> str:
 
 def _produce(server: Server) -> load.Load:
     load.create_topic(server, "bulk", PARTITIONS)
-    load.librdkafka_produce(server, "bulk", 1024, 1.0, PARTITIONS)
+    load.librdkafka_produce(server, "bulk", 1024, servers.warm_up_s(server), PARTITIONS)
     return load.librdkafka_produce(server, "bulk", 1024, SECONDS, PARTITIONS)
 
 

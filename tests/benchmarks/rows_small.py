@@ -15,7 +15,7 @@ WAKES = 500
 
 def _small(server: Server) -> dict[str, load.Load]:
     load.create_topic(server, "small", 1)
-    load.small_requests(server, "small", 16, 8, 1.0)
+    load.small_requests(server, "small", 16, 8, servers.warm_up_s(server))
     return {
         "deep": load.small_requests(server, "small", 16, 8, SECONDS),
         "flat": load.small_requests(server, "small", 16, 1, SECONDS),
