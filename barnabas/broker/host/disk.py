@@ -28,12 +28,14 @@ from barnabas.broker.host.disk_calls import (
     NOWAIT,
     TEMPORARY,
     copy,
+    countdown,
     default_handles_max,
     read_now,
     read_whole,
     remove,
     replace,
-    sync_file,
+    sync_directory,
+    sync_handle,
     write_many,
 )
 from barnabas.broker.ports import Done, NotYet
@@ -49,7 +51,8 @@ each other's, and who reads what another has read finds its pages there."""
 _OVERLAP: Final = 4 * 1024 * 1024
 """Bytes a map reaches into the next: a read across the border needs no map of its own."""
 _PROBE_STEP: Final = 256 * 1024
-_THREADS: Final = 2
+_THREADS: Final = 4
+"""They wait most of the time, and the system makes durable at once what several of them ask for."""
 
 
 class ColdRead:
@@ -224,7 +227,7 @@ class RealFile:
         fd = os.dup(self.handle())
         directory = os.path.dirname(self._disk.full(self.path)) if self._created else None
         self._created = False
-        self._disk.run(lambda: sync_file(fd, directory, self._disk.root), done)
+        self._disk.run(lambda: self._disk.sync_file(fd, directory), done)
 
     def truncate(self, size: int) -> None:
         """Keep the first `size` bytes.
@@ -292,6 +295,8 @@ class RealDisk:
         self._files: dict[str, weakref.WeakSet[RealFile]] = {}
         self._atomic: dict[str, tuple[bytes, list[Done]]] = {}
         self._atomic_running: set[str] = set()
+        self._made = 0  # names made so far, of directories too, and how many of them are durable
+        self._made_synced = -1
 
     def full(self, path: str) -> str:
         """The path the operating system knows."""
@@ -340,6 +345,21 @@ class RealDisk:
         self.run(work, done)
         return token
 
+    def sync_file(self, fd: int, directory: str | None) -> None:
+        """In a thread: sync a file and close the handle; for a new one sync the directories that name it, too."""
+        try:
+            sync_handle(fd)
+        finally:
+            os.close(fd)
+        if directory is None:
+            return
+        with contextlib.suppress(FileNotFoundError):  # renamed away meanwhile: its new name is its owner's care
+            sync_directory(directory)
+        made = self._made
+        if self._made_synced < made and directory != self.root:
+            sync_directory(self.root)
+            self._made_synced = made
+
     def run(self, work: Callable[[], None], done: Done) -> None:
         """Do `work` in a thread and call `done` on the loop's thread."""
 
@@ -359,8 +379,11 @@ class RealDisk:
         self._pool.submit(step)
 
     def close(self) -> None:
-        """Wait for the threads and release every handle. Completions still to come are posted before it returns."""
-        self._pool.shutdown(wait=True)
+        """Wait for what the threads have begun and release every handle; what waits for a thread is not begun any more.
+
+        Completions still to come are posted before it returns.
+        """
+        self._pool.shutdown(wait=True, cancel_futures=True)
         for file in list(self._open):
             file.release()
         self._open.clear()
@@ -401,6 +424,7 @@ class RealDisk:
     def make_dir(self, path: str) -> None:
         """Make a directory and those above it."""
         os.makedirs(self.full(path), exist_ok=True)
+        self._made += 1
 
     def rename(self, old: str, new: str) -> None:
         """Rename a file or directory; open files follow.
@@ -409,6 +433,7 @@ class RealDisk:
             OSError: there is no `old`.
         """
         os.replace(self.full(old), self.full(new))
+        self._made += 1
         inside = self._files.pop(old, None)
         if inside is not None:
             for file in inside:
@@ -446,25 +471,42 @@ class RealDisk:
         are told when the later is through).
         """
         if done is None:
-            replace(self.full(path), data)
+            replace((self.full(path), data))
             return
         _, waiting = self._atomic.get(path, (b"", []))
         self._atomic[path] = (data, [*waiting, done])
         if path not in self._atomic_running:
             self._write_next(path)
 
+    def write_files(self, files: Sequence[tuple[str, bytes]], done: Done) -> None:
+        """Replace small files of one directory, each as a whole, with one sync of the directory."""
+        if not self._atomic_running.isdisjoint(path for path, _ in files):
+            one = countdown(len(files), done)
+            for path, data in files:
+                self.write_atomic(path, data, one)
+            return
+        self._replace(files, done)
+
     def _write_next(self, path: str) -> None:
         data, waiting = self._atomic.pop(path)
-        self._atomic_running.add(path)
 
         def done(error: OSError | None) -> None:
-            self._atomic_running.discard(path)
-            if path in self._atomic:
-                self._write_next(path)
             for waiter in waiting:
                 waiter(error)
 
-        self.run(lambda: replace(self.full(path), data), done)
+        self._replace([(path, data)], done)
+
+    def _replace(self, files: Sequence[tuple[str, bytes]], done: Done) -> None:
+        self._atomic_running.update(path for path, _ in files)
+
+        def finished(error: OSError | None) -> None:
+            for path, _ in files:
+                self._atomic_running.discard(path)
+                if path in self._atomic:
+                    self._write_next(path)
+            done(error)
+
+        self.run(lambda: replace(*[(self.full(path), data) for path, data in files]), finished)
 
 
 def _answer_of(token: ColdRead) -> memoryview:

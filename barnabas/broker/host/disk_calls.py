@@ -11,6 +11,7 @@ import os
 from collections.abc import Sequence
 from typing import Final
 
+from barnabas.broker.ports import Done
 from barnabas.protocol.ids import Buffer
 
 NOWAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)
@@ -86,23 +87,17 @@ def sync_directory(path: str) -> None:
         os.close(fd)
 
 
-def sync_file(fd: int, directory: str | None, root: str) -> None:
-    """Sync a file, and for a new one the directories that name it."""
-    try:
-        sync_handle(fd)
-    finally:
-        os.close(fd)
-    if directory is not None:
-        with contextlib.suppress(FileNotFoundError):  # renamed away meanwhile: its new name is its owner's care
-            sync_directory(directory)
-        if directory != root:
-            sync_directory(root)
+def replace(*files: tuple[str, bytes]) -> None:
+    """Replace files of one directory, each as a whole: temporary file, sync, rename, and one sync of the directory."""
+    for full, data in files:
+        _write_synced(full + TEMPORARY, data)
+    for full, _ in files:
+        os.replace(full + TEMPORARY, full)
+    sync_directory(os.path.dirname(files[0][0]))
 
 
-def replace(full: str, data: bytes) -> None:
-    """Replace a file as a whole: temporary file, sync, rename, sync of the directory."""
-    temporary = full + TEMPORARY
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+def _write_synced(full: str, data: bytes) -> None:
+    fd = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
         view = memoryview(data)
         while len(view):
@@ -110,12 +105,22 @@ def replace(full: str, data: bytes) -> None:
         sync_handle(fd)
     except OSError:
         with contextlib.suppress(OSError):
-            os.unlink(temporary)
+            os.unlink(full)
         raise
     finally:
         os.close(fd)
-    os.replace(temporary, full)
-    sync_directory(os.path.dirname(full))
+
+
+def countdown(count: int, done: Done) -> Done:
+    """A completion to be called `count` times, which calls `done` at the last, with the first error."""
+    errors: list[OSError | None] = []
+
+    def one(error: OSError | None) -> None:
+        errors.append(error)
+        if len(errors) == count:
+            done(next((error for error in errors if error is not None), None))
+
+    return one
 
 
 def remove(full: str) -> None:

@@ -8,13 +8,14 @@ from barnabas.broker.config import BrokerConfig, TopicConfig
 from barnabas.broker.log import checkpoint
 from barnabas.broker.log.housekeeping import DELETE_SUFFIX, Housekeeping
 from barnabas.broker.log.log import Log
-from barnabas.broker.log.types import Job, write_all
+from barnabas.broker.log.types import Gate, Job, wait, write_all
 from barnabas.broker.ports import Disk, WallClock
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
 
 METADATA_TOPIC = "__cluster_metadata"
 _NAME_MAX = 255
+_LOGS_PER_STEP = 20
 
 
 class LogManager:
@@ -178,18 +179,26 @@ class LogManager:
         A log that cannot be closed cleanly leaves out the marker: the next start checks.
         """
         clean = not self.failed
-        for count, log in enumerate(list(self.logs.values())):
-            log.start_flush()
-            if count % 500 == 499:
-                yield None
+        closing: list[tuple[Log, list[Gate]]] = []
         for log in list(self.logs.values()):
-            try:
-                if log.failed is not None:
-                    raise log.failed
-                yield from log.close()
-            except (OSError, KafkaError):
+            if log.failed is not None:
                 clean = False
                 log.release()
+                continue
+            try:
+                closing.append((log, log.begin_close()))
+            except OSError:
+                clean = False
+                log.release()
+            if len(closing) % _LOGS_PER_STEP == 0:
+                yield None
+        for log, gates in closing:
+            try:
+                for gate in gates:
+                    yield from wait(gate)
+            except OSError:
+                clean = False
+            log.release()
         files = yield from self._housekeeping.checkpoints()
         yield from write_all(self.disk, files)
         if clean:

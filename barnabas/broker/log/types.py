@@ -167,15 +167,14 @@ def wait(gate: Gate) -> Job[None]:
 
 
 def write_all(disk: Disk, files: list[tuple[str, bytes]]) -> Job[None]:
-    """Write control files off the loop's thread, side by side, and wait for all of them.
+    """Write control files of one directory off the loop's thread, and wait for all of them.
 
     Raises:
         OSError: the first failure.
     """
-    gates = [Gate() for _ in files]
-    for gate, (path, data) in zip(gates, files, strict=True):
-        disk.write_atomic(path, data, gate.open)
-    for gate in gates:
+    if files:
+        gate = Gate()
+        disk.write_files(files, gate.open)
         yield from wait(gate)
 
 

@@ -129,6 +129,21 @@ def test_names(world):
     assert world.disk.list("d") == []
 
 
+def test_several_files_are_replaced_as_each_alone(world):
+    told: list[Any] = []
+    world.disk.write_atomic("d/a", b"old", told.append)
+    world.disk.write_files([("d/a", b"new"), ("d/b", b"b")], told.append)
+    world.disk.write_files([("d/c", b"c"), ("d/b", b"newer")], told.append)
+    assert told == [], "never from inside the call"
+    world.settle()
+    assert told == [None] * 3
+    assert world.disk.list("d") == ["a", "b", "c"]
+    assert [world.disk.load(f"d/{name}") for name in "abc"] == [b"new", b"newer", b"c"]
+    world.disk.write_files([("none/a", b""), ("none/b", b"")], told.append)
+    world.settle()
+    assert isinstance(told[-1], OSError)
+
+
 def test_what_is_removed_later_goes_off_the_loops_thread(world):
     world.disk.open("d/a", create=True).append([b"x" * 10])
     world.disk.make_dir("d/sub")

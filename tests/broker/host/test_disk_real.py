@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import threading
 from functools import partial
 from typing import Any
 
@@ -164,6 +165,53 @@ def test_readers_of_several_places_share_the_maps(disk, monkeypatch):
     assert made == [0, 1 << 20, 2 << 20]
 
 
+def test_few_directories_are_synced_for_many_files(disk, posted, monkeypatch):
+    synced: list[str] = []
+    for module in (disk_module, disk_calls):
+        monkeypatch.setattr(module, "sync_directory", synced.append)
+    for name in ("d", "e", "f"):
+        disk.make_dir(name)
+    told: list[Any] = []
+    for name in ("d", "e", "f"):
+        disk.open(f"{name}/log", create=True).sync(told.append)
+        posted.get(timeout=20)()
+    assert synced == [f"{disk.root}/d", disk.root, f"{disk.root}/e", f"{disk.root}/f"]
+    synced.clear()
+    disk.write_files([(f"d/{i}", b"x") for i in range(5)], told.append)
+    posted.get(timeout=20)()
+    assert synced == [f"{disk.root}/d"]
+    assert told == [None] * 4
+
+
+def test_work_that_was_not_begun_is_dropped_at_the_end(disk, posted):
+    begun, held = threading.Semaphore(0), threading.Event()
+
+    def work() -> None:
+        begun.release()
+        held.wait(20)
+
+    told: list[Any] = []
+    for _ in range(disk_module._THREADS):
+        disk.run(work, told.append)
+    for _ in range(disk_module._THREADS):
+        begun.acquire(timeout=20)
+    disk.make_dir("d")
+    disk.write_atomic("d/late", b"x", told.append)
+    shutdown = disk._pool.shutdown
+
+    def stepwise(wait: bool, cancel_futures: bool) -> None:
+        shutdown(wait=False, cancel_futures=cancel_futures)
+        held.set()
+        shutdown(wait=wait)
+
+    disk._pool.shutdown = stepwise
+    disk.close()
+    while not posted.empty():
+        posted.get()()
+    assert told == [None] * disk_module._THREADS
+    assert disk.list("d") == []
+
+
 def test_syncs_of_new_files_reach_their_directory(disk, posted, monkeypatch):
     synced: list[str] = []
     real = disk_calls.sync_directory
@@ -172,7 +220,7 @@ def test_syncs_of_new_files_reach_their_directory(disk, posted, monkeypatch):
         synced.append(path)
         real(path)
 
-    monkeypatch.setattr(disk_calls, "sync_directory", sync_directory)
+    monkeypatch.setattr(disk_module, "sync_directory", sync_directory)
     disk.make_dir("d")
     file = disk.open("d/f", create=True)
     for _ in range(2):

@@ -60,6 +60,30 @@ def test_the_marker_is_written_last_and_removed_first(world):
     assert not world.disk.exists(".kafka_cleanshutdown")
 
 
+def test_a_shutdown_asks_the_disk_once_per_log_and_waits_for_all_together(memory):
+    manager = manager_of(memory)
+    memory.run(manager.load())
+    for i in range(10):
+        append(manager.create(TopicPartition("t", i), TOPIC_ID, TopicConfig()), b"a", pid=1, epoch=0, sequence=0)
+    memory.settle()
+    asked: list[int] = []
+    write = memory.disk.write_files
+    memory.disk.write_files = lambda files, done: asked.append(len(files)) or write(files, done)
+    job = manager.shutdown()
+    token = next(token for token in job if token is not None)
+    assert asked == [4] * 10, "indexes, snapshot and epochs of all logs, before anything is waited for"
+    with pytest.raises(KafkaError) as caught:
+        append(manager.logs[TopicPartition("t", 0)], b"too late")
+    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    rounds = 0
+    while token is not None:
+        rounds += 1
+        memory.disk.deliver()
+        token = next((token for token in job if token is not None), None)
+    assert memory.disk.exists(".kafka_cleanshutdown")
+    assert rounds == 2, "what the logs asked for, and then the checkpoints"
+
+
 def test_a_failed_log_leaves_out_the_marker(memory):
     manager = manager_of(memory)
     memory.run(manager.load())
