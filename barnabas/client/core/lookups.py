@@ -116,8 +116,10 @@ class Lookups:
         if info is None or info.leader_epoch <= position.leader_epoch:
             return
         first = position.leader_epoch < 0
+        if position.buffered and not first:
+            return  # it is noticed again once the application has taken what is here
         position.leader_epoch = info.leader_epoch
-        if first or position.phase is not Phase.FETCHING or position.offset_epoch < 0 or position.buffered:
+        if first or position.phase is not Phase.FETCHING or position.offset_epoch < 0:
             return
         position.phase = Phase.VALIDATE
 

@@ -64,6 +64,13 @@ def test_a_declined_session_asks_for_everything_again() -> None:
     assert (session.id, session.epoch) == (0, 0)
 
 
+def test_a_session_the_broker_let_go_is_opened_anew() -> None:
+    session = opened()
+    assert session.answered(0, 0), "the answer itself counts"
+    assert (session.id, session.epoch) == (0, 0)
+    assert told(session, {A0: want(1)}) == ({A0: 1}, [])
+
+
 def test_an_unknown_session_is_opened_anew() -> None:
     session = opened()
     assert not session.answered(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0)

@@ -15,6 +15,7 @@ from barnabas.client.core.lookups import LogTruncated, NoPosition
 from barnabas.client.core.metadata import Metadata
 from barnabas.client.core.positions import Phase
 from barnabas.protocol import batch as wire
+from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 from barnabas.protocol.records import Record, encode_batch
@@ -51,8 +52,9 @@ P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 class Sent:
     """One request and the way to answer it."""
 
-    def __init__(self, node_id: int, request: Any, on_done: Callable[..., None], max_version: int | None) -> None:
-        self.node_id, self.request, self.max_version = node_id, request, max_version
+    def __init__(self, node_id: int, request: Any, on_done: Callable[..., None], options: dict[str, Any]) -> None:
+        self.node_id, self.request = node_id, request
+        self.max_version, self.timeout_ms = options.get("max_version"), options.get("timeout_ms")
         self._on_done = on_done
 
     def answer(self, response: Any, now_ms: int = 0) -> None:
@@ -69,9 +71,13 @@ class Wire:
         self.metadata = metadata
         self.sent: list[Sent] = []
         self.connections = self
+        self.versions: dict[int, tuple[int, int]] = {}
 
     def of(self, node_id: int) -> Any:
-        return type("Connection", (), {"versions": {}})
+        return type("Connection", (), {"versions": self.versions})
+
+    def api_version(self, node_id: int, key: int) -> int | None:
+        return self.versions[key][1] if key in self.versions else None
 
     def ready(self, node_id: int, now_ms: int) -> bool:
         return True
@@ -80,7 +86,7 @@ class Wire:
         return 0
 
     def send(self, node_id: int, request: Any, now_ms: int, on_done: Any, **options: Any) -> None:
-        self.sent.append(Sent(node_id, request, on_done, options.get("max_version")))
+        self.sent.append(Sent(node_id, request, on_done, options))
 
     enqueue = send
 
@@ -182,6 +188,16 @@ def test_a_seek_while_an_offset_is_asked_wins() -> None:
     world.fetcher.position_of(P0).seek(9)
     sent.answer(offsets_answer((0, 42), (1, 43)))
     assert asked(world.drive()[0]) == {0: 9, 1: 43}
+
+
+def test_an_answer_to_an_older_question_is_no_answer_to_the_newer_one() -> None:
+    world = World()
+    (sent,) = world.drive()
+    world.fetcher.position_of(P0).await_reset(EARLIEST_TIMESTAMP)  # it was asked for the latest
+    sent.answer(offsets_answer((0, 42), (1, 43)))
+    assert world.fetcher.position_of(P0).phase is Phase.RESET
+    again = [each for each in world.drive() if isinstance(each.request, ListOffsetsRequest)]
+    assert [each.timestamp for each in again[0].request.topics[0].partitions] == [EARLIEST_TIMESTAMP]
 
 
 def test_a_refused_offset_is_asked_again_after_the_back_off_with_newer_metadata() -> None:
@@ -402,6 +418,11 @@ def test_a_lost_session_is_opened_anew() -> None:
     assert asked(third) == {0: 0, 1: 0}
 
 
+def test_the_wait_at_the_broker_is_no_part_of_its_answering_time() -> None:
+    world = World(**{"request.timeout.ms": 2000, "fetch.max.wait.ms": 500})
+    assert world.at(0, 0).timeout_ms == 2500
+
+
 # ---- a new leader ---------------------------------------------------------------------------------------------------
 
 
@@ -422,6 +443,33 @@ def validated(world: World, end_offset: int) -> None:
 def test_a_log_that_holds_what_was_read_goes_on() -> None:
     world = World()
     validated(world, 4)
+    assert {2: {0: 4}}.items() <= {sent.node_id: asked(sent) for sent in world.drive()}.items()
+
+
+def test_a_log_that_ends_just_where_the_reader_stands_has_lost_nothing() -> None:
+    strict = World(**{"auto.offset.reset": "none"})
+    validated(strict, 4)
+    assert strict.fetcher.take_records(1) == []
+
+
+def test_what_is_buffered_is_taken_before_a_new_leader_is_asked() -> None:
+    world = World()
+    world.at(0, 0).answer(answer(data(0, batch(0, 4)), data(1)))
+    world.lead(2, 1, epoch=1)
+    assert not [sent for sent in world.drive() if isinstance(sent.request, OffsetForLeaderEpochRequest)]
+    assert values(world) == [b"0", b"1", b"2", b"3"]
+    checks = [sent for sent in world.drive() if isinstance(sent.request, OffsetForLeaderEpochRequest)]
+    assert [(sent.node_id, sent.request.topics[0].partitions[0].leader_epoch) for sent in checks] == [(2, 0)]
+
+
+def test_a_broker_that_cannot_tell_where_epochs_ended_is_trusted() -> None:
+    world = World()
+    world.at(0, 0).answer(answer(data(0, batch(0, 4)), data(1)))
+    values(world)
+    for sent in world.drive():
+        sent.answer(answer())
+    world.wire.versions = {ApiKey.FETCH: (4, 12)}
+    world.lead(2, 1, epoch=1)
     assert {2: {0: 4}}.items() <= {sent.node_id: asked(sent) for sent in world.drive()}.items()
 
 
