@@ -56,6 +56,15 @@ def test_a_new_leader_keeps_its_high_watermark_until_each_member_has_fetched():
     assert world.high_watermark(KEY) == 2
 
 
+def test_becoming_leader_begins_the_epoch_at_the_log_end_without_any_record():
+    world = three()
+    world.produce(KEY, acks=1)
+    world.host(KEY, leader_epoch=4)
+    log = world.logs.logs[KEY]
+    assert (log.epochs.entries, log.latest_epoch) == ([(1, 0), (4, 1)], 4)
+    assert log.end_offset_for_epoch(1) == (1, 1)
+
+
 def test_a_leader_that_stays_remembers_what_followers_told():
     world = three()
     world.caught_up(2, KEY)
