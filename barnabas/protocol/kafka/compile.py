@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from barnabas.protocol.ids import Buffer
-from barnabas.protocol.kafka.decoder import DecoderWriter
+from barnabas.protocol.kafka.decoder import REQUEST_ELEMENTS_MAX, RESPONSE_ELEMENTS_MAX, DecoderWriter
 from barnabas.protocol.kafka.encoder import EncoderWriter
 from barnabas.protocol.kafka.schema import Api
 
@@ -24,7 +24,9 @@ def _what(api: Api, version: int, response: bool) -> str:
 def compile_decoder(api: Api, version: int, *, response: bool) -> Decoder:
     """A decoder of the requests or responses of an API at one version."""
     message = api.response if response else api.request
-    decoder: Decoder = DecoderWriter(message, version, api.is_flexible(version), _what(api, version, response)).build()
+    elements_max = RESPONSE_ELEMENTS_MAX if response else REQUEST_ELEMENTS_MAX
+    writer = DecoderWriter(message, version, api.is_flexible(version), _what(api, version, response), elements_max)
+    decoder: Decoder = writer.build()
     return decoder
 
 

@@ -6,16 +6,22 @@ follows them, are read by one precompiled `unpack_from`:
     partition i32, offset i64, then a compact string  ->  v1, v2, n3 = unpack_from_iqB(b, p); p += 13
 
 where a compact length takes its first byte with it and goes on only if that byte says so. Every length is compared with
-the bytes that are left before anything is made of it. Records become a slice of the frame; nothing else keeps it alive.
+the bytes that are left before anything is made of it, and the elements of all arrays of a frame are counted: a hundred
+bytes of objects can come of one byte on the wire. Records become a slice of the frame; nothing else keeps it alive.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import Any, Final
 
 from barnabas.protocol.kafka.schema import BYTES, RECORDS, STRING, Array, Field, Primitive, Struct, Type
 from barnabas.protocol.kafka.source import Source
+
+REQUEST_ELEMENTS_MAX: Final = 1_000_000
+"""Elements the arrays of one request may have together: five times what a fetch of 200,000 partitions needs."""
+RESPONSE_ELEMENTS_MAX: Final = 10_000_000
+"""The same of a response, which comes from a broker one has chosen."""
 
 
 def min_size(kind: Type, version: int, flexible: bool, nullable: bool = False) -> int:
@@ -36,9 +42,10 @@ def min_size(kind: Type, version: int, flexible: bool, nullable: bool = False) -
 class DecoderWriter:
     """Writes `decode(b, p) -> (message, position after it)`."""
 
-    def __init__(self, message: Struct, version: int, flexible: bool, what: str) -> None:
+    def __init__(self, message: Struct, version: int, flexible: bool, what: str, elements_max: int) -> None:
         self.version = version
         self.flexible = flexible
+        self.elements_max = elements_max
         self.keeps_views = holds_records(message)
         self.source = Source(what)
         self._pending: list[tuple[str, str, str]] = []
@@ -47,6 +54,7 @@ class DecoderWriter:
             if not self.keeps_views:
                 source.line("b = bytes(b)")
             source.line("e = len(b)")
+            source.line(f"left = {elements_max}")
             with source.block("try:"):
                 self._struct(message, "m", "")
             with source.block("except (StructError, IndexError, UnicodeDecodeError, VarintError) as exc:"):
@@ -191,6 +199,9 @@ class DecoderWriter:
             needed = length if smallest == 1 else f"{length} * {smallest}"
             with source.block(f"if {needed} > e - p:"):
                 source.line(f"raise short({path!r}, {length}, p, e)")
+            source.line(f"left -= {length}")
+            with source.block("if left < 0:"):
+                source.line(f"raise too_many({path!r}, {length}, p, {self.elements_max})")
             if isinstance(kind, Primitive) and len(kind.code) == 1:
                 source.line(f"{name} = list(unpack_from(f'>{{{length}}}{kind.code}', b, p))", path)
                 source.line(f"p += {needed}")

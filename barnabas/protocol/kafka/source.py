@@ -30,6 +30,7 @@ class Source:
             "VarintError": VarintError,
             "refused": self._refused,
             "short": self._short,
+            "too_many": self._too_many,
             "null": self._null,
             "lacks": self._lacks,
             "unfit": self._unfit,
@@ -98,6 +99,11 @@ class Source:
     def _short(self, field: str, count: int, position: int, size: int) -> ProtocolError:
         left = size - position
         return ProtocolError(f"{self.what}: {field} announces {count} at byte {position}, {left} bytes are left")
+
+    def _too_many(self, field: str, count: int, position: int, allowed: int) -> ProtocolError:
+        return ProtocolError(
+            f"{self.what}: with {count} of {field} at byte {position} it has more than {allowed} array elements"
+        )
 
     def _null(self, field: str, position: int) -> ProtocolError:
         return ProtocolError(f"{self.what}: {field} is null at byte {position}, where null is not allowed")
