@@ -6,6 +6,7 @@ It keeps the contract of `ports.Disk` (the same suite runs on it and on the real
 
 Fault model: what was appended and not synced may be lost from its end at any byte. Names (create, rename, remove) are
 durable in the order they were made; `write_atomic` shows either the old content or the new.
+Long because files, names and faults share one account of what is durable.
 """
 
 from __future__ import annotations
