@@ -20,10 +20,15 @@ from barnabas.protocol.requests.fetch import AbortedTransaction
 
 @dataclass(slots=True)
 class Batch:
-    """One batch ready for decoding: its header and its record area, decompressed."""
+    """One batch ready for decoding: its header and its record area, decompressed.
+
+    An area that came uncompressed is the part of `source` from byte `at` on.
+    """
 
     header: wire.BatchHeader
     area: Buffer
+    source: memoryview | None = None
+    at: int = 0
 
 
 def readable_batches(
@@ -83,7 +88,7 @@ def _ready(data: memoryview, at: int, size: int, header: wire.BatchHeader) -> Ba
         area = decompress(header.compression, area)
     if header.record_count * RECORD_SIZE_MIN > len(area):
         raise ProtocolError(f"{header.record_count} records in {len(area)} bytes")
-    return Batch(header, area)
+    return Batch(header, area) if header.compression else Batch(header, area, data, at + wire.HEADER_SIZE)
 
 
 def _one_buffer(records: Records | None) -> memoryview:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.client.core.batches import Batch
@@ -210,8 +211,8 @@ def _decode_group(parts: Sequence[Part], with_headers: bool) -> list[Columns]:
     batches = [batch for part in parts for batch in part.batches]
     headers = [batch.header for batch in batches]
     counts = [header.record_count for header in headers]
-    data = b"".join([batch.area for batch in batches])
-    starts, ends = find_records(data, counts, [len(batch.area) for batch in batches])
+    data, places = _one_source(batches)
+    starts, ends = find_records(data, places, counts, [len(batch.area) for batch in batches])
     raw = np.frombuffer(data, np.uint8)
 
     timestamp, at = varints(raw, starts + 1, VARLONG_BYTES_MAX)
@@ -250,6 +251,32 @@ def _decode_group(parts: Sequence[Part], with_headers: bool) -> list[Columns]:
         headers=_headers(data, header_count, at, ends) if with_headers else None,
     )
     return _split(joined, offset, parts)
+
+
+def _one_source(batches: Sequence[Batch]) -> tuple[bytes | bytearray, list[int]]:
+    """Bytes that hold all record areas, and where each begins in them.
+
+    That is the frame they came in, without a copy, unless an area was compressed or they came in several frames.
+    """
+    import numpy as np
+
+    frame = None if batches[0].source is None else batches[0].source.obj
+    if isinstance(frame, bytes | bytearray):
+        first = np.frombuffer(frame, np.uint8).__array_interface__["data"][0]
+        places: list[int] = []
+        source: memoryview | None = None
+        offset = 0
+        for batch in batches:
+            if batch.source is not source:
+                source = batch.source
+                if source is None or source.obj is not frame:
+                    break
+                offset = np.frombuffer(source, np.uint8).__array_interface__["data"][0] - first
+            places.append(offset + batch.at)
+        else:
+            return frame, places
+    areas = [batch.area for batch in batches]
+    return b"".join(areas), [0, *accumulate(map(len, areas[:-1]))]
 
 
 def _split(joined: Columns, offset: Ints, parts: Sequence[Part]) -> list[Columns]:
@@ -322,7 +349,7 @@ def _gather(buffer: pa.Buffer, start: Ints, end: Ints, length: Ints) -> pa.Array
     return slots.take(indices)
 
 
-def _headers(data: bytes, counts: Ints, at: Ints, ends: Ints) -> pa.Array:
+def _headers(data: bytes | bytearray, counts: Ints, at: Ints, ends: Ints) -> pa.Array:
     """The headers of every record: all first headers at once, then all second ones, then put back in record order."""
     import numpy as np
     import pyarrow as pa

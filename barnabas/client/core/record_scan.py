@@ -2,7 +2,7 @@
 
 A record's place follows from the lengths of those before it, which wants a loop (0.1 us a record). Two guesses avoid
 it: records in a row of one length stand at one distance, and a batch is built like the beginning of a longer one. The
-guesses are checked for all records at once: each must end where the next one begins, up to the end of the data.
+guesses are checked for all records at once: each must end where the next one begins, the last where its batch ends.
 
 numpy is imported on first use.
 """
@@ -30,53 +30,61 @@ VARINT_BYTES_MAX: Final = 5
 VARLONG_BYTES_MAX: Final = 10
 
 
-def find_records(data: bytes, counts: Sequence[int], sizes: Sequence[int]) -> tuple[Ints, Ints]:
+def find_records(
+    data: bytes | bytearray, places: Sequence[int], counts: Sequence[int], sizes: Sequence[int]
+) -> tuple[Ints, Ints]:
     """Where each record's attributes stand and where it ends.
 
     Args:
-        data: the record areas of batches, one behind the other.
+        data: what holds the record areas of the batches.
+        places: where each area begins.
         counts: each batch's number of records, 1 or more.
-        sizes: each area's bytes, `len(data)` together.
+        sizes: each area's bytes.
 
     Raises:
         ProtocolError: the lengths do not lead to the end of their batch.
         IndexError: they lead out of the data.
     """
-    found = _all_records(data, counts, sizes, guess=True) or _all_records(data, counts, sizes, guess=False)
+    found = _all_records(data, places, counts, sizes, guess=True) or _all_records(
+        data, places, counts, sizes, guess=False
+    )
     if found is None:
         raise ProtocolError("the lengths of its records do not lead to the end of a batch")
     return found
 
 
-def _all_records(data: bytes, counts: Sequence[int], sizes: Sequence[int], *, guess: bool) -> tuple[Ints, Ints] | None:
-    """Starts and ends of all records, None when they do not form a chain (or the guess was wrong)."""
+def _all_records(
+    data: bytes | bytearray, places: Sequence[int], counts: Sequence[int], sizes: Sequence[int], *, guess: bool
+) -> tuple[Ints, Ints] | None:
+    """Starts and ends of all records, None when they do not form chains (or the guess was wrong)."""
     import numpy as np
 
     raw = np.frombuffer(data, np.uint8)
     longest: Ints = np.zeros(0, np.int64)  # the places of the most records so far in one batch, and where they end
-    places: list[Ints] = []
-    at = 0
-    for count, size in zip(counts, sizes, strict=True):
+    shapes: list[Ints] = []
+    for at, count, size in zip(places, counts, sizes, strict=True):
         if guess and count < len(longest) and longest[count] == size:
-            places.append(longest[:count])
+            shapes.append(longest[:count])
         else:
             shape = _scan(data, raw, at, at + size, count)
-            places.append(shape)
+            shapes.append(shape)
             if count >= len(longest):
                 longest = np.append(shape, size)
-        at += size
-    bases = np.cumsum(np.array(sizes, np.int64)) - sizes
-    heads = np.concatenate(places) + np.repeat(bases, counts)
+    bases = np.array(places, np.int64)
+    heads = np.concatenate(shapes) + np.repeat(bases, counts)
     try:
         length, starts = varints(raw, heads, VARINT_BYTES_MAX)
     except IndexError:
         return None
     ends = starts + length
-    chained = ends[-1] == len(data) and bool((ends[:-1] == heads[1:]).all())
+    due = np.empty_like(ends)  # where the next one begins, or the batch ends
+    due[:-1] = heads[1:]
+    due[np.cumsum(counts) - 1] = bases + sizes
+    chained = bool((ends == due).all())
     return (starts, ends) if chained and int(length.min()) >= RECORD_SIZE_MIN - 1 else None
 
 
-def _scan(data: bytes, raw: NDArray[np.uint8], at: int, limit: int, count: int) -> Ints:
+def _scan(data: bytes | bytearray, raw: NDArray[np.uint8], at: int, limit: int, count: int) -> Ints:
     """Where the records of one batch start, counted from its first one.
 
     Looks for runs of one length, walks where there are none, and looks again after ever more records.
@@ -102,7 +110,7 @@ def _scan(data: bytes, raw: NDArray[np.uint8], at: int, limit: int, count: int) 
     return (found[0] if len(found) == 1 else np.concatenate(found)) - base
 
 
-def _equal_run(data: bytes, raw: NDArray[np.uint8], at: int, limit: int, count: int) -> tuple[int, int]:
+def _equal_run(data: bytes | bytearray, raw: NDArray[np.uint8], at: int, limit: int, count: int) -> tuple[int, int]:
     """How many records from `at` on have the length of the first one, and the distance between them."""
     import numpy as np
 
@@ -121,7 +129,7 @@ def _equal_run(data: bytes, raw: NDArray[np.uint8], at: int, limit: int, count: 
     return (len(same) if same.all() else int(np.argmin(same))), step
 
 
-def _walk(data: bytes, at: int, count: int, starts: list[int]) -> int:
+def _walk(data: bytes | bytearray, at: int, count: int, starts: list[int]) -> int:
     """Adds the starts of the next `count` records, from length to length (0.1 us a record); returns the end."""
     add = starts.append
     for _ in range(count):
