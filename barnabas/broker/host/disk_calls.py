@@ -19,14 +19,30 @@ TEMPORARY: Final = ".tmp"
 _HANDLES_MAX: Final = 4096
 
 
-def default_handles_max() -> int:
-    """A quarter of the files this process may open."""
+def open_files_max() -> int:
+    """How many files and sockets this process may have open."""
     try:
         import resource
-    except ImportError:  # not on this system
-        return 256
+    except ImportError:  # Windows: what its C runtime allows
+        return 8192
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return max(32, min(soft // 4, _HANDLES_MAX)) if soft > 0 else _HANDLES_MAX
+    return soft if soft >= 0 else 2**31 - 1
+
+
+def raise_open_files_max() -> None:
+    """Let this process open as many files as its system allows it (the Java of Apache Kafka does so, too)."""
+    try:
+        import resource
+    except ImportError:
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # macOS calls it unlimited and allows less
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def default_handles_max() -> int:
+    """A quarter of the files this process may open."""
+    return max(32, min(open_files_max() // 4, _HANDLES_MAX))
 
 
 def read_now(fd: int, count: int, position: int) -> bytes | None:

@@ -23,6 +23,7 @@ from barnabas.broker.context import Connection
 from barnabas.broker.host import http, looking
 from barnabas.broker.host.channel import Channel
 from barnabas.broker.host.clock import mono_ms
+from barnabas.broker.host.disk_calls import open_files_max
 from barnabas.broker.host.receive import ReceiveBuffers
 from barnabas.broker.host.sockets import Listening
 from barnabas.broker.metrics import MetricsRegistry
@@ -51,6 +52,7 @@ class Host:
         self.listening: Sequence[Listening] = ()
         self.received_bytes = 0
         self.accepted = 0
+        self.sockets_max = open_files_max() // 2  # log files need handles, too
         self.refused = 0
         self._requests_closed = 0
         self._by_address: Counter[str] = Counter()
@@ -211,6 +213,9 @@ class Host:
         self.accepted += 1
         channel.connection.id = self.accepted
         address = channel.connection.client_host
+        if len(self.channels) >= self.sockets_max:
+            self.refused += 1
+            return f"{len(self.channels)} connections are open; files must be opened, too (raise the limit: ulimit -n)"
         if len(self.channels) >= self.config.max_connections:
             self.refused += 1
             return f"{len(self.channels)} connections are open; max.connections allows no more"

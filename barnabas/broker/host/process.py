@@ -13,6 +13,7 @@ from typing import Final
 
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.host.assemble import Assembly, new_loop
+from barnabas.broker.host.disk_calls import raise_open_files_max
 
 GC_THRESHOLDS: Final = (5_000, 1_000, 1_000)
 """How much the program must grow (objects) before the collector looks at what is new, and how many such looks before
@@ -28,6 +29,7 @@ def run(config: BrokerConfig, data_dir: Path | None) -> None:
     Raises:
         BarnabasError: the broker could not start; nothing was changed.
     """
+    raise_open_files_max()
     assembly = Assembly(config, data_dir)
     loop = new_loop()
     try:

@@ -214,6 +214,17 @@ async def test_too_many_connections_are_refused_and_harm_no_other(caplog: pytest
     assert "max.connections allows no more" in caplog.text
 
 
+async def test_connections_leave_handles_for_files(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(FakeCore()) as host:
+        host.sockets_max = 1
+        async with client(host.port) as one, client(host.port) as two:
+            one.ask(1)
+            assert await one.answer() == 1
+            assert await two.ended() == b""
+            assert host.refused == 1
+    assert "ulimit -n" in caplog.text
+
+
 async def test_connections_of_one_address_are_bounded() -> None:
     async with serving(FakeCore(), max_connections_per_ip=1) as host, client(host.port) as one:
         one.ask(1)
