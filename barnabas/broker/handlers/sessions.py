@@ -28,6 +28,8 @@ FINAL_EPOCH: Final = -1
 NO_SESSION: Final = 0
 EVICTION_MS: Final = 120_000
 FIRST_VERSION_WITH_IDS: Final = 13
+PARTITIONS_MAX: Final = 1_000_000
+"""Partitions all sessions may remember together. Kafka has no bound; names that nobody knows count, too."""
 
 Key = tuple[str | bytes, int]
 
@@ -138,8 +140,12 @@ class FetchSessions:
             return Fetching({}, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.uses_ids != uses_ids:
             return Fetching({}, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        before = len(session.asked)
         _merge(session.asked, request.topics, uses_ids)
         _forget(session.asked, request.forgotten_topics_data, uses_ids)
+        if len(session.asked) > before and not self._room_for(0):
+            del self.sessions[session_id]  # the client asks for all once more, and gets no session for it
+            return Fetching({}, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if not session.asked:
             del self.sessions[session_id]
             return Fetching({})
@@ -159,7 +165,8 @@ class FetchSessions:
         """What of the answers is to be sent (`fetching.session_id` with it); None: the session went on without it."""
         session = fetching.session
         if session is None:
-            if fetching.opens and self._make_room(len(fetching.asked), privileged, now_ms):
+            size = len(fetching.asked)
+            if fetching.opens and self._room_for(size) and self._make_room(size, privileged, now_ms):
                 session_id = self._fresh_id()
                 self.sessions[session_id] = Session(session_id, fetching.asked, privileged, uses_ids, now_ms)
                 fetching.session_id = session_id
@@ -191,6 +198,10 @@ class FetchSessions:
             }
             for session in self.sessions.values()
         ]
+
+    def _room_for(self, size: int) -> bool:
+        """Whether so many partitions more can be remembered."""
+        return size + sum(len(session.asked) for session in self.sessions.values()) <= PARTITIONS_MAX
 
     def _make_room(self, size: int, privileged: bool, now_ms: int) -> bool:
         """Whether a session may be opened, for which one that is long unused, or of less worth, may have to go."""

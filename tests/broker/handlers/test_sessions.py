@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from barnabas.broker.handlers.sessions import Asked, Fetching, FetchSessions
 from barnabas.broker.metrics import MetricsRegistry
+from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.requests.fetch import (
     EpochEndOffset,
     FetchPartition,
@@ -144,3 +145,16 @@ def test_no_slots_no_sessions() -> None:
     fetching = sessions.begin((0, 0), 0)
     assert sessions.finish(fetching) == [0]
     assert fetching.session_id == 0
+
+
+def test_the_partitions_of_all_sessions_are_bounded_together(monkeypatch) -> None:
+    monkeypatch.setattr("barnabas.broker.handlers.sessions.PARTITIONS_MAX", 5)
+    sessions = Sessions()
+    first, second = sessions.open(0, 1, 2), sessions.open(0, 1)
+    third = sessions.begin((0, 0), 7)
+    assert sessions.finish(third) == [7], "it is served"
+    assert third.session_id == 0, "without a session"
+    assert sessions.finish(sessions.begin((first, 1), 1)) == [], "what is known already takes no room"
+    assert sessions.finish(sessions.begin((first, 2), 3, forget=[0])) == [3]
+    assert sessions.begin((second, 1), 9).error == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert list(sessions.cache.sessions) == [first]
