@@ -218,6 +218,35 @@ def test_a_log_cut_during_a_round_is_left_alone(memory):
     assert not log.cleaning
 
 
+def test_what_retention_deletes_during_a_round_stays_deleted(memory):
+    """After every step of a round that merges two segments, the first of them is deleted."""
+    steps = 0
+    while True:
+        memory.disk.remove("t-0")
+        log = new_log(memory, cleanup_policy=frozenset({"compact", "delete"}), retention_ms=-1)
+        for i in range(2):
+            put(log, b"a", b"%d" % i)
+            put(log, b"b%d" % i, b"x")
+            log.roll(NOW)
+        put(log, b"a", b"last")
+        job = log.compact(NOW)
+        for _ in range(steps):
+            memory.settle()  # what the last step waits for; what the very last one waits for stays open
+            if next(job, job) is job:
+                assert steps > 3
+                return
+        merged = log.bases == [0, 4]
+        log.raise_log_start_offset(2)
+        memory.run(log.retain(NOW))
+        memory.settle()
+        memory.run(job)
+        if not merged:
+            assert log.bases == [2, 4], f"step {steps}"
+            assert [offset for offset, _, _ in content(memory, log)] == [2, 3, 4]
+        assert not [n for n in memory.disk.list("t-0") if n.endswith((".cleaned", ".swap"))]
+        steps += 1
+
+
 def test_a_full_disk_ends_the_round_and_changes_nothing(memory):
     log = new_log(memory)
     for i in range(6):

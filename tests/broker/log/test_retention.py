@@ -90,6 +90,14 @@ def test_size_and_age_are_for_the_delete_policy(memory):
     assert memory.run(log.retain(NOW + 10_000)) == 0
 
 
+def test_epochs_of_what_is_gone_go_too(memory):
+    log = memory.new_log(segment_bytes=2 * SIZE, retention_ms=-1, retention_bytes=5 * SIZE)
+    for i in range(9):
+        append(log, b"x" * 100, leader_epoch=i // 3)
+    memory.run(log.retain(NOW))
+    assert (log.bases[0], log.epochs.entries) == (4, [(1, 4), (2, 6)])
+
+
 def test_files_are_renamed_and_handed_over(memory):
     log = filled(memory, 5, retention_bytes=0)
     gone: list[str] = []
