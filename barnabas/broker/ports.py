@@ -28,7 +28,8 @@ Done = Callable[[OSError | None], None]
 class Token(Protocol):
     """A read under way. `on_ready` calls back once when its bytes (or its error) are there; at once never."""
 
-    def on_ready(self, callback: Callable[[], None]) -> None: ...
+    def on_ready(self, callback: Callable[[], None]) -> None:
+        """Call back when it is there."""
 
 
 class NotYet(Exception):
@@ -43,10 +44,12 @@ class File(Protocol):
     """An append-only file. `size` counts the bytes appended so far (bytes)."""
 
     @property
-    def path(self) -> str: ...
+    def path(self) -> str:
+        """Its name on the disk; it follows a rename."""
 
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """Bytes appended so far."""
 
     def append(self, buffers: Sequence[Buffer]) -> None:
         """Append all buffers, or nothing: on OSError (a full disk) the file has its old size."""
@@ -75,12 +78,14 @@ class Disk(Protocol):
     def open(self, path: str, *, create: bool = False) -> File:
         """Open for reading and appending; `create` makes an empty file (an existing one is truncated to nothing)."""
 
-    def exists(self, path: str) -> bool: ...
+    def exists(self, path: str) -> bool:
+        """Whether a file or directory of that name is there."""
 
     def list(self, path: str) -> list[str]:
         """Names in a directory, sorted; empty when it does not exist."""
 
-    def make_dir(self, path: str) -> None: ...
+    def make_dir(self, path: str) -> None:
+        """Make a directory and those above it; one that is there stays."""
 
     def rename(self, old: str, new: str) -> None:
         """Rename a file or directory, replacing a file of that name."""
@@ -112,7 +117,8 @@ class Disk(Protocol):
 class WallClock(Protocol):
     """Time of day in whole ms since the epoch: stamps records, drives retention, never timers."""
 
-    def now_ms(self) -> int: ...
+    def now_ms(self) -> int:
+        """The time now."""
 
 
 class Entropy(Protocol):
@@ -149,4 +155,5 @@ class IsrAnswer:
 class Controller(Protocol):
     """Where ISR changes are decided. The answer takes effect when it comes, never before."""
 
-    def alter_partition(self, proposal: IsrProposal, done: Callable[[IsrAnswer], None]) -> None: ...
+    def alter_partition(self, proposal: IsrProposal, done: Callable[[IsrAnswer], None]) -> None:
+        """Ask for a change; `done` is called with the answer, now or later."""

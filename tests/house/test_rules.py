@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -174,6 +176,14 @@ def test_no_module_is_dead() -> None:
         todo += [".".join(name.split(".")[:n]) for n in range(1, name.count(".") + 1)]
     dead = sorted(set(everything) - seen)
     assert not dead, f"nothing imports {dead}"
+
+
+def test_the_linter_sees_every_file_once() -> None:
+    """An exclusion by a bare name would take `barnabas/broker` out together with the link `broker`."""
+    command = [sys.executable, "-m", "ruff", "check", "--show-files", "--no-cache", "."]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    mine = [path for room in ("barnabas", "pyspark_barnabas", "tests") for path in (ROOT / room).rglob("*.py")]
+    assert sorted(path for path in shown if path.endswith(".py")) == sorted(map(str, mine))
 
 
 @pytest.mark.parametrize("room", ["broker", "protocol", "client", "spark_bridge"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import queue
 import threading
@@ -150,13 +151,13 @@ def test_readers_of_several_places_share_the_maps(disk, monkeypatch):
     monkeypatch.setattr(disk_module, "_WINDOW", 1 << 20)
     monkeypatch.setattr(disk_module, "_OVERLAP", 1 << 18)
     made: list[int] = []
-    real = disk_module.mmap.mmap
+    real = mmap.mmap
 
     def counted(*arguments, **keywords):
         made.append(keywords["offset"])
         return real(*arguments, **keywords)
 
-    monkeypatch.setattr(disk_module.mmap, "mmap", counted)
+    monkeypatch.setattr(mmap, "mmap", counted)
     file = disk.open("f", create=True)
     file.append([bytes(3 << 20)])
     for _ in range(3):

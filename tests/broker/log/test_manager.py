@@ -68,9 +68,15 @@ def test_a_shutdown_asks_the_disk_once_per_log_and_waits_for_all_together(memory
     memory.settle()
     asked: list[int] = []
     write = memory.disk.write_files
-    memory.disk.write_files = lambda files, done: asked.append(len(files)) or write(files, done)
+
+    def count(files, done):
+        asked.append(len(files))
+        write(files, done)
+
+    memory.disk.write_files = count
     job = manager.shutdown()
-    token = next(token for token in job if token is not None)
+    token = next((token for token in job if token is not None), None)
+    assert token is not None
     assert asked == [4] * 10, "indexes, snapshot and epochs of all logs, before anything is waited for"
     with pytest.raises(KafkaError) as caught:
         append(manager.logs[TopicPartition("t", 0)], b"too late")
