@@ -51,6 +51,8 @@ _request_decoders: dict[int, tuple[Decoder, bool]] = {}
 _request_encoders: dict[int, tuple[Encoder, bool]] = {}
 _response_decoders: dict[int, tuple[Decoder, bool]] = {}
 _response_encoders: dict[int, tuple[Encoder, bool]] = {}
+# The module with the shorter way of an API, once it was asked for: loading it takes time that a start has not.
+_again: dict[int, Any] = {}
 
 
 def decode_request(frame: Buffer) -> tuple[RequestHeader, Any]:
@@ -64,6 +66,11 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Any]:
         key, version, correlation_id, length = _unpack_request_head(frame, 0)
     except error:
         raise ProtocolError(f"request header needs 10 bytes, the frame has {len(frame)}") from None
+    again = _again.get(key)
+    if again is not None and type(frame) is memoryview:
+        known: tuple[RequestHeader, Any] | None = again.recall(frame, version, correlation_id, length)
+        if known is not None:
+            return known
     found = _request_decoders.get(key << 16 | version)
     position = 10
     client_id: str | None = None
@@ -81,7 +88,10 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Any]:
     decode, tagged = found
     if tagged:
         position = _skip_tags(frame, position)
-    return header, decode(frame, position)[0]
+    request = decode(frame, position)[0]
+    if again is not None and type(frame) is memoryview:
+        again.remember(frame, header, request)
+    return header, request
 
 
 def _find_request_decoder(header: RequestHeader) -> tuple[Decoder, bool]:
@@ -90,6 +100,10 @@ def _find_request_decoder(header: RequestHeader) -> tuple[Decoder, bool]:
     api = APIS[key]
     found = compile_decoder(api, version, response=False), api.is_flexible(version)
     _request_decoders[key << 16 | version] = found
+    if key == ApiKey.PRODUCE:
+        from barnabas.protocol.kafka import produce_again
+
+        _again[key] = produce_again
     return found
 
 
@@ -117,6 +131,11 @@ def encode_response(api_key: int, api_version: int, correlation_id: int, respons
     Raises:
         EncodeError: the response holds what this version cannot carry.
     """
+    again = _again.get(api_key)
+    if again is not None:
+        short: list[Buffer] | None = again.answer(api_version, correlation_id, response)
+        if short is not None:
+            return short
     found = _response_encoders.get(api_key << 16 | api_version)
     if found is None:
         api = APIS[api_key]
