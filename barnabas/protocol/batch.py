@@ -24,6 +24,8 @@ from barnabas.protocol.primitives import crc32c
 _HEADER: Final = Struct(">qiibIhiqqqhii")
 # base_offset i64 | length i32 | ... | magic i8 | ... | last_offset_delta i32
 _SPAN: Final = Struct(">qi4xb6xi")
+# base_offset i64 | length i32 | leader_epoch i32
+_PLACE: Final = Struct(">qii")
 # base_offset i64 | length i32
 _OVERHEAD: Final = Struct(">qi")
 _INT64: Final = Struct(">q")
@@ -33,7 +35,8 @@ _INT16: Final = Struct(">h")
 # producer_id i64 | producer_epoch i16 | base_sequence i32
 _PRODUCER: Final = Struct(">qhi")
 
-_unpack_header: Final = _HEADER.unpack_from
+unpack_header: Final = _HEADER.unpack_from
+"""`unpack_header(data, position)`: the fields of `BatchHeader` as a plain tuple; struct.error where bytes are missing."""
 
 HEADER_SIZE: Final = _HEADER.size
 """Bytes before the records."""
@@ -132,7 +135,7 @@ def read_header(data: Buffer, position: int = 0) -> BatchHeader:
         ProtocolError: fewer than 61 bytes.
     """
     try:
-        return tuple.__new__(BatchHeader, _unpack_header(data, position))
+        return tuple.__new__(BatchHeader, unpack_header(data, position))
     except error:
         raise ProtocolError(
             f"batch header at byte {position} needs 61 bytes, {len(data) - position} are left"
@@ -181,6 +184,10 @@ def set_base_offset_and_epoch(data: bytearray | memoryview, position: int, offse
     """Give a batch its place in the log. The sum does not cover these fields."""
     _INT64.pack_into(data, position, offset)
     _INT32.pack_into(data, position + EPOCH_AT, leader_epoch)
+
+
+set_place: Final = _PLACE.pack_into
+"""`set_place(data, position, base offset, length, leader epoch)`: the same, for who knows what the length field says."""
 
 
 def set_max_timestamp(

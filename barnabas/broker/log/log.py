@@ -32,9 +32,9 @@ from barnabas.broker.log.types import (
     TimestampOffset,
     wait,
 )
-from barnabas.broker.log.validate import ClientBatch, follower_batches, validate_client_batch
+from barnabas.broker.log.validate import accept, follower_batches, takes_as_is, validate_client_batch
 from barnabas.broker.ports import Disk
-from barnabas.protocol.batch import add_sequence, set_base_offset_and_epoch
+from barnabas.protocol.batch import BatchHeader, add_sequence, set_place
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID, Records, TopicPartition
 
@@ -91,6 +91,9 @@ class Log:
         """Offsets of batches lately appended to the active segment, and where they lie: tail reads need no index."""
         self._watermark = OffsetMetadata(0)
         self._flusher = Flusher(self)
+        self._judged_config: TopicConfig | None = None
+        self._takes_as_is = False
+        """What `takes_as_is` says of `_judged_config`: settings change by the object."""
 
     # Offsets
 
@@ -219,8 +222,16 @@ class Log:
         if self.failed is not None or self.closed:
             raise self._storage_error(self.failed)
         config = self.config
-        batch = validate_client_batch(records, config, self.topic_partition, now_ms, origin, validate_full)
-        data, header, log_append_time_ms = batch
+        if config is not self._judged_config:
+            self._judged_config, self._takes_as_is = config, takes_as_is(config)
+        header: BatchHeader | None = None
+        if self._takes_as_is and origin is _CLIENT and not validate_full and type(records) is memoryview:
+            data, log_append_time_ms = records, -1
+            header = accept(data, config, now_ms)
+        if header is None:
+            data, header, log_append_time_ms = validate_client_batch(
+                records, config, self.topic_partition, now_ms, origin, validate_full
+            )
         size = len(data)
         if size > config.segment_bytes:
             raise KafkaError(
@@ -239,8 +250,8 @@ class Log:
                 return AppendInfo(
                     known.first_offset, known.last_offset, known.timestamp, self.log_start_offset, True, rolled
                 )
-        set_base_offset_and_epoch(data, 0, first_offset, leader_epoch)
-        self._write(batch, first_offset, last_offset)
+        set_place(data, 0, first_offset, header.length, leader_epoch)
+        self._write(data, header, first_offset, last_offset)
         if leader_epoch != self.epochs.latest:
             self.epochs.assign(leader_epoch, first_offset)
         sync_needed = last_offset + 1 - self.recovery_point >= config.flush_messages
@@ -271,7 +282,7 @@ class Log:
             if first_offset < 0:
                 first_offset = header.base_offset
             rolled |= self._maybe_roll(len(batch.data), header.max_timestamp, header.last_offset, now_ms)
-            self._write(batch, header.base_offset, header.last_offset)
+            self._write(batch.data, header, header.base_offset, header.last_offset)
             if header.leader_epoch != self.epochs.latest:
                 self.epochs.assign(header.leader_epoch, header.base_offset)
         if first_offset < 0:
@@ -281,9 +292,8 @@ class Log:
             self._flusher.start()
         return AppendInfo(first_offset, self.log_end_offset - 1, -1, self.log_start_offset, False, rolled, sync_needed)
 
-    def _write(self, batch: ClientBatch, first_offset: int, last_offset: int) -> None:
+    def _write(self, data: memoryview, header: BatchHeader, first_offset: int, last_offset: int) -> None:
         """Append to the active segment; only then does the log change."""
-        data, header, _ = batch
         try:
             position = self.segments[-1].append(
                 (data,), len(data), last_offset, header.max_timestamp, self.config.index_interval_bytes
@@ -309,9 +319,10 @@ class Log:
                 waited = max_timestamp - active.first_timestamp
             else:
                 waited = now_ms - active.created_ms
-            if waited <= config.segment_ms - (
-                self._jitter_ms() if config.segment_jitter_ms else 0
-            ) and not active.is_full_for(config.segment_index_bytes):
+            if waited <= config.segment_ms - (self._jitter_ms() if config.segment_jitter_ms else 0) and (
+                active.index_entries < config.segment_index_bytes // 12 - 1
+                or not active.is_full_for(config.segment_index_bytes)
+            ):
                 return False
         elif not active.size and active.base == self.log_end_offset:
             return False

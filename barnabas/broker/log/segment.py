@@ -191,9 +191,7 @@ class Segment:
 
     def is_full_for(self, index_bytes: int) -> bool:
         """Whether an index has no room for another entry (the time index keeps one slot for the closing entry)."""
-        return self.index_entries >= index_bytes // 12 - 1 and (
-            len(self.offsets) >= index_bytes // 8 or len(self.times) >= index_bytes // 12 - 1
-        )
+        return len(self.offsets) >= index_bytes // 8 or len(self.times) >= index_bytes // 12 - 1
 
     def close_times(self) -> None:
         """Add the closing entry of the time index: the largest timestamp must not be lost with this object."""

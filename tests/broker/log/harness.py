@@ -147,7 +147,7 @@ def batch(
 
 def append(log: Log, *values: bytes | None, leader_epoch: int = 0, now_ms: int = NOW, **fields: Any) -> AppendInfo:
     """Append a batch as the leader, and let the high watermark follow (a partition of one replica)."""
-    info = log.append_as_leader(batch(*values, **fields), leader_epoch, now_ms=now_ms)
+    info = log.append_as_leader(memoryview(batch(*values, **fields)), leader_epoch, now_ms=now_ms)
     log.advance_high_watermark(log.log_end_metadata)
     return info
 

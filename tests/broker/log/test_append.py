@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from barnabas.broker.config import TopicConfig
 from barnabas.broker.log import AppendOrigin, InvalidRecord, Isolation, Log
+from barnabas.broker.log.validate import accept, takes_as_is, validate_client_batch
 from barnabas.protocol.batch import (
     CONTROL,
     HEADER_SIZE,
     LOG_APPEND_TIME,
+    BatchHeader,
     batches,
     crc_ok,
     read_header,
@@ -23,10 +27,15 @@ from tests.broker.log.harness import NOW, append, batch, everything, headers_in,
 
 
 def refused(log, data, **options):
+    """The refusal, which is the same for a view as it comes from a connection and for other buffers."""
     before = (log.log_end_offset, log.size_bytes, log.high_watermark)
-    with pytest.raises(KafkaError) as caught:
-        log.append_as_leader(data, 0, now_ms=NOW, **options)
-    assert (log.log_end_offset, log.size_bytes, log.high_watermark) == before
+    said = []
+    for buffer in (memoryview(bytearray(data)), data):
+        with pytest.raises(KafkaError) as caught:
+            log.append_as_leader(buffer, 0, now_ms=NOW, **options)
+        assert (log.log_end_offset, log.size_bytes, log.high_watermark) == before
+        said.append((type(caught.value), caught.value.code, caught.value.detail))
+    assert said[0] == said[1]
     return caught.value
 
 
@@ -156,6 +165,54 @@ def test_timestamps_out_of_range_name_the_records(memory):
     assert [index for index, _ in error.record_errors] == [0]
     append(old, b"a", timestamps=[NOW - 1000])
     append(old, b"a", timestamps=[-1])
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        TopicConfig(),
+        TopicConfig(max_message_bytes=70),
+        TopicConfig(message_timestamp_after_max_ms=0),
+        TopicConfig(message_timestamp_before_max_ms=5),
+        TopicConfig(message_timestamp_type="LogAppendTime"),
+        TopicConfig(compression_type="lz4"),
+        TopicConfig(cleanup_policy=frozenset({"compact"})),
+    ],
+)
+def test_what_passes_at_a_glance_passes_a_close_look_unchanged(config):
+    partition = TopicPartition("t", 0)
+    glances = 0
+    values = [-(2**31), -1, 0, 1, 2, 3, 4, 5, 8, 16, 32, 49, 2**15]
+    for field in BatchHeader._fields:
+        for value in [*values, NOW, NOW + 1, 2**62]:
+            for others in ({}, {"producer_id": 7, "base_sequence": 0}, {"last_offset_delta": value - 1}):
+                data = batch(b"a")
+                try:
+                    changed = read_header(data)._replace(**{**others, field: value})
+                    write_header(data, 0, changed)
+                except struct.error:
+                    continue
+                if field != "crc":
+                    set_crc(data, 0, len(data))
+                seen = accept(memoryview(data), config, NOW) if takes_as_is(config) else None
+                if seen is not None:
+                    glances += 1
+                    close = memoryview(bytearray(data))
+                    looked = validate_client_batch(close, config, partition, NOW, AppendOrigin.CLIENT, False)
+                    assert looked == (close, seen, -1)
+                    assert close == data
+    assert bool(glances) == takes_as_is(config)
+    assert accept(memoryview(bytes(batch(b"a"))), config, NOW) is None  # nothing could be written into it
+    assert accept(memoryview(batch(b"a"))[:60], config, NOW) is None
+
+
+def test_new_settings_hold_from_the_next_batch_on(memory):
+    log = memory.new_log()
+    append(log, b"a")
+    log.config = TopicConfig(cleanup_policy=frozenset({"compact"}))
+    assert refused(log, batch(b"b", keys=[None])).code == ErrorCode.INVALID_RECORD
+    log.config = TopicConfig()
+    append(log, b"c")
 
 
 def test_log_append_time_stamps_the_batch(world):
