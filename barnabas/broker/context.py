@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -25,28 +25,27 @@ class Connection:
     client_software_version: str = ""
 
 
-class RequestContext:
-    """One request's way back.
+class RequestContext(ABC):
+    """One request's way back. Whoever runs the core says how an answer travels.
 
-    `respond(response)` is called exactly once, now or later, with a response of the vocabulary, or with None where
-    the protocol sends no answer (Produce with acks=0). The host keeps the answers of a connection in request order.
-    `close(reason)` ends the connection (the only signal a failed acks=0 produce has).
+    `client_id` is the client's name for itself. The host keeps the answers of a connection in request order.
     """
 
-    __slots__ = ("api_key", "api_version", "client_id", "close", "connection", "respond")
+    __slots__ = ("api_key", "api_version", "client_id", "connection")
 
-    def __init__(
-        self,
-        connection: Connection,
-        api_key: int,
-        api_version: int,
-        client_id: str | None,
-        respond: Callable[[Any], None],
-        close: Callable[[str], None],
-    ) -> None:
+    def __init__(self, connection: Connection, api_key: int, api_version: int, client_id: str | None) -> None:
         self.connection = connection
         self.api_key = api_key
         self.api_version = api_version
         self.client_id = client_id
-        self.respond = respond
-        self.close = close
+
+    @abstractmethod
+    def respond(self, response: Any) -> None:
+        """Answer, exactly once, now or later: a response of the vocabulary, or None where the protocol sends none.
+
+        Only Produce with acks=0 has no answer.
+        """
+
+    @abstractmethod
+    def close(self, reason: str) -> None:
+        """End the connection (the only signal a failed produce with acks=0 has)."""

@@ -36,7 +36,7 @@ _INT16: Final = Struct(">h")
 _PRODUCER: Final = Struct(">qhi")
 
 unpack_header: Final = _HEADER.unpack_from
-"""`unpack_header(data, position)`: the fields of `BatchHeader` as a plain tuple; struct.error where bytes are missing."""
+"""`unpack_header(data, position)`: the fields of `BatchHeader` as a plain tuple; struct.error where bytes miss."""
 
 HEADER_SIZE: Final = _HEADER.size
 """Bytes before the records."""
@@ -187,7 +187,7 @@ def set_base_offset_and_epoch(data: bytearray | memoryview, position: int, offse
 
 
 set_place: Final = _PLACE.pack_into
-"""`set_place(data, position, base offset, length, leader epoch)`: the same, for who knows what the length field says."""
+"""`set_place(data, position, base offset, length, leader epoch)`: the same, for who has the length field at hand."""
 
 
 def set_max_timestamp(

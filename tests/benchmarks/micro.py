@@ -67,6 +67,18 @@ def best_us(step: Callable[[], Any], count: int, per_call: int = 1) -> float:
     return least / 1000 / per_call
 
 
+class Kept(RequestContext):
+    """A request whose answer is kept."""
+
+    def __init__(self, bench: Bench, api_key: int, api_version: int) -> None:
+        super().__init__(bench.connection, api_key, api_version, "bench")
+        self._answers = bench.answers
+
+    def respond(self, response: Any) -> None:
+        """One more."""
+        self._answers.append(response)
+
+
 class Bench:
     """One broker in this process, with a topic for each kind of load."""
 
@@ -99,10 +111,7 @@ class Bench:
     def handle(self, frame: bytes) -> None:
         """Decode and serve, the answer is kept."""
         header, request = codec.decode_request(memoryview(bytearray(frame))[4:])
-        context = RequestContext(
-            self.connection, header.api_key, header.api_version, header.client_id, self.answers.append, print
-        )
-        self.core.handle(request, context, self.host.now_ms())
+        self.core.handle(request, Kept(self, header.api_key, header.api_version), self.host.now_ms())
 
     @property
     def connection(self) -> Any:
@@ -130,7 +139,7 @@ def small(bench: Bench) -> Iterator[Row]:
     yield "small produce: decode", best_us(lambda: codec.decode_request(body), 2000)
     _, request = codec.decode_request(body)
     records = request.topic_data[0].partition_data[0].records
-    context = RequestContext(bench.connection, 0, 7, "bench", bench.answers.append, print)
+    context = Kept(bench, 0, 7)
 
     def handle() -> None:
         records[:8] = bytes(8)

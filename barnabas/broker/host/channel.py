@@ -18,13 +18,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from barnabas.broker.context import Connection, RequestContext
 from barnabas.broker.host import dialects, http
 from barnabas.broker.host.receive import Receiver
-from barnabas.protocol.api import ApiKey, UnsupportedVersion
+from barnabas.protocol.api import ApiKey, RequestHeader, UnsupportedVersion
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.ids import Buffer
 
@@ -39,6 +38,28 @@ REQUESTS_PER_TURN: Final = 256
 """So many requests of one connection at most before the others get their turn (about a millisecond)."""
 
 logger = logging.getLogger(__name__)
+
+
+class _Request(RequestContext):
+    """A request of a channel, from its decoding to its answer."""
+
+    __slots__ = ("_channel", "correlation_id")
+
+    def __init__(self, channel: Channel, header: RequestHeader) -> None:
+        self._channel = channel
+        self.correlation_id = header.correlation_id
+        self.connection = channel.connection
+        self.api_key = header.api_key
+        self.api_version = header.api_version
+        self.client_id = header.client_id
+
+    def respond(self, response: Any) -> None:
+        """The answer, for the channel to send in its turn."""
+        self._channel.respond(self, response)
+
+    def close(self, reason: str) -> None:
+        """End the connection."""
+        self._channel.refuse(reason)
 
 
 class Channel(asyncio.BufferedProtocol):
@@ -70,7 +91,7 @@ class Channel(asyncio.BufferedProtocol):
         self._dialect: dialects.Dialect | None = None
         self._out: list[Buffer] = []
         self._out_bytes = 0
-        self._outstanding: Any = None  # the header of the request that is being handled or parked
+        self._outstanding: _Request | None = None  # what is being handled or parked
         self.stalled = False  # the peer does not read its answers
         self.muted = False  # over quota: nothing is handled until the throttle time is over
         self.paused = False  # we do not read
@@ -191,7 +212,7 @@ class Channel(asyncio.BufferedProtocol):
         return True
 
     def _handle(self, frame: memoryview, now_ms: int) -> None:
-        host, dialect, connection = self._host, self._dialect, self.connection
+        dialect = self._dialect
         assert dialect is not None
         self.requests += 1
         try:
@@ -205,22 +226,14 @@ class Channel(asyncio.BufferedProtocol):
             raise
         except Exception as error:
             raise ProtocolError(f"its request cannot be decoded ({type(error).__name__}: {error})") from error
-        self._outstanding = header
-        context = RequestContext(
-            connection,
-            header.api_key,
-            header.api_version,
-            header.client_id,
-            partial(self._respond, header),
-            self.refuse,
-        )
-        host.core.handle(request, context, now_ms)
+        context = self._outstanding = _Request(self, header)
+        self._host.core.handle(request, context, now_ms)
 
-    def _respond(self, header: Any, response: Any) -> None:
+    def respond(self, request: _Request, response: Any) -> None:
         """A request's answer, now or later; None when the protocol sends none."""
-        if self._outstanding is not header:
+        if self._outstanding is not request:
             if not self._closing:
-                logger.error("a request of %s (API %d) was answered twice", self.name, header.api_key)
+                logger.error("a request of %s (API %d) was answered twice", self.name, request.api_key)
             return
         self._outstanding = None
         if self._closing:
@@ -229,10 +242,10 @@ class Channel(asyncio.BufferedProtocol):
             try:
                 assert self._dialect is not None
                 buffers = self._dialect.encode_response(
-                    header.api_key, header.api_version, header.correlation_id, response
+                    request.api_key, request.api_version, request.correlation_id, response
                 )
             except Exception:
-                logger.exception("no answer could be encoded for %s (API %d)", self.name, header.api_key)
+                logger.exception("no answer could be encoded for %s (API %d)", self.name, request.api_key)
                 self.refuse("its answer could not be encoded")
                 return
             if response.throttle_time_ms > 0:

@@ -65,6 +65,20 @@ class Answer:
         return self.count > 0
 
 
+class _Context(RequestContext):
+    """Hands the answer to an `Answer`."""
+
+    def __init__(self, connection: Connection, api_key: int, version: int, client_id: str, answer: Answer) -> None:
+        super().__init__(connection, api_key, version, client_id)
+        self._answer = answer
+
+    def respond(self, response: Any) -> None:
+        self._answer.respond(response)
+
+    def close(self, reason: str) -> None:
+        self._answer.close(reason)
+
+
 class World:
     """One core on a memory disk under a virtual clock, which only `advance` moves."""
 
@@ -175,7 +189,7 @@ class World:
         """Send a request; the answer may be there already, or come later."""
         answer = Answer(self)
         connection = connection or Connection(next(self._connections), "PLAINTEXT", "127.0.0.1", "kafka", self.now_ms)
-        context = RequestContext(connection, key_of(type(request)), version, client_id, answer.respond, answer.close)
+        context = _Context(connection, key_of(type(request)), version, client_id, answer)
         self.core.handle(request, context, self.now_ms)
         return answer
 
