@@ -78,6 +78,9 @@ class Kept(RequestContext):
         """One more."""
         self._answers.append(response)
 
+    def close(self, reason: str) -> None:
+        """Nobody is there."""
+
 
 class Bench:
     """One broker in this process, with a topic for each kind of load."""

@@ -224,7 +224,7 @@ class Log:
         config = self.config
         if config is not self._judged_config:
             self._judged_config, self._takes_as_is = config, takes_as_is(config)
-        header: BatchHeader | None = None
+        header: tuple[int, ...] | None = None
         if self._takes_as_is and origin is _CLIENT and not validate_full and type(records) is memoryview:
             data, log_append_time_ms = records, -1
             header = accept(data, config, now_ms)
@@ -237,21 +237,20 @@ class Log:
             raise KafkaError(
                 ErrorCode.RECORD_LIST_TOO_LARGE, f"batch of {size} bytes exceeds segment.bytes {config.segment_bytes}"
             )
-        last_delta = header.last_offset_delta
-        rolled = self._maybe_roll(size, header.max_timestamp, self.log_end_offset + last_delta, now_ms)
+        _, length, _, _, _, _, last_delta, _, max_timestamp, producer_id, producer_epoch, sequence, _ = header
         first_offset = self.log_end_offset
         last_offset = first_offset + last_delta
-        if header.producer_id >= 0 and origin is _CLIENT:
-            sequence = header.base_sequence
-            known = self.producers.check(
-                header.producer_id, header.producer_epoch, sequence, add_sequence(sequence, last_delta)
-            )
+        rolled = self._maybe_roll(size, max_timestamp, last_offset, now_ms)
+        if producer_id >= 0 and origin is _CLIENT:
+            known = self.producers.check(producer_id, producer_epoch, sequence, add_sequence(sequence, last_delta))
             if known is not None:
                 return AppendInfo(
                     known.first_offset, known.last_offset, known.timestamp, self.log_start_offset, True, rolled
                 )
-        set_place(data, 0, first_offset, header.length, leader_epoch)
-        self._write(data, header, first_offset, last_offset)
+        set_place(data, 0, first_offset, length, leader_epoch)
+        self._write(data, size, max_timestamp, first_offset, last_offset)
+        if producer_id >= 0:
+            self.producers.replay(BatchHeader._make(header), last_offset)
         if leader_epoch != self.epochs.latest:
             self.epochs.assign(leader_epoch, first_offset)
         sync_needed = last_offset + 1 - self.recovery_point >= config.flush_messages
@@ -281,8 +280,11 @@ class Log:
                 )
             if first_offset < 0:
                 first_offset = header.base_offset
-            rolled |= self._maybe_roll(len(batch.data), header.max_timestamp, header.last_offset, now_ms)
-            self._write(batch.data, header, header.base_offset, header.last_offset)
+            size, last_offset = len(batch.data), header.last_offset
+            rolled |= self._maybe_roll(size, header.max_timestamp, last_offset, now_ms)
+            self._write(batch.data, size, header.max_timestamp, header.base_offset, last_offset)
+            if header.producer_id >= 0:
+                self.producers.replay(header, last_offset)
             if header.leader_epoch != self.epochs.latest:
                 self.epochs.assign(header.leader_epoch, header.base_offset)
         if first_offset < 0:
@@ -292,11 +294,11 @@ class Log:
             self._flusher.start()
         return AppendInfo(first_offset, self.log_end_offset - 1, -1, self.log_start_offset, False, rolled, sync_needed)
 
-    def _write(self, data: memoryview, header: BatchHeader, first_offset: int, last_offset: int) -> None:
+    def _write(self, data: memoryview, size: int, max_timestamp: int, first_offset: int, last_offset: int) -> None:
         """Append to the active segment; only then does the log change."""
         try:
             position = self.segments[-1].append(
-                (data,), len(data), last_offset, header.max_timestamp, self.config.index_interval_bytes
+                (data,), size, last_offset, max_timestamp, self.config.index_interval_bytes
             )
         except OSError as error:
             raise self._storage_error(error) from error
@@ -305,8 +307,6 @@ class Log:
         if len(recent) >= _RECENT_MAX:
             recent.clear()
         recent[first_offset] = position
-        if header.producer_id >= 0:
-            self.producers.replay(header, last_offset)
 
     def _maybe_roll(self, size: int, max_timestamp: int, last_offset: int, now_ms: int) -> bool:
         """Open a new segment if the incoming batch asks for it (LogSegment.shouldRoll)."""

@@ -153,14 +153,13 @@ class Partition:
         Raises:
             KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS (acks=-1), and what the log refuses.
         """
-        if self.leader_id != self.shared.broker_id:
+        shared = self.shared
+        if self.leader_id != shared.broker_id:
             raise self.not_leader()
         if acks == -1 and self._below_minimum(len(self.isr.committed)):
             detail = f"{self.topic_partition}: ISR {list(self.isr.committed)} is below {self.effective_min_isr}"
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, detail)
-        info = self.log.append_as_leader(
-            records, self.leader_epoch, now_ms=wall_ms, validate_full=self.shared.validate_full
-        )
+        info = self.log.append_as_leader(records, self.leader_epoch, now_ms=wall_ms, validate_full=shared.validate_full)
         if info.sync_needed and not info.duplicate:
             self.durable.appended(self, info)
         return info
