@@ -126,7 +126,7 @@ def _response(services: Services, context: RequestContext, layout: Layout, resul
                 _explain(services, context, key, result, told, nodes)
             partitions.append(told)
         topics.append(TopicProduceResponse(data.name, data.topic_id, partitions))
-    return ProduceResponse(topics, 0, list(nodes.values()))
+    return ProduceResponse(topics, 0, list(nodes.values()) if nodes else [])
 
 
 def _answer_nothing(results: dict[TopicPartition, ProduceResult], context: RequestContext) -> None:

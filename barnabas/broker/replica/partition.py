@@ -168,7 +168,8 @@ class Partition:
         """Move the high watermark as far as the replicas allow; True when it rose."""
         isr = self.isr
         log = self.log
-        if self._below_minimum(len(isr.committed)):
+        in_sync_count = len(isr.committed)  # `_below_minimum`, spelt out: every append asks
+        if in_sync_count < log.config.min_insync_replicas and in_sync_count < len(self.replicas):
             return False
         limit = self.durable.limit
         if limit is None and not self.remotes:

@@ -167,17 +167,27 @@ def answer(version: int, correlation_id: int, response: ProduceResponse) -> list
         name = topic.topic_id if by_id else topic.name.encode()
         size = len(name)
         pack, length = _packs.get((version, size)) or _packer(version, size)
-        values = part.index, part.error_code, part.base_offset, part.log_append_time_ms, part.log_start_offset
-        throttle_ms = response.throttle_time_ms
+        index, code, offset, append_ms = part.index, part.error_code, part.base_offset, part.log_append_time_ms
+        start, throttle_ms = part.log_start_offset, response.throttle_time_ms
+        # Written out: passing values on as a list costs as much as packing them.
         if version < _LOG_START:
-            return [pack(length, correlation_id, 1, size, name, 1, *values[:4], throttle_ms)]
-        if version < _FIELDS_OF_V8:
-            return [pack(length, correlation_id, 1, size, name, 1, *values, throttle_ms)]
-        if version < _FLEXIBLE:
-            return [pack(length, correlation_id, 1, size, name, 1, *values, 0, -1, throttle_ms)]
-        if by_id:
-            return [pack(length, correlation_id, 0, 2, name, 2, *values, 1, 0, 0, 0, throttle_ms, 0)]
-        return [pack(length, correlation_id, 0, 2, size + 1, name, 2, *values, 1, 0, 0, 0, throttle_ms, 0)]
+            data = pack(length, correlation_id, 1, size, name, 1, index, code, offset, append_ms, throttle_ms)
+        elif version < _FIELDS_OF_V8:
+            data = pack(length, correlation_id, 1, size, name, 1, index, code, offset, append_ms, start, throttle_ms)
+        elif version < _FLEXIBLE:
+            data = pack(
+                length, correlation_id, 1, size, name, 1, index, code, offset, append_ms, start, 0, -1, throttle_ms
+            )
+        elif by_id:
+            data = pack(
+                length, correlation_id, 0, 2, name, 2, index, code, offset, append_ms, start, 1, 0, 0, 0, throttle_ms, 0
+            )
+        else:
+            data = pack(
+                length, correlation_id, 0, 2, size + 1, name, 2, index, code, offset, append_ms, start, 1, 0, 0, 0,
+                throttle_ms, 0,
+            )  # fmt: skip
+        return [data]
     except (error, AttributeError, TypeError, ValueError):
         return None  # several partitions, or what the compiled encoder refuses in its own words
 
