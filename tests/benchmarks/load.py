@@ -76,11 +76,14 @@ def generator() -> str:
 
 
 def create_topic(server: Server, topic: str, partitions: int = 1, **config: str) -> None:
-    """Create a topic and wait until its partitions have leaders. The mock is given its topics when it starts."""
+    """Create a topic and wait until its partitions have leaders. The mock is given its topics when it starts.
+
+    Nothing expires: the prepared batches bear an old date.
+    """
     if server.name == "mock":
         return
     admin = AdminClient({"bootstrap.servers": server.bootstrap, "log_level": 0})
-    admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(20)
+    admin.create_topics([NewTopic(topic, partitions, 1, config={"retention.ms": "-1", **config})])[topic].result(20)
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
         found = admin.list_topics(topic, timeout=5).topics[topic]

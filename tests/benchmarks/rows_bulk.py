@@ -1,15 +1,21 @@
-"""Bulk rows: produce and consume of 1 KB records, in MB/s and in server CPU seconds per GB."""
+"""Bulk rows: produce and consume of 1 KB records, in MB/s and in server CPU seconds per GB.
+
+Each figure is the best of a few rounds.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from tests.benchmarks import frames, load, servers
 from tests.benchmarks.report import Row
 from tests.benchmarks.servers import Server
 
-SECONDS = 5.0
+ROUNDS = 3
+SECONDS = 1.0
+FILL_SECONDS = 1.0
 PARTITIONS = 40
 CONSUME_BYTES = 0.8e9
 FETCH_BYTES = 1_048_576
@@ -22,44 +28,60 @@ def shares(name: str, measured: load.Load) -> str:
     return note + (" (the generator is the limit)" if measured.generator_share > 0.9 else "")
 
 
-def _produce(server: Server) -> load.Load:
+def _best(running: list[Server], measure: Callable[[Server], load.Load]) -> dict[str, load.Load]:
+    best: dict[str, load.Load] = {}
+    for _ in range(ROUNDS):
+        for server in running:
+            found = measure(server)
+            if server.name not in best or found.mb_per_s > best[server.name].mb_per_s:
+                best[server.name] = found
+    return best
+
+
+def _produced(server: Server) -> load.Load:
+    """One server alone, a few GB at most: a virtual machine's memory is slow the first time it is written."""
     load.create_topic(server, "bulk", PARTITIONS)
     load.librdkafka_produce(server, "bulk", 1024, servers.warm_up_s(server), PARTITIONS)
-    return load.librdkafka_produce(server, "bulk", 1024, SECONDS, PARTITIONS)
+    return _best([server], lambda one: load.librdkafka_produce(one, "bulk", 1024, SECONDS, PARTITIONS))[server.name]
 
 
-def _consume(server: Server) -> load.Load:
-    load.create_topic(server, "read", 1)
-    load.fill(server, "read", frames.produce("read", 0, frames.batch(BATCH_RECORDS, 1000)), 3.0)
-    load.consume(server, "read", FETCH_BYTES, CONSUME_BYTES)
-    return load.consume(server, "read", FETCH_BYTES, CONSUME_BYTES)
-
-
-def rows(kafka: Server | None) -> Iterator[Row]:
-    """Measure ours, then each peer."""
-    with servers.barnabas() as ours:
-        produced, consumed = _produce(ours), _consume(ours)
-    with servers.mock(f"bulk:{PARTITIONS}") as mock:
-        mocked = _produce(mock)
-    yield Row("produce 1 KB against librdkafka's mock", "MB/s", produced.mb_per_s, "mock", mocked.mb_per_s, 0.65, 0.95,
-              notes=[shares("ours", produced), shares("mock", mocked)])  # fmt: skip
-    yield Row("server CPU, produce 1 KB", "s/GB", produced.server_cpu_s_per_gb, must=0.8, aim=0.55, better="less")
-    yield Row("server CPU, consume 1 KB", "s/GB", consumed.server_cpu_s_per_gb, must=0.45, aim=0.25, better="less")
-
+def _consumed(kafka: Server | None) -> dict[str, load.Load]:
+    """Ours, the peer on asyncio streams and Apache Kafka side by side, in turn."""
     one = frames.batch(BATCH_RECORDS, 1000)
-    with tempfile.NamedTemporaryFile(prefix="streams-") as file:
+    with contextlib.ExitStack() as stack:
+        file = stack.enter_context(tempfile.NamedTemporaryFile(prefix="streams-"))
         for _ in range(int(CONSUME_BYTES // len(one))):
             file.write(one)
         file.flush()
-        with servers.streams(file.name, len(one), BATCH_RECORDS) as streams:
-            load.consume(streams, "read", FETCH_BYTES, CONSUME_BYTES)
-            plain = load.consume(streams, "read", FETCH_BYTES, CONSUME_BYTES)
-    notes = [shares("ours", consumed), shares("streams", plain)]
-    name = "consume 1 KB against asyncio streams + pread"
-    yield Row(name, "MB/s", consumed.mb_per_s, "streams", plain.mb_per_s, 1.5, 2.0, notes=notes)
+        running = [stack.enter_context(servers.barnabas()), *filter(None, [kafka])]
+        for server in running:
+            load.create_topic(server, "read", 1)
+            load.fill(server, "read", frames.produce("read", 0, one), FILL_SECONDS)
+        running.append(stack.enter_context(servers.streams(file.name, len(one), BATCH_RECORDS)))
+        return _best(running, lambda server: load.consume(server, "read", FETCH_BYTES, CONSUME_BYTES))
+
+
+def rows(kafka: Server | None) -> Iterator[Row]:
+    """Measure ours and each peer."""
+    with servers.barnabas() as ours:
+        produced = {"ours": _produced(ours)}
+    with servers.mock(f"bulk:{PARTITIONS}") as mock:
+        produced["mock"] = _produced(mock)
     if kafka:
-        theirs, read = _produce(kafka), _consume(kafka)
-        yield Row("produce 1 KB against Apache Kafka", "MB/s", produced.mb_per_s, "kafka", theirs.mb_per_s, 2.0, 3.5,
-                  notes=[shares("kafka", theirs)])  # fmt: skip
-        yield Row("consume 1 KB against Apache Kafka", "MB/s", consumed.mb_per_s, "kafka", read.mb_per_s, 0.8, 1.1,
-                  notes=[shares("kafka", read)])  # fmt: skip
+        produced["kafka"] = _produced(kafka)
+    consumed = _consumed(kafka)
+    mine, read = produced["ours"], consumed["barnabas"]
+    bars = {"mock": (0.65, 0.95), "kafka": (2.0, 3.5)}
+    for peer, (must, aim) in bars.items():
+        if peer in produced:
+            notes = [shares("ours", mine), shares(peer, produced[peer])]
+            name = f"produce 1 KB against {peer}"
+            yield Row(name, "MB/s", mine.mb_per_s, peer, produced[peer].mb_per_s, must, aim, notes=notes)
+    yield Row("server CPU, produce 1 KB", "s/GB", mine.server_cpu_s_per_gb, must=0.8, aim=0.55, better="less")
+    yield Row("server CPU, consume 1 KB", "s/GB", read.server_cpu_s_per_gb, must=0.45, aim=0.25, better="less")
+    bars = {"streams": (1.5, 2.0), "kafka": (0.8, 1.1)}
+    for peer, (must, aim) in bars.items():
+        if peer in consumed:
+            notes = [shares("ours", read), shares(peer, consumed[peer])]
+            name = f"consume 1 KB against {peer}"
+            yield Row(name, "MB/s", read.mb_per_s, peer, consumed[peer].mb_per_s, must, aim, notes=notes)
