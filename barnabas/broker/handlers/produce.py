@@ -78,11 +78,12 @@ def handle(services: Services, request: ProduceRequest, context: RequestContext,
             if error or not records:
                 refused[key] = ProduceResult(error or ErrorCode.INVALID_RECORD)
                 continue
-            attributes = records[_ATTRIBUTES_LOW_AT] if len(records) > _ATTRIBUTES_LOW_AT else 0
-            if version < 7 and attributes & _CODEC_MASK == _ZSTD:
-                refused[key] = ProduceResult(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-                continue
-            transactional |= attributes & _TRANSACTIONAL
+            if len(records) > _ATTRIBUTES_LOW_AT:
+                attributes = records[_ATTRIBUTES_LOW_AT]
+                if version < 7 and attributes & _CODEC_MASK == _ZSTD:
+                    refused[key] = ProduceResult(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+                    continue
+                transactional |= attributes & _TRANSACTIONAL
             entries[key] = records
     if transactional:
         refused = {

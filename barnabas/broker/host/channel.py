@@ -54,8 +54,28 @@ class _Request(RequestContext):
         self.client_id = header.client_id
 
     def respond(self, response: Any) -> None:
-        """The answer, for the channel to send in its turn."""
-        self._channel.respond(self, response)
+        """The answer, now or later; None when the protocol sends none."""
+        channel = self._channel
+        if channel._outstanding is not self:
+            if not channel._closing:
+                logger.error("a request of %s (API %d) was answered twice", channel.name, self.api_key)
+            return
+        channel._outstanding = None
+        if channel._closing:
+            return
+        if response is None:
+            channel.send([])
+            return
+        try:
+            assert channel._dialect is not None
+            buffers = channel._dialect.encode_response(self.api_key, self.api_version, self.correlation_id, response)
+        except Exception:
+            logger.exception("no answer could be encoded for %s (API %d)", channel.name, self.api_key)
+            channel.refuse("its answer could not be encoded")
+            return
+        if response.throttle_time_ms > 0:
+            channel.mute(response.throttle_time_ms)
+        channel.send(buffers)
 
     def close(self, reason: str) -> None:
         """End the connection."""
@@ -228,31 +248,6 @@ class Channel(asyncio.BufferedProtocol):
             raise ProtocolError(f"its request cannot be decoded ({type(error).__name__}: {error})") from error
         context = self._outstanding = _Request(self, header)
         self._host.core.handle(request, context, now_ms)
-
-    def respond(self, request: _Request, response: Any) -> None:
-        """A request's answer, now or later; None when the protocol sends none."""
-        if self._outstanding is not request:
-            if not self._closing:
-                logger.error("a request of %s (API %d) was answered twice", self.name, request.api_key)
-            return
-        self._outstanding = None
-        if self._closing:
-            return
-        if response is not None:
-            try:
-                assert self._dialect is not None
-                buffers = self._dialect.encode_response(
-                    request.api_key, request.api_version, request.correlation_id, response
-                )
-            except Exception:
-                logger.exception("no answer could be encoded for %s (API %d)", self.name, request.api_key)
-                self.refuse("its answer could not be encoded")
-                return
-            if response.throttle_time_ms > 0:
-                self.mute(response.throttle_time_ms)
-            self.send(buffers)
-        else:
-            self.send([])
 
     def send(self, buffers: list[Buffer]) -> None:
         """Queue bytes for the end of this event."""

@@ -54,7 +54,9 @@ class ReplicaManager:
         self.logs = logs
         self.shared = Shared(broker_id, config, controller, cluster, wall_clock, registry, now_ms)
         self.hosted = HostedPartitions(self.shared)
+        self._actions = self.shared.actions
         self._timers = tuple(purgatory.timer for purgatory in self.shared.purgatories)
+        self._due = tuple(timer.due for timer in self._timers)
         self._now_ms = now_ms
         self._shrink_task = CallbackTask(self._shrink_isrs)
         gauges.register(self, registry)
@@ -78,11 +80,11 @@ class ReplicaManager:
     def drain(self, now_ms: int) -> None:
         """Run the deferred checks, then operations whose time was up at once. The very end of every step."""
         self._now_ms = now_ms
-        shared = self.shared
-        if shared.actions:
-            shared.actions.drain(now_ms)
-        for timer in self._timers:
-            if timer.due:
+        if self._actions:
+            self._actions.drain(now_ms)
+        fetch_due, produce_due, delete_due = self._due  # asked after every request
+        if fetch_due or produce_due or delete_due:
+            for timer in self._timers:
                 timer.run_due(now_ms)
 
     def next_deadline_ms(self) -> int | None:
