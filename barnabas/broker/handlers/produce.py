@@ -48,7 +48,7 @@ def handle(services: Services, request: ProduceRequest, context: RequestContext,
     """Append, and answer now or when enough replicas have it."""
     version = context.api_version
     image = services.image
-    entries: dict[TopicPartition, Buffer] = {}
+    entries: list[tuple[TopicPartition, Buffer]] = []
     refused: Results = {}
     layout: Layout = []
     transactional = 0
@@ -84,12 +84,14 @@ def handle(services: Services, request: ProduceRequest, context: RequestContext,
                     refused[key] = ProduceResult(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
                     continue
                 transactional |= attributes & _TRANSACTIONAL
-            entries[key] = records
+            entries.append((key, records))
     if transactional:
         refused = {
             key: ProduceResult(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED) for _, keys in layout for key in keys
         }
-        entries = {}
+        entries = []
+    elif len(entries) > 1:
+        entries = list(dict(entries).items())  # of a partition named twice the last batch counts
 
     def respond(results: Results) -> None:
         if refused:
@@ -101,7 +103,7 @@ def handle(services: Services, request: ProduceRequest, context: RequestContext,
 
     if entries:
         services.replicas.append_records(
-            entries.items(),
+            entries,
             request.acks,
             request.timeout_ms,
             respond,

@@ -135,15 +135,17 @@ class Receiver:
         start = self._start
         if self._end - start < 4:
             return None
-        assert self._view is not None
-        (length,) = _length_at(self._view, start)
+        view = self._view
+        assert view is not None
+        (length,) = _length_at(view, start)
         if not 0 <= length <= self.frame_bytes_max:
             raise ProtocolError(f"frame length {length} is not between 0 and {self.frame_bytes_max}")
-        stop: int = start + 4 + length
+        start += 4
+        stop: int = start + length
         if stop > self._end:
             return None
         self._start = stop
-        return self._view[start + 4 : stop]
+        return view[start:stop]
 
     def settle(self) -> None:
         """What is unread now stays: it moves out of the shared buffer, or the empty own buffer goes back."""

@@ -8,6 +8,7 @@ import pytest
 
 from barnabas.protocol.batch import read_header, set_base_offset_and_epoch, set_crc
 from barnabas.protocol.compression import Codec
+from barnabas.protocol.requests.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.broker.node.world import World, batch, part_of, records_of, sized
 
 
@@ -112,6 +113,19 @@ def test_p11_partitions_fail_on_their_own(world: World) -> None:
     answer = world.produce({("t", 0): batch(b"a"), ("t", 9): batch(b"a")}, acks=-1)
     parts = answer.response.responses[0].partition_responses
     assert [(part.index, part.error_code, part.base_offset) for part in parts] == [(0, 0, 0), (9, 3, -1)]
+
+
+def test_of_a_partition_named_twice_the_last_batch_counts(world: World) -> None:
+    world.create()
+    topic = TopicProduceData("t")
+    topic.partition_data = [
+        PartitionProduceData(0, memoryview(batch(b"a"))),
+        PartitionProduceData(0, batch(b"b", b"c")),
+    ]
+    answer = world.send(ProduceRequest(None, -1, 30_000, [topic]), 9)
+    parts = answer.response.responses[0].partition_responses
+    assert [(part.index, part.error_code, part.base_offset) for part in parts] == [(0, 0, 0)] * 2
+    assert world.offsets(-1).offset == 2
 
 
 def test_p12_internal_topics_are_the_admin_clients(world: World) -> None:
