@@ -181,6 +181,10 @@ static uint64_t next_offset(char *body, uint64_t offset, uint64_t *bytes) {
     p += 2 + ((uint8_t)p[0] << 8 | (uint8_t)p[1]);
     p += 4 + 4;
     int error = (int16_t)((uint8_t)p[0] << 8 | (uint8_t)p[1]);
+    if (error == 3 || error == 6) {   /* a topic just made, whose leader is on its way: nothing yet, ask again */
+        *bytes = 0;
+        return offset;
+    }
     if (error) { fprintf(stderr, "load: fetch answered error %d\n", error); exit(1); }
     p += 2 + 8 + 8;
     int32_t aborted = be32(p);
