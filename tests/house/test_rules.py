@@ -202,5 +202,5 @@ def test_the_project_speaks_of_itself_alone() -> None:
     """No path of a developer's machine, no unfinished marks."""
     for path in [*modules(), *ROOT.glob("docs/*.md"), ROOT / "README.md"]:
         text = path.read_text()
-        for mark in ("TODO", "FIXME", "XXX", "/work/", "NotImplementedError"):
+        for mark in ("TODO", "FIXME", "XXX", str(ROOT), "NotImplementedError"):
             assert mark not in text, f"{path.name} holds {mark}"
