@@ -63,21 +63,51 @@ class Meter:
         """Count `count` events."""
         self.count += count
 
+    @property
+    def total(self) -> int:
+        """All events so far."""
+        return self.count
+
     def read(self, now_ms: int) -> dict[str, Number]:
         """Count and rates (events per second); a rate is known from the second reading on."""
+        total = self.total
         if self._first_ms is None:
             self._first_ms = self._last_ms = now_ms
         elapsed_ms = now_ms - self._last_ms
         if elapsed_ms > 0:
-            recent = (self.count - self._last_count) * 1000 / elapsed_ms
+            recent = (total - self._last_count) * 1000 / elapsed_ms
             # The first interval starts the average; later ones weigh by their length against one minute.
             fresh = self._last_ms == self._first_ms
             weight = 1.0 if fresh else 1 - math.exp(-elapsed_ms / ONE_MINUTE_MS)
             self._rate += weight * (recent - self._rate)
-            self._last_ms, self._last_count = now_ms, self.count
+            self._last_ms, self._last_count = now_ms, total
         lifetime_ms = now_ms - self._first_ms
-        mean = self.count * 1000 / lifetime_ms if lifetime_ms > 0 else 0.0
-        return {"count": self.count, "mean_rate": mean, "one_minute_rate": self._rate}
+        mean = total * 1000 / lifetime_ms if lifetime_ms > 0 else 0.0
+        return {"count": total, "mean_rate": mean, "one_minute_rate": self._rate}
+
+
+class TotalMeter(Meter):
+    """Counts what others count, added up when somebody reads, and beside it events of its own (`count`)."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parts: dict[int, Meter] = {}
+
+    def include(self, part: Meter) -> None:
+        """Count what `part` counts from now on, and has counted."""
+        self._parts[id(part)] = part
+
+    def release(self, part: Meter) -> None:
+        """`part` counts no more; what it has counted stays."""
+        if self._parts.pop(id(part), None) is not None:
+            self.count += part.total
+
+    @property
+    def total(self) -> int:
+        """All events so far."""
+        return self.count + sum(part.total for part in self._parts.values())
 
 
 class Histogram:
@@ -152,6 +182,15 @@ class MetricsRegistry:
         if metric is None:
             metric = self._metrics[key] = Meter()
         assert isinstance(metric, Meter), f"{key} is no meter"
+        return metric
+
+    def total_meter(self, type_name: str, name: str) -> TotalMeter:
+        """The meter of that name, made on first need, which adds up others."""
+        key = _key(type_name, name, None)
+        metric = self._metrics.get(key)
+        if metric is None:
+            metric = self._metrics[key] = TotalMeter()
+        assert isinstance(metric, TotalMeter), f"{key} is no total"
         return metric
 
     def histogram(self, type_name: str, name: str, tags: Tags = None) -> Histogram:

@@ -46,6 +46,27 @@ def test_a_meter_counts_and_the_reader_works_out_the_rates():
     assert meter.read(63_000) == values
 
 
+def test_a_total_adds_up_its_parts_and_keeps_what_the_released_have_counted():
+    registry = MetricsRegistry()
+    total = registry.total_meter("BrokerTopicMetrics", "MessagesInPerSec")
+    assert registry.meter("BrokerTopicMetrics", "MessagesInPerSec") is total
+    total.read(0)
+    first, second = (registry.meter("BrokerTopicMetrics", "MessagesInPerSec", {"topic": name}) for name in "ab")
+    first.mark(5)
+    total.include(first)
+    total.include(second)
+    second.count += 3
+    total.count += 2
+    assert total.read(1000) == {"count": 10, "mean_rate": 10.0, "one_minute_rate": 10.0}
+    total.release(first)
+    total.release(first)
+    first.mark(100)
+    second.mark(10)
+    values = registry.read("BrokerTopicMetrics", "MessagesInPerSec", now_ms=1000)
+    assert values is not None
+    assert values["count"] == 20
+
+
 def test_a_histogram_covers_all_values_and_keeps_the_latest():
     registry = MetricsRegistry()
     histogram = registry.histogram("RequestMetrics", "TotalTimeMs", {"request": "Fetch"})

@@ -18,6 +18,7 @@ from typing import Final, TypeAlias
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers import leaders
 from barnabas.broker.handlers.services import Operation, Services, topic_resource
+from barnabas.broker.log.types import AppendInfo
 from barnabas.broker.replica.types import ProduceResult
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import Buffer, TopicPartition
@@ -25,6 +26,8 @@ from barnabas.protocol.requests.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
+    OneBatchRequest,
+    OneBatchResponse,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -33,6 +36,8 @@ from barnabas.protocol.requests.produce import (
 )
 
 _ADMIN_CLIENT: Final = "__admin_client"
+_TOPIC_IDS: Final = 13
+_ZSTD_ALLOWED: Final = 7
 _ATTRIBUTES_LOW_AT: Final = 22
 _CODEC_MASK: Final = 0x07
 _ZSTD: Final = 4
@@ -44,8 +49,41 @@ Layout: TypeAlias = list[tuple[TopicProduceData, list[TopicPartition]]]
 Results: TypeAlias = dict[TopicPartition, ProduceResult]
 
 
-def handle(services: Services, request: ProduceRequest, context: RequestContext, now_ms: int) -> None:
-    """Append, and answer now or when enough replicas have it."""
+def handle(services: Services, request: ProduceRequest, context: RequestContext, now_ms: int) -> bool:
+    """Append, and answer now or when enough replicas have it. True if nothing is left to do (see `registry`)."""
+    if isinstance(request, OneBatchRequest):
+        response = _append_one(services, request, context, now_ms)
+        if response is not None:
+            context.respond(response)
+            return not services.replicas.actions
+    _append_all(services, request, context, now_ms)
+    return False
+
+
+def _append_one(
+    services: Services, request: OneBatchRequest, context: RequestContext, now_ms: int
+) -> ProduceResponse | None:
+    """The answer, if it can be given at once and nothing but the log has a say. None: nothing was done."""
+    version = context.api_version
+    image = services.image
+    known = image.topics.get(request.name) if version < _TOPIC_IDS else image.topics_by_id.get(request.topic_id)
+    records = request.records
+    if known is None or isinstance(records, list) or len(records) <= _ATTRIBUTES_LOW_AT:
+        return None
+    key = known.keys.get(request.index)
+    attributes = records[_ATTRIBUTES_LOW_AT]
+    if key is None or attributes & _TRANSACTIONAL or (attributes & _CODEC_MASK == _ZSTD and version < _ZSTD_ALLOWED):
+        return None
+    if not services.authorise(context.connection.principal, _WRITE, topic_resource(known.name)):
+        return None
+    done = services.replicas.append_one(key, records, request.acks, now_ms)
+    if isinstance(done, AppendInfo):
+        start, append_ms = done.log_start_offset, done.log_append_time_ms
+        return OneBatchResponse(request.name, request.topic_id, request.index, 0, done.first_offset, append_ms, start)
+    return None if done is None else _response(services, context, [(request.topic_data[0], [key])], {key: done})
+
+
+def _append_all(services: Services, request: ProduceRequest, context: RequestContext, now_ms: int) -> None:
     version = context.api_version
     image = services.image
     entries: list[tuple[TopicPartition, Buffer]] = []
@@ -54,7 +92,7 @@ def handle(services: Services, request: ProduceRequest, context: RequestContext,
     transactional = 0
     for data in request.topic_data:
         error = 0
-        if version >= 13:
+        if version >= _TOPIC_IDS:
             known = image.topics_by_id.get(data.topic_id)
             name, error = (known.name, 0) if known is not None else ("", ErrorCode.UNKNOWN_TOPIC_ID)
         else:
@@ -80,7 +118,7 @@ def handle(services: Services, request: ProduceRequest, context: RequestContext,
                 continue
             if len(records) > _ATTRIBUTES_LOW_AT:
                 attributes = records[_ATTRIBUTES_LOW_AT]
-                if version < 7 and attributes & _CODEC_MASK == _ZSTD:
+                if version < _ZSTD_ALLOWED and attributes & _CODEC_MASK == _ZSTD:
                     refused[key] = ProduceResult(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
                     continue
                 transactional |= attributes & _TRANSACTIONAL
@@ -115,6 +153,12 @@ def handle(services: Services, request: ProduceRequest, context: RequestContext,
 
 
 def _response(services: Services, context: RequestContext, layout: Layout, results: Results) -> ProduceResponse:
+    if len(results) == 1 and len(layout) == 1 and len(layout[0][1]) == 1:
+        data, (key,) = layout[0]
+        result = results[key]
+        if not result.error_code:
+            start, append_ms = result.log_start_offset, result.log_append_time_ms
+            return OneBatchResponse(data.name, data.topic_id, key.partition, 0, result.base_offset, append_ms, start)
     nodes: dict[int, NodeEndpoint] = {}
     topics = []
     for data, keys in layout:

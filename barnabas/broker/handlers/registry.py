@@ -1,7 +1,8 @@
 """What is served, at which versions, by which handler: the only truth about it.
 
 A handler's module has the API's stem for a name and one function, `handle(services, request, context, now_ms)`. It is
-imported when its API is first asked for, so that a broker is up before it has loaded what nobody uses yet.
+imported when its API is first asked for, so that a broker is up before it has loaded what nobody uses yet. A handler
+that returns True promises that it has left nothing to do: nothing was parked, scheduled or deferred.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from barnabas.protocol.api import ApiKey
 
-Handler = Callable[[Any, Any, Any, int], None]
+Handler = Callable[[Any, Any, Any, int], bool | None]
 
 
 class Served(NamedTuple):

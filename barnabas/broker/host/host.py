@@ -154,6 +154,8 @@ class Host:
             dirty, self.dirty = self.dirty, []
             for channel in dirty:
                 channel.flush()
+        if not self.core.rescheduled:
+            return
         due_ms = self.core.next_deadline_ms()
         if due_ms is not None and (self._timer is None or due_ms < self._armed_ms):
             if self._timer is not None:

@@ -84,6 +84,8 @@ class Core:
         """Called when a job can be stepped again (also from within other methods): arrange for `run_job_step`."""
         self.fault: Exception | None = None
         """Why the start failed, once it has: the broker will never be ready."""
+        self.rescheduled = True
+        """Whether `next_deadline_ms` may say something earlier than when it was last asked."""
         self.jobs = JobQueue(lambda: self.on_jobs())
         self.metadata = MetadataLog(disk, clock, config.metadata_log_max_record_bytes_between_snapshots)
         self.controller = LocalController(config, self.metadata, self.image, entropy, self._publish, self.defer)
@@ -171,7 +173,14 @@ class Core:
     def handle(self, request: Any, context: RequestContext, now_ms: int) -> None:
         """Serve one request; never raises. The answer goes to `context.respond`, now or later."""
         self.now_ms = now_ms
-        self._serve_or_hold(request, context)
+        if self.phase is _READY:  # `_serve_or_hold`, spelt out: every request comes this way
+            try:
+                if self._handlers[context.api_key](self.services, request, context, now_ms) and not self._deferred:
+                    return
+            except Exception as fault:
+                self._failed(request, context, fault)
+        else:
+            self._serve_or_hold(request, context)
         self._settle(now_ms)
 
     def _serve_or_hold(self, request: Any, context: RequestContext) -> None:
@@ -217,6 +226,7 @@ class Core:
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` must be called next (monotonic ms), or None when nothing is scheduled."""
+        self.rescheduled = False
         if self.phase is _NEW:
             return None
         if self._deferred:
@@ -245,6 +255,7 @@ class Core:
         self._deferred.append(callback)
 
     def _settle(self, now_ms: int) -> None:
+        self.rescheduled = True
         if self._deferred:
             self._run_deferred()
         if self.phase is not _NEW:

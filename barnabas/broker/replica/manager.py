@@ -12,7 +12,7 @@ from typing import Any
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.delayed import CallbackTask
 from barnabas.broker.log import Log, LogManager
-from barnabas.broker.log.types import Isolation
+from barnabas.broker.log.types import AppendInfo, Isolation
 from barnabas.broker.metrics import MetricsRegistry
 from barnabas.broker.ports import Controller, WallClock
 from barnabas.broker.replica import delete_records, fetch, gauges, list_offsets, offset_for_leader_epoch, produce
@@ -26,6 +26,7 @@ from barnabas.broker.replica.types import (
     FetchParams,
     ListOffsetsQuery,
     PartitionState,
+    ProduceResult,
 )
 from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.ids import ZERO_UUID, Buffer, TopicPartition
@@ -54,7 +55,7 @@ class ReplicaManager:
         self.logs = logs
         self.shared = Shared(broker_id, config, controller, cluster, wall_clock, registry, now_ms)
         self.hosted = HostedPartitions(self.shared)
-        self._actions = self.shared.actions
+        self.actions = self.shared.actions
         self._timers = tuple(purgatory.timer for purgatory in self.shared.purgatories)
         self._due = tuple(timer.due for timer in self._timers)
         self._now_ms = now_ms
@@ -80,8 +81,8 @@ class ReplicaManager:
     def drain(self, now_ms: int) -> None:
         """Run the deferred checks, then operations whose time was up at once. The very end of every step."""
         self._now_ms = now_ms
-        if self._actions:
-            self._actions.drain(now_ms)
+        if self.actions:
+            self.actions.drain(now_ms)
         fetch_due, produce_due, delete_due = self._due  # asked after every request
         if fetch_due or produce_due or delete_due:
             for timer in self._timers:
@@ -100,6 +101,12 @@ class ReplicaManager:
         return earliest
 
     # Requests
+
+    def append_one(
+        self, key: TopicPartition, records: Buffer, acks: int, now_ms: int
+    ) -> AppendInfo | ProduceResult | None:
+        """The only batch of a request, if its answer has nothing to wait for, see `produce.append_one`."""
+        return produce.append_one(self.hosted, key, records, acks, now_ms)
 
     def append_records(
         self,

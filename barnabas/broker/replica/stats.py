@@ -5,10 +5,19 @@ from __future__ import annotations
 from barnabas.broker.metrics import Meter, MetricsRegistry
 
 _TYPE = "BrokerTopicMetrics"
+_SUMMED = {
+    "messages_in": "MessagesInPerSec",
+    "bytes_in": "BytesInPerSec",
+    "total_produces": "TotalProduceRequestsPerSec",
+}
 
 
 class TopicStats:
-    """The meters of one topic, or of all (`topic` None). Hot paths add to `count` directly."""
+    """The meters of one topic, or of all (`topic` None). Hot paths add to `count` directly.
+
+    Messages and bytes in and produce requests of all topics are the sum over the topics; only requests that come to
+    no hosted partition are counted there themselves.
+    """
 
     __slots__ = (
         "bytes_in",
@@ -45,6 +54,7 @@ class BrokerStats:
 
     __slots__ = (
         "_registry",
+        "_summed",
         "_topics",
         "all",
         "delete_records_expires",
@@ -59,6 +69,8 @@ class BrokerStats:
     def __init__(self, registry: MetricsRegistry) -> None:
         self._registry = registry
         self._topics: dict[str, TopicStats] = {}
+        # What every append counts it counts once, for its topic.
+        self._summed = {name: registry.total_meter(_TYPE, metric) for name, metric in _SUMMED.items()}
         self.all = TopicStats(registry, None)
         self.isr_expands = registry.meter("ReplicaManager", "IsrExpandsPerSec")
         self.isr_shrinks = registry.meter("ReplicaManager", "IsrShrinksPerSec")
@@ -77,6 +89,8 @@ class BrokerStats:
         stats = self._topics.get(name)
         if stats is None:
             stats = self._topics[name] = TopicStats(self._registry, name)
+            for attribute, total in self._summed.items():
+                total.include(getattr(stats, attribute))
         return stats
 
     def produce_expired(self, topic: str, partition: int) -> None:
@@ -87,5 +101,8 @@ class BrokerStats:
 
     def forget_topic(self, name: str) -> None:
         """The topic is hosted no longer: its metrics go."""
-        self._topics.pop(name, None)
+        stats = self._topics.pop(name, None)
+        if stats is not None:
+            for attribute, total in self._summed.items():
+                total.release(getattr(stats, attribute))
         self._registry.remove_tagged("topic", name)

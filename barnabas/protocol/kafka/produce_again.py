@@ -19,12 +19,7 @@ from typing import Final, NamedTuple
 from barnabas.protocol.api import VERSIONS, ApiKey, RequestHeader
 from barnabas.protocol.ids import Buffer
 from barnabas.protocol.primitives import VarintError, read_uvarint
-from barnabas.protocol.requests.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
+from barnabas.protocol.requests.produce import OneBatchRequest, OneBatchResponse, ProduceRequest, ProduceResponse
 
 PREFIXES_MAX: Final = 4096
 NAMES_BYTES_MAX: Final = 255
@@ -44,7 +39,6 @@ _COMPACT_AT, _ID_AT, _COMPACT_REST = 10, 9, 5
 _ID_BYTES: Final = 16
 
 _length_at: Final = Struct(">i").unpack_from
-_new: Final = object.__new__
 
 
 class _Known(NamedTuple):
@@ -94,18 +88,7 @@ def recall(
     except (IndexError, error, VarintError):
         return None
     client_id, acks, timeout_ms, name, topic_id, partition = known
-    part = _new(PartitionProduceData)
-    part.index = partition
-    part.records = frame[at:end]
-    topic = _new(TopicProduceData)
-    topic.name = name
-    topic.topic_id = topic_id
-    topic.partition_data = [part]
-    request = _new(ProduceRequest)
-    request.transactional_id = None
-    request.acks = acks
-    request.timeout_ms = timeout_ms
-    request.topic_data = [topic]
+    request = OneBatchRequest(acks, timeout_ms, name, topic_id, partition, frame[at:end])
     return RequestHeader(0, version, correlation_id, client_id), request
 
 
@@ -155,20 +138,17 @@ _packs: Final[dict[tuple[int, int], tuple[Pack, int]]] = {}
 
 
 def answer(version: int, correlation_id: int, response: ProduceResponse) -> list[Buffer] | None:
-    """The frame of an answer for one partition that explains no error, else None. Never raises."""
+    """The frame of an answer that is laid flat, else None. Never raises."""
+    if not isinstance(response, OneBatchResponse):
+        return None
     try:
-        if response.node_endpoints:
-            return None
-        (topic,) = response.responses
-        (part,) = topic.partition_responses
-        if part.record_errors or part.error_message is not None or part.current_leader is not None:
-            return None
         by_id = version >= _TOPIC_IDS
-        name = topic.topic_id if by_id else topic.name.encode()
+        name = response.topic_id if by_id else response.name.encode()
         size = len(name)
         pack, length = _packs.get((version, size)) or _packer(version, size)
-        index, code, offset, append_ms = part.index, part.error_code, part.base_offset, part.log_append_time_ms
-        start, throttle_ms = part.log_start_offset, response.throttle_time_ms
+        index, code, offset = response.index, response.error_code, response.base_offset
+        append_ms, start = response.log_append_time_ms, response.log_start_offset
+        throttle_ms = response.throttle_time_ms
         # Written out: passing values on as a list costs as much as packing them.
         if version < _LOG_START:
             data = pack(length, correlation_id, 1, size, name, 1, index, code, offset, append_ms, throttle_ms)
@@ -189,7 +169,7 @@ def answer(version: int, correlation_id: int, response: ProduceResponse) -> list
             )  # fmt: skip
         return [data]
     except (error, AttributeError, TypeError, ValueError):
-        return None  # several partitions, or what the compiled encoder refuses in its own words
+        return None  # what the compiled encoder refuses in its own words
 
 
 def _packer(version: int, size: int) -> tuple[Pack, int]:

@@ -33,6 +33,7 @@ class FakeCore:
         self.closed: list[Connection] = []
         self.deadline_ms: int | None = None
         self.ticks: list[int] = []
+        self.rescheduled = True
         self.wakes = 0
         self.job_steps = 0
         self.on_tick: Callable[[int], None] = lambda now_ms: None

@@ -12,9 +12,10 @@ from barnabas.protocol.requests.produce import PartitionProduceData, ProduceRequ
 from tests.broker.node.world import World, batch, part_of, records_of, sized
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
+@pytest.fixture(params=["flat", "nested"])
+def world(request: pytest.FixtureRequest) -> World:
+    """Requests of one batch have a shorter way through decoder, handler and replica: whatever comes, both agree."""
+    return World(flat=request.param == "flat")
 
 
 def test_p01_offsets_follow_each_other(world: World) -> None:
@@ -227,3 +228,19 @@ def test_flush_messages_1_answers_only_after_the_sync() -> None:
         assert not answer.done
         world.settle()
         assert answer.response.responses[0].partition_responses[0].error_code == 0
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_a_produce_for_which_nobody_waits_moves_no_deadline_and_any_other_may(acks: int) -> None:
+    world = World()
+    world.create()
+    world.settle()
+    assert not world.core.rescheduled
+    assert world.produce({("t", 0): batch(b"a")}, acks=acks).done
+    assert not world.core.rescheduled
+    consumer = world.fetch({("t", 0): 1}, wait_ms=500)
+    assert world.core.rescheduled
+    world.settle()
+    assert world.produce({("t", 0): batch(b"b")}, acks=acks).done
+    assert consumer.done
+    assert world.core.rescheduled

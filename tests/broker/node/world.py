@@ -79,6 +79,10 @@ class _Context(RequestContext):
         self._answer.close(reason)
 
 
+def _key_of(request: Any) -> int:
+    return key_of(produces.ProduceRequest if isinstance(request, produces.ProduceRequest) else type(request))
+
+
 class World:
     """One core on a memory disk under a virtual clock, which only `advance` moves."""
 
@@ -89,8 +93,11 @@ class World:
         controller: Controller | None = None,
         start: bool = True,
         now_ms: int = 1_000_000,
+        flat: bool = True,
         **settings: Any,
     ) -> None:
+        """`flat`: requests of one batch come as the wire's shorter way decodes them, else as any other."""
+        self.flat = flat
         self.now_ms = self.started_ms = now_ms
         self.wall_offset_ms = START_WALL_MS - now_ms
         self.disk = disk if disk is not None else MemoryDisk()
@@ -189,8 +196,11 @@ class World:
         """Send a request; the answer may be there already, or come later."""
         answer = Answer(self)
         connection = connection or Connection(next(self._connections), "PLAINTEXT", "127.0.0.1", "kafka", self.now_ms)
-        context = _Context(connection, key_of(type(request)), version, client_id, answer)
+        context = _Context(connection, _key_of(request), version, client_id, answer)
+        due_ms = self.core.next_deadline_ms()
         self.core.handle(request, context, self.now_ms)
+        if not self.core.rescheduled:
+            assert self.core.next_deadline_ms() == due_ms, "the host would not ask"
         return answer
 
     def ask(self, request: Any, version: int, client_id: str = "test") -> Any:
@@ -234,6 +244,12 @@ class World:
                 data.topic_id = known.topic_id if known else b"\x01" * 16
                 data.name = ""
         request = produces.ProduceRequest(None, acks, timeout_ms, list(topics.values()))
+        if self.flat and len(batches_by_key) == 1:
+            ((_, partition), records), (data,) = *batches_by_key.items(), topics.values()
+            if records is not None:
+                flat = produces.OneBatchRequest(acks, timeout_ms, data.name, data.topic_id, partition, records)
+                assert flat == request
+                request = flat
         return self.send(request, version, client_id)
 
     def put(

@@ -16,6 +16,8 @@ from barnabas.protocol.requests.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
+    OneBatchRequest,
+    OneBatchResponse,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -182,6 +184,10 @@ def answers(version: int) -> list[ProduceResponse]:
         parts.append(PartitionProduceResponse(3, 6, -1, current_leader=LeaderIdAndEpoch(1, 2)))
     topics = [TopicProduceResponse(name, TOPIC_ID, [part]) for part in parts for name in NAMES]
     found = [ProduceResponse([topic], 0, []) for topic in topics]
+    found += [OneBatchResponse(name, TOPIC_ID, 3, 0, 2**40, -1, 5) for name in NAMES]
+    found += [OneBatchResponse(name, TOPIC_ID, 3, 87, -1, 1_700_000_000_000, -1) for name in NAMES]
+    for response in found[-len(NAMES) :]:
+        response.throttle_time_ms = 12
     found.append(ProduceResponse([], 3))
     found.append(ProduceResponse(topics[:2], 3))
     found.append(ProduceResponse([TopicProduceResponse("t", TOPIC_ID, parts[:2])], 3))
@@ -205,12 +211,30 @@ def test_answers_have_the_compiled_bytes(version: int) -> None:
     assert short >= 8
 
 
+def test_what_is_laid_flat_reads_as_any_other() -> None:
+    request = OneBatchRequest(-1, 30_000, "t", TOPIC_ID, 3, b"abc")
+    nested = ProduceRequest(None, -1, 30_000, [TopicProduceData("t", TOPIC_ID, [PartitionProduceData(3, b"abc")])])
+    assert request == nested
+    assert nested == request
+    for other in (OneBatchRequest(1, 30_000, "t", TOPIC_ID, 3, b"abc"), ProduceRequest(None, -1, 30_000, []), None):
+        assert request != other
+    response = OneBatchResponse("t", TOPIC_ID, 3, 0, 7, -1, 5)
+    told = ProduceResponse([TopicProduceResponse("t", TOPIC_ID, [PartitionProduceResponse(3, 0, 7, -1, 5)])])
+    assert response == told
+    assert told == response
+    for changed in (OneBatchResponse("t", TOPIC_ID, 3, 0, 8, -1, 5), ProduceResponse(), None):
+        assert response != changed
+    told.throttle_time_ms = 1
+    assert response != told
+
+
 @pytest.mark.parametrize("version", ALL)
 def test_answers_that_fit_nowhere_are_refused_by_the_compiled_encoder(version: int) -> None:
     served(frame(version, request(version)))  # from now on both ways are there
     part = PartitionProduceResponse(2**31, 0, 1, -1, 1, [])
     topic = TopicProduceResponse("t", TOPIC_ID, [part])
-    for wrong in (ProduceResponse([topic]), ProduceResponse(None)):  # type: ignore[arg-type]
+    flat = OneBatchResponse("t", TOPIC_ID, 2**31, 0, 1, -1, 1)
+    for wrong in (ProduceResponse([topic]), ProduceResponse(None), flat):  # type: ignore[arg-type]
         assert produce_again.answer(version, 1, wrong) is None
         with pytest.raises(EncodeError):
             codec.encode_response(KEY, version, 1, wrong)
