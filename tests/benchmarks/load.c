@@ -8,10 +8,14 @@
  *   load wake HOST PORT FETCH_FILE OFFSET_AT PRODUCE_FILE START COUNT
  *       Parks a fetch at the end of a partition, produces one record over a second socket, and times until the parked
  *       fetch is answered; COUNT times, from offset START.
+ *   load produce HOST PORT LIBRARY TOPIC PARTITIONS RECORD_BYTES SECONDS
+ *       librdkafka (LIBRARY is its path, loaded as it is) produces to all partitions in rotation, acks=all, and waits
+ *       until everything is acknowledged.
  *
  * Prints one line of JSON: count, seconds, bytes, p50_us, p99_us, max_us, cpu_s (of the generator).
  */
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -264,11 +268,66 @@ static void wake(char **a) {
     report(count, (now_us() - start) / 1e6, 0);
 }
 
+/* What is used of librdkafka, by the names of its C API; its headers are not needed. */
+enum { PRODUCER = 0, BLOCK = 4, CONF_OK = 0 };
+static void *library;
+static void *symbol(const char *name) {
+    void *found = dlsym(library, name);
+    if (!found) { fprintf(stderr, "load: %s\n", dlerror()); exit(1); }
+    return found;
+}
+
+static long failures;
+static void delivered(void *rk, const int *message, void *opaque) {   /* a message begins with its error code */
+    (void)rk, (void)opaque;
+    if (*message) failures++;
+}
+
+static void produce(char **a) {
+    if (!(library = dlopen(a[2], RTLD_NOW))) { fprintf(stderr, "load: %s\n", dlerror()); exit(1); }
+    void *(*conf_new)(void) = symbol("rd_kafka_conf_new");
+    int (*conf_set)(void *, const char *, const char *, char *, size_t) = symbol("rd_kafka_conf_set");
+    void (*on_delivery)(void *, void (*)(void *, const int *, void *)) = symbol("rd_kafka_conf_set_dr_msg_cb");
+    void *(*new)(int, void *, char *, size_t) = symbol("rd_kafka_new");
+    void *(*topic_new)(void *, const char *, void *) = symbol("rd_kafka_topic_new");
+    int (*send)(void *, int32_t, int, void *, size_t, const void *, size_t, void *) = symbol("rd_kafka_produce");
+    int (*serve)(void *, int) = symbol("rd_kafka_poll");
+    int (*flush)(void *, int) = symbol("rd_kafka_flush");
+
+    char error[512] = "", server[300];
+    snprintf(server, sizeof server, "%s:%s", a[0], a[1]);
+    const char *settings[][2] = {
+        {"bootstrap.servers", server}, {"acks", "all"}, {"linger.ms", "5"}, {"batch.size", "1000000"},
+        {"queue.buffering.max.messages", "200000"}, {"delivery.report.only.error", "true"}, {"log_level", "0"},
+    };
+    void *conf = conf_new();
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        if (conf_set(conf, settings[i][0], settings[i][1], error, sizeof error) != CONF_OK) die(error);
+    on_delivery(conf, delivered);
+    void *rk = new(PRODUCER, conf, error, sizeof error);
+    if (!rk) die(error);
+    void *topic = topic_new(rk, a[3], 0);
+    int partitions = atoi(a[4]);
+    size_t size = strtoull(a[5], 0, 10);
+    char *value = malloc(size);
+    memset(value, 'x', size);
+    double start = now_us(), end = start + atof(a[6]) * 1e6;
+    long count = 0;
+    while (now_us() < end) {
+        for (int i = 0; i < 1000; i++, count++)   /* the value outlives all messages: nothing is copied */
+            if (send(topic, count % partitions, BLOCK, value, size, 0, 0, 0)) failures++;
+        serve(rk, 0);
+    }
+    if (flush(rk, 60000) || failures) { fprintf(stderr, "load: %ld records failed\n", failures); exit(1); }
+    report(count, (now_us() - start) / 1e6, (double)count * size);
+}
+
 int main(int argc, char **argv) {
     samples = malloc(sizeof *samples * SAMPLES_MAX);
     if (argc == 8 && !strcmp(argv[1], "requests")) requests(argv + 2);
     else if (argc == 8 && !strcmp(argv[1], "fetch")) fetch(argv + 2);
     else if (argc == 9 && !strcmp(argv[1], "wake")) wake(argv + 2);
+    else if (argc == 9 && !strcmp(argv[1], "produce")) produce(argv + 2);
     else { fprintf(stderr, "load: see the comment at the top of load.c\n"); return 2; }
     return 0;
 }

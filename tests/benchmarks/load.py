@@ -7,13 +7,12 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import files
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # exported, not declared
 
 from tests.benchmarks import frames
@@ -60,6 +59,18 @@ class Load:
         return self.generator_cpu_s / self.seconds
 
 
+_files = tempfile.TemporaryDirectory(prefix="barnabas-load-")  # goes when the process ends
+
+
+def librdkafka() -> str:
+    """The path of the C library that confluent-kafka brings."""
+    import confluent_kafka.cimpl  # loads the library's own dependencies
+
+    assert confluent_kafka.cimpl
+    found = [file for file in files("confluent-kafka") or () if file.name.startswith("librdkafka")]
+    return str(found[0].locate())
+
+
 @cache
 def generator() -> str:
     """The path of the built load generator.
@@ -70,8 +81,8 @@ def generator() -> str:
     compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
     if compiler is None:
         raise NoCompiler("no C compiler (cc, gcc or clang) on the path to build tests/benchmarks/load.c")
-    target = Path(tempfile.mkdtemp(prefix="barnabas-load-")) / "load"
-    subprocess.run([compiler, "-O2", "-o", str(target), str(HERE / "load.c")], check=True)
+    target = Path(_files.name) / "load"
+    subprocess.run([compiler, "-O2", "-o", str(target), str(HERE / "load.c"), "-ldl"], check=True)
     return str(target)
 
 
@@ -120,10 +131,11 @@ def ping(server: Server, seconds: float) -> Load:
     return _run(server, "requests", _file(frames.api_versions()), "1", "1", str(seconds))
 
 
+@cache
 def _file(data: bytes) -> str:
-    with tempfile.NamedTemporaryFile(prefix="frame-", delete=False) as file:
-        file.write(data)
-    return file.name
+    path = Path(_files.name) / f"frame-{len(list(Path(_files.name).iterdir()))}"
+    path.write_bytes(data)
+    return str(path)
 
 
 def small_requests(server: Server, topic: str, connections: int, depth: int, seconds: float) -> Load:
@@ -154,44 +166,4 @@ def fill(
 
 def librdkafka_produce(server: Server, topic: str, record_bytes: int, seconds: float, partitions: int) -> Load:
     """Produce with librdkafka, acks=all, until `seconds` have passed and everything is acknowledged."""
-    failures: list[str] = []
-
-    def failed(error: object, _message: object) -> None:
-        failures.append(str(error))
-
-    producer = Producer(
-        {
-            "on_delivery": failed,
-            "delivery.report.only.error": True,
-            "bootstrap.servers": server.bootstrap,
-            "acks": "all",
-            "linger.ms": 5,
-            "batch.size": 1_000_000,
-            "queue.buffering.max.messages": 200_000,
-            "log_level": 0,
-        }
-    )
-    value = b"x" * record_bytes
-    produce: Callable[..., None] = producer.produce
-    before, own = server.cpu_s(), time.process_time()
-    start = now = time.monotonic()
-    count = 0
-    while now - start < seconds:
-        for index in range(1000):
-            while True:
-                try:
-                    produce(topic, value, partition=(count + index) % partitions)
-                    break
-                except BufferError:
-                    producer.poll(0.01)
-        count += 1000
-        producer.poll(0)
-        now = time.monotonic()
-    left = producer.flush(60)
-    elapsed = time.monotonic() - start
-    if left or failures:
-        raise RuntimeError(
-            f"{server.name}: {left} records unanswered after 60 s, {len(failures)} failed: {failures[:1]}"
-        )
-    cpu, generator_cpu = server.cpu_s() - before, time.process_time() - own
-    return Load(count, elapsed, float(count * record_bytes), 0.0, 0.0, 0.0, cpu, generator_cpu)
+    return _run(server, "produce", librdkafka(), topic, str(partitions), str(record_bytes), str(seconds))

@@ -9,18 +9,15 @@ from __future__ import annotations
 import ctypes
 import signal
 import sys
-from importlib.metadata import files
+
+from tests.benchmarks.load import librdkafka
 
 _ERROR_BYTES = 512
 _PRODUCER = 0
 
 
 def _library() -> ctypes.CDLL:
-    import confluent_kafka.cimpl  # loads the C library's own dependencies
-
-    assert confluent_kafka.cimpl
-    found = [file for file in files("confluent-kafka") or () if file.name.startswith("librdkafka")]
-    library = ctypes.CDLL(str(found[0].locate()))
+    library = ctypes.CDLL(librdkafka())
     library.rd_kafka_conf_new.restype = ctypes.c_void_p
     library.rd_kafka_new.restype = ctypes.c_void_p
     library.rd_kafka_new.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]
