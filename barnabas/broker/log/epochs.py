@@ -10,16 +10,24 @@ UNDEFINED = EpochEnd(-1, -1)
 
 
 class LeaderEpochs:
-    """Entries (epoch, start offset), both strictly rising; `entries` given at first are what the checkpoint holds."""
+    """Entries (epoch, start offset), both strictly rising.
+
+    `entries` given at first are what the checkpoint holds, unless `saved` says that it holds something else.
+    """
 
     __slots__ = ("_changed", "_epochs", "_saved", "_starts")
 
-    def __init__(self, entries: list[tuple[int, int]] | None = None) -> None:
+    def __init__(
+        self, entries: list[tuple[int, int]] | None = None, *, saved: list[tuple[int, int]] | None = None
+    ) -> None:
         self._epochs: list[int] = []
         self._starts: list[int] = []
         for epoch, start in entries or []:
             self.assign(epoch, start)
         self.saved()
+        if saved is not None:
+            self._saved = saved
+            self._changed = True
 
     def __len__(self) -> int:
         return len(self._epochs)
@@ -39,6 +47,17 @@ class LeaderEpochs:
             return False
         known = [entry for entry in self.entries if entry[1] < log_end_offset]
         return known != [entry for entry in self._saved if entry[1] < log_end_offset]
+
+    def unsaved_from(self) -> int | None:
+        """The offset from which on the checkpoint may say something else of the records; None: it says the same."""
+        if not self._changed:
+            return None
+        ours, saved = self.entries, self._saved
+        same = 0
+        while same < min(len(ours), len(saved)) and ours[same] == saved[same]:
+            same += 1
+        starts = [start for _, start in ours[same : same + 1] + saved[same : same + 1]]
+        return max(min(starts), 0) if starts else None
 
     def saved(self) -> None:
         """The checkpoint holds what is here now."""

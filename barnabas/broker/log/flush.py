@@ -47,7 +47,11 @@ class Flusher:
             self._again = True
             return
         log = self._log
-        if log.recovery_point >= log.log_end_offset and not self._waiters:
+        if (
+            log.recovery_point >= log.log_end_offset
+            and not self._waiters
+            and all(map(self._indexes_done, log.segments))
+        ):
             return
         self._running = True
         self._cuts = log.cuts

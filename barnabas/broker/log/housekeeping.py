@@ -15,6 +15,7 @@ A task's next turn is counted from the end of the last one, so a slow disk is ne
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final
@@ -166,6 +167,10 @@ class Housekeeping:
                 yield None  # a full or failing disk: tried again at the next turn
         return self._manager.config.log_retention_check_interval_ms
 
+    def forget(self, partition: TopicPartition) -> None:
+        """A partition's log is no longer here."""
+        self._flushed_ms.pop(partition, None)
+
     def _flush_logs(self) -> Job[int]:
         for count, log in enumerate(self._each_log()):
             if log.config.flush_ms < _NEVER and log.recovery_point < log.log_end_offset:
@@ -179,6 +184,8 @@ class Housekeeping:
 
     def _save(self, name: str) -> Job[int]:
         """Write one checkpoint if it says something new."""
+        if name == checkpoint.RECOVERY_POINT_FILE:
+            yield from self._save_epochs()
         offsets: dict[TopicPartition, int] = {}
         for count, log in enumerate(self._each_log()):
             offset = _checkpointed(log, name)
@@ -186,8 +193,6 @@ class Housekeeping:
                 offsets[log.topic_partition] = offset
             if count % _LOGS_PER_STEP == _LOGS_PER_STEP - 1:
                 yield None
-        if name == checkpoint.RECOVERY_POINT_FILE and not (yield from self._save_epochs()):
-            return self._tasks["recovery"].interval_ms
         self._write(name, offsets)
         task = {
             checkpoint.RECOVERY_POINT_FILE: "recovery",
@@ -196,19 +201,15 @@ class Housekeeping:
         }[name]
         return self._tasks[task].interval_ms
 
-    def _save_epochs(self) -> Job[bool]:
-        """Let the epoch checkpoints be no older than the recovery points; whether that went well."""
-        well = True
+    def _save_epochs(self) -> Job[None]:
+        """Bring the epoch checkpoints up to date: recovery points do not pass what they say."""
         for count, log in enumerate(self._each_log()):
             gate = log.save_epochs()
             if gate is not None:
-                try:
+                with contextlib.suppress(OSError):  # tried again at the next turn
                     yield from wait(gate)
-                except OSError:
-                    well = False  # tried again at the next turn
             elif count % _LOGS_PER_STEP == _LOGS_PER_STEP - 1:
                 yield None
-        return well
 
     def _write(self, name: str, offsets: dict[TopicPartition, int]) -> None:
         data = checkpoint.format_offsets(offsets)
@@ -279,7 +280,7 @@ class Housekeeping:
 def _checkpointed(log: Log, name: str) -> int | None:
     """What a checkpoint file says of a log; None if it is not named in it."""
     if name == checkpoint.RECOVERY_POINT_FILE:
-        return log.recovery_point
+        return log.recovery_point_to_save()
     if name == checkpoint.HIGH_WATERMARK_FILE:
         return log.high_watermark
     if name == checkpoint.LOG_START_FILE:

@@ -16,6 +16,7 @@ from zlib import crc32
 
 from barnabas.broker.config import TopicConfig
 from barnabas.broker.log import checkpoint, compaction, reader, recovery, retention, truncation
+from barnabas.broker.log.closing import ClosingFiles
 from barnabas.broker.log.epochs import LeaderEpochs
 from barnabas.broker.log.flush import Durable, Flusher
 from barnabas.broker.log.producer_state import ProducerState
@@ -484,9 +485,10 @@ class Log:
         recovery_point: int = 0,
         log_start_offset: int = 0,
         high_watermark: int = 0,
+        closing: ClosingFiles | None = None,
     ) -> Job[None]:
         """Open what lies on disk, see `recovery.recover`."""
-        return recovery.recover(self, clean, now_ms, recovery_point, log_start_offset, high_watermark)
+        return recovery.recover(self, clean, now_ms, recovery_point, log_start_offset, high_watermark, closing)
 
     def when_durable(self, offset: int, callback: Durable) -> bool:
         """Call back once everything below `offset` is on stable storage; starts the sync itself.
@@ -524,11 +526,22 @@ class Log:
         if self.failed is None:
             self._flusher.start()
 
-    def begin_close(self) -> list[Gate]:
-        """Begin a clean end: take no more records, sync, write indexes, producer snapshot and epochs.
+    def recovery_point_to_save(self) -> int:
+        """What a checkpoint may say: below, records, indexes of sealed segments and epochs are on the device."""
+        point = self.recovery_point
+        for segment in self.segments[:-1]:
+            if not segment.indexes_saved:
+                point = min(point, segment.base)
+                break
+        unsaved = self.epochs.unsaved_from()
+        return point if unsaved is None else min(point, unsaved)
+
+    def begin_close(self) -> tuple[Gate | None, ClosingFiles]:
+        """Begin a clean end: take no more records, and sync.
 
         Returns:
-            What must have come before `release`, if the end is to be clean.
+            What must have come before `release` if the end is to be clean, and the small files that must have been
+            written (or put down in another place, see `closing`).
         """
         active = self.segments[-1]
         active.close_times()
@@ -536,20 +549,29 @@ class Log:
         self.failed = self.failed or OSError(errno.ESHUTDOWN, "the broker is stopping")
         # A flush writes the indexes of what is sealed.
         unsaved = [active] if flushing is not None else self.segments
-        files = [file for one in unsaved if one.size and not one.indexes_saved for file in one.index_files()]
+        files = dict(file for one in unsaved if one.size and not one.indexes_saved for file in one.index_files())
         offset = self.log_end_offset
         # Without any snapshot a clean start takes it that there are no producers (Kafka does, too).
         if offset and (self.snapshots[-1] != offset if self.snapshots else self.producers.producers):
             self.snapshots.append(offset)
-            files.append((self._snapshot_path(offset), self.producers.snapshot()))
+            files[self._snapshot_path(offset)] = self.producers.snapshot()
         if self.epochs.behind(offset):
-            path = f"{self.directory}/{checkpoint.LEADER_EPOCH_FILE}"
-            files.append((path, checkpoint.format_epochs(self.epochs.entries)))
-        gates = [] if flushing is None else [flushing]
-        if files:
-            gates.append(Gate())
-            self.disk.write_files(files, gates[-1].open)
-        return gates
+            files[f"{self.directory}/{checkpoint.LEADER_EPOCH_FILE}"] = checkpoint.format_epochs(self.epochs.entries)
+        inside = len(self.directory) + 1
+        contents = {path[inside:]: content for path, content in files.items()}
+        return flushing, ClosingFiles(active.base, active.size, contents)
+
+    def write_closing(self, files: ClosingFiles) -> Gate:
+        """Write the files that `begin_close` asked for."""
+        gate = Gate()
+
+        def done(error: OSError | None) -> None:
+            if error is None:
+                self.epochs.saved()
+            gate.open(error)
+
+        self.disk.write_files([(f"{self.directory}/{name}", data) for name, data in files.contents.items()], done)
+        return gate
 
     def close(self) -> Job[None]:
         """A clean end, see `begin_close`; the files are released.
@@ -557,8 +579,11 @@ class Log:
         Raises:
             OSError: something could not be written.
         """
-        for gate in self.begin_close():
-            yield from wait(gate)
+        flushing, files = self.begin_close()
+        writing = self.write_closing(files) if files.contents else None
+        for gate in (flushing, writing):
+            if gate is not None:
+                yield from wait(gate)
         self.release()
 
     def release(self) -> None:

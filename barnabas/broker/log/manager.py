@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from barnabas.broker.config import BrokerConfig, TopicConfig
 from barnabas.broker.log import checkpoint
+from barnabas.broker.log.closing import CLOSING_FILE, ClosingFiles, load_closing, pack
 from barnabas.broker.log.housekeeping import DELETE_SUFFIX, Housekeeping
 from barnabas.broker.log.log import Log
 from barnabas.broker.log.types import Gate, Job, wait, write_all
@@ -13,9 +15,15 @@ from barnabas.broker.ports import Disk, WallClock
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
 
+logger = logging.getLogger(__name__)
+
 METADATA_TOPIC = "__cluster_metadata"
 _NAME_MAX = 255
 _LOGS_PER_STEP = 20
+_FILES_OF_LOGS_MAX = 100
+"""How many logs get their own files at a stop; those of the others go into one, see `closing`."""
+_CLOSING_BYTES_MAX = 64 * 1024
+"""Files of a log that are larger (its active segment holds some 12 MiB then) are always its own."""
 
 
 class LogManager:
@@ -69,7 +77,15 @@ class LogManager:
         """
         disk = self.disk
         clean = disk.exists(checkpoint.CLEAN_SHUTDOWN_FILE)
+        closing: dict[str, ClosingFiles] = {}
+        if clean:
+            try:
+                closing = load_closing(disk)
+            except ValueError as error:
+                logger.warning("the last end was clean, and yet all logs are checked: %s", error)
+                clean = False
         disk.remove(checkpoint.CLEAN_SHUTDOWN_FILE)
+        disk.remove(CLOSING_FILE)
         recovery_points = checkpoint.load_offsets(disk, checkpoint.RECOVERY_POINT_FILE)
         yield None
         log_starts = checkpoint.load_offsets(disk, checkpoint.LOG_START_FILE)
@@ -94,6 +110,7 @@ class LogManager:
                     recovery_point=recovery_points.get(partition, 0),
                     log_start_offset=log_starts.get(partition, 0),
                     high_watermark=watermarks.get(partition, 0),
+                    closing=closing.get(name),
                 )
             except (OSError, KafkaError) as error:
                 self.failed[partition] = error
@@ -147,6 +164,7 @@ class LogManager:
         """
         log = self.logs.pop(partition, None)
         self.failed.pop(partition, None)
+        self._housekeeping.forget(partition)
         directory = str(partition)
         if log is None and not self.disk.exists(directory):
             return
@@ -180,16 +198,27 @@ class LogManager:
         """
         clean = not self.failed
         closing: list[tuple[Log, list[Gate]]] = []
+        elsewhere: dict[str, ClosingFiles] = {}
+        written = 0
         for log in list(self.logs.values()):
             if log.failed is not None:
                 clean = False
                 log.release()
                 continue
             try:
-                closing.append((log, log.begin_close()))
+                flushing, files = log.begin_close()
             except OSError:
                 clean = False
                 log.release()
+                continue
+            gates = [] if flushing is None else [flushing]
+            if files.contents:
+                if written < _FILES_OF_LOGS_MAX or sum(map(len, files.contents.values())) > _CLOSING_BYTES_MAX:
+                    written += 1
+                    gates.append(log.write_closing(files))
+                else:
+                    elsewhere[log.directory] = files
+            closing.append((log, gates))
             if len(closing) % _LOGS_PER_STEP == 0:
                 yield None
         for log, gates in closing:
@@ -199,7 +228,9 @@ class LogManager:
             except OSError:
                 clean = False
             log.release()
-        files = yield from self._housekeeping.checkpoints()
-        yield from write_all(self.disk, files)
+        checkpoints = yield from self._housekeeping.checkpoints()
+        if elsewhere and clean:
+            checkpoints.append((CLOSING_FILE, pack(elsewhere)))
+        yield from write_all(self.disk, checkpoints)
         if clean:
             self.disk.write_atomic(checkpoint.CLEAN_SHUTDOWN_FILE, checkpoint.CLEAN_SHUTDOWN_MARK)

@@ -7,12 +7,14 @@ batch ends the log: its segment is cut there and later segments go.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.log import checkpoint
+from barnabas.broker.log.closing import ClosingFiles
 from barnabas.broker.log.epochs import LeaderEpochs
 from barnabas.broker.log.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
+from barnabas.broker.log.producer_state import ProducerState
 from barnabas.broker.log.scan import batches_in, patient, window_at
 from barnabas.broker.log.segment import (
     CLEANED_SUFFIX,
@@ -38,7 +40,13 @@ OFFSETS_MAX: Final = 2**31
 
 
 def recover(
-    log: Log, clean: bool, now_ms: int, recovery_point: int, log_start_offset: int, high_watermark: int
+    log: Log,
+    clean: bool,
+    now_ms: int,
+    recovery_point: int,
+    log_start_offset: int,
+    high_watermark: int,
+    closing: ClosingFiles | None = None,
 ) -> Job[None]:
     """Open the log.
 
@@ -49,6 +57,7 @@ def recover(
         recovery_point: from the checkpoint; everything below is on stable storage.
         log_start_offset: from the checkpoint, 0 if there is none.
         high_watermark: from the checkpoint, 0 if there is none; clamped to [log start, log end].
+        closing: what the clean stop put down elsewhere (see `closing`); without effect after any other end.
 
     Raises:
         OSError: the disk failed.
@@ -61,12 +70,16 @@ def recover(
     if not segments:
         segments = [Segment.create(log.disk, log.directory, log_start_offset, now_ms)]
     log.set_segments(segments)
-    log.epochs = _load_epochs(log)
+    kept: Mapping[str, bytes] = {}
+    if clean and closing is not None:
+        clean = (closing.base, closing.size) == (log.active.base, log.active.size)
+        kept = closing.contents if clean else {}
+    log.epochs = _load_epochs(log, kept)
     log.log_start_offset = max(log_start_offset, log.bases[0])
     log.snapshots = sorted(int(name[: -len(SNAPSHOT_SUFFIX)]) for name in names if _is_snapshot(name))
     suspect = _FAR if clean else log.segments[max(log.segment_index(recovery_point), 0)].base
     producers = _Producers(log, suspect)
-    yield from _check_segments(log, names, suspect, producers)
+    yield from _check_segments(log, names, suspect, producers, kept)
     yield from _open_active(log)
     log.recovery_point = log.log_end_offset if clean else min(recovery_point, log.log_end_offset)
     if log.log_end_offset < log.log_start_offset:
@@ -75,6 +88,8 @@ def recover(
     log.epochs.truncate_from_start(log.log_start_offset)
     if producers.learning and log.log_end_offset > log.log_start_offset:
         log.producers = producers.state
+    elif (snapshot := stem(log.log_end_offset) + SNAPSHOT_SUFFIX) in kept:
+        log.producers = ProducerState.from_snapshot(kept[snapshot])
     elif log.snapshots or not clean:
         yield from _load_producers(log)
     _drop_old_snapshots(log)
@@ -165,22 +180,29 @@ def _load_topic_id(log: Log, names: list[str]) -> None:
         raise OSError(f"{log.directory}: {error}") from error
 
 
-def _load_epochs(log: Log) -> LeaderEpochs:
+def _load_epochs(log: Log, kept: Mapping[str, bytes]) -> LeaderEpochs:
     try:
         data = log.disk.load(f"{log.directory}/{checkpoint.LEADER_EPOCH_FILE}")
-        return LeaderEpochs(checkpoint.parse_epochs(data))
+        saved = checkpoint.parse_epochs(data)
     except (FileNotFoundError, ValueError, IndexError):
-        return LeaderEpochs()
+        saved = []
+    if checkpoint.LEADER_EPOCH_FILE in kept:
+        return LeaderEpochs(checkpoint.parse_epochs(kept[checkpoint.LEADER_EPOCH_FILE]), saved=saved)
+    return LeaderEpochs(saved)
 
 
-def _check_segments(log: Log, names: list[str], suspect: int, producers: _Producers) -> Job[None]:
+def _check_segments(
+    log: Log, names: list[str], suspect: int, producers: _Producers, kept: Mapping[str, bytes]
+) -> Job[None]:
     """Walk the segments from `suspect` on, and older ones whose indexes are missing or senseless."""
     present = set(names)
     log_end = log.bases[0]
     for index, segment in enumerate(list(log.segments)):
         is_suspect = segment.base >= suspect
         log_end = max(log_end, segment.base)
-        if is_suspect or not (yield from _indexes_are_sane(log, segment, present)):
+        if (offsets := stem(segment.base) + INDEX_SUFFIX) in kept:
+            segment.take_indexes(kept[offsets], kept[stem(segment.base) + TIME_INDEX_SUFFIX])
+        elif is_suspect or not (yield from _indexes_are_sane(log, segment, present)):
             following = log.bases[index + 1] if index + 1 < len(log.bases) else segment.base + OFFSETS_MAX
             learn = producers.replay if is_suspect and producers.learning else None
             whole = yield from rebuild(log, segment, log_end, following, learn)

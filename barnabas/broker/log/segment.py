@@ -159,6 +159,14 @@ class Segment:
         self.index_entries = 0
         self.indexes_saved = False
 
+    def take_indexes(self, offsets: bytes, times: bytes) -> None:
+        """Go on with indexes that were kept elsewhere: its files do not hold them."""
+        self.reset_indexes()
+        self._offsets = OffsetIndex(self.base, offsets)
+        self._times = TimeIndex(self.base, times)
+        self.index_entries = len(self._offsets)
+        self.max_timestamp, self.max_timestamp_offset = self._times.last_timestamp, self._times.last_offset
+
     def append(
         self, buffers: Sequence[Buffer], size: int, last_offset: int, max_timestamp: int, index_interval: int
     ) -> int:

@@ -192,25 +192,62 @@ def test_work_that_was_not_begun_is_dropped_at_the_end(disk, posted):
         held.wait(20)
 
     told: list[Any] = []
-    for _ in range(disk_module._THREADS):
-        disk.run(work, told.append)
-    for _ in range(disk_module._THREADS):
-        begun.acquire(timeout=20)
+    for _ in range(disk_module._FILE_THREADS):
+        disk.run(work, told.append, urgent=False)
+    for _ in range(disk_module._FILE_THREADS):
+        assert begun.acquire(timeout=20)
     disk.make_dir("d")
     disk.write_atomic("d/late", b"x", told.append)
-    shutdown = disk._pool.shutdown
+    drop = disk._small.drop
 
-    def stepwise(wait: bool, cancel_futures: bool) -> None:
-        shutdown(wait=False, cancel_futures=cancel_futures)
+    def drop_then_go_on() -> None:
+        drop()
         held.set()
-        shutdown(wait=wait)
 
-    disk._pool.shutdown = stepwise
+    disk._small.drop = drop_then_go_on
     disk.close()
     while not posted.empty():
         posted.get()()
-    assert told == [None] * disk_module._THREADS
+    assert told == [None] * disk_module._FILE_THREADS
     assert disk.list("d") == []
+
+
+def test_syncs_do_not_stand_behind_small_files(disk, posted):
+    """Ten thousand new partitions have a small file each on its way; who waits for a sync does not wait for those."""
+    held = threading.Event()
+    for _ in range(disk_module._FILE_THREADS):
+        disk.run(lambda: held.wait(20), lambda _: None, urgent=False)
+    told: list[str] = []
+    disk.write_atomic("late", b"x", lambda _: told.append("late"))
+    file = disk.open("f", create=True)
+    file.append([b"x"])
+    file.sync(lambda _: told.append("sync"))
+    posted.get(timeout=20)()
+    disk.write_files([("at the stop", b"x")], lambda _: told.append("stop"))
+    posted.get(timeout=20)()
+    assert told == ["sync", "stop"]
+    held.set()
+    while disk.under_way:
+        posted.get(timeout=20)()
+    assert told == ["sync", "stop", "late"]
+
+
+def test_a_sync_opens_the_file_where_no_handle_is_open(disk, posted, tmp_path):
+    files = [disk.open(f"f{i}", create=True) for i in range(20)]
+    told: list[Any] = []
+    for file in files:
+        file.append([b"x"])
+    before = dict(disk._open)
+    for file in files:
+        file.sync(told.append)
+    assert dict(disk._open) == before, "the handles of others are left alone"
+    for _ in files:
+        posted.get(timeout=20)()
+    assert told == [None] * 20
+    (tmp_path / "f0").unlink()
+    files[0].sync(told.append)
+    posted.get(timeout=20)()
+    assert isinstance(told[-1], FileNotFoundError)
 
 
 def test_syncs_of_new_files_reach_their_directory(disk, posted, monkeypatch):

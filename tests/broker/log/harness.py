@@ -91,7 +91,7 @@ class World:
         log.open_new(now_ms)
         return log
 
-    def open_log(self, *, clean: bool, now_ms: int = NOW, config: TopicConfig | None = None, **points: int) -> Log:
+    def open_log(self, *, clean: bool, now_ms: int = NOW, config: TopicConfig | None = None, **points: Any) -> Log:
         log = Log(self.disk, str(PARTITION), PARTITION, TOPIC_ID, config or TopicConfig())
         self.run(log.recover(clean=clean, now_ms=now_ms, **points))
         return log

@@ -314,6 +314,20 @@ def test_flush_ms(memory):
     assert [each.recovery_point for each in (log, patient, never)] == [1, 1, 0]
 
 
+def test_when_a_deleted_log_was_flushed_is_forgotten(memory):
+    manager = manager_of(memory)
+    manager.start(0)
+    config = TopicConfig(flush_ms=1000)
+    append(manager.create(T0, TOPIC_ID, config), b"a")
+    run_due(memory, manager, 1000)
+    manager.delete(T0)
+    assert not manager._housekeeping._flushed_ms, "one entry for every partition there ever was"
+    log = manager.create(T0, TOPIC_ID, config)
+    append(log, b"a")
+    run_due(memory, manager, 2000)
+    assert log.recovery_point == 1
+
+
 def test_silent_producers_are_forgotten(memory):
     clock = Clock()
     manager = manager_of(memory, clock, producer_id_expiration_check_interval_ms=100, producer_id_expiration_ms=1000)

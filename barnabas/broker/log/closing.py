@@ -1,0 +1,70 @@
+"""What a clean stop had no time to write file by file: one file for many logs (`barnabas-closing-files`).
+
+A log that took records since its last flush of everything leaves up to four small files behind at a stop: both indexes
+of its active segment, a producer snapshot, its leader epochs. Each costs a sync of its own, 1.4 ms for the four; with
+thousands of logs that is more than a stop may take. So only the first logs get their files; those of the others go
+into this one, whole and under one sum, which the clean shutdown marker follows. The next start takes them from here.
+
+    version i16 = 1 | crc-32c u32 of what follows | msgpack {directory: [base, size, {file name: content}]}
+
+`base` and `size` are those of the active segment: where they are no longer what is there, another program wrote the
+log meanwhile, and the log is checked like after any other end. The file is used once, after a clean stop, and removed
+by the start that reads it. Without it nothing is lost: recovery points never pass what the files of a log say
+(`Log.recovery_point_to_save`), so a start that checks the logs learns all of it from the batches.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import msgpack
+
+from barnabas.broker.ports import Disk
+from barnabas.protocol.primitives import crc32c
+
+CLOSING_FILE: Final = "barnabas-closing-files"
+_HEAD = struct.Struct(">hI")
+_VERSION: Final = 1
+
+
+class ClosingFiles(NamedTuple):
+    """The files of one log: base and size (bytes) of its active segment, and contents by file name."""
+
+    base: int
+    size: int
+    contents: Mapping[str, bytes]
+
+
+def pack(closing: Mapping[str, ClosingFiles]) -> bytes:
+    """The file, from the files of logs by their directories."""
+    body: bytes = msgpack.packb(closing)
+    return _HEAD.pack(_VERSION, crc32c(body)) + body
+
+
+def load_closing(disk: Disk) -> dict[str, ClosingFiles]:
+    """The files of a data directory; none when the stop wrote all of them where they belong.
+
+    Raises:
+        ValueError: they cannot be read.
+        OSError: the disk failed.
+    """
+    return unpack(disk.load(CLOSING_FILE)) if disk.exists(CLOSING_FILE) else {}
+
+
+def unpack(data: bytes) -> dict[str, ClosingFiles]:
+    """The files of logs by their directories.
+
+    Raises:
+        ValueError: another version, or not what was written.
+    """
+    if len(data) < _HEAD.size:
+        raise ValueError("the closing files are cut short")
+    version, crc = _HEAD.unpack_from(data)
+    if version != _VERSION:
+        raise ValueError(f"version {version} of closing files is not {_VERSION}")
+    body = memoryview(data)[_HEAD.size :]
+    if crc != crc32c(body):
+        raise ValueError("the closing files are corrupt")
+    return {directory: ClosingFiles(*fields) for directory, fields in msgpack.unpackb(body).items()}
