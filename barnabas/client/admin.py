@@ -8,14 +8,16 @@ A call that names several things fails with the first error among them; the othe
 
 from __future__ import annotations
 
+import random
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, NamedTuple, TypeVar
 
 from barnabas.client.connection import Client
-from barnabas.client.core.cluster import TopicInfo
+from barnabas.client.core.cluster import PartitionInfo, TopicInfo
 from barnabas.client.core.config import ClientConfig
 from barnabas.client.core.errors import ClientTimeout, Disconnected
+from barnabas.client.core.metadata import Metadata
 from barnabas.client.loop_thread import LoopThread
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
@@ -30,7 +32,12 @@ from barnabas.protocol.requests.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from barnabas.protocol.requests.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from barnabas.protocol.requests.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
 
 T = TypeVar("T")
 
@@ -55,7 +62,8 @@ class AsyncAdmin:
 
     def __init__(self, config: Mapping[str, Any] | None = None, **settings: Any) -> None:
         self.config = ClientConfig.of(config, **settings)
-        self._client = Client(self.config)
+        # Topics of earlier questions are asked for again with each refresh: a deleted one must not come back by that.
+        self._client = Client(self.config, Metadata(self.config, random.random, allow_auto_create=False))
 
     async def __aenter__(self) -> AsyncAdmin:
         await self.start()
@@ -158,8 +166,7 @@ class AsyncAdmin:
         response: MetadataResponse = await self._to_any(MetadataRequest(asked, allow_auto_topic_creation=False))
         for topic in response.topics:
             _check(topic.error_code, topic.name or "", None)
-        cluster = await self._client.refresh_metadata(names)
-        return {name: cluster.topics[name] for name in names if name in cluster.topics}
+        return {topic.name or "": _topic_info(topic) for topic in response.topics}
 
     # ---- records --------------------------------------------------------------------------------------------------
 
@@ -260,6 +267,23 @@ def _codes(response: Any) -> set[int]:
     for name in ("topics", "responses", "results"):
         results = getattr(response, name, results)
     return {result.error_code for result in results}
+
+
+def _topic_info(topic: MetadataResponseTopic) -> TopicInfo:
+    name = topic.name or ""
+    partitions = tuple(
+        PartitionInfo(
+            name,
+            told.partition_index,
+            told.leader_id,
+            told.leader_epoch,
+            tuple(told.replica_nodes),
+            tuple(told.isr_nodes),
+            tuple(told.offline_replicas),
+        )
+        for told in sorted(topic.partitions, key=lambda each: each.partition_index)
+    )
+    return TopicInfo(name, topic.topic_id, partitions, topic.is_internal)
 
 
 def _check(code: int, what: str, message: str | None) -> None:

@@ -13,14 +13,17 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import Any, Final, TypeVar
 
 from barnabas.client.admin import Admin
 from barnabas.client.consumer import Consumer
+from barnabas.client.core.cluster import TopicInfo
 from barnabas.client.core.columnar import Columns
+from barnabas.client.core.config import ClientConfig
 from barnabas.client.core.consumer_config import ConsumerConfig
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.ids import ZERO_UUID, TopicPartition, format_uuid
 from barnabas.spark_bridge.offsets import OffsetError, Offsets, Span
 from barnabas.spark_bridge.options import OptionError, SourceOptions
 
@@ -28,18 +31,19 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-POLL_MS: Final = 5_000
-TOPICS_FRESH_SECONDS: Final = 5
-"""Planning looks for new topics and partitions at most this often."""
-SILENT_MS_MAX: Final = 120_000
-"""A task fails when records that must be there do not come for so long (Spark's `kafkaConsumer.pollTimeoutMs`)."""
+POLL_MS: Final = 100
+"""A task looks so often whether it stands at its end: stretches without records (aborted ones) bring nothing."""
+CHECK_MS: Final = 5_000
+"""Records that do not come for so long make a task ask whether they are still there."""
 
 _LARGE_FETCHES: Final = {
     # A task reads to a known end: what counts is bytes per request. A fetch is decoded at once, and is one Arrow batch.
-    "max_partition_fetch_bytes": 8 * 1024 * 1024,
-    "auto_offset_reset": "none",
-    "allow_auto_create_topics": False,
-    "client_id": "barnabas-spark",
+    "max.partition.fetch.bytes": 8 * 1024 * 1024,
+    # What a task reads is there. A fetch behind its end would wait at the broker, and the next task's behind it.
+    "fetch.max.wait.ms": 10,
+    "auto.offset.reset": "none",
+    "allow.auto.create.topics": False,
+    "client.id": "barnabas-spark",
 }
 
 
@@ -49,12 +53,11 @@ def client_settings(options: SourceOptions) -> dict[str, Any]:
     Raises:
         OptionError: a `kafka.*` option that the consumer does not know, or a bad value.
     """
-    given = {key.replace(".", "_"): value for key, value in options.client.items()}
-    settings = {**_LARGE_FETCHES, **given}
+    settings = {**_LARGE_FETCHES, **options.client}
     try:
         ConsumerConfig.of(settings)
     except ValueError as error:
-        raise OptionError(f"kafka.*: {error}") from error
+        raise OptionError(f"in the options kafka.*: {error}") from error
     return settings
 
 
@@ -65,48 +68,67 @@ class Cluster:
         self._options = options
         self._settings = client_settings(options)
         self._consumer: Consumer | None = None
-        self._partitions: list[TopicPartition] = []
-        self._partitions_at = -float(TOPICS_FRESH_SECONDS)
+        self._admin: Admin | None = None
+        self.topic_ids: dict[str, str] = {}
 
     @property
     def consumer(self) -> Consumer:
-        """The connection, opened on first use."""
+        """The connection for offsets, opened on first use."""
         if self._consumer is None:
-            self._consumer = Consumer(**self._settings)
+            self._consumer = Consumer(config=self._settings)
         return self._consumer
 
+    @property
+    def admin(self) -> Admin:
+        """The connection for topics, opened on first use."""
+        if self._admin is None:
+            known = {each.name for each in fields(ClientConfig)}
+            self._admin = Admin(config={k: v for k, v in self._settings.items() if k.replace(".", "_") in known})
+        return self._admin
+
     def close(self) -> None:
-        """Closes the connection."""
-        if self._consumer is not None:
-            self._consumer.close()
-            self._consumer = None
+        """Closes the connections."""
+        for client in (self._consumer, self._admin):
+            if client is not None:
+                client.close()
+        self._consumer = self._admin = None
 
     def partitions(self) -> list[TopicPartition]:
         """The partitions the query reads, by `subscribe`, `subscribePattern` or `assign`: those that exist.
 
+        Asked of the broker each time, `topic_ids` with them: to ask for the offsets of a topic that is gone would
+        take until the client's patience ends.
+
         Raises:
             KafkaError: a topic is refused (its name, authorisation).
         """
-        if time.monotonic() - self._partitions_at >= TOPICS_FRESH_SECONDS:
-            self._partitions = self._look()
-            self._partitions_at = time.monotonic()
-        return self._partitions
+        return self._patiently(self._look)
 
     def _look(self) -> list[TopicPartition]:
         options = self._options
         topics = options.topics or tuple({where.topic for where in options.assigned})
         if options.pattern is not None:
-            servers = {"bootstrap_servers": self._settings["bootstrap_servers"]}
-            with Admin(**servers) as admin:
-                topics = tuple(name for name in admin.list_topics() if re.fullmatch(options.pattern, name))
-        found = []
-        for topic in sorted(topics):
-            try:
-                found += [TopicPartition(topic, number) for number in sorted(self.consumer.partitions_for(topic))]
-            except KafkaError as error:
-                if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    raise
+            topics = tuple(name for name in self.admin.list_topics() if re.fullmatch(options.pattern, name))
+        infos = self._described(topics)
+        self.topic_ids = {
+            topic: format_uuid(info.topic_id) for topic, info in infos.items() if info.topic_id != ZERO_UUID
+        }
+        found = [TopicPartition(topic, each.partition) for topic in sorted(infos) for each in infos[topic].partitions]
         return [where for where in found if where in options.assigned] if options.assigned else found
+
+    def _described(self, topics: tuple[str, ...]) -> dict[str, TopicInfo]:
+        """Those of the topics that exist, in one question if all do."""
+        if not topics:
+            return {}
+        try:
+            return self.admin.describe_topics(*topics)
+        except KafkaError as error:
+            if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+        if len(topics) == 1:
+            return {}
+        half = len(topics) // 2
+        return self._described(topics[:half]) | self._described(topics[half:])
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """The first offset of each partition."""
@@ -145,7 +167,7 @@ _idle: dict[tuple[int, str], Consumer] = {}
 @contextmanager
 def _borrowed(settings: Mapping[str, Any]) -> Iterator[Consumer]:
     key = (os.getpid(), repr(sorted(settings.items())))
-    consumer = _idle.pop(key, None) or Consumer(**settings)
+    consumer = _idle.pop(key, None) or Consumer(config=settings)
     try:
         yield consumer
     except GeneratorExit:
@@ -163,11 +185,12 @@ def _park(key: tuple[int, str], consumer: Consumer) -> None:
     _idle[key] = consumer
 
 
-def read_span(settings: Mapping[str, Any], span: Span, *, headers: bool, fail_on_loss: bool) -> Iterator[Columns]:
+def read_span(settings: Mapping[str, Any], span: Span, options: SourceOptions) -> Iterator[Columns]:
     """The records of a span, in order; gaps that compaction or transactions left are passed.
 
     Raises:
-        OffsetError: records of the span are gone, and `fail_on_loss` is set.
+        OffsetError: records of the span are gone, and failOnDataLoss is set; or they do not come for
+            kafkaConsumer.pollTimeoutMs.
     """
     with _borrowed(settings) as consumer:
         where, position, end = span
@@ -176,27 +199,25 @@ def read_span(settings: Mapping[str, Any], span: Span, *, headers: bool, fail_on
         silent_ms = 0
         while position < end:
             try:
-                found = consumer.poll_columns(POLL_MS, headers=headers)
+                found = consumer.poll_columns(POLL_MS, headers=options.include_headers)
             except KafkaError as error:
                 if error.code not in (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
                     raise
-                resumed = _after_loss(consumer, span, position, error, fail_on_loss)
-                if resumed is None:
-                    return
-                position = resumed
-                consumer.seek(where, position)
+                position = _after_loss(consumer, span, position, error.code.name, options)
+                if position < end:
+                    consumer.seek(where, position)
                 continue
+            before, position = position, consumer.position(where)
+            if position >= end:
+                consumer.pause(where)  # no fetch behind the end while Spark takes what is here
             for columns in found:
                 # The fetch reads on past the span's end; offsets rise, so what belongs to the span is a prefix.
                 count = _count_below(columns, end)
                 if count:
                     yield columns if count == len(columns) else columns.slice(0, count)
-            position = consumer.position(where)
-            silent_ms = 0 if found else silent_ms + POLL_MS
-            if not found and position < end:
-                _check_silence(consumer, span, position, silent_ms, fail_on_loss)
-                if silent_ms and consumer.end_offsets([where])[where] < end:
-                    return
+            silent_ms = 0 if position > before else silent_ms + POLL_MS
+            if silent_ms and silent_ms % CHECK_MS == 0:
+                position = _after_silence(consumer, span, position, silent_ms, options)
 
 
 def _count_below(columns: Columns, end: int) -> int:
@@ -207,26 +228,40 @@ def _count_below(columns: Columns, end: int) -> int:
     return int(np.searchsorted(columns.offset.to_numpy(), end))
 
 
-def _after_loss(consumer: Consumer, span: Span, position: int, error: KafkaError, fail_on_loss: bool) -> int | None:
-    """Where to go on after records were found gone, None where nothing of the span is left."""
-    if fail_on_loss:
-        raise _loss(f"{span.where}: records from offset {position} on are gone ({error.code.name})") from error
-    log.warning("%s: records from offset %d on are gone, and failOnDataLoss is false", span.where, position)
-    if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
-        return None
+def _after_loss(consumer: Consumer, span: Span, position: int, why: str, options: SourceOptions) -> int:
+    """Where to go on after records were found gone; the span's end where nothing of it is left."""
+    what = f"{span.where}: records from offset {position} on are gone ({why})"
+    if options.fail_on_data_loss:
+        raise _loss(what)
+    log.warning("%s, and failOnDataLoss is false", what)
+    if not _exists(consumer, span.where):
+        return span.end
     first = consumer.beginning_offsets([span.where])[span.where]
-    return first if position < first < span.end else None
+    return first if position < first < span.end else span.end
 
 
-def _check_silence(consumer: Consumer, span: Span, position: int, silent_ms: int, fail_on_loss: bool) -> None:
-    """No record came although the span is not at its end: the log may have been cut, or the broker is slow."""
+def _after_silence(consumer: Consumer, span: Span, position: int, silent_ms: int, options: SourceOptions) -> int:
+    """No record came although the span is not at its end: the log may be gone or cut, or the broker is slow."""
+    if not _exists(consumer, span.where):
+        return _after_loss(consumer, span, position, "the topic was deleted", options)
     latest = consumer.end_offsets([span.where])[span.where]
     if latest < span.end:
-        if fail_on_loss:
-            raise _loss(f"{span.where} ends at offset {latest}, but offset {span.end} was planned")
-        log.warning("%s ends at offset %d before the planned %d", span.where, latest, span.end)
-    elif silent_ms >= SILENT_MS_MAX:
-        raise OffsetError(f"{span.where}: nothing came at offset {position} for {SILENT_MS_MAX} ms")
+        return _after_loss(consumer, span, position, f"the log ends at {latest}, not {span.end}", options)
+    if silent_ms >= options.silent_ms_max:
+        raise OffsetError(
+            f"{span.where}: nothing came at offset {position} for {silent_ms} ms, though the log ends at {latest}: "
+            "look at the broker, or raise kafkaConsumer.pollTimeoutMs"
+        )
+    return position
+
+
+def _exists(consumer: Consumer, where: TopicPartition) -> bool:
+    try:
+        return where.partition in consumer.partitions_for(where.topic)
+    except KafkaError as error:
+        if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+        return False
 
 
 def _loss(what: str) -> OffsetError:

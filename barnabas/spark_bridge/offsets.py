@@ -1,14 +1,18 @@
 """Offsets as Spark stores them in its checkpoint, and the arithmetic between them. Pure functions.
 
-An offset is Spark's own Kafka JSON, the next offset of every partition: `{"flights": {"0": 5, "1": 7}}`. Two keys that
-no topic can have (names hold no `$`) close the gap that a crash in batch 0 would open. Spark logs only
-where a batch ends; for the first batch it asks `initialOffset()` again after a crash, and had `latest` moved meanwhile,
-the records between would be lost. So the initial offset is a marker that never changes, and the end of a batch carries
-where its new partitions start:
+An offset is Spark's own Kafka JSON, the next offset of every partition: `{"flights": {"0": 5, "1": 7}}`. Three keys
+that no topic can have (names hold no `$`) say what that form cannot.
+
+Spark logs only where a batch ends; for the first batch it asks `initialOffset()` again after a crash, and had `latest`
+moved meanwhile, the records between would be lost. So the initial offset is a marker that never changes, and the end of
+a batch carries where its new partitions start:
 
     initialOffset()            {"$fresh": true}
     latestOffset(fresh)        {"$from": {"flights": {"0": 3}}, "flights": {"0": 5}}      reads 3 to 5, whatever crashes
     latestOffset(...)          {"flights": {"0": 9}}                                      reads 5 to 9
+
+And `"$ids": {"flights": "<topic id>"}` stands in each: a topic that was deleted and created again has another id,
+though its offsets may look as if nothing had happened.
 
 Spark compares offsets as JSON text: keys are always written in one order.
 """
@@ -28,6 +32,7 @@ Offsets: TypeAlias = dict[TopicPartition, int]
 
 FRESH: Final = "$fresh"
 FROM: Final = "$from"
+IDS: Final = "$ids"
 
 
 class OffsetError(BarnabasError):
@@ -60,10 +65,19 @@ def to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, Any]:
     return form
 
 
-def stored_form(end: Mapping[TopicPartition, int], begun: Mapping[TopicPartition, int]) -> dict[str, Any]:
-    """What a batch leaves in the checkpoint: where it ends, and where the partitions that were new to it begin."""
+def stored_form(
+    end: Mapping[TopicPartition, int], begun: Mapping[TopicPartition, int], ids: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """What a batch leaves in the checkpoint: its end, where the partitions new to it begin, the topics' ids."""
+    topics = {where.topic for where in end}
+    known = {topic: ids[topic] for topic in sorted(topics) if topic in ids} if ids else {}
     head = {FROM: to_json(begun)} if begun else {}
-    return {**head, **to_json(end)}
+    return {**head, **({IDS: known} if known else {}), **to_json(end)}
+
+
+def stored_ids(stored: Mapping[str, Any]) -> dict[str, str]:
+    """The topic ids in a stored form; none in one that an earlier release wrote."""
+    return dict(stored.get(IDS, {}))
 
 
 def parse_stored(stored: Mapping[str, Any]) -> tuple[Offsets, Offsets]:
@@ -89,17 +103,32 @@ def _from_json(form: Mapping[str, Mapping[str, Any]]) -> Offsets:
     }
 
 
-def parse_option(name: str, text: str) -> Offsets:
-    """An option's JSON, `{"topic": {"0": 23, "1": -2}}`.
+def parse_option(name: str, text: str, least: int = -2) -> Offsets:
+    """An option's JSON, `{"topic": {"0": 23, "1": -2}}`: offsets from -2 (earliest) on, or times (ms) from 0 on.
 
     Raises:
         OffsetError: the text is no such JSON.
     """
     try:
-        form = json.loads(text)
-        return _from_json(form)
+        return {
+            TopicPartition(topic, whole(int(partition), 0)): whole(value, least)
+            for topic, entries in json.loads(text).items()
+            for partition, value in entries.items()
+        }
     except (AttributeError, TypeError, ValueError) as error:
-        raise OffsetError(f'{name}: expected JSON like {{"topic":{{"0":23,"1":-2}}}}, got {text!r}') from error
+        example = '{"topic":{"0":23,"1":-2}}' if least < 0 else '{"topic":{"0":1700000000000}}'
+        raise OffsetError(f"{name}: expected JSON like {example}, got {text!r}") from error
+
+
+def whole(value: object, least: int) -> int:
+    """The value if it is a whole number of at least `least`: JSON's 1.5 and true are none.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if type(value) is not int or value < least:
+        raise ValueError(value)
+    return value
 
 
 def limit(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], rows_max: int) -> Offsets:

@@ -4,19 +4,28 @@ Which partitions: exactly one of `subscribe` (comma list), `subscribePattern` (r
 `assign` (JSON `{"topic": [0, 1]}`). Where to start, the first that is given: `startingTimestamp`,
 `startingOffsetsByTimestamp`, `startingOffsets`; a batch ends at `endingTimestamp`, `endingOffsetsByTimestamp`,
 `endingOffsets`. Option names are case-insensitive: Spark hands them over in lower case.
+
+What differs from Spark's own source: an unknown option is refused, where Spark ignores it and a misspelt
+`startingOffset` starts anywhere; a group is refused, because none is joined and nothing committed (so `groupIdPrefix`
+has no effect); settings of `kafka.*` that only a group's member needs are named in a warning and have no effect.
 """
 
 from __future__ import annotations
 
+import difflib
 import json
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, overload
 
 from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.ids import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
-from barnabas.spark_bridge.offsets import OffsetError, Offsets, parse_option
+from barnabas.spark_bridge.durations import duration_ms
+from barnabas.spark_bridge.offsets import OffsetError, Offsets, parse_option, whole
+
+log = logging.getLogger(__name__)
 
 Bound: TypeAlias = "Literal['earliest', 'latest'] | Specific | ByTimestamp"
 Mode: TypeAlias = Literal["stream", "batch"]
@@ -61,16 +70,29 @@ class SourceOptions:
     or_latest: bool = False
     fail_on_data_loss: bool = True
     rows_per_trigger_max: int | None = None
+    rows_per_trigger_min: int | None = None
+    trigger_delay_ms_max: int = 15 * 60_000
     rows_per_partition_max: int | None = None
     partitions_min: int | None = None
     include_headers: bool = False
     attempts_max: int = 3
     retry_wait_ms: int = 1000
+    silent_ms_max: int = 120_000
 
 
-_STRATEGIES: Final = ("assign", "subscribe", "subscribepattern")
+_STRATEGIES: Final = ("assign", "subscribe", "subscribePattern")
+_STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+_BATCH_ONLY: Final = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
+_NAMES: Final = (
+    *_STRATEGIES, *_STREAM_ONLY, *_BATCH_ONLY,
+    "startingOffsets", "startingOffsetsByTimestamp", "startingTimestamp", "startingOffsetsByTimestampStrategy",
+    "failOnDataLoss", "minPartitions", "maxRecordsPerPartition", "includeHeaders", "groupIdPrefix",
+    "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "kafkaConsumer.pollTimeoutMs",
+)  # fmt: skip
+_SPELLED: Final = {name.lower(): name for name in _NAMES}
+
 _REFUSED: Final = {
-    "group.id": "the source names no group; set groupIdPrefix if the broker wants a prefix",
+    "group.id": "the source joins no group and commits no offsets; leave it out",
     "auto.offset.reset": "use the option startingOffsets",
     "key.deserializer": "keys are read as bytes; decode them with DataFrame operations",
     "value.deserializer": "values are read as bytes; decode them with DataFrame operations",
@@ -79,17 +101,12 @@ _REFUSED: Final = {
     "enable.auto.commit": "the source commits no offsets; the checkpoint holds them",
     "interceptor.classes": "interceptors could break the source's guarantees",
 }
-_STREAM_ONLY: Final = ("maxoffsetspertrigger",)
-_BATCH_ONLY: Final = ("endingoffsets", "endingoffsetsbytimestamp", "endingtimestamp")
-_LATER: Final = ("minoffsetspertrigger", "maxtriggerdelay")
-_KNOWN: Final = frozenset(
-    {
-        *_STRATEGIES, *_STREAM_ONLY, *_BATCH_ONLY, *_LATER,
-        "startingoffsets", "startingoffsetsbytimestamp", "startingtimestamp", "startingoffsetsbytimestampstrategy",
-        "failondataloss", "minpartitions", "maxrecordsperpartition", "includeheaders", "groupidprefix",
-        "fetchoffset.numretries", "fetchoffset.retryintervalms", "path",
-    }
+_NO_EFFECT: Final = (
+    "auto.commit.interval.ms", "group.instance.id", "group.protocol", "group.remote.assignor", "heartbeat.interval.ms",
+    "max.poll.interval.ms", "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms",
+    "partition.assignment.strategy", "session.timeout.ms",
 )  # fmt: skip
+"""Settings of Kafka's consumer that jobs carry along and that mean nothing without a group, or to this client."""
 
 
 def read_options(given: Mapping[str, str], mode: Mode) -> SourceOptions:
@@ -109,7 +126,7 @@ def read_options(given: Mapping[str, str], mode: Mode) -> SourceOptions:
     if strategy not in ("error", "latest"):
         raise OptionError(f"startingOffsetsByTimestampStrategy is error or latest, not {strategy!r}")
     return SourceOptions(
-        client={key.removeprefix("kafka."): value for key, value in options.items() if key.startswith("kafka.")},
+        client=_client(options),
         topics=topics,
         pattern=pattern,
         assigned=assigned,
@@ -117,13 +134,46 @@ def read_options(given: Mapping[str, str], mode: Mode) -> SourceOptions:
         ending=ending,
         or_latest=strategy == "latest",
         fail_on_data_loss=_flag(options, "failOnDataLoss", True),
-        rows_per_trigger_max=_number(options, "maxOffsetsPerTrigger", 1),
+        **_pace(options, mode),
         rows_per_partition_max=_number(options, "maxRecordsPerPartition", 1),
         partitions_min=_number(options, "minPartitions", 1),
         include_headers=_flag(options, "includeHeaders", False),
-        attempts_max=(_number(options, "fetchOffset.numRetries", 0) or 0) if "fetchoffset.numretries" in options else 3,
-        retry_wait_ms=_number(options, "fetchOffset.retryIntervalMs", 0) or 1000,
+        attempts_max=_number(options, "fetchOffset.numRetries", 0, 3),
+        retry_wait_ms=_number(options, "fetchOffset.retryIntervalMs", 0, 1000),
+        silent_ms_max=_number(options, "kafkaConsumer.pollTimeoutMs", 1, 120_000),
     )
+
+
+def _pace(options: Mapping[str, str], mode: Mode) -> dict[str, Any]:
+    """How much a trigger takes, and how long it may wait for enough; a batch takes all, whatever they say."""
+    if mode == "batch":
+        return {}
+    most = _number(options, "maxOffsetsPerTrigger", 1)
+    least = _number(options, "minOffsetsPerTrigger", 1)
+    if most is not None and least is not None and least > most:
+        raise OptionError(
+            f"minOffsetsPerTrigger ({least}) is above maxOffsetsPerTrigger ({most}): lower the one or raise the other"
+        )
+    try:
+        delay_ms = duration_ms(options.get("maxtriggerdelay", "15m"))
+    except ValueError as error:
+        raise OptionError(f"maxTriggerDelay: {error}") from error
+    return {"rows_per_trigger_max": most, "rows_per_trigger_min": least, "trigger_delay_ms_max": delay_ms}
+
+
+def _client(options: Mapping[str, str]) -> dict[str, str]:
+    """The `kafka.*` options that reach the consumer, under Kafka's names.
+
+    Raises:
+        OptionError: a listener with TLS or SASL is asked for.
+    """
+    settings = {key.removeprefix("kafka."): value for key, value in options.items() if key.startswith("kafka.")}
+    for key in sorted(settings):
+        if key.startswith(("ssl.", "sasl.")) or (key == "security.protocol" and settings[key].upper() != "PLAINTEXT"):
+            raise OptionError(f"kafka.{key}: TLS and SASL are not supported yet; name a PLAINTEXT listener")
+        if key in _NO_EFFECT:
+            log.warning("kafka.%s has no effect: the source joins no group", key)
+    return {key: value for key, value in settings.items() if key not in (*_NO_EFFECT, "security.protocol")}
 
 
 def _refuse(options: Mapping[str, str], mode: Mode) -> None:
@@ -133,44 +183,47 @@ def _refuse(options: Mapping[str, str], mode: Mode) -> None:
             why = _REFUSED.get(setting, "")
             if why:
                 raise OptionError(f"kafka.{setting} is not supported: {why}")
-        elif key in _LATER:
-            raise OptionError(f"{key} is not supported yet; maxOffsetsPerTrigger and the trigger's interval are")
-        elif key not in _KNOWN:
-            import difflib
-
-            near = difflib.get_close_matches(key, sorted(_KNOWN), n=1)
-            raise OptionError(f"unknown option {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        elif key == "path":
+            raise OptionError(
+                f"the format barnabas reads topics, not the path {options[key]!r}: use option('subscribe')"
+            )
+        elif key not in _SPELLED:
+            near = difflib.get_close_matches(key, sorted(_SPELLED), n=1)
+            raise OptionError(f"unknown option {key!r}" + (f"; did you mean {_SPELLED[near[0]]!r}?" if near else ""))
     if not options.get("kafka.bootstrap.servers", "").strip():
         raise OptionError("the option kafka.bootstrap.servers is required: name at least one host:port")
-    for key in _BATCH_ONLY if mode == "stream" else _STREAM_ONLY:
-        if key in options:
-            raise OptionError(f"{key} does not apply to a {'streaming' if mode == 'stream' else 'batch'} query")
+    for name in _BATCH_ONLY if mode == "stream" else ():
+        if name.lower() in options:
+            raise OptionError(f"{name} does not apply to a streaming query, which ends by its trigger: leave it out")
+    for name in _STREAM_ONLY if mode == "batch" else ():
+        if name.lower() in options:
+            log.warning("%s has no effect on a batch query", name)
 
 
 def _which(options: Mapping[str, str]) -> tuple[tuple[str, ...], str | None, tuple[TopicPartition, ...]]:
-    given = [key for key in _STRATEGIES if key in options]
+    given = [name for name in _STRATEGIES if name.lower() in options]
     if len(given) != 1:
         raise OptionError(
             "exactly one of the options subscribe, subscribePattern and assign is needed, "
             + (f"not {' and '.join(given)}" if given else "none was given")
         )
-    text = options[given[0]].strip()
+    text = options[given[0].lower()].strip()
     if given[0] == "subscribe":
         topics = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
         if not topics:
             raise OptionError("subscribe names no topic")
         return topics, None, ()
-    if given[0] == "subscribepattern":
+    if given[0] == "subscribePattern":
+        if not text:
+            raise OptionError("subscribePattern is empty")
         try:
             re.compile(text)
         except re.error as error:
-            raise OptionError(f"subscribePattern: {text!r} is no regular expression: {error}") from error
-        if not text:
-            raise OptionError("subscribePattern is empty")
+            raise OptionError(f"subscribePattern: {text!r} is no regular expression (Python's): {error}") from error
         return (), text, ()
     try:
         form = json.loads(text)
-        assigned = tuple(TopicPartition(topic, int(number)) for topic, numbers in form.items() for number in numbers)
+        assigned = tuple(TopicPartition(topic, whole(number, 0)) for topic in form for number in form[topic])
     except (AttributeError, TypeError, ValueError) as error:
         raise OptionError(f'assign: expected JSON like {{"topic":[0,1]}}, got {text!r}') from error
     if not assigned:
@@ -181,12 +234,10 @@ def _which(options: Mapping[str, str]) -> tuple[tuple[str, ...], str | None, tup
 def _bound(options: Mapping[str, str], side: str, default: Any) -> Bound:
     everywhere, each, offsets = f"{side}timestamp", f"{side}offsetsbytimestamp", f"{side}offsets"
     if everywhere in options:
-        number = _number(options, f"{side}Timestamp", 0)
-        assert number is not None
-        return ByTimestamp(everywhere=number)
+        return ByTimestamp(everywhere=_number(options, f"{side}Timestamp", 0, 0))
     try:
         if each in options:
-            return ByTimestamp(each=parse_option(f"{side}OffsetsByTimestamp", options[each]))
+            return ByTimestamp(each=parse_option(f"{side}OffsetsByTimestamp", options[each], least=0))
         text = options.get(offsets, default).strip()
         if text.lower() in ("earliest", "latest"):
             return "earliest" if text.lower() == "earliest" else "latest"
@@ -202,10 +253,18 @@ def _check_batch(starting: Bound, ending: Bound) -> None:
         raise OptionError("a batch cannot end at earliest: it would be empty by definition")
 
 
-def _number(options: Mapping[str, str], name: str, least: int) -> int | None:
+@overload
+def _number(options: Mapping[str, str], name: str, least: int) -> int | None: ...
+
+
+@overload
+def _number(options: Mapping[str, str], name: str, least: int, default: int) -> int: ...
+
+
+def _number(options: Mapping[str, str], name: str, least: int, default: int | None = None) -> int | None:
     text = options.get(name.lower())
     if text is None:
-        return None
+        return default
     if not text.strip().isdecimal() or int(text) < least:
         raise OptionError(f"{name}: {text!r} is no whole number of at least {least}")
     return int(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
 from barnabas.protocol.ids import TopicPartition
@@ -78,23 +78,59 @@ def _check_same(named: set[TopicPartition], partitions: list[TopicPartition], op
         raise OptionError(f"{option} must name exactly the partitions read: missing {missing}; too many {extra}")
 
 
-def starts_of_new(cluster: Asked, options: SourceOptions, known: Offsets, latest: Offsets, *, first: bool) -> Offsets:
-    """Where partitions without a position begin: as the options say in the first batch, at the beginning later.
+def starts(
+    cluster: Asked, options: SourceOptions, known: Offsets, latest: Offsets, recreated: Collection[str], *, first: bool
+) -> Offsets:
+    """Where partitions begin that have no position, or lost it.
+
+    New ones begin as the options say in the first batch, at their beginning later. With failOnDataLoss off, those of a
+    topic that was created anew begin at its beginning, and a log that lost its end goes on from where it ends now.
 
     Raises:
-        OffsetError: partitions that were read before are gone, and failOnDataLoss is set.
+        OffsetError: partitions that were read before are gone, anew or shorter, and failOnDataLoss is set.
     """
     if first:
         check_present(options, list(latest))
     gone = sorted(set(known) - set(latest))
     if gone:
-        report_loss(options, f"the partitions {', '.join(map(str, gone))} are gone")
+        report_loss(options, f"the partitions {_names(gone)} are gone")
+    anew = sorted(where for where in latest if where in known and where.topic in recreated)
+    if anew:
+        report_loss(options, f"the topic of {_names(anew)} was deleted and created again since it was read")
+    cut = [where for where in sorted(latest) if latest[where] < known.get(where, 0) and where not in anew]
+    if cut:
+        what = "; ".join(f"{where} was read up to {known[where]} and ends at {latest[where]}" for where in cut)
+        report_loss(options, what)
+    begun = {where: latest[where] for where in cut}
     new = sorted(set(latest) - set(known))
-    if not new:
-        return {}
-    if first:
-        return resolve(cluster, options.starting, new, side="starting", or_latest=options.or_latest)
-    return cluster.earliest(new)
+    if new and first:
+        begun |= resolve(cluster, options.starting, new, side="starting", or_latest=options.or_latest)
+        check_within(options, begun, latest, "startingOffsets")
+    elif new or anew:
+        begun |= cluster.earliest([*new, *anew])
+    return begun
+
+
+def check_within(options: SourceOptions, chosen: Offsets, latest: Offsets, option: str) -> None:
+    """Offsets that an option names lie within the logs; with failOnDataLoss off, `chosen` is mended.
+
+    Raises:
+        OptionError: one lies beyond its log's end, and failOnDataLoss is set.
+    """
+    beyond = {where: offset for where, offset in sorted(chosen.items()) if offset > latest[where]}
+    if not beyond:
+        return
+    what = "; ".join(f"{where} ends at {latest[where]}, not {offset}" for where, offset in beyond.items())
+    if options.fail_on_data_loss:
+        raise OptionError(
+            f"{option} lies beyond the end of the log: {what}. Name an offset up to it, or -1 for the end"
+        )
+    log.warning("%s lies beyond the end of the log: %s; failOnDataLoss is false", option, what)
+    chosen.update({where: latest[where] for where in beyond})
+
+
+def _names(partitions: Iterable[TopicPartition]) -> str:
+    return ", ".join(map(str, partitions))
 
 
 def check_present(options: SourceOptions, partitions: list[TopicPartition]) -> None:
@@ -112,25 +148,14 @@ def check_present(options: SourceOptions, partitions: list[TopicPartition]) -> N
         raise OptionError(f"the broker does not have {', '.join(absent)}: create the topic first, or mend the option")
 
 
-def forward(options: SourceOptions, start: Mapping[TopicPartition, int], end: Offsets) -> Offsets:
-    """The end, never before the start: a log that ends earlier than was read has lost records.
-
-    Raises:
-        OffsetError: that is so, and failOnDataLoss is set.
-    """
-    back = sorted(where for where, offset in end.items() if offset < start.get(where, 0))
-    if back:
-        what = "; ".join(f"{where} was read up to {start[where]} and ends at {end[where]}" for where in back)
-        report_loss(options, what)
-    return {where: max(offset, start.get(where, 0)) for where, offset in end.items()}
-
-
 def report_loss(options: SourceOptions, what: str) -> None:
     """Raises or warns, as failOnDataLoss says."""
-    text = f"{what}: the topic was deleted, recreated or cut"
     if options.fail_on_data_loss:
-        raise OffsetError(f"{text}. Set failOnDataLoss to false to go on with what is there")
-    log.warning("%s; failOnDataLoss is false", text)
+        raise OffsetError(
+            f"{what}: records may be lost. If the topic was deleted, recreated or cut, or is no longer asked for, set "
+            "failOnDataLoss to false to go on with what is there, or start from a new checkpoint"
+        )
+    log.warning("%s: records may be lost; failOnDataLoss is false", what)
 
 
 def spans_between(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> list[Span]:

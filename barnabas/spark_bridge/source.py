@@ -13,12 +13,19 @@ but options until they are used.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
 
 from barnabas.spark_bridge.cluster import Cluster, client_settings, read_span
 from barnabas.spark_bridge.offsets import (
@@ -32,10 +39,12 @@ from barnabas.spark_bridge.offsets import (
     parse_stored,
     split,
     stored_form,
+    stored_ids,
     to_json,
 )
 from barnabas.spark_bridge.options import OptionError, SourceOptions, read_options
-from barnabas.spark_bridge.planning import check_present, forward, resolve, spans_between, starts_of_new
+from barnabas.spark_bridge.pace import Pace
+from barnabas.spark_bridge.planning import check_present, check_within, resolve, spans_between, starts
 from barnabas.spark_bridge.schema import arrow_schema, spark_schema, to_spark
 
 if TYPE_CHECKING:
@@ -101,10 +110,7 @@ class _Reading:
         options = self.options
         schema = arrow_schema(options.include_headers)
         span = Span(_where(partition), partition.start, partition.end)
-        found = read_span(
-            client_settings(options), span, headers=options.include_headers, fail_on_loss=options.fail_on_data_loss
-        )
-        for columns in found:
+        for columns in read_span(client_settings(options), span, options):
             yield to_spark(columns, schema)
 
     def plan(self, spans: list[Span]) -> list[SpanPartition]:
@@ -126,10 +132,13 @@ class BatchReader(_Reading, DataSourceReader):
             check_present(options, partitions)
             start = resolve(cluster, options.starting, partitions, side="starting", or_latest=options.or_latest)
             end = resolve(cluster, options.ending, partitions, side="ending")
+            latest = cluster.latest(partitions)
+            check_within(options, start, latest, "startingOffsets")
+            check_within(options, end, latest, "endingOffsets")
         finally:
             cluster.close()
         backwards = [where for where in partitions if end[where] < start[where]]
-        if backwards and options.ending != "latest":
+        if backwards:
             raise OptionError(f"the batch would end before it starts in {', '.join(map(str, backwards))}")
         return self.plan(spans_between(start, end)) or [SpanPartition(Span(partitions[0], 0, 0))]
 
@@ -144,6 +153,7 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         self._target: Offsets | None = None
         self._consumed: Offsets = {}
         self._latest: Offsets = {}
+        self._pace = Pace(options.rows_per_trigger_min or 0, options.trigger_delay_ms_max)
 
     @property
     def cluster(self) -> Cluster:
@@ -157,8 +167,14 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         return fresh()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """`maxOffsetsPerTrigger`, else all that is there."""
-        rows = self.options.rows_per_trigger_max
+        """`minOffsetsPerTrigger`, `maxOffsetsPerTrigger`, else all that is there.
+
+        PySpark has no limit of both: with a minimum, `latestOffset` takes the maximum from the options.
+        """
+        options = self.options
+        if options.rows_per_trigger_min is not None:
+            return ReadMinRows(options.rows_per_trigger_min)
+        rows = options.rows_per_trigger_max
         return ReadAllAvailable() if rows is None else ReadMaxRows(rows)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -169,22 +185,23 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         """Where the next batch ends; `start` itself when there is nothing new."""
         first = is_fresh(start)
         known, _ = parse_stored(start)
-        latest = self._latest_now()
-        begun = self._begin(known, latest, first)
-        position = {**known, **begun}
-        if not first and not begun and not _grown(position, latest) and self._target is None:
-            self.cluster.wait_for_data(position, IDLE_WAIT_MS)
-            latest = self._latest_now()
-            begun = self._begin(known, latest, first)
-            position = {**known, **begun}
-        position = {where: offset for where, offset in position.items() if where in latest}
-        end = forward(self.options, position, latest)
-        if isinstance(limit_, ReadMaxRows):
-            end = limit(position, end, limit_.max_rows)
-        self._consumed, self._latest = end, latest
-        if not first and end == known:
+        # A trigger that must end at what is there (availableNow) or take all of it (once) waits for no company.
+        rows_min = limit_.min_rows if isinstance(limit_, ReadMinRows) and self._target is None else 0
+        view = self._view(start, known, first)
+        left_ms = self._left_ms(view, rows_min)
+        if left_ms and self._target is None and not first:
+            self.cluster.wait_for_data(view.latest, min(left_ms, IDLE_WAIT_MS))
+            view = self._view(start, known, first)
+            left_ms = self._left_ms(view, rows_min)
+        if left_ms and rows_min:
             return start
-        return stored_form(end, begun)
+        self._pace.began(_now_ms())
+        rows_max = self.options.rows_per_trigger_max
+        end = view.latest if isinstance(limit_, ReadAllAvailable) or rows_max is None else limit(*view[1:], rows_max)
+        self._consumed, self._latest = end, view.latest
+        if end == known and not view.begun:
+            return start
+        return stored_form(end, view.begun, self.cluster.topic_ids)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """The end of the log and how far the query is behind it, as it stands in the query's progress."""
@@ -220,18 +237,36 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
             return latest
         return {where: min(offset, latest[where]) for where, offset in self._target.items() if where in latest}
 
-    def _begin(self, known: Offsets, latest: Offsets, first: bool) -> Offsets:
-        """Where new partitions begin; asked twice for the first batch, the answer is the same."""
-        if first and self._begun is not None and set(self._begun) == set(latest):
-            return self._begun
-        begun = starts_of_new(self.cluster, self.options, known, latest, first=first)
+    def _view(self, start: Mapping[str, Any], known: Offsets, first: bool) -> View:
+        latest = self._latest_now()
+        ids = self.cluster.topic_ids
+        recreated = {topic for topic, topic_id in stored_ids(start).items() if ids.get(topic, topic_id) != topic_id}
+        begun = self._begun if first else None
+        if begun is None or set(begun) != set(latest):
+            begun = starts(self.cluster, self.options, known, latest, recreated, first=first)
         if first:
-            self._begun = begun
-        return begun
+            self._begun = begun  # asked again before the first batch, the answer is the same
+        position = {where: offset for where, offset in {**known, **begun}.items() if where in latest}
+        return View(begun, position, latest)
+
+    def _left_ms(self, view: View, rows_min: int) -> int:
+        """How long the next batch may wait for records; 0 when there is something to plan."""
+        rows = sum(max(view.latest[where] - offset, 0) for where, offset in view.position.items())
+        if rows_min:
+            return self._pace.left_ms(rows, _now_ms()) if rows else IDLE_WAIT_MS
+        return 0 if rows or view.begun else IDLE_WAIT_MS
 
 
-def _grown(position: Mapping[Any, int], latest: Mapping[Any, int]) -> bool:
-    return any(offset > position.get(where, 0) for where, offset in latest.items())
+class View(NamedTuple):
+    """What planning sees: where partitions begin that have no position, where all stand, and where the logs end."""
+
+    begun: Offsets
+    position: Offsets
+    latest: Offsets
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
 
 
 def _where(partition: SpanPartition) -> Any:

@@ -36,6 +36,13 @@ def test_topics_are_made_grown_listed_and_deleted(admin: Admin) -> None:
     assert "made" not in admin.list_topics()
 
 
+def test_making_a_topic_brings_no_deleted_one_back(admin: Admin) -> None:
+    admin.create_topic("gone")
+    admin.delete_topics("gone")
+    admin.create_topic("made")  # renews what is known of "gone", too, and a broker makes what it is asked for
+    assert admin.list_topics() == ["made"]
+
+
 def test_what_a_broker_refuses_is_raised_with_its_number(admin: Admin) -> None:
     admin.create_topic("twice")
     admin.create_topic("twice", if_absent=True)

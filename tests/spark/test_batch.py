@@ -108,7 +108,7 @@ def test_sql_finds_the_format_by_its_name(spark: Any, cluster: Cluster) -> None:
         ({"startingOffsets": "latest"}, "a batch cannot start at latest"),
         ({"endingOffsets": "earliest"}, "a batch cannot end at earliest"),
         ({"kafka.group.id": "g"}, "kafka.group.id is not supported"),
-        ({"kafka.fetch.min.byte": "1"}, "did you mean 'fetch.min.bytes'"),
+        ({"kafka.fetch.min.byte": "1"}, "unknown setting 'fetch.min.byte'; did you mean 'fetch.min.bytes'"),
         ({"assign": "{}"}, "exactly one of the options"),
         ({"startingTimestamp": str(START * 2)}, "as young as the starting timestamp"),
     ],

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.protocol.ids import TopicPartition
+from barnabas.spark_bridge.durations import duration_ms
 from barnabas.spark_bridge.offsets import (
     OffsetError,
     Offsets,
@@ -24,9 +25,11 @@ from barnabas.spark_bridge.offsets import (
     parse_stored,
     split,
     stored_form,
+    stored_ids,
 )
 from barnabas.spark_bridge.options import OptionError, read_options
-from barnabas.spark_bridge.planning import forward, resolve, spans_between, starts_of_new
+from barnabas.spark_bridge.pace import Pace
+from barnabas.spark_bridge.planning import check_within, resolve, spans_between, starts
 
 A0, A1, A10, B0 = (TopicPartition(*where) for where in (("a", 0), ("a", 1), ("a", 10), ("b", 0)))
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
@@ -142,25 +145,58 @@ def test_offsets_must_name_exactly_what_is_read() -> None:
         starting(startingOffsets='{"a":{"0":7},"b":{"0":1}}')
 
 
-def test_new_and_vanished_partitions() -> None:
-    options = read_options({**SERVERS, "subscribe": "a"}, "stream")
-    assert starts_of_new(Fake(), options, {}, {A0: 10, A1: 4}, first=True) == {A0: 10, A1: 4}
-    assert starts_of_new(Fake(), options, {A0: 7}, {A0: 10, A1: 4}, first=False) == {A1: 0}
-    with pytest.raises(OffsetError, match="b-0 are gone"):
-        starts_of_new(Fake(), options, {A0: 7, B0: 1}, {A0: 10}, first=False)
-    lenient = read_options({**SERVERS, "subscribe": "a", "failOnDataLoss": "false"}, "stream")
-    assert starts_of_new(Fake(), lenient, {A0: 7, B0: 1}, {A0: 10}, first=False) == {}
+def begins(known: Offsets, latest: Offsets, *recreated: str, first: bool = False, **given: str) -> Offsets:
+    options = read_options({**SERVERS, "subscribe": "a", **given}, "stream")
+    return starts(Fake(), options, known, latest, recreated, first=first)
+
+
+def test_new_partitions_begin_as_the_options_say_at_first_and_at_their_beginning_later() -> None:
+    assert begins({}, {A0: 10, A1: 4}, first=True) == {A0: 10, A1: 4}
+    assert begins({A0: 7}, {A0: 10, A1: 4}) == {A1: 0}
     with pytest.raises(OptionError, match="does not have nothing"):
-        starts_of_new(Fake(), read_options({**SERVERS, "subscribe": "a,nothing"}, "stream"), {}, {A0: 1}, first=True)
+        begins({}, {A0: 1}, first=True, subscribe="a,nothing")
 
 
-def test_a_plan_never_goes_backwards() -> None:
-    options = read_options({**SERVERS, "subscribe": "a"}, "stream")
-    with pytest.raises(OffsetError, match="a-0 was read up to 12 and ends at 10"):
-        forward(options, {A0: 12}, {A0: 10})
+@pytest.mark.parametrize(
+    ("known", "latest", "recreated", "said", "begun"),
+    [
+        ({A0: 7, B0: 1}, {A0: 10}, (), "b-0 are gone", {}),
+        # A log that lost its end, as after an unclean election, goes on where it ends: nothing is read twice.
+        ({A0: 12}, {A0: 10}, (), "a-0 was read up to 12 and ends at 10", {A0: 10}),
+        # A topic created anew is read from its beginning, whether it has outgrown the old one or not.
+        ({A0: 12}, {A0: 10}, ("a",), "a-0 was deleted and created again", {A0: 5}),
+        ({A0: 7, A1: 4}, {A0: 10, A1: 4}, ("a",), "a-0, a-1 was deleted and created again", {A0: 5, A1: 0}),
+    ],
+)
+def test_losses_end_the_query_or_are_passed(
+    known: Offsets, latest: Offsets, recreated: tuple[str, ...], said: str, begun: Offsets
+) -> None:
+    with pytest.raises(OffsetError, match=said):
+        begins(known, latest, *recreated)
+    assert begins(known, latest, *recreated, failOnDataLoss="false") == begun
+
+
+def test_an_option_beyond_the_end_of_a_log_is_refused_or_mended() -> None:
+    strict = read_options({**SERVERS, "subscribe": "a"}, "stream")
+    with pytest.raises(OptionError, match="endingOffsets lies beyond the end of the log: a-0 ends at 10, not 12"):
+        check_within(strict, {A0: 12, A1: 4}, {A0: 10, A1: 4}, "endingOffsets")
     lenient = read_options({**SERVERS, "subscribe": "a", "failondataloss": "false"}, "stream")
-    assert forward(lenient, {A0: 12}, {A0: 10}) == {A0: 12}
+    chosen = {A0: 12, A1: 4}
+    check_within(lenient, chosen, {A0: 10, A1: 4}, "endingOffsets")
+    assert chosen == {A0: 10, A1: 4}
+    assert begins({}, {A0: 10}, first=True, startingOffsets='{"a":{"0":10}}') == {A0: 10}
+
+
+def test_a_plan_is_what_lies_between_two_offsets() -> None:
     assert spans_between({A0: 5, A1: 4}, {A0: 9, A1: 4}) == [Span(A0, 5, 9)]
+
+
+def test_topic_ids_stand_beside_the_offsets() -> None:
+    stored = stored_form({A0: 5}, {}, {"a": "id-of-a", "b": "id-of-b"})
+    assert stored == {"$ids": {"a": "id-of-a"}, "a": {"0": 5}}
+    assert parse_stored(stored) == ({A0: 5}, {})
+    assert stored_ids(stored) == {"a": "id-of-a"}
+    assert stored_ids({"a": {"0": 5}}) == {}
 
 
 def test_options_are_read_whatever_their_case() -> None:
@@ -184,16 +220,27 @@ def test_options_are_read_whatever_their_case() -> None:
     ("options", "message"),
     [
         ({"kafka.bootstrap.servers": ""}, "kafka.bootstrap.servers is required"),
-        ({"subscribepattern": "x"}, "not subscribe and subscribepattern"),
+        ({"subscribepattern": "x"}, "not subscribe and subscribePattern"),
         ({"failOnDataLoss": "yes"}, "neither true nor false"),
         ({"maxOffsetsPerTrigger": "0"}, "at least 1"),
         ({"startingOffsets": "first"}, "expected JSON like"),
-        ({"startingOffset": "latest"}, "did you mean 'startingoffsets'"),
-        ({"minOffsetsPerTrigger": "5"}, "not supported yet"),
+        ({"startingOffset": "latest"}, "did you mean 'startingOffsets'"),
+        ({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, r"minOffsetsPerTrigger \(5\) is above"),
+        ({"maxTriggerDelay": "soon"}, "maxTriggerDelay: 'soon' is no time: write 500ms, 30s, 15m, 1h or 1d"),
+        ({"kafkaConsumer.pollTimeoutMs": "0"}, "kafkaConsumer.pollTimeoutMs: '0' is no whole number of at least 1"),
+        ({"kafka.group.id": "g"}, "kafka.group.id is not supported: the source joins no group"),
+        ({"kafka.interceptor.classes": "x"}, "interceptors could break"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "kafka.security.protocol: TLS and SASL are not supported yet"),
+        ({"kafka.ssl.truststore.location": "x"}, "TLS and SASL are not supported yet"),
+        ({"path": "a"}, r"reads topics, not the path 'a': use option\('subscribe'\)"),
+        ({"includeHeaders": "1"}, "includeHeaders: '1' is neither true nor false"),
+        ({"minPartitions": "-1"}, "minPartitions: '-1' is no whole number"),
+        ({"startingTimestamp": "-1"}, "startingTimestamp: '-1' is no whole number"),
+        ({"startingOffsetsByTimestamp": '{"a":{"0":-1}}'}, r"expected JSON like .*1700000000000"),
         ({"kafka.auto.offset.reset": "latest"}, "use the option startingOffsets"),
         ({"kafka.enable.auto.commit": "true"}, "the checkpoint holds them"),
         ({"kafka.key.deserializer": "x"}, "keys are read as bytes"),
-        ({"endingTimestamp": "1"}, "does not apply to a streaming query"),
+        ({"endingTimestamp": "1"}, "endingTimestamp does not apply to a streaming query"),
         ({"startingOffsetsByTimestampStrategy": "x"}, "error or latest"),
         ({"subscribe": " , "}, "names no topic"),
     ],
@@ -203,7 +250,78 @@ def test_bad_options_get_one_sentence(options: dict[str, str], message: str) -> 
         read_options({**SERVERS, "subscribe": "a", **options}, "stream")
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"a":1}', '{"a":{"x":1}}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"a":1}',
+        '{"a":{"x":1}}',
+        '{"a":{"0":-3}}',
+        '{"a":{"0":1.5}}',
+        '{"a":{"0":true}}',
+        '{"a":{"-1":0}}',
+    ],
+)
 def test_malformed_offsets_name_the_option(text: str) -> None:
     with pytest.raises(OffsetError, match="startingOffsets: expected JSON"):
         parse_option("startingOffsets", text)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"assign": '{"a":[-1]}'}, "assign: expected JSON"),
+        ({"assign": '{"a":[0.5]}'}, "assign: expected JSON"),
+        ({"assign": "{}"}, "assign names no partition"),
+        ({"subscribePattern": "("}, "subscribePattern: .* is no regular expression"),
+        ({"subscribePattern": " "}, "subscribePattern is empty"),
+        ({}, "exactly one of the options subscribe, subscribePattern and assign is needed, none was given"),
+    ],
+)
+def test_what_is_read_must_be_named_well(options: dict[str, str], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        read_options({**SERVERS, **options}, "stream")
+
+
+def test_a_batch_passes_over_what_paces_a_stream(caplog: pytest.LogCaptureFixture) -> None:
+    # As Spark's own source does: a job that is tried as a batch first keeps its options.
+    read = read_options({**SERVERS, "subscribe": "a", "maxOffsetsPerTrigger": "10", "maxTriggerDelay": "?"}, "batch")
+    assert (read.rows_per_trigger_max, read.rows_per_trigger_min) == (None, None)
+    assert "maxOffsetsPerTrigger has no effect on a batch query" in caplog.text
+
+
+def test_a_group_member_s_settings_have_no_effect_and_say_so(caplog: pytest.LogCaptureFixture) -> None:
+    given = {"kafka.session.timeout.ms": "9", "kafka.security.protocol": "plaintext", "groupIdPrefix": "g"}
+    assert read_options({**SERVERS, "subscribe": "a", **given}, "stream").client == {
+        "bootstrap.servers": "localhost:9092"
+    }
+    assert "kafka.session.timeout.ms has no effect" in caplog.text
+
+
+def test_defaults_are_those_of_spark_s_source() -> None:
+    read = read_options({**SERVERS, "subscribe": "a"}, "stream")
+    assert (read.starting, read.fail_on_data_loss, read.include_headers) == ("latest", True, False)
+    assert (read.attempts_max, read.retry_wait_ms, read.silent_ms_max) == (3, 1000, 120_000)
+    assert (read.rows_per_trigger_min, read.rows_per_trigger_max, read.trigger_delay_ms_max) == (None, None, 900_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [("15m", 900_000), ("15min", 900_000), (" 30S ", 30_000), ("500", 500), ("2h", 7_200_000), ("1d", 86_400_000)],
+)
+def test_times_are_spelled_as_in_spark(text: str, ms: int) -> None:
+    assert duration_ms(text) == ms
+
+
+def test_a_trigger_waits_for_enough_but_not_for_ever() -> None:
+    pace = Pace(1000, 900_000)
+    assert pace.left_ms(1, 0) == 0  # the first takes what is there
+    pace.began(0)
+    assert pace.left_ms(400, 5_000) == 895_000
+    assert pace.left_ms(1000, 5_001) == 0
+    pace.began(6_000)
+    assert pace.left_ms(999, 905_999) == 1
+    assert pace.left_ms(1, 906_000) == 0
+    assert Pace(0, 900_000).left_ms(0, 5) == 0

@@ -1,0 +1,366 @@
+"""The readers as Spark's planner and workers call them, against a real broker and without a JVM."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows
+
+from barnabas import Admin, Broker, Consumer, Producer
+from barnabas.client.core.errors import ClientTimeout
+from barnabas.protocol.ids import TopicPartition
+from barnabas.spark_bridge import cluster as cluster_module
+from barnabas.spark_bridge import source
+from barnabas.spark_bridge.offsets import OffsetError
+from barnabas.spark_bridge.options import read_options
+from barnabas.spark_bridge.source import BatchReader, SpanPartition, StreamReader
+from tests.spark.conftest import Cluster
+
+Stream = Callable[..., StreamReader]
+ALL = ReadAllAvailable()
+
+
+@pytest.fixture
+def stream(cluster: Cluster) -> Iterator[Stream]:
+    readers: list[StreamReader] = []
+
+    def make(topic: str, **options: str) -> StreamReader:
+        given = {"kafka.bootstrap.servers": cluster.servers, "subscribe": topic, **options}
+        readers.append(StreamReader(read_options(given, "stream")))
+        return readers[-1]
+
+    yield make
+    for reader in readers:
+        reader.stop()
+
+
+def batch(cluster: Cluster, topic: str, **options: str) -> BatchReader:
+    return BatchReader(
+        read_options({"kafka.bootstrap.servers": cluster.servers, "subscribe": topic, **options}, "batch")
+    )
+
+
+def read_between(reader: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[int]:
+    """The numbers of a micro-batch, through pickles as tasks get them."""
+    found = []
+    worker = pickle.loads(pickle.dumps(StreamReader(reader.options)))
+    for task in reader.partitions(start, json.loads(json.dumps(end))):
+        for records in worker.read(pickle.loads(pickle.dumps(task))):
+            found += [int(value) for value in records.column("value").to_pylist()]
+    return sorted(found)
+
+
+def read_all(reader: BatchReader) -> list[Any]:
+    return [records for task in reader.partitions() for records in reader.read(task)]
+
+
+# ---- deleted, created anew, cut -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_a_topic_that_goes_under_a_running_query(cluster: Cluster, stream: Stream, fail: str) -> None:
+    topic, other = cluster.topic(1), cluster.topic(1)
+    cluster.put(topic, range(10), partitions=1)
+    cluster.put(other, range(10, 12), partitions=1)
+    reader = stream(f"{topic},{other}", startingOffsets="earliest", failOnDataLoss=fail)
+    end = reader.latestOffset(reader.initialOffset(), ALL)
+    assert read_between(reader, reader.initialOffset(), end) == list(range(12))
+    cluster.admin.delete_topics(topic)
+    cluster.put(other, range(12, 14), partitions=1)
+    if fail == "true":
+        with pytest.raises(OffsetError, match=f"the partitions {topic}-0 are gone.*set failOnDataLoss to false"):
+            reader.latestOffset(end, ALL)
+    else:
+        later = reader.latestOffset(end, ALL)
+        assert topic not in later
+        assert read_between(reader, end, later) == [12, 13]
+    assert topic not in cluster.admin.list_topics(), "looking for a topic must not bring it back"
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_a_topic_that_goes_between_plan_and_task(
+    cluster: Cluster, stream: Stream, fail: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_module, "CHECK_MS", 300)
+    topic = cluster.topic(1)
+    cluster.put(topic, range(10), partitions=1)
+    reader = stream(topic, startingOffsets="earliest", failOnDataLoss=fail)
+    end = reader.latestOffset(reader.initialOffset(), ALL)
+    cluster.admin.delete_topics(topic)
+    if fail == "true":
+        with pytest.raises(OffsetError, match=r"records from offset 0 on are gone .the topic was deleted"):
+            read_between(reader, reader.initialOffset(), end)
+    else:
+        assert read_between(reader, reader.initialOffset(), end) == []
+
+
+@pytest.mark.parametrize("count", [3, 15])
+def test_a_topic_created_anew_is_noticed_though_it_outgrew_the_old_one(
+    cluster: Cluster, stream: Stream, count: int
+) -> None:
+    topic = cluster.topic(1)
+    cluster.put(topic, range(10), partitions=1)
+    reader = stream(topic, startingOffsets="earliest", failOnDataLoss="false")
+    end = reader.latestOffset(reader.initialOffset(), ALL)
+    cluster.admin.delete_topics(topic)
+    cluster.admin.create_topic(topic, partitions=1)
+    cluster.put(topic, range(100, 100 + count), partitions=1)
+    for restarted in (stream(topic), reader):  # a query that restarts from its checkpoint, and one that runs on
+        if restarted is not reader:
+            with pytest.raises(OffsetError, match="was deleted and created again"):
+                restarted.latestOffset(end, ALL)
+            continue
+        later = restarted.latestOffset(end, ALL)
+        assert read_between(restarted, end, later) == list(range(100, 100 + count))
+        cluster.put(topic, range(200, 202), partitions=1)
+        last = restarted.latestOffset(later, ALL)
+        assert read_between(restarted, later, last) == [200, 201]
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_retention_that_passes_the_position(cluster: Cluster, stream: Stream, fail: str) -> None:
+    topic = cluster.topic(1)
+    cluster.put(topic, range(10), partitions=1)
+    reader = stream(topic, startingOffsets=json.dumps({topic: {"0": 2}}), failOnDataLoss=fail)
+    end = reader.latestOffset(reader.initialOffset(), ALL)
+    cluster.admin.delete_records({TopicPartition(topic, 0): 5})
+    if fail == "true":
+        with pytest.raises(
+            OffsetError, match=r"records from offset 2 on are gone .OFFSET_OUT_OF_RANGE.*failOnDataLoss"
+        ):
+            read_between(reader, reader.initialOffset(), end)
+    else:
+        assert read_between(reader, reader.initialOffset(), end) == [5, 6, 7, 8, 9]
+
+
+def test_partitions_added_under_a_running_query(cluster: Cluster, stream: Stream) -> None:
+    topic = cluster.topic(1)
+    cluster.put(topic, range(2), partitions=1)
+    reader = stream(topic, startingOffsets="latest")
+    end = reader.latestOffset(reader.initialOffset(), ALL)
+    cluster.admin.create_partitions(topic, 2)
+    cluster.put(topic, range(10, 14))
+    later = reader.latestOffset(end, ALL)
+    assert read_between(reader, end, later) == [10, 11, 12, 13]
+    assert reader.latestOffset(later, ALL) == later
+
+
+def test_a_broker_that_restarts_is_waited_for(tmp_path: Path) -> None:
+    with Broker(data_dir=tmp_path, topics={"kept": 1}) as broker:
+        port, servers = broker.port, broker.bootstrap_servers
+        with Producer(bootstrap_servers=servers) as producer:
+            producer.send("kept", b"1").result()
+        reader = StreamReader(read_options({"kafka.bootstrap.servers": servers, "subscribe": "kept"}, "stream"))
+        end = reader.latestOffset(reader.initialOffset(), ALL)
+    with Broker(data_dir=tmp_path, port=port):
+        with Producer(bootstrap_servers=servers) as producer:
+            producer.send("kept", b"2").result()
+        later = reader.latestOffset(end, ALL)
+        assert read_between(reader, end, later) == [2]
+        reader.stop()
+
+
+def test_an_unreachable_broker_is_named() -> None:
+    given = {"kafka.bootstrap.servers": "127.0.0.1:9", "subscribe": "a", "kafka.default.api.timeout.ms": "200"}
+    with pytest.raises(ClientTimeout, match=r"127\.0\.0\.1:9"):
+        BatchReader(read_options(given, "batch")).partitions()
+    reader = StreamReader(read_options(given, "stream"))
+    with pytest.raises(ClientTimeout, match=r"127\.0\.0\.1:9"):
+        reader.latestOffset(reader.initialOffset(), ALL)
+
+
+# ---- how much a trigger takes ---------------------------------------------------------------------------------------
+
+
+def test_a_minimum_waits_for_enough_or_for_the_longest_delay(
+    cluster: Cluster, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0]
+    monkeypatch.setattr(source, "_now_ms", lambda: now[0])
+    monkeypatch.setattr(source, "IDLE_WAIT_MS", 1)
+    topic = cluster.topic(1)
+    cluster.put(topic, range(3), partitions=1)
+    reader = stream(topic, startingOffsets="earliest", minOffsetsPerTrigger="10", maxTriggerDelay="1m")
+    enough = reader.getDefaultReadLimit()
+    assert enough == ReadMinRows(10)
+    first = reader.latestOffset(reader.initialOffset(), enough)
+    assert first[topic] == {"0": 3}, "the first trigger takes what is there"
+    cluster.put(topic, range(9), partitions=1)
+    assert reader.latestOffset(first, enough) == first
+    now[0] = 59_999
+    assert reader.latestOffset(first, enough) == first
+    now[0] = 60_000
+    second = reader.latestOffset(first, enough)
+    assert second[topic] == {"0": 12}
+    cluster.put(topic, range(10), partitions=1)
+    assert reader.latestOffset(second, enough)[topic] == {"0": 22}
+    now[0] = 200_000
+    third = {**second, topic: {"0": 22}}
+    assert reader.latestOffset(third, enough) == third, "nothing new is no batch, however long it lasts"
+
+
+def test_a_minimum_and_a_maximum_go_together(cluster: Cluster, stream: Stream) -> None:
+    topic = cluster.topic(1)
+    cluster.put(topic, range(50), partitions=1)
+    reader = stream(topic, startingOffsets="earliest", minOffsetsPerTrigger="5", maxOffsetsPerTrigger="20")
+    enough = reader.getDefaultReadLimit()
+    assert enough == ReadMinRows(5)
+    assert reader.latestOffset(reader.initialOffset(), enough)[topic] == {"0": 20}
+    # Trigger once takes all that is there, as Spark documents it.
+    assert reader.latestOffset(reader.initialOffset(), ALL)[topic] == {"0": 50}
+
+
+def test_available_now_takes_the_rest_below_the_minimum(cluster: Cluster, stream: Stream) -> None:
+    topic = cluster.topic(1)
+    cluster.put(topic, range(23), partitions=1)
+    reader = stream(topic, startingOffsets="earliest", minOffsetsPerTrigger="5", maxOffsetsPerTrigger="10")
+    reader.prepareForTriggerAvailableNow()
+    cluster.put(topic, range(9), partitions=1)  # came later: not for this run
+    ends, offset = [], reader.initialOffset()
+    while (later := reader.latestOffset(offset, ReadMinRows(5))) != offset:
+        offset = later
+        ends.append(offset[topic]["0"])
+    assert ends == [10, 20, 23]
+
+
+@pytest.mark.parametrize("limit", [ALL, ReadMaxRows(5), ReadMinRows(5)])
+def test_nothing_new_is_the_same_offset(cluster: Cluster, stream: Stream, limit: ReadLimit) -> None:
+    topic = cluster.topic()
+    cluster.put(topic, range(4))
+    reader = stream(topic, minOffsetsPerTrigger="5", maxOffsetsPerTrigger="5")
+    end = reader.latestOffset(reader.initialOffset(), limit)
+    assert reader.latestOffset(end, limit) == end
+
+
+# ---- what is read ---------------------------------------------------------------------------------------------------
+
+
+def test_one_task_per_topic_partition(cluster: Cluster, stream: Stream) -> None:
+    topic = cluster.topic(3)
+    cluster.put(topic, range(30), partitions=3)
+    reader = stream(topic, startingOffsets="earliest")
+    end = reader.latestOffset(reader.initialOffset(), ALL)
+    tasks = [cast("SpanPartition", task) for task in reader.partitions(reader.initialOffset(), end)]
+    assert [(task.topic, task.partition, task.start, task.end) for task in tasks] == [
+        (topic, number, 0, 10) for number in range(3)
+    ]
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_compressed_topics_nulls_and_headers(cluster: Cluster, codec: str) -> None:
+    topic = cluster.topic(1)
+    with Producer(bootstrap_servers=cluster.servers, compression_type=codec, linger_ms=50) as producer:
+        for number in range(100):
+            key, value = (None, b"%d" % number) if number % 2 else (b"k", None)
+            producer.send(topic, value, key, headers=[("h", b"x")] if number % 3 else [], timestamp_ms=1000 + number)
+    (records,) = read_all(batch(cluster, topic, includeHeaders="true"))
+    rows = records.to_pylist()
+    assert [row["value"] for row in rows] == [b"%d" % number if number % 2 else None for number in range(100)]
+    assert [row["key"] for row in rows] == [None if number % 2 else b"k" for number in range(100)]
+    assert [row["headers"] for row in rows] == [
+        [{"key": "h", "value": b"x"}] if number % 3 else None for number in range(100)
+    ]
+    assert [row["timestamp"].timestamp() for row in rows] == [1 + number / 1000 for number in range(100)]
+    assert {row["timestampType"] for row in rows} == {0}
+
+
+def test_the_broker_s_own_timestamps_are_marked(cluster: Cluster) -> None:
+    topic = cluster.topic(1, **{"message.timestamp.type": "LogAppendTime"})
+    cluster.put(topic, range(2), partitions=1, timestamp_ms=1000)
+    (records,) = read_all(batch(cluster, topic))
+    assert records.column("timestampType").to_pylist() == [1, 1]
+    assert min(records.column("timestamp").to_pylist()).year > 1970
+
+
+def test_a_record_larger_than_a_fetch(cluster: Cluster) -> None:
+    size = 10 << 20
+    topic = cluster.topic(1, **{"max.message.bytes": size * 2})
+    with Producer(bootstrap_servers=cluster.servers, max_request_size=size * 2) as producer:
+        for letter in (b"a", b"b"):
+            producer.send(topic, letter * size)
+        producer.send(topic, b"small")
+    values = [value for records in read_all(batch(cluster, topic)) for value in records.column("value").to_pylist()]
+    assert values == [b"a" * size, b"b" * size, b"small"]
+
+
+def test_an_empty_topic_and_an_empty_stretch(cluster: Cluster) -> None:
+    topic = cluster.topic()
+    assert read_all(batch(cluster, topic)) == []
+    cluster.put(topic, range(4))
+    assert read_all(batch(cluster, topic, startingOffsets=json.dumps({topic: {"0": 2, "1": 2}}))) == []
+
+
+def test_records_cost_no_python_call_each(cluster: Cluster) -> None:
+    count, calls = 20_000, 0
+    topic = cluster.topic(1)
+    cluster.put(topic, range(count), partitions=1)
+    reader = batch(cluster, topic)
+    tasks = reader.partitions()
+
+    def note(frame: Any, event: str, argument: Any) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        rows = sum(records.num_rows for task in tasks for records in reader.read(task))
+    finally:
+        sys.setprofile(before)
+    assert rows == count
+    assert calls < count / 2, f"{calls} calls for {count} records"
+
+
+def test_the_next_task_does_not_wait_behind_the_last_one_s_fetch(cluster: Cluster) -> None:
+    topic = cluster.topic(2)
+    cluster.put(topic, range(10))
+    reader = batch(cluster, topic)
+    tasks = reader.partitions()
+
+    def seconds() -> float:
+        begun = time.perf_counter()
+        assert sum(records.num_rows for task in tasks for records in reader.read(task)) == 10
+        return time.perf_counter() - begun
+
+    # Behind the end of its span a task leaves a fetch at the broker: with Kafka's default it waits there for 500 ms,
+    # and the next task's on the same connection behind it. The best of a few, for the machine may be busy.
+    assert min(seconds() for _ in range(5)) < 0.3
+
+
+def test_a_task_that_gets_nothing_says_so_in_time(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, stream: Stream
+) -> None:
+    monkeypatch.setattr(cluster_module, "CHECK_MS", 100)
+    topic = cluster.topic(1)
+    cluster.put(topic, range(2), partitions=1)
+    reader = stream(topic, startingOffsets="earliest", **{"kafkaConsumer.pollTimeoutMs": "200"})
+    end = reader.latestOffset(reader.initialOffset(), ALL)
+    monkeypatch.setattr(Consumer, "poll_columns", lambda *_, **__: [])
+    with pytest.raises(OffsetError, match=r"nothing came at offset 0 for 200 ms.*raise kafkaConsumer.pollTimeoutMs"):
+        read_between(reader, reader.initialOffset(), end)
+
+
+def test_a_pattern_leaves_other_topics_alone(cluster: Cluster) -> None:
+    topic, other = cluster.topic(1), cluster.topic(1)
+    given = {"kafka.bootstrap.servers": cluster.servers, "subscribePattern": f"{topic}|none"}
+    reader = StreamReader(read_options(given, "stream"))
+    end = reader.latestOffset(reader.initialOffset(), ALL)
+    reader.stop()
+    assert topic in end
+    assert other not in end
+
+
+def test_settings_reach_the_client_under_kafka_s_names(cluster: Cluster) -> None:
+    topic = cluster.topic(1)
+    cluster.put(topic, range(3), partitions=1)
+    settings = {"kafka.isolation.level": "read_committed", "KAFKA.Max.Partition.Fetch.Bytes": "1048576"}
+    assert sum(records.num_rows for records in read_all(batch(cluster, topic, **settings))) == 3
+    with Admin(bootstrap_servers=cluster.servers) as admin:
+        assert topic in admin.list_topics()
