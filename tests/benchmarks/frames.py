@@ -58,11 +58,12 @@ def produce(topic: str, partition: int, records: bytes, acks: int = -1) -> bytes
     return _frame(0, 7, body + struct.pack(">iii", 1, partition, len(records)) + records)
 
 
-def fetch(topic: str, partition: int, max_bytes: int, max_wait_ms: int = 0) -> FetchFrame:
-    """A Fetch v4 frame from offset 0 (the load generator patches it)."""
-    head = struct.pack(">iiiibi", -1, max_wait_ms, 1, max_bytes, 0, 1) + _string(topic)
-    frame = _frame(1, 4, head + struct.pack(">iiqi", 1, partition, 0, max_bytes))
-    return FetchFrame(frame, len(frame) - 12)
+def fetch(topic: str, max_bytes: int, max_wait_ms: int = 0, partitions: int = 1) -> FetchFrame:
+    """A Fetch v4 frame of the first partitions, each from offset 0 (the load generator patches that)."""
+    head = struct.pack(">iiiibi", -1, max_wait_ms, 1, max_bytes * partitions, 0, 1) + _string(topic)
+    asked = b"".join(struct.pack(">iqi", partition, 0, max_bytes) for partition in range(partitions))
+    frame = _frame(1, 4, head + struct.pack(">i", partitions) + asked)
+    return FetchFrame(frame, len(frame) - len(asked) + 4)
 
 
 def api_versions() -> bytes:

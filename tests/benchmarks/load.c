@@ -2,15 +2,20 @@
  *
  *   load requests HOST PORT FILE CONNECTIONS DEPTH SECONDS
  *       Sends the frame in FILE over CONNECTIONS sockets, DEPTH unanswered ones each, and times every answer.
- *   load fetch HOST PORT FILE OFFSET_AT BYTES_MAX READERS
- *       READERS connections fetch one partition, each from offset 0 to its end. FILE is a Fetch v4 frame of one partition; the int64 at byte
- *       OFFSET_AT is its fetch offset. Ends at an empty answer or after BYTES_MAX bytes.
+ *   load fetch HOST PORT FILE OFFSET_AT PARTITIONS BYTES_MAX READERS
+ *       READERS connections fetch all partitions, each from offset 0 to the end. FILE is a Fetch v4 frame of the
+ *       partitions 0 to PARTITIONS - 1; the int64 at byte OFFSET_AT is the first one's fetch offset, the next stand
+ *       16 bytes apart. Ends at an empty answer or after BYTES_MAX bytes.
  *   load wake HOST PORT FETCH_FILE OFFSET_AT PRODUCE_FILE START COUNT
  *       Parks a fetch at the end of a partition, produces one record over a second socket, and times until the parked
  *       fetch is answered; COUNT times, from offset START.
  *   load produce HOST PORT LIBRARY TOPIC PARTITIONS RECORD_BYTES SECONDS
  *       librdkafka (LIBRARY is its path, loaded as it is) produces to all partitions in rotation, acks=all, and waits
  *       until everything is acknowledged.
+ *
+ *   load touch BYTES
+ *       Writes to so much memory once and gives it back: a virtual machine whose host takes back what is free pays for
+ *       the first write to each page, several times what a server costs. Prints nothing.
  *
  * Prints one line of JSON: count, seconds, bytes, p50_us, p99_us, max_us, cpu_s (of the generator).
  */
@@ -24,13 +29,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { CONNECTIONS_MAX = 1024, DEPTH_MAX = 64, READERS_MAX = 64, SAMPLES_MAX = 8000000 };
+enum { CONNECTIONS_MAX = 1024, DEPTH_MAX = 64, READERS_MAX = 64, PARTITIONS_MAX = 256, SAMPLES_MAX = 8000000 };
 
 static void die(const char *what) {
     fprintf(stderr, "load: %s: %s\n", what, errno ? strerror(errno) : "unexpected answer");
@@ -179,29 +185,34 @@ static char *answer(int s, size_t *size) {
     return body;
 }
 
-/* Fetch v4 answer of one partition: correlation, throttle, topics, name, partitions, index, error, HW, LSO, aborted, records. */
-static uint64_t next_offset(char *body, uint64_t offset, uint64_t *bytes) {
+/* Fetch v4 answer of one topic: correlation, throttle, topics, name, partitions; of each partition index, error, HW, LSO,
+ * aborted, records. Moves `offsets` on, by partition; returns the bytes of records. */
+static uint64_t move_on(char *body, uint64_t *offsets, int partitions) {
+    uint64_t bytes = 0;
     char *p = body + 4 + 4 + 4;
     p += 2 + ((uint8_t)p[0] << 8 | (uint8_t)p[1]);
-    p += 4 + 4;
-    int error = (int16_t)((uint8_t)p[0] << 8 | (uint8_t)p[1]);
-    if (error == 3 || error == 6) {   /* a topic just made, whose leader is on its way: nothing yet, ask again */
-        *bytes = 0;
-        return offset;
-    }
-    if (error) { fprintf(stderr, "load: fetch answered error %d\n", error); exit(1); }
-    p += 2 + 8 + 8;
-    int32_t aborted = be32(p);
-    p += 4 + (aborted > 0 ? aborted * 16 : 0);
-    int32_t size = be32(p);
+    int count = be32(p);
     p += 4;
-    *bytes = size > 0 ? size : 0;
-    char *end = p + *bytes;
-    while (end - p >= 61 && end - p >= 12 + (int64_t)be32(p + 8)) {
-        offset = be64(p) + be32(p + 23) + 1;
-        p += 12 + be32(p + 8);
+    while (count--) {
+        int index = be32(p), error = (int16_t)((uint8_t)p[4] << 8 | (uint8_t)p[5]);
+        /* 3, 6: a topic just made, whose leader is on its way: nothing yet, ask again */
+        if (error && error != 3 && error != 6) { fprintf(stderr, "load: fetch answered error %d\n", error); exit(1); }
+        if (index < 0 || index >= partitions) { fprintf(stderr, "load: nobody asked for partition %d\n", index); exit(1); }
+        p += 4 + 2 + 8 + 8;
+        int32_t aborted = be32(p);
+        p += 4 + (aborted > 0 ? aborted * 16 : 0);
+        int32_t size = be32(p);
+        p += 4;
+        if (size <= 0) continue;
+        bytes += size;
+        char *end = p + size;
+        while (end - p >= 61 && end - p >= 12 + (int64_t)be32(p + 8)) {
+            offsets[index] = be64(p) + be32(p + 23) + 1;
+            p += 12 + be32(p + 8);
+        }
+        p = end;
     }
-    return offset;
+    return bytes;
 }
 
 /* One reader per connection, each a process: together they keep the server busy, which one that waits cannot. */
@@ -209,20 +220,20 @@ static void fetch(char **a) {
     size_t size, got;
     char *frame = load_file(a[2], &size);
     long at = atol(a[3]);
-    double limit = atof(a[4]), start = now_us(), total = 0;
-    int readers = atoi(a[5]), results[2];
-    if (readers < 1 || readers > READERS_MAX || pipe(results)) die("bounds");
+    double limit = atof(a[5]), start = now_us(), total = 0;
+    int partitions = atoi(a[4]), readers = atoi(a[6]), results[2];
+    if (partitions < 1 || partitions > PARTITIONS_MAX || readers < 1 || readers > READERS_MAX || pipe(results)) die("bounds");
     for (int r = 0; r < readers; r++) {
         pid_t child = fork();
         if (child < 0) die("fork");
         if (child) continue;
         int s = dial(a[0], atoi(a[1]));
-        uint64_t offset = 0, bytes;
+        uint64_t offsets[PARTITIONS_MAX] = {0}, bytes;
         double sums[2] = {0, 0};
         do {
-            put64(frame + at, offset);
+            for (int i = 0; i < partitions; i++) put64(frame + at + 16 * i, offsets[i]);
             write_all(s, frame, size);
-            offset = next_offset(answer(s, &got), offset, &bytes);
+            bytes = move_on(answer(s, &got), offsets, partitions);
             sums[0]++, sums[1] += bytes;
         } while (bytes && sums[1] < limit);
         write_all(results[1], (char *)sums, sizeof sums);
@@ -256,8 +267,7 @@ static void wake(char **a) {
         double t = now_us();
         write_all(writer, produce_frame, produce_size);
         for (bytes = 0; !bytes;) {
-            char *body = answer(reader, &got);
-            if (!(offset = next_offset(body, offset, &bytes), bytes)) {
+            if (!(bytes = move_on(answer(reader, &got), &offset, 1))) {
                 put64(fetch_frame + at, offset);
                 write_all(reader, fetch_frame, fetch_size);
             }
@@ -322,12 +332,19 @@ static void produce(char **a) {
     report(count, (now_us() - start) / 1e6, (double)count * size);
 }
 
+static void touch(size_t size) {
+    char *memory = mmap(0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) die("mmap");
+    for (size_t at = 0; at < size; at += 4096) memory[at] = 1;
+}
+
 int main(int argc, char **argv) {
     samples = malloc(sizeof *samples * SAMPLES_MAX);
     if (argc == 8 && !strcmp(argv[1], "requests")) requests(argv + 2);
-    else if (argc == 8 && !strcmp(argv[1], "fetch")) fetch(argv + 2);
+    else if (argc == 9 && !strcmp(argv[1], "fetch")) fetch(argv + 2);
     else if (argc == 9 && !strcmp(argv[1], "wake")) wake(argv + 2);
     else if (argc == 9 && !strcmp(argv[1], "produce")) produce(argv + 2);
+    else if (argc == 3 && !strcmp(argv[1], "touch")) touch(strtoull(argv[2], 0, 10));
     else { fprintf(stderr, "load: see the comment at the top of load.c\n"); return 2; }
     return 0;
 }

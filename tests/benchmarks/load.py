@@ -126,6 +126,11 @@ def _run(server: Server, mode: str, *arguments: str) -> Load:
     )
 
 
+def touch(count: int) -> None:
+    """Have `count` bytes of memory backed by the machine, for what is written next (see `load.c`)."""
+    subprocess.run([generator(), "touch", str(count)], check=True, timeout=120)
+
+
 def ping(server: Server, seconds: float) -> Load:
     """ApiVersions over one connection, one at a time: its longest round trip shows the longest stall of the loop."""
     return _run(server, "requests", _file(frames.api_versions()), "1", "1", str(seconds))
@@ -144,22 +149,25 @@ def small_requests(server: Server, topic: str, connections: int, depth: int, sec
     return _run(server, "requests", _file(frame), str(connections), str(depth), str(seconds))
 
 
-def consume(server: Server, topic: str, fetch_bytes: int, bytes_max: float, readers: int = 4) -> Load:
-    """`readers` connections read partition 0 from its beginning to its end, or `bytes_max` each."""
-    frame, offset_at = frames.fetch(topic, 0, fetch_bytes)
-    return _run(server, "fetch", _file(frame), str(offset_at), str(bytes_max), str(readers))
+def consume(
+    server: Server, topic: str, fetch_bytes: int, bytes_max: float, partitions: int = 1, readers: int = 4
+) -> Load:
+    """`readers` connections read all partitions from the beginning to the end, or `bytes_max` each.
+
+    A fetch asks for up to `fetch_bytes` of each partition, as a consumer's does.
+    """
+    frame, offset_at = frames.fetch(topic, fetch_bytes, partitions=partitions)
+    return _run(server, "fetch", _file(frame), str(offset_at), str(partitions), str(bytes_max), str(readers))
 
 
 def wake(server: Server, topic: str, start_offset: int, count: int) -> Load:
     """Produce to a consumer that is already waiting; the time runs from the produce to the consumer's answer."""
-    frame, offset_at = frames.fetch(topic, 0, 1_000_000, max_wait_ms=5000)
+    frame, offset_at = frames.fetch(topic, 1_000_000, max_wait_ms=5000)
     produce = frames.produce(topic, 0, frames.batch(1, 100))
     return _run(server, "wake", _file(frame), str(offset_at), _file(produce), str(start_offset), str(count))
 
 
-def fill(
-    server: Server, topic: str, frame: bytes, requests_max_seconds: float, connections: int = 4, depth: int = 4
-) -> Load:
+def fill(server: Server, frame: bytes, requests_max_seconds: float, connections: int = 4, depth: int = 4) -> Load:
     """Send one prepared produce frame over and over (bulk load without a client's own costs)."""
     return _run(server, "requests", _file(frame), str(connections), str(depth), str(requests_max_seconds))
 

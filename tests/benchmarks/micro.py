@@ -182,7 +182,7 @@ def fetch(bench: Bench) -> Iterator[Row]:
     produce = frames.produce("read", 0, frames.batch(64, 1000))
     for _ in range(400):
         bench.event(channel, produce)
-    template, offset_at = frames.fetch("read", 0, MB)
+    template, offset_at = frames.fetch("read", MB)
     frame = template[:offset_at] + (6400).to_bytes(8, "big") + template[offset_at + 8 :]
     body = memoryview(bytearray(frame))[4:]
     yield "1 MB fetch: decode", best_us(lambda: codec.decode_request(body), 2000)
@@ -206,7 +206,7 @@ def fetch(bench: Bench) -> Iterator[Row]:
 def wake(bench: Bench) -> Iterator[Row]:
     """A fetch that parks, and the produce that completes it."""
     consumer, producer = bench.channel(), bench.channel()
-    template, offset_at = frames.fetch("wake", 0, MB, max_wait_ms=5000)
+    template, offset_at = frames.fetch("wake", MB, max_wait_ms=5000)
     produce = frames.produce("wake", 0, frames.batch(1, 100))
     log = bench.log("wake")
 

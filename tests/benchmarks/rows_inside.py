@@ -102,7 +102,7 @@ def _recover() -> Row:
             load.create_topic(server, "big", 4)
             while _size(data_dir) < RECOVER_BYTES:
                 for partition in range(4):
-                    load.fill(server, "big", frames.produce("big", partition, frames.batch(64, 1000)), 2.0)
+                    load.fill(server, frames.produce("big", partition, frames.batch(64, 1000)), 2.0)
             assert server.process
             server.process.send_signal(signal.SIGKILL)
             server.process.wait()
@@ -121,7 +121,7 @@ def _compact() -> Row:
         config = {"cleanup.policy": "compact", "segment.bytes": "16777216"}
         load.create_topic(server, "keyed", 1, **config)
         frame = frames.produce("keyed", 0, frames.keyed_batch(range(500), 200))
-        filled = load.fill(server, "keyed", frame, 2.0)
+        filled = load.fill(server, frame, 2.0)
         return _stall("compacting", server, 8.0, f"{filled.bytes / 1e6:.0f} MB of 500 keys in segments of 16 MiB")
 
 

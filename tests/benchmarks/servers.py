@@ -87,10 +87,15 @@ def mock(*topics: str) -> Iterator[Server]:
 
 
 @contextmanager
-def streams(path: str, batch_bytes: int, batch_records: int) -> Iterator[Server]:
-    """A fetch server as one would write it with asyncio streams and pread, over one file of equal batches."""
-    arguments = [sys.executable, "-m", "tests.benchmarks.peers.streams", path, str(batch_bytes), str(batch_records)]
-    with _process("streams", arguments) as server:
+def streams(path: str, batch_bytes: int, batch_records: int, *, joined: bool) -> Iterator[Server]:
+    """A fetch server as one would write it with asyncio streams and pread, over one file of equal batches.
+
+    `joined`: an answer leaves in one `writelines`, which joins it before Python 3.12; else in a `write` for each piece.
+    """
+    name = "streams" if joined else "streams piecewise"
+    style = "joined" if joined else "pieces"
+    arguments = ["-m", "tests.benchmarks.peers.streams", path, str(batch_bytes), str(batch_records), style]
+    with _process(name, [sys.executable, *arguments]) as server:
         yield server
 
 
