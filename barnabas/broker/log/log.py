@@ -299,7 +299,7 @@ class Log:
         """Append to the active segment; only then does the log change."""
         try:
             position = self.segments[-1].append(
-                (data,), size, last_offset, max_timestamp, self.config.index_interval_bytes
+                data, size, last_offset, max_timestamp, self.config.index_interval_bytes
             )
         except OSError as error:
             raise self._storage_error(error) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from barnabas.broker.log.index import OffsetIndex, TimeIndex
@@ -167,9 +166,7 @@ class Segment:
         self.index_entries = len(self._offsets)
         self.max_timestamp, self.max_timestamp_offset = self._times.last_timestamp, self._times.last_offset
 
-    def append(
-        self, buffers: Sequence[Buffer], size: int, last_offset: int, max_timestamp: int, index_interval: int
-    ) -> int:
+    def append(self, data: Buffer, size: int, last_offset: int, max_timestamp: int, index_interval: int) -> int:
         """Write one batch of `size` bytes. Returns its position.
 
         Raises:
@@ -177,7 +174,7 @@ class Segment:
         """
         position = self.size
         assert self._file is not None
-        self._file.append(buffers)
+        self._file.append((data,))
         self.size = position + size
         self.note(position, size, last_offset, max_timestamp, index_interval)
         return position
