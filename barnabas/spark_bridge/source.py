@@ -16,7 +16,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -28,6 +28,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from barnabas.spark_bridge.cluster import Cluster, client_settings, read_span
+from barnabas.spark_bridge.needs import NEEDS_PYARROW
 from barnabas.spark_bridge.offsets import (
     OffsetError,
     Offsets,
@@ -89,8 +90,23 @@ class BarnabasDataSource(DataSource):
         """A streaming read."""
         return StreamReader(self._checked(schema, read_options(self.options, "stream")))
 
+    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
+        """A sink comes later.
+
+        Raises:
+            OptionError: always; it says how to write until then.
+        """
+        raise OptionError("the format barnabas only reads, for now: write in foreachBatch with barnabas.Producer")
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: N802 - Spark's name
+        """As `writer`."""
+        self.writer(schema, overwrite)
+
     def _checked(self, schema: StructType, options: SourceOptions) -> SourceOptions:
-        wanted = arrow_schema(options.include_headers).names
+        try:
+            wanted = arrow_schema(options.include_headers).names
+        except ImportError as error:
+            raise OptionError(NEEDS_PYARROW) from error
         if schema.fieldNames() != wanted:
             raise OptionError("the format barnabas has a fixed schema: leave out schema(), and select what you need")
         client_settings(options)

@@ -8,13 +8,12 @@ from __future__ import annotations
 from typing import NoReturn
 
 from barnabas.protocol.errors import BarnabasError
-
-NEEDS = "the format barnabas needs PySpark 4.2 or later: pip install 'barnabas[spark]'"
+from barnabas.spark_bridge.needs import NEEDS_PYSPARK
 
 try:
     from pyspark.sql.datasource import DataSource
 except ImportError as error:
-    raise ImportError(NEEDS) from error
+    raise ImportError(NEEDS_PYSPARK) from error
 
 
 class PySparkTooOld(BarnabasError):
@@ -35,4 +34,4 @@ class TooOld(DataSource):
         Raises:
             PySparkTooOld: always.
         """
-        raise PySparkTooOld(NEEDS)
+        raise PySparkTooOld(NEEDS_PYSPARK)

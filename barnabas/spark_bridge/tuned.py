@@ -8,12 +8,14 @@ through Hadoop's shell-compatible file system.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from barnabas.spark_bridge.java import find_java_home
+from barnabas.spark_bridge.needs import NEEDS_PYSPARK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,9 +60,9 @@ def session(
 
     Raises:
         JavaMissing: there is no Java that Spark can run on.
+        ImportError: there is no PySpark, or one before 4.2.
     """
-    from pyspark.sql import SparkSession
-
+    builder: Any = _pyspark().SparkSession.builder
     os.environ["JAVA_HOME"] = str(find_java_home())
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -69,10 +71,24 @@ def session(
     settings |= {**tuned_conf(local_checkpoints=local_checkpoints), **(conf or {})}
     if log_file is not None:
         _launch(settings, log_file)
-    builder = SparkSession.builder
     for key, value in settings.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    spark: SparkSession = builder.getOrCreate()
+    python = os.environ["PYSPARK_PYTHON"]
+    if shlex.quote(python) != python:
+        # Spark asks a shell whether there is such a Python before it looks for formats, and does not quote its path.
+        from barnabas.spark_bridge.source import BarnabasDataSource
+
+        spark.dataSource.register(BarnabasDataSource)
+    return spark
+
+
+def _pyspark() -> Any:
+    try:
+        import pyspark.sql.streaming.datasource
+    except ImportError as error:
+        raise ImportError(NEEDS_PYSPARK) from error
+    return pyspark.sql
 
 
 def _launch(settings: Mapping[str, str], log_file: Path) -> None:

@@ -1,0 +1,79 @@
+"""What a run of the demo leaves where, and what its screen shows on narrow terminals."""
+
+from __future__ import annotations
+
+import logging
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from barnabas.demo.place import Place
+from barnabas.demo.screen import Screen
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    for handler in root.handlers:
+        if handler not in handlers:
+            handler.close()
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_without_a_picture_nothing_is_left(temporary: Path) -> None:
+    place = Place(None)
+    place.broker_dir.mkdir()
+    place.close()
+    assert not list(temporary.iterdir())
+
+
+def test_the_picture_and_the_log_stay(temporary: Path) -> None:
+    place = Place(None)
+    place.broker_dir.mkdir()
+    place.picture.touch()
+    place.close()
+    assert sorted(each.name for each in place.directory.iterdir()) == ["delays.png", "spark.log"]
+
+
+def test_a_log_that_has_something_to_say_stays(temporary: Path) -> None:
+    place = Place(None)
+    place.keep_log()
+    logging.error("Spark's own words")
+    place.close()
+    assert "Spark's own words" in place.log_file.read_text()
+
+
+def test_a_given_directory_is_left_as_it_was_found(temporary: Path) -> None:
+    given = temporary / "a b"
+    given.mkdir()
+    (given / "broker").touch()
+    place = Place(given)
+    place.broker_dir.mkdir()
+    place.close()
+    assert sorted(each.name for each in given.iterdir()) == ["broker", "spark.log"]
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_the_bar_fits_the_terminal_and_tells_how_far_it_is(
+    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    screen = Screen()
+    screen.live = True
+    screen.progress(0.5, "2013-07-03  181,971 events   3.3 MB/s  Spark 31,050 behind")
+    line = re.sub(r"\x1b\[2K|\r", "", capsys.readouterr().out)
+    assert len(line) < columns
+    assert " 50 %  2013-07-03" in line
+    assert "\n" not in line
