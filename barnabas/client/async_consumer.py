@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from barnabas.client.connection import Client
-from barnabas.client.core.columnar import Columns, Part, decode_whole_parts, require_libraries
+from barnabas.client.core.columnar import Columns, require_libraries
 from barnabas.client.core.consumer_config import ConsumerConfig
 from barnabas.client.core.consumer_record import ConsumerRecord
 from barnabas.client.core.errors import ClientClosed, ClientTimeout, ConfigError
@@ -26,6 +26,7 @@ from barnabas.client.core.fetcher import Fetcher
 from barnabas.client.core.lookups import ISOLATION
 from barnabas.client.core.metadata import Metadata
 from barnabas.client.core.positions import Phase
+from barnabas.client.core.taken import Taken, decode_taken
 from barnabas.client.offsets import OffsetAndTimestamp, lookup, wait_for_data
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.ids import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
@@ -266,8 +267,12 @@ class AsyncConsumer:
             if columns or not parts:
                 return columns
 
-    async def poll_parts(self, timeout_ms: int | None = None) -> list[Part]:
+    async def poll_parts(
+        self, timeout_ms: int | None = None, hand: Callable[[list[Taken]], None] | None = None
+    ) -> list[Taken]:
         """What `poll_columns` would decode, for who decodes it elsewhere; the next fetch is under way.
+
+        `hand` is called with it before that fetch is sent: another thread has begun when this one writes to the socket.
 
         Raises:
             KafkaError: a partition cannot be read; seek, or assign without it, to go on.
@@ -279,6 +284,8 @@ class AsyncConsumer:
             self._check_open()
             if self._fetcher.has_something:
                 parts = self._fetcher.take_parts()
+                if hand is not None and parts:
+                    hand(parts)
                 self._client.pump()
                 if parts:
                     return parts
@@ -286,7 +293,7 @@ class AsyncConsumer:
             if not await self._wait(deadline_ms):
                 return []
 
-    def give_back(self, parts: Sequence[Part], error: BarnabasError | None = None) -> None:
+    def give_back(self, parts: Sequence[Taken], error: BarnabasError | None = None) -> None:
         """Parts of `poll_parts` that were not handed out are fetched again; the error, if any, is the first one's."""
         self._fetcher.give_back(parts, error)
         self._client.pump()
@@ -335,7 +342,7 @@ class AsyncConsumer:
 
 
 def decode_or_give_back(
-    parts: Sequence[Part], give_back: Callable[[Sequence[Part], BarnabasError | None], None], headers: bool
+    parts: Sequence[Taken], give_back: Callable[[Sequence[Taken], BarnabasError | None], None], headers: bool
 ) -> list[Columns]:
     """The columns of the parts; what cannot be handed out (corrupt, or this thread was interrupted) goes back.
 
@@ -343,7 +350,7 @@ def decode_or_give_back(
         KafkaError: CORRUPT_MESSAGE in the first of the parts.
     """
     try:
-        columns, left, error = decode_whole_parts(parts, headers=headers)
+        columns, left, error = decode_taken(parts, headers=headers)
     except BaseException:
         give_back(parts, None)
         raise

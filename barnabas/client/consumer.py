@@ -144,7 +144,7 @@ class Consumer:
         deadline_ms = None if timeout_ms is None else monotonic_ms() + timeout_ms
         while True:
             left_ms = None if deadline_ms is None else max(deadline_ms - monotonic_ms(), 0)
-            parts = self._thread.call(self._inner.poll_parts(left_ms))
+            parts = self._thread.call_early(partial(self._inner.poll_parts, left_ms))
             # Decoded on this thread: the loop's receives the next answer meanwhile.
             columns = decode_or_give_back(parts, partial(self._on_loop, self._inner.give_back), headers)
             if columns or not parts:

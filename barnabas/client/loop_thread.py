@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from functools import partial
 from typing import Any, TypeVar
 
 from barnabas.client.core.errors import ClientClosed
@@ -37,6 +39,37 @@ class LoopThread:
         except BaseException:
             future.cancel()
             raise
+
+    def call_early(self, start: Callable[[Callable[[T], None]], Coroutine[Any, Any, T]]) -> T:
+        """Like `call`, for work that may give its result away before its end, to the function that `start` is given.
+
+        Raises:
+            ClientClosed: the thread was stopped.
+        """
+        early: Future[T] = Future()
+        work = start(early.set_result)
+        if self._loop.is_closed() or not self._thread.is_alive():
+            work.close()
+            raise ClientClosed("the client is closed")
+        whole = asyncio.run_coroutine_threadsafe(work, self._loop)
+        whole.add_done_callback(partial(self._pass_on, early))
+        try:
+            return early.result()
+        except BaseException:
+            whole.cancel()
+            raise
+
+    def _pass_on(self, early: Future[T], whole: Future[T]) -> None:
+        """What the work came to, unless it gave its result away; a failure behind that is told to the loop."""
+        if whole.cancelled():
+            early.cancel()
+        elif (error := whole.exception()) is None:
+            if not early.done():
+                early.set_result(whole.result())
+        elif not early.done():
+            early.set_exception(error)
+        else:
+            self._loop.call_exception_handler({"message": "work failed behind its result", "exception": error})
 
     def stop(self) -> None:
         """Ends the loop and the thread; a second call does nothing."""

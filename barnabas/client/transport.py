@@ -8,6 +8,7 @@ into which the socket writes directly, so that a fetch answer is never copied. B
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from typing import Final, Protocol, cast
 
@@ -17,6 +18,7 @@ MAX_FRAME_BYTES: Final = 256 * 1024 * 1024
 """A frame longer than this is nonsense: the largest honest answer is a fetch, bounded by `fetch.max.bytes`."""
 
 _SCRATCH_BYTES: Final = 64 * 1024
+_SMALL_BYTES_MAX: Final = 4096
 
 
 class TransportListener(Protocol):
@@ -43,6 +45,7 @@ class Transport(asyncio.BufferedProtocol):
         self._listener = listener
         self._socket_buffers = ((socket.SO_SNDBUF, send_buffer), (socket.SO_RCVBUF, receive_buffer))
         self._transport: asyncio.Transport | None = None
+        self._file = -1
         self._paused = False
         self._lost = False
         self._scratch = bytearray(_SCRATCH_BYTES)
@@ -97,7 +100,8 @@ class Transport(asyncio.BufferedProtocol):
         """Write all buffers in order, by reference; `transport_written` follows, maybe from inside this call."""
         if self._transport is None or self._lost:
             return
-        self._transport.writelines(buffers)
+        if buffers := self._write_small(buffers):
+            self._transport.writelines(buffers)
         if not self._paused:
             self._listener.transport_written(self)
 
@@ -109,9 +113,27 @@ class Transport(asyncio.BufferedProtocol):
 
     # ---- inside ---------------------------------------------------------------------------------------------------
 
+    def _write_small(self, buffers: list[Buffer]) -> list[Buffer]:
+        """Writes a small request at once, where nothing waits for the socket; returns what is left to write.
+
+        The write wakes a broker on this machine, which may take this thread's processor until it has answered. uvloop
+        holds Python's lock while it writes, and the thread that decodes would stand still for so long.
+        """
+        assert self._transport is not None
+        if self._file < 0 or self._transport.get_write_buffer_size() or sum(map(len, buffers)) > _SMALL_BYTES_MAX:
+            return buffers
+        data = b"".join(buffers)
+        try:
+            left = data[os.write(self._file, data) :]
+        except OSError:  # the transport will meet it, too, and tell
+            left = data
+        return [left] if left else []
+
     def _size_socket_buffers(self) -> None:
         assert self._transport is not None
         sock = self._transport.get_extra_info("socket")
+        if sock is not None and os.name == "posix":  # elsewhere a socket is no file
+            self._file = sock.fileno()
         for option, size in self._socket_buffers:
             if sock is not None and size > 0 and sock.getsockopt(socket.SOL_SOCKET, option) < size:
                 sock.setsockopt(socket.SOL_SOCKET, option, size)

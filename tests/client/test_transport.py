@@ -105,6 +105,70 @@ async def test_written_is_told_once_the_bytes_have_left():
     await end()
 
 
+async def test_a_small_request_does_not_overtake_a_large_one():
+    go = asyncio.Event()
+    size = 30_000_000
+    got = []
+
+    async def serve(reader, writer):
+        await go.wait()
+        got.append((await reader.readexactly(size)).count(b"l"))
+        got.append(await reader.readexactly(2))
+
+    end, transport, told = await pair(serve)
+    transport.write([b"l" * size])
+    transport.write([b"s", b"m"])
+    assert told.written == 0
+    go.set()
+    await told.until(lambda: told.written)
+    await end()
+    assert got == [size, b"sm"]
+    transport.abort()
+
+
+async def test_small_requests_go_out_at_once_and_in_order():
+    got = asyncio.get_running_loop().create_future()
+
+    async def serve(reader, writer):
+        got.set_result(await reader.readexactly(2000))
+
+    end, transport, told = await pair(serve)
+    for _ in range(1000):
+        transport.write([b"a", memoryview(b"b")])
+    assert told.written == 1000
+    assert await asyncio.wait_for(got, WAIT) == b"ab" * 1000
+    transport.abort()
+    await end()
+
+
+async def test_a_socket_that_takes_little_gets_the_rest_later(monkeypatch):
+    """The system may take a part of a small request, or nothing."""
+    taken = [3, 0]
+
+    def write(_, data):
+        if not taken:
+            raise BlockingIOError
+        count = taken.pop(0)
+        sent.append(bytes(data[:count]))
+        return count
+
+    got = asyncio.get_running_loop().create_future()
+    sent: list[bytes] = []
+
+    async def serve(reader, writer):
+        got.set_result(await reader.readexactly(12))
+
+    end, transport, _ = await pair(serve)
+    monkeypatch.setattr("barnabas.client.transport.os.write", write)
+    for _ in range(3):
+        transport.write([b"ab", b"cde"])
+    assert await asyncio.wait_for(got, WAIT) == b"deabcdeabcde"
+    assert b"".join(sent) == b"abc"
+    monkeypatch.undo()
+    transport.abort()
+    await end()
+
+
 @pytest.mark.parametrize("length", [MAX_FRAME_BYTES + 1, 3, 0x48545450])
 async def test_a_length_that_is_nonsense_ends_the_connection(length):
     async def serve(reader, writer):

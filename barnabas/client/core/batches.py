@@ -55,7 +55,7 @@ def readable_batches(
     Raises:
         KafkaError: CORRUPT_MESSAGE (framing, magic, checksum, compressed data).
     """
-    data = _one_buffer(records)
+    data = one_buffer(records)
     found: list[Batch] = []
     next_position = position
     pending = sorted(aborted, key=lambda entry: entry.first_offset) if aborted else []
@@ -63,10 +63,7 @@ def readable_batches(
     try:
         for at, size in wire.batches(data):
             header = wire.read_header(data, at)
-            if header.magic != wire.MAGIC or header.record_count < 0 or header.last_offset_delta < 0:
-                raise ProtocolError(f"magic {header.magic}, {header.record_count} records")
-            if check_crcs and not wire.crc_ok(data, at, size):
-                raise ProtocolError(f"the batch at offset {header.base_offset} does not match its checksum")
+            _check(data, at, size, header, check_crcs)
             while pending and pending[0].first_offset <= header.last_offset:
                 aborting.add(pending.pop(0).producer_id)
             if header.is_control:
@@ -82,6 +79,34 @@ def readable_batches(
     return found, next_position
 
 
+def last_batch(where: object, data: memoryview, *, check_crcs: bool = True) -> wire.BatchHeader | None:
+    """The header of the last whole batch, which says where the next fetch goes on; None if there is no whole one.
+
+    Only this one is looked at: its sum vouches for the offset, the others are for `readable_batches`.
+
+    Raises:
+        KafkaError: CORRUPT_MESSAGE (framing, magic, checksum).
+    """
+    at = size = 0
+    try:
+        for at, size in wire.batches(data):  # noqa: B007  # the last one is wanted
+            pass
+        if not size:
+            return None
+        header = wire.read_header(data, at)
+        _check(data, at, size, header, check_crcs)
+    except ProtocolError as error:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{where}: {error}") from error
+    return header
+
+
+def _check(data: memoryview, at: int, size: int, header: wire.BatchHeader, check_crcs: bool) -> None:
+    if header.magic != wire.MAGIC or header.record_count < 0 or header.last_offset_delta < 0:
+        raise ProtocolError(f"magic {header.magic}, {header.record_count} records")
+    if check_crcs and not wire.crc_ok(data, at, size):
+        raise ProtocolError(f"the batch at offset {header.base_offset} does not match its checksum")
+
+
 def _ready(data: memoryview, at: int, size: int, header: wire.BatchHeader) -> Batch:
     area: Buffer = data[at + wire.HEADER_SIZE : at + size]
     if header.compression:
@@ -91,7 +116,8 @@ def _ready(data: memoryview, at: int, size: int, header: wire.BatchHeader) -> Ba
     return Batch(header, area) if header.compression else Batch(header, area, data, at + wire.HEADER_SIZE)
 
 
-def _one_buffer(records: Records | None) -> memoryview:
+def one_buffer(records: Records | None) -> memoryview:
+    """A partition's records in one piece."""
     if records is None:
         return memoryview(b"")
     if isinstance(records, list):

@@ -90,13 +90,12 @@ class Columns:
 
 
 class Part(NamedTuple):
-    """Batches of one partition, in order; records below `position` are left out, `next_position` is the one behind."""
+    """Batches of one partition, in order; records below `position` are left out."""
 
     topic: str
     partition: int
     batches: Sequence[Batch]
     position: int
-    next_position: int = -1
 
 
 def require_libraries() -> None:
@@ -144,27 +143,6 @@ def decode_parts(parts: Iterable[Part], *, headers: bool = False) -> Iterator[Co
                 yield from decode_parts([part], headers=headers)
         else:
             yield from found
-
-
-def decode_whole_parts(
-    parts: Sequence[Part], *, headers: bool = False
-) -> tuple[list[Columns], Sequence[Part], BarnabasError | None]:
-    """Decodes as many parts as can be.
-
-    Returns:
-        The columns of all parts before the first corrupt one, then that one and those after it, then what is wrong.
-    """
-    try:
-        return list(decode_parts(parts, headers=headers)), (), None
-    except KafkaError:
-        pass  # once more, one by one, to learn which part it is
-    found: list[Columns] = []
-    for index, part in enumerate(parts):
-        try:
-            found += list(decode_parts([part], headers=headers))
-        except KafkaError as error:
-            return found, parts[index:], error
-    return found, (), None
 
 
 def _groups(parts: Iterable[Part]) -> Iterator[list[Part]]:

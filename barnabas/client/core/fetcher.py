@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
-from barnabas.client.core.batches import readable_batches
-from barnabas.client.core.columnar import Part
+from barnabas.client.core.batches import last_batch, one_buffer, readable_batches
 from barnabas.client.core.consumer_config import ConsumerConfig
 from barnabas.client.core.consumer_record import ConsumerRecord, RecordDecoder
 from barnabas.client.core.errors import ConfigError
@@ -21,6 +20,7 @@ from barnabas.client.core.lookups import ISOLATION, Lookups
 from barnabas.client.core.metadata import NEVER
 from barnabas.client.core.network import NetworkClient
 from barnabas.client.core.positions import Fetched, Phase, Position
+from barnabas.client.core.taken import Taken
 from barnabas.protocol.errors import STALE_METADATA, BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.ids import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, ZERO_UUID, TopicPartition
 from barnabas.protocol.requests.fetch import FetchRequest, FetchResponse, PartitionData
@@ -260,26 +260,20 @@ class Fetcher:
         if not position.buffered:
             self._drained(position)
 
-    def take_parts(self) -> list[Part]:
-        """Everything buffered, undecoded; positions move behind it, so that the next fetch may go while it is decoded.
+    def take_parts(self) -> list[Taken]:
+        """Everything buffered, as it came; positions move behind it, so that the next fetch may go while it is decoded.
 
         Raises:
             KafkaError: a partition's fetch failed for good; it stays so until a seek.
         """
-        taken: list[Part] = []
+        taken: list[Taken] = []
         for position in self._servable():
             if position.error is None:
                 try:
-                    self._open(position)
+                    taken.append(self._take_whole(position))
                 except BarnabasError as error:
                     position.error = error
                 else:
-                    # A batch that was begun record by record is still the first here: its rest follows as columns.
-                    if position.batches:
-                        position.offset_epoch = position.batches[-1].header.leader_epoch
-                        taken.append(
-                            Part(*position.where, tuple(position.batches), position.offset, position.next_offset)
-                        )
                     position.drop_buffer()
                     self._drained(position)
             if position.error is not None:
@@ -288,13 +282,28 @@ class Fetcher:
                 raise position.error
         return taken
 
-    def give_back(self, parts: Iterable[Part], error: BarnabasError | None) -> None:
+    def _take_whole(self, position: Position) -> Taken:
+        fetched = position.fetched
+        if fetched is None:
+            # A batch that was begun record by record is still the first here: its rest follows as columns.
+            position.offset_epoch = position.batches[-1].header.leader_epoch
+            batches = tuple(position.batches)
+            return Taken(position.where, position.offset, position.next_offset, batches=batches)
+        check_crcs, data = self.config.check_crcs, one_buffer(fetched.records)
+        last = last_batch(position.where, data, check_crcs=check_crcs)
+        if last is None or last.next_offset <= position.offset:
+            raise _no_whole_batch(position)
+        position.next_offset, position.offset_epoch = last.next_offset, last.leader_epoch
+        aborted = fetched.aborted if self._isolation else None
+        return Taken(position.where, position.offset, last.next_offset, data, aborted, check_crcs)
+
+    def give_back(self, parts: Iterable[Taken], error: BarnabasError | None) -> None:
         """Parts that were taken and not handed out are fetched again; the first is the one the error is about.
 
         A partition that was moved since, or given up, keeps its place.
         """
         for part in parts:
-            position = self.positions.get(TopicPartition(part.topic, part.partition))
+            position = self.positions.get(part.where)
             if position is None or position.phase is not Phase.FETCHING or position.offset != part.next_position:
                 continue
             position.seek(part.position)
@@ -312,11 +321,7 @@ class Fetcher:
             aborted=fetched.aborted if self._isolation else None,
         )
         if position.next_offset == position.offset:
-            raise KafkaError(
-                ErrorCode.CORRUPT_MESSAGE,
-                f"{position.where}: no whole batch at offset {position.offset}; if the broker cuts large batches, "
-                "raise max.partition.fetch.bytes",
-            )
+            raise _no_whole_batch(position)
         position.fetched = None
         position.batches.extend(batches)
 
@@ -325,3 +330,11 @@ class Fetcher:
         # The next to be asked for and served is another one: whoever was served goes to the end.
         del self.positions[position.where]
         self.positions[position.where] = position
+
+
+def _no_whole_batch(position: Position) -> KafkaError:
+    return KafkaError(
+        ErrorCode.CORRUPT_MESSAGE,
+        f"{position.where}: no whole batch at offset {position.offset}; if the broker cuts large batches, "
+        "raise max.partition.fetch.bytes",
+    )

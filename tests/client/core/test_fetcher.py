@@ -7,19 +7,21 @@ from typing import Any
 
 import pytest
 
-from barnabas.client.core.columnar import decode_parts
+from barnabas.client.core.columnar import Columns
 from barnabas.client.core.consumer_config import ConsumerConfig
 from barnabas.client.core.errors import ConfigError, Disconnected
 from barnabas.client.core.fetcher import Fetcher
 from barnabas.client.core.lookups import LogTruncated, NoPosition
 from barnabas.client.core.metadata import Metadata
 from barnabas.client.core.positions import Phase
+from barnabas.client.core.taken import decode_taken
 from barnabas.protocol import batch as wire
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 from barnabas.protocol.records import Record, encode_batch
 from barnabas.protocol.requests.fetch import (
+    AbortedTransaction,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
@@ -138,6 +140,14 @@ def batch(base_offset: int, count: int, *, control: bool = False, epoch: int = 0
     return bytes(encode_batch(header, records))
 
 
+def transaction(raw: bytes) -> bytes:
+    """The batch as part of a transaction."""
+    changed = bytearray(raw)
+    changed[wire.ATTRIBUTES_AT + 1] |= wire.TRANSACTIONAL
+    wire.set_crc(changed, 0, len(changed))
+    return bytes(changed)
+
+
 def answer(*parts: PartitionData, session: int = 5, error: int = 0) -> FetchResponse:
     return FetchResponse(0, error, session, [FetchableTopicResponse("", ID, list(parts))])
 
@@ -157,6 +167,13 @@ def offsets_answer(*offsets: tuple[int, int], error: int = 0) -> ListOffsetsResp
 
 def values(world: World, count: int = 500) -> list[bytes]:
     return [record.value for record in world.fetcher.take_records(count)]
+
+
+def decoded(world: World) -> list[Columns]:
+    """What a reader of columns gets: what cannot be decoded goes back."""
+    columns, left, error = decode_taken(world.fetcher.take_parts())
+    world.fetcher.give_back(left, error)
+    return columns
 
 
 # ---- where to start -------------------------------------------------------------------------------------------------
@@ -294,7 +311,7 @@ def test_columns_finish_what_records_began() -> None:
     world = World()
     world.at(0, 0).answer(answer(data(0, batch(0, 4) + batch(4, 2)), data(1)))
     assert values(world, 1) == [b"0"]
-    (columns,) = decode_parts(world.fetcher.take_parts())
+    (columns,) = decoded(world)
     assert columns.value.to_pylist() == [b"1", b"2", b"3", b"4", b"5"]
     assert world.fetcher.position_of(P0).offset == 6
     assert not world.fetcher.has_something
@@ -304,9 +321,62 @@ def test_taking_undecoded_parts_lets_the_next_fetch_go() -> None:
     world = World()
     world.at(0, 0).answer(answer(data(0, batch(0, 4)), data(1, batch(0, 2))))
     parts = world.fetcher.take_parts()
-    assert [(part.topic, part.partition, part.position) for part in parts] == [("t", 0, 0), ("t", 1, 0)]
+    assert [(part.where, part.position) for part in parts] == [(P0, 0), (P1, 0)]
     (sent,) = world.drive()
     assert asked(sent) == {0: 4, 1: 2}
+
+
+def test_a_corrupt_batch_stops_columns_before_it_while_the_next_fetch_is_under_way() -> None:
+    pytest.importorskip("pyarrow")
+    world = World()
+    bad = bytearray(batch(0, 2) + batch(2, 2))
+    bad[wire.HEADER_SIZE] ^= 1  # in the first batch: the last one says where to go on
+    world.at(0, 0).answer(answer(data(0, batch(0, 4)), data(1, bytes(bad))))
+    taken = world.fetcher.take_parts()
+    (ahead,) = world.drive()
+    assert asked(ahead) == {0: 4, 1: 4}
+    columns, left, error = decode_taken(taken)
+    world.fetcher.give_back(left, error)
+    assert [each.value.to_pylist() for each in columns] == [[b"0", b"1", b"2", b"3"]]
+    ahead.answer(answer(data(0, batch(4, 1)), data(1, batch(4, 1))))  # for a position that is no longer
+    world.fetcher.position_of(P0).paused = True
+    for _ in range(2):
+        with pytest.raises(KafkaError, match=r"t-1, at or after offset 0: .* checksum"):
+            world.fetcher.take_parts()
+    assert world.fetcher.position_of(P1).offset == 0
+    world.fetcher.position_of(P1).seek(2)
+    assert [asked(sent)[1] for sent in world.drive()] == [2]
+
+
+def test_a_last_batch_that_is_corrupt_does_not_say_where_to_go_on() -> None:
+    world = World()
+    bad = bytearray(batch(0, 2))
+    bad[-1] ^= 1
+    world.at(0, 0).answer(answer(data(0, bytes(bad)), data(1)))
+    with pytest.raises(KafkaError, match="checksum"):
+        world.fetcher.take_parts()
+    assert world.fetcher.position_of(P0).offset == 0
+    assert asked(world.drive()[0]) == {}
+
+
+def test_columns_leave_out_aborted_data_and_pass_markers() -> None:
+    pytest.importorskip("pyarrow")
+    world = World(**{"isolation.level": "read_committed"})
+    aborted = [AbortedTransaction(9, 0)]
+    records = transaction(batch(0, 2)) + batch(2, 1, control=True, epoch=3)
+    world.at(0, 0).answer(answer(data(0, records, aborted_transactions=aborted), data(1, batch(0, 1))))
+    (columns,) = decoded(world)
+    assert (columns.partition, columns.value.to_pylist()) == (1, [b"0"])
+    position = world.fetcher.position_of(P0)
+    assert (position.offset, position.offset_epoch) == (3, 3)
+
+
+@pytest.mark.parametrize("cut", [1, 40])
+def test_columns_of_no_whole_batch_are_refused(cut: int) -> None:
+    world = World()
+    world.at(0, 0).answer(answer(data(0, batch(0, 4)[:-cut]), data(1)))
+    with pytest.raises(KafkaError, match="no whole batch at offset 0"):
+        world.fetcher.take_parts()
 
 
 def test_parts_given_back_are_fetched_again_and_the_first_is_in_error() -> None:
