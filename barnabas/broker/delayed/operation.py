@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection, Hashable
+from typing import TYPE_CHECKING, Any
 
-from barnabas.broker.delayed.timer import Timer, TimerTask
+from barnabas.broker.delayed.timer import TimerTask
+
+if TYPE_CHECKING:
+    from barnabas.broker.delayed.purgatory import Purgatory
 
 
 class DelayedOperation(TimerTask):
     """An answer that is due when its condition holds, or when `timeout_ms` have passed, and exactly once.
 
-    A subclass says what the condition is (`try_complete`) and what to do (`on_complete`, `on_expiration`).
+    A subclass says what the condition is (`try_complete`) and what to do (`on_complete`, `on_expiration`). Once it is
+    watched, `purgatory` knows where, `keys` under which keys, and `listed` counts the lists it still stands in.
     """
 
-    __slots__ = ("completed", "timeout_ms", "timer")
+    __slots__ = ("completed", "keys", "listed", "purgatory", "timeout_ms")
 
     def __init__(self, timeout_ms: int) -> None:
         self._prev = None
@@ -21,7 +26,9 @@ class DelayedOperation(TimerTask):
         self.deadline_ms = -1
         self.timeout_ms = timeout_ms
         self.completed = False
-        self.timer: Timer | None = None
+        self.purgatory: Purgatory | None = None
+        self.keys: Collection[Hashable] = ()
+        self.listed = 0
 
     def force_complete(self) -> bool:
         """Complete now, unless that has happened; True means that this very call did it.
@@ -31,9 +38,11 @@ class DelayedOperation(TimerTask):
         if self.completed:
             return False
         self.completed = True
-        if self._prev is not None:
-            assert self.timer is not None, "a scheduled operation knows its timer"
-            self.timer.cancel(self)
+        purgatory = self.purgatory
+        if purgatory is not None:
+            purgatory.finished[self] = None
+            if self._prev is not None:
+                purgatory.timer.cancel(self)
         self.on_complete()
         return True
 

@@ -7,6 +7,9 @@ an event there, or the lazy purge, finds it completed:
     watch(A; k1, k2)   k1:[A] k2:[A]      watched 2, delayed 1
     event k1 completes A   k2:[A x]       watched 1, delayed 0
     purge, or event k2     nothing        watched 0, delayed 0
+
+A list is a dict without values: in order like a list, and an operation leaves it wherever it stands at the same price.
+So a purge costs what has finished, however many wait.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from barnabas.broker.metrics import MetricsRegistry
 
 PURGE_INTERVAL_COUNT: Final = 1000
 REAPER_TICK_MS: Final = 200
+_ABSENT: Final = object()
 
 logger = logging.getLogger(__name__)
 
@@ -30,10 +34,11 @@ class Purgatory:
 
     `purge_interval` is the number of finished operations (of those that were watched) above which the lists are swept:
     strictly more than that. The timer belongs to this purgatory alone, for its size is the number of delayed
-    operations. `watchers` is empty when nobody waits for anything.
+    operations. `watchers` is empty when nobody waits for anything. `finished` holds the completed operations that may
+    still stand in a list.
     """
 
-    __slots__ = ("_reaped_ms", "estimated_total", "name", "purge_interval", "timer", "watchers")
+    __slots__ = ("_reaped_ms", "estimated_total", "finished", "name", "purge_interval", "timer", "watchers")
 
     def __init__(
         self,
@@ -46,7 +51,8 @@ class Purgatory:
         self.timer = timer
         self.purge_interval = purge_interval
         self.estimated_total = 0
-        self.watchers: dict[Hashable, list[DelayedOperation]] = {}
+        self.watchers: dict[Hashable, dict[DelayedOperation, None]] = {}
+        self.finished: dict[DelayedOperation, None] = {}
         self._reaped_ms = 0
         if registry is not None:
             tags = {"delayedOperation": name}
@@ -72,18 +78,23 @@ class Purgatory:
         assert keys, "an operation without a key could only ever time out"
         if operation.try_complete():
             return True
+        operation.purgatory = self
+        operation.keys = keys
+        operation.listed = len(keys)
         lists = self.watchers
         for key in keys:
             watchers = lists.get(key)
             if watchers is None:
-                lists[key] = [operation]
+                lists[key] = {operation: None}
             else:
-                watchers.append(operation)
+                watchers[operation] = None
         self.estimated_total += 1
-        if operation.completed or operation.try_complete():
+        if operation.completed:
+            self.finished[operation] = None  # before it was watched
+            return True
+        if operation.try_complete():
             return True
         if not operation.completed:
-            operation.timer = self.timer
             # Nothing runs inside add, so it cannot be completed between this and the return.
             self.timer.add(operation, now_ms + operation.timeout_ms)
         return False
@@ -99,19 +110,24 @@ class Purgatory:
         if watchers is None:
             return 0
         count = 0
-        stale = False
+        stale = []
         for operation in tuple(watchers):
+            if not operation.completed:
+                try:
+                    if operation.try_complete():
+                        count += 1
+                except Exception:
+                    logger.exception("%s purgatory: checking %s failed for %r", self.name, key, operation)
             if operation.completed:
-                stale = True
-                continue
-            try:
-                if operation.try_complete():
-                    count += 1
-            except Exception:
-                logger.exception("%s purgatory: checking %s failed for %r", self.name, key, operation)
-            stale = stale or operation.completed
-        if stale:
-            self._sweep(key, watchers)
+                stale.append(operation)
+        # In place: a walk further up the stack holds the same list, and later watchers must find it in the map.
+        for operation in stale:
+            if watchers.pop(operation, _ABSENT) is not _ABSENT:
+                operation.listed -= 1
+                if not operation.listed:
+                    self.finished.pop(operation, None)
+        if not watchers and self.watchers.get(key) is watchers:
+            del self.watchers[key]
         return count
 
     def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
@@ -119,7 +135,7 @@ class Purgatory:
 
         They are neither completed nor answered: that is the caller's.
         """
-        operations = self.watchers.pop(key, [])
+        operations = list(self.watchers.pop(key, ()))
         for operation in operations:
             self.timer.cancel(operation)
         return operations
@@ -150,10 +166,17 @@ class Purgatory:
     def purge(self) -> int:
         """Drop completed operations from all lists; returns how many entries went."""
         self.estimated_total = self.timer.size
-        before = self.watched
-        for key, watchers in list(self.watchers.items()):
-            self._sweep(key, watchers)
-        return before - self.watched
+        finished, self.finished = self.finished, {}
+        lists = self.watchers
+        count = 0
+        for operation in finished:
+            for key in operation.keys:
+                watchers = lists.get(key)
+                if watchers is not None and watchers.pop(operation, _ABSENT) is not _ABSENT:
+                    count += 1
+                    if not watchers:
+                        del lists[key]
+        return count
 
     def lists(self) -> dict[Hashable, tuple[DelayedOperation, ...]]:
         """The watch lists as they stand, completed leftovers included, keys in the order they were first watched."""
@@ -175,9 +198,3 @@ class Purgatory:
             "operations": [operation.describe() | {"keys": keys[at]} for at, operation in operations.items()],
             "wheel": self.timer.snapshot(),
         }
-
-    def _sweep(self, key: Hashable, watchers: list[DelayedOperation]) -> None:
-        # In place: a walk further up the stack holds the same list, and later watchers must find it in the map.
-        watchers[:] = [operation for operation in watchers if not operation.completed]
-        if not watchers and self.watchers.get(key) is watchers:
-            del self.watchers[key]
