@@ -6,6 +6,9 @@ committed here once it is on stable storage; in a cluster, once the quorum has i
 
     request -> decide over the pending image -> append records -> (sync) -> committed image, delta -> answer
 
+What concerns many partitions is a job of bounded steps that has its turn alone (`turns`). Its records are one batch
+like any other, and what they add up to is made on the side and put in force in one step: nobody ever sees a part of it.
+
 Source: `QuorumController`, `ReplicationControlManager.alterPartition`, `ProducerIdControlManager` of Apache Kafka.
 """
 
@@ -17,10 +20,20 @@ from typing import Final, Protocol
 
 from barnabas.broker.cluster import config_rules, topic_rules
 from barnabas.broker.cluster.config_rules import Alteration
-from barnabas.broker.cluster.image import Delta, Image, PartitionState
-from barnabas.broker.cluster.records import BrokerChange, MetadataRecord, PartitionChange, ProducerIds, RegisterBroker
+from barnabas.broker.cluster.image import Delta, Image, PartitionState, TopicState
+from barnabas.broker.cluster.records import (
+    BrokerChange,
+    MetadataRecord,
+    Partition,
+    PartitionChange,
+    ProducerIds,
+    RegisterBroker,
+)
 from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult
+from barnabas.broker.cluster.turns import SMALL_MAX, RunJob, Turns
 from barnabas.broker.config import BrokerConfig
+from barnabas.broker.log import Gate, Job
+from barnabas.broker.log.types import wait
 from barnabas.broker.ports import Entropy, IsrAnswer, IsrProposal
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import NO_LEADER, ZERO_UUID
@@ -28,9 +41,6 @@ from barnabas.protocol.ids import NO_LEADER, ZERO_UUID
 logger = logging.getLogger(__name__)
 
 PRODUCER_ID_BLOCK_SIZE: Final = 1000
-SLICE_RECORDS: Final = 250
-"""Partitions whose leader changes in one operation: a step of a few ms."""
-
 Commit = Callable[[KafkaError | None], None]
 
 
@@ -44,11 +54,14 @@ class RecordLog(Protocol):
             KafkaError: nothing was appended.
         """
 
+    def append_in_steps(self, records: Sequence[MetadataRecord], committed: Commit) -> Job[None]:
+        """As `append`, in bounded steps; nobody else may append meanwhile."""
+
 
 class LocalController:
     """Takes proposals, one after the other; `publish` hears of every committed change before its answer goes out.
 
-    `defer` runs a callback a little later, never from inside the call.
+    `defer` runs a callback a little later, never from inside the call; `run` takes on jobs.
     """
 
     def __init__(
@@ -59,6 +72,7 @@ class LocalController:
         entropy: Entropy,
         publish: Callable[[Delta], None],
         defer: Callable[[Callable[[], None]], None],
+        run: RunJob,
     ) -> None:
         self._config = config
         self._log = log
@@ -68,20 +82,31 @@ class LocalController:
         self._publish = publish
         self._defer = defer
         self._in_flight: list[Sequence[MetadataRecord]] = []
+        self._turns = Turns(run, lambda: bool(self._in_flight))
 
     def create_topics(
         self, topics: Sequence[NewTopic], validate_only: bool, done: Callable[[list[TopicResult]], None]
     ) -> None:
         """Create topics; each on its own succeeds or fails. `done` gets one result per topic, in order."""
+        total = sum(max(topic_rules.partitions_of(topic, self._config.num_partitions), 0) for topic in topics)
+        size = total if total <= topic_rules.PARTITIONS_PER_OPERATION_MAX else 0
+        self._turns.take(size, self._create_topics(topics, total, validate_only, done))
+
+    def _create_topics(
+        self,
+        topics: Sequence[NewTopic],
+        total: int,
+        validate_only: bool,
+        done: Callable[[list[TopicResult]], None],
+    ) -> Job[None]:
         results = []
         records: list[MetadataRecord] = []
-        total = sum(max(topic_rules.partitions_of(topic, self._config.num_partitions), 0) for topic in topics)
-        scratch = self._pending if len(topics) == 1 else self._pending.copy()
+        scratch = self._pending if len(topics) == 1 else self._pending.sketch()
         for topic in topics:
             try:
                 if total > topic_rules.PARTITIONS_PER_OPERATION_MAX:
                     raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
-                created, result = topic_rules.create_topic(
+                created, result = yield from topic_rules.create_topic(
                     scratch,
                     topic,
                     self._fresh_topic_id(),
@@ -93,13 +118,17 @@ class LocalController:
                 results.append(TopicResult(topic.name, error=fault))
                 continue
             if scratch is not self._pending:
-                scratch.apply(created)
+                scratch.topics[topic.name] = TopicState(topic.name, result.topic_id)
             records += created
             results.append(result)
-        self._finish([] if validate_only else records, results, done)
+            yield None
+        yield from self._finish([] if validate_only else records, results, done)
 
     def delete_topics(self, topic_ids: Sequence[bytes], done: Callable[[list[TopicResult]], None]) -> None:
         """Delete topics by id, each at most once in a call."""
+        self._turns.take(0, self._delete_topics(topic_ids, done))
+
+    def _delete_topics(self, topic_ids: Sequence[bytes], done: Callable[[list[TopicResult]], None]) -> Job[None]:
         results = []
         records: list[MetadataRecord] = []
         for topic_id in topic_ids:
@@ -110,7 +139,7 @@ class LocalController:
                 continue
             records += topic_rules.remove_topic(topic)
             results.append(TopicResult(topic.name, topic_id))
-        self._finish(records, results, done)
+        yield from self._finish(records, results, done)
 
     def create_partitions(
         self,
@@ -119,15 +148,30 @@ class LocalController:
         done: Callable[[list[TopicResult]], None],
     ) -> None:
         """Bring topics, each named once, to a number of partitions: (name, count, replicas of the new ones)."""
+        size = 0
+        for name, count, _ in topics:
+            topic = self._pending.topics.get(name)
+            size += 0 if topic is None else max(count - len(topic.partitions), 0)
+        self._turns.take(size, self._create_partitions(topics, validate_only, done))
+
+    def _create_partitions(
+        self,
+        topics: Sequence[tuple[str, int, Sequence[Sequence[int]] | None]],
+        validate_only: bool,
+        done: Callable[[list[TopicResult]], None],
+    ) -> Job[None]:
         results = []
         records: list[MetadataRecord] = []
         for name, count, assignments in topics:
             try:
-                records += topic_rules.add_partitions(self._pending, name, count, assignments, self._entropy.below)
+                records += yield from topic_rules.add_partitions(
+                    self._pending, name, count, assignments, self._entropy.below
+                )
                 results.append(TopicResult(name))
             except KafkaError as fault:
                 results.append(TopicResult(name, error=fault))
-        self._finish([] if validate_only else records, results, done)
+            yield None
+        yield from self._finish([] if validate_only else records, results, done)
 
     def alter_configs(
         self,
@@ -136,6 +180,14 @@ class LocalController:
         done: Callable[[list[KafkaError | None]], None],
     ) -> None:
         """Change settings of resources, each named once: (type, name, changes). One error or None per resource."""
+        self._turns.do(lambda: self._alter_configs(resources, validate_only, done))
+
+    def _alter_configs(
+        self,
+        resources: Sequence[tuple[int, str, Sequence[Alteration]]],
+        validate_only: bool,
+        done: Callable[[list[KafkaError | None]], None],
+    ) -> None:
         errors: list[KafkaError | None] = []
         records: list[MetadataRecord] = []
         for resource_type, name, changes in resources:
@@ -151,6 +203,9 @@ class LocalController:
 
     def alter_partition(self, proposal: IsrProposal, done: Callable[[IsrAnswer], None]) -> None:
         """Change an ISR. The answer never comes from inside this call (see `ports`)."""
+        self._turns.do(lambda: self._alter_partition(proposal, done))
+
+    def _alter_partition(self, proposal: IsrProposal, done: Callable[[IsrAnswer], None]) -> None:
         topic = self._pending.topics_by_id.get(proposal.topic_id)
         state = None if topic is None else topic.partitions.get(proposal.partition.partition)
         code = self._judge(proposal, state)
@@ -185,9 +240,13 @@ class LocalController:
 
     def allocate_producer_ids(self, broker_id: int, done: Callable[[KafkaError | None, int, int], None]) -> None:
         """A block of producer ids nobody else gets: `done(error, first, count)`."""
-        first = self._pending.next_producer_id
-        record = ProducerIds(broker_id, first + PRODUCER_ID_BLOCK_SIZE)
-        self._write([record], lambda fault: done(fault, first, PRODUCER_ID_BLOCK_SIZE))
+
+        def allocate() -> None:
+            first = self._pending.next_producer_id
+            record = ProducerIds(broker_id, first + PRODUCER_ID_BLOCK_SIZE)
+            self._write([record], lambda fault: done(fault, first, PRODUCER_ID_BLOCK_SIZE))
+
+        self._turns.do(allocate)
 
     def reload(self) -> None:
         """Start over from the committed image: it was just replayed."""
@@ -198,14 +257,18 @@ class LocalController:
         self, broker_id: int, endpoints: Sequence[tuple[str, str, int]], rack: str | None, done: Commit
     ) -> None:
         """A broker has come up anew: it is fenced, and is to lead nothing until it is unfenced (see `step_down`)."""
-        old = self._pending.brokers.get(broker_id)
-        epoch = 0 if old is None else old.broker_epoch + 1
-        incarnation = self._entropy.uuid()
-        self._write([RegisterBroker(broker_id, epoch, incarnation, tuple(endpoints), rack, fenced=True)], done)
+
+        def register() -> None:
+            old = self._pending.brokers.get(broker_id)
+            epoch = 0 if old is None else old.broker_epoch + 1
+            incarnation = self._entropy.uuid()
+            self._write([RegisterBroker(broker_id, epoch, incarnation, tuple(endpoints), rack, fenced=True)], done)
+
+        self._turns.do(register)
 
     def unfence_broker(self, broker_id: int, done: Commit) -> None:
         """A broker has recovered: it takes part from now on (see `step_up`)."""
-        self._write([BrokerChange(broker_id, fenced=False)], done)
+        self.write([BrokerChange(broker_id, fenced=False)], done)
 
     def step_down(self, broker_id: int) -> Iterator[list[MetadataRecord]]:
         """Records, in slices, that take from a broker what it leads; each raises a leader epoch.
@@ -225,7 +288,7 @@ class LocalController:
             for partition, state in topic.partitions.items():
                 if wanted(state):
                     changes.append(PartitionChange(topic.topic_id, partition, leader=leader))
-                if len(changes) >= SLICE_RECORDS:
+                if len(changes) >= SMALL_MAX:
                     yield changes
                     changes = []
         if changes:
@@ -233,7 +296,7 @@ class LocalController:
 
     def write(self, records: Sequence[MetadataRecord], done: Commit) -> None:
         """Append records as they are, for what no other method decides (further brokers, an assignment by hand)."""
-        self._write(records, done)
+        self._turns.do(lambda: self._write(records, done))
 
     def _fresh_topic_id(self) -> bytes:
         topic_id = ZERO_UUID
@@ -246,7 +309,7 @@ class LocalController:
         records: Sequence[MetadataRecord],
         results: list[TopicResult],
         done: Callable[[list[TopicResult]], None],
-    ) -> None:
+    ) -> Job[None]:
         if not records:
             done(results)
             return
@@ -257,7 +320,41 @@ class LocalController:
                     result.error = result.error or fault
             done(results)
 
-        self._write(records, committed)
+        if self._turns.alone:
+            yield from self._write_alone(records, committed)
+        else:
+            self._write(records, committed)
+
+    def _write_alone(self, records: Sequence[MetadataRecord], done: Commit) -> Job[None]:
+        """As `_write` in bounded steps, of records that make or grow topics; nothing else is in flight."""
+        fault: KafkaError | None = None
+        appended = Gate()
+
+        def committed(refusal: KafkaError | None) -> None:
+            nonlocal fault
+            fault = refusal
+            appended.open()
+
+        try:
+            yield from self._log.append_in_steps(records, committed)
+        except KafkaError as refusal:
+            logger.error("the metadata log refused a change: %s", refusal)
+            done(refusal)
+            return
+        yield None
+        side, delta = Image(), Delta()
+        for start in range(0, len(records), SMALL_MAX):
+            part = records[start : start + SMALL_MAX]
+            for topic_id in {one.topic_id for one in part if isinstance(one, Partition)}:
+                side.borrow(self._committed, topic_id)
+            side.apply(part, delta)
+            yield None
+        yield from wait(appended)
+        if fault is None:
+            self._committed.take(side)
+            self._pending.take(side.copy())
+            self._publish(delta)
+        done(fault)
 
     def _write(self, records: Sequence[MetadataRecord], done: Commit) -> None:
         """Append; `done` hears of the commit, or of the refusal, later."""
@@ -271,6 +368,7 @@ class LocalController:
                 for later in self._in_flight:
                     self._pending.apply(later)
             done(fault)
+            self._turns.go_on()
 
         try:
             self._log.append(records, committed)

@@ -69,6 +69,10 @@ class TopicState:
     partitions: dict[int, PartitionState] = field(default_factory=dict)
     keys: dict[int, TopicPartition] = field(default_factory=dict)
 
+    def copy(self) -> TopicState:
+        """The same topic, to be changed on its own."""
+        return TopicState(self.name, self.topic_id, dict(self.partitions), dict(self.keys))
+
 
 @dataclass(slots=True)
 class Delta:
@@ -121,21 +125,46 @@ class Image:
         """Brokers that are not fenced, by id."""
         return [broker for _, broker in sorted(self.brokers.items()) if not broker.fenced]
 
-    def apply(self, records: Iterable[MetadataRecord]) -> Delta:
-        """Take in records, in order."""
-        delta = Delta()
+    def apply(self, records: Iterable[MetadataRecord], delta: Delta | None = None) -> Delta:
+        """Take in records, in order; a delta that is given is gone on with."""
+        delta = Delta() if delta is None else delta
         for record in records:
             _APPLY[type(record)](self, record, delta)
         return delta
+
+    def borrow(self, other: Image, topic_id: bytes) -> None:
+        """Copy a topic and its settings from another image, to change it here on the side (see `take`).
+
+        Nothing happens if it is here already, or is not there: a topic still to come.
+        """
+        topic = other.topics_by_id.get(topic_id)
+        if topic is not None and topic_id not in self.topics_by_id:
+            self.topics[topic.name] = self.topics_by_id[topic_id] = topic.copy()
+            self.configs[TOPIC_RESOURCE, topic.name] = dict(other.topic_overrides(topic.name))
+
+    def take(self, side: Image) -> None:
+        """Put topics that were made or changed on the side in force, with their settings, at once."""
+        self.topics.update(side.topics)
+        self.topics_by_id.update(side.topics_by_id)
+        for name in side.topics:
+            settings = side.topic_overrides(name)
+            if settings:
+                self.configs[TOPIC_RESOURCE, name] = settings
+            else:
+                self.configs.pop((TOPIC_RESOURCE, name), None)
+
+    def sketch(self) -> Image:
+        """The same brokers and topics; further topics may be noted down, what is there must not be changed."""
+        other = Image()
+        other.brokers = self.brokers
+        other.topics = dict(self.topics)
+        return other
 
     def copy(self) -> Image:
         """An image of its own with the same content (what hangs on it is shared, for it is only ever replaced)."""
         other = Image()
         other.brokers = dict(self.brokers)
-        other.topics = {
-            name: TopicState(name, topic.topic_id, dict(topic.partitions), dict(topic.keys))
-            for name, topic in self.topics.items()
-        }
+        other.topics = {name: topic.copy() for name, topic in self.topics.items()}
         other.topics_by_id = {topic.topic_id: topic for topic in other.topics.values()}
         other.configs = {resource: dict(settings) for resource, settings in self.configs.items()}
         other.features = dict(self.features)
@@ -237,9 +266,10 @@ def _remove_topic(image: Image, record: RemoveTopic, delta: Delta) -> None:
     del image.topics[topic.name]
     image.configs.pop((TOPIC_RESOURCE, topic.name), None)
     delta.topic_configs.pop(topic.name, None)
-    for key in topic.keys.values():
-        delta.partitions.pop(key, None)
-        delta.removed[key] = record.topic_id
+    if delta.partitions:
+        for key in topic.keys.values():
+            delta.partitions.pop(key, None)
+    delta.removed.update(dict.fromkeys(topic.keys.values(), record.topic_id))
 
 
 def _config(image: Image, record: Config, delta: Delta) -> None:

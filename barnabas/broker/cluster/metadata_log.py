@@ -25,7 +25,7 @@ from barnabas.broker.ports import Disk, NotYet, Token, WallClock
 from barnabas.protocol.batch import batches, crc_ok, read_header
 from barnabas.protocol.errors import BarnabasError, KafkaError
 from barnabas.protocol.ids import Buffer, TopicPartition
-from barnabas.protocol.records import BatchBuilder, decode_records
+from barnabas.protocol.records import BatchBuilder, decode_records, decode_slices
 
 DIRECTORY: Final = "__cluster_metadata-0"
 SUFFIX: Final = ".checkpoint"
@@ -33,7 +33,7 @@ TOPIC_ID: Final = (1).to_bytes(16, "big")
 """Kafka's reserved id of the metadata topic (`Uuid.METADATA_TOPIC_ID`)."""
 _BATCH_BYTES_MAX: Final = 16 * 1024 * 1024
 _WINDOW: Final = 32 * 1024
-_SNAPSHOT_SLICE: Final = 250
+_RECORDS_PER_STEP: Final = 250
 
 logger = logging.getLogger(__name__)
 
@@ -96,7 +96,10 @@ class MetadataLog:
             view = yield from self._read(offset)
             for position, _ in batches(view):
                 header = read_header(view, position)
-                image.apply(decode(record.value or b"") for record in decode_records(view, position))
+                for found in decode_slices(view, position, _RECORDS_PER_STEP):
+                    image.apply(decode(record.value or b"") for record in found)
+                    if header.record_count > _RECORDS_PER_STEP:
+                        yield None
                 self._bytes_since_snapshot += header.size
                 offset = header.next_offset
             yield None
@@ -119,10 +122,23 @@ class MetadataLog:
         Raises:
             KafkaError: KAFKA_STORAGE_ERROR, nothing was appended.
         """
+        for _ in self.append_in_steps(records, committed):
+            pass
+
+    def append_in_steps(self, records: Sequence[MetadataRecord], committed: Commit) -> Job[None]:
+        """As `append`, in bounded steps up to the last, which appends; nobody else may append meanwhile.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR, nothing was appended.
+        """
         now_ms = self._clock.now_ms()
         builder = BatchBuilder(_BATCH_BYTES_MAX)
-        for record in records:
+        for number, record in enumerate(records, 1):
             builder.try_append(now_ms, None, encode(record))
+            if number % _RECORDS_PER_STEP == 0:
+                yield None
+        if len(records) > _RECORDS_PER_STEP:
+            yield None
         data = builder.build()
         log = self._log
         log.append_as_leader(data, self._epoch, now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
@@ -187,7 +203,7 @@ def _slices(records: Iterator[MetadataRecord]) -> Iterator[list[MetadataRecord]]
     part: list[MetadataRecord] = []
     for record in records:
         part.append(record)
-        if len(part) == _SNAPSHOT_SLICE:
+        if len(part) == _RECORDS_PER_STEP:
             yield part
             part = []
     if part:

@@ -1,7 +1,7 @@
 """What may be created, grown and deleted: pure decisions over an image (`ReplicationControlManager` of Apache Kafka).
 
 Each answers with the records to append and one result per topic. The order of the checks is Kafka's: name, collision,
-existence, settings, counts, placement.
+existence, settings, counts, placement. What may concern many partitions is a job of bounded steps.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Final
 
 from barnabas.broker.cluster.image import TOPIC_RESOURCE, Image, TopicState
 from barnabas.broker.cluster.records import Config, MetadataRecord, Partition, RemoveTopic, Topic
+from barnabas.broker.log import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID
 
@@ -20,6 +21,8 @@ INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state",
 METADATA_TOPIC: Final = "__cluster_metadata"
 TOPIC_NAME_LENGTH_MAX: Final = 249
 PARTITIONS_PER_OPERATION_MAX: Final = 10_000
+PARTITIONS_PER_STEP: Final = 250
+"""A step of about one ms, whatever is done with them."""
 
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
@@ -145,7 +148,7 @@ def _check_replicas(image: Image, replicas: Sequence[int], factor: int | None) -
     raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
 
 
-def _assigned(image: Image, topic: NewTopic) -> list[tuple[int, ...]]:
+def _assigned(image: Image, topic: NewTopic) -> Job[list[tuple[int, ...]]]:
     if topic.replication_factor != -1 or topic.partitions != -1:
         which = "replication factor" if topic.replication_factor != -1 else "number of partitions"
         raise KafkaError(
@@ -156,16 +159,19 @@ def _assigned(image: Image, topic: NewTopic) -> list[tuple[int, ...]]:
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
         )
-    factor: int | None = None
-    for partition in sorted(topic.assignments):
-        _check_replicas(image, topic.assignments[partition], factor)
-        factor = len(topic.assignments[partition])
-    return [tuple(topic.assignments[partition]) for partition in sorted(topic.assignments)]
+    chosen: list[tuple[int, ...]] = []
+    for partition in range(len(topic.assignments)):
+        replicas = tuple(topic.assignments[partition])
+        _check_replicas(image, replicas, len(chosen[-1]) if chosen else None)
+        chosen.append(replicas)
+        if len(chosen) % PARTITIONS_PER_STEP == 0:
+            yield None
+    return chosen
 
 
 def _placed(
     image: Image, topic: NewTopic, default_partitions: int, default_factor: int, below: Callable[[int], int]
-) -> list[tuple[int, ...]]:
+) -> Job[list[tuple[int, ...]]]:
     if topic.replication_factor < -1 or topic.replication_factor == 0:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -175,8 +181,27 @@ def _placed(
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
     count = default_partitions if topic.partitions == -1 else topic.partitions
     factor = default_factor if topic.replication_factor == -1 else topic.replication_factor
-    placement = Placement(image, below)
-    return [placement.replicas(factor) for _ in range(count)]
+    return (yield from _place(Placement(image, below), factor, count))
+
+
+def _place(placement: Placement, factor: int, count: int) -> Job[list[tuple[int, ...]]]:
+    chosen = [placement.replicas(factor)]
+    while len(chosen) < count:
+        chosen += [placement.replicas(factor) for _ in range(min(PARTITIONS_PER_STEP, count - len(chosen)))]
+        yield None
+    return chosen
+
+
+def _first_states(
+    image: Image, topic_id: bytes, first: int, chosen: Sequence[Sequence[int]]
+) -> Job[list[MetadataRecord]]:
+    """New partitions from number `first` on."""
+    records: list[MetadataRecord] = []
+    for partition, replicas in enumerate(chosen, first):
+        records.append(first_state(image, topic_id, partition, replicas))
+        if len(records) % PARTITIONS_PER_STEP == 0:
+            yield None
+    return records
 
 
 def partitions_of(topic: NewTopic, default_partitions: int) -> int:
@@ -192,7 +217,7 @@ def create_topic(
     defaults: tuple[int, int],
     below: Callable[[int], int],
     check_settings: Rules,
-) -> tuple[list[MetadataRecord], TopicResult]:
+) -> Job[tuple[list[MetadataRecord], TopicResult]]:
     """The records that create a topic; `defaults` are the broker's partitions and replication factor.
 
     Raises:
@@ -207,16 +232,16 @@ def create_topic(
         nulls = ", ".join(name for name, value in topic.settings.items() if value is None)
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {nulls}")
     check_settings(settings)
-    chosen = _assigned(image, topic) if topic.assignments else _placed(image, topic, *defaults, below)
+    chosen = yield from (_assigned(image, topic) if topic.assignments else _placed(image, topic, *defaults, below))
     records: list[MetadataRecord] = [Topic(topic_id, topic.name)]
     records += [Config(TOPIC_RESOURCE, topic.name, name, value) for name, value in sorted(settings.items())]
-    records += [first_state(image, topic_id, partition, replicas) for partition, replicas in enumerate(chosen)]
+    records += yield from _first_states(image, topic_id, 0, chosen)
     return records, TopicResult(topic.name, topic_id, None, len(chosen), len(chosen[0]))
 
 
 def add_partitions(
     image: Image, name: str, count: int, assignments: Sequence[Sequence[int]] | None, below: Callable[[int], int]
-) -> list[MetadataRecord]:
+) -> Job[list[MetadataRecord]]:
     """The records that bring a topic to `count` partitions.
 
     Raises:
@@ -237,8 +262,7 @@ def add_partitions(
         raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
     factor = len(topic.partitions[0].replicas)
     if assignments is None:
-        placement = Placement(image, below)
-        chosen: list[Sequence[int]] = [placement.replicas(factor) for _ in range(count - have)]
+        chosen: Sequence[Sequence[int]] = yield from _place(Placement(image, below), factor, count - have)
     else:
         if len(assignments) != count - have:
             raise KafkaError(
@@ -246,10 +270,12 @@ def add_partitions(
                 f"Attempted to add {count - have} additional partition(s), but only {len(assignments)} assignment(s) "
                 "were specified.",
             )
-        for replicas in assignments:
+        for number, replicas in enumerate(assignments, 1):
             _check_replicas(image, replicas, factor)
-        chosen = list(assignments)
-    return [first_state(image, topic.topic_id, have + index, replicas) for index, replicas in enumerate(chosen)]
+            if number % PARTITIONS_PER_STEP == 0:
+                yield None
+        chosen = assignments
+    return (yield from _first_states(image, topic.topic_id, have, chosen))
 
 
 def find_topic(image: Image, name: str | None, topic_id: bytes) -> TopicState:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from barnabas.broker.log.types import Job
 from barnabas.broker.ports import Disk
 from barnabas.protocol.ids import TopicPartition, format_uuid, parse_uuid
 
@@ -20,14 +21,15 @@ LEADER_EPOCH_FILE: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA_FILE: Final = "partition.metadata"
 CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
 CLEAN_SHUTDOWN_MARK: Final = b'{"version":0,"brokerEpoch":-1}'
+_LINES_PER_STEP: Final = 1000
 
 
 def _format(lines: list[str]) -> bytes:
     return "\n".join(["0", str(len(lines)), *lines, ""]).encode()
 
 
-def _entries(data: bytes) -> list[list[str]]:
-    """The entry lines, split into words.
+def _entries(data: bytes) -> list[str]:
+    """The entry lines.
 
     Raises:
         ValueError: wrong version, or not as many entries as the count says.
@@ -35,7 +37,7 @@ def _entries(data: bytes) -> list[list[str]]:
     lines = data.decode().split("\n")
     if lines[0].strip() != "0":
         raise ValueError(f"version {lines[0]!r} of a checkpoint is not 0")
-    entries = [line.split() for line in lines[2:] if line.strip()]
+    entries = list(filter(str.strip, lines[2:]))
     if len(entries) != int(lines[1]):
         raise ValueError(f"a checkpoint of {lines[1]} entries holds {len(entries)}")
     return entries
@@ -46,21 +48,18 @@ def format_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
     return _format([f"{partition.topic} {partition.partition} {offset}" for partition, offset in offsets.items()])
 
 
-def parse_offsets(data: bytes) -> dict[TopicPartition, int]:
-    """Offsets by partition.
-
-    Raises:
-        ValueError: the file is malformed.
-    """
-    return {TopicPartition(topic, int(partition)): int(offset) for topic, partition, offset in _entries(data)}
-
-
-def load_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
-    """A checkpoint's offsets; none when the file is missing or malformed."""
+def load_offsets(disk: Disk, path: str) -> Job[dict[TopicPartition, int]]:
+    """A checkpoint's offsets by partition; none when the file is missing or malformed."""
+    offsets: dict[TopicPartition, int] = {}
     try:
-        return parse_offsets(disk.load(path))
+        for count, line in enumerate(_entries(disk.load(path)), 1):
+            topic, partition, offset = line.split()
+            offsets[TopicPartition(topic, int(partition))] = int(offset)
+            if count % _LINES_PER_STEP == 0:
+                yield None
     except (FileNotFoundError, ValueError, IndexError):
         return {}
+    return offsets
 
 
 def format_epochs(epochs: list[tuple[int, int]]) -> bytes:
@@ -74,7 +73,7 @@ def parse_epochs(data: bytes) -> list[tuple[int, int]]:
     Raises:
         ValueError: the file is malformed.
     """
-    return [(int(epoch), int(start)) for epoch, start in _entries(data)]
+    return [(int(epoch), int(start)) for epoch, start in map(str.split, _entries(data))]
 
 
 def format_partition_metadata(topic_id: bytes) -> bytes:

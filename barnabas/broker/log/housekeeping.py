@@ -59,6 +59,7 @@ class Housekeeping:
         self._now_ms = 0
         self._deadline_ms: int | None = None
         self._doomed: list[tuple[int, int, list[str]]] = []
+        self._removing = False
         self._count = 0
         self._flushed_ms: dict[TopicPartition, int] = {}
         self._written: dict[str, bytes] = {}
@@ -103,6 +104,8 @@ class Housekeeping:
 
     def discard(self, paths: list[str], delay_ms: int) -> None:
         """Remove files or directories later."""
+        if not paths:
+            return
         self._count += 1
         heappush(self._doomed, (self._now_ms + delay_ms, self._count, paths))
         self._plan()
@@ -113,7 +116,7 @@ class Housekeeping:
 
     def _plan(self) -> None:
         due = min((task.due_ms for task in self._tasks.values() if not task.running), default=_NEVER)
-        if self._doomed:
+        if self._doomed and not self._removing:
             due = min(due, self._doomed[0][0])
         self._deadline_ms = None if due == _NEVER else due
 
@@ -125,11 +128,9 @@ class Housekeeping:
             if task.due_ms <= now_ms and not task.running:
                 task.running = True
                 jobs.append(self._turn(task))
-        gone: list[str] = []
-        while self._doomed and self._doomed[0][0] <= now_ms:
-            gone += heappop(self._doomed)[2]
-        if gone:
-            jobs.append(self._remove(gone))
+        if self._doomed and self._doomed[0][0] <= now_ms and not self._removing:
+            self._removing = True
+            jobs.append(self._remove_due())
         self._plan()
         return jobs
 
@@ -140,6 +141,15 @@ class Housekeeping:
         finally:
             task.running = False
             task.due_ms = min(self._now_ms + wait_ms, _NEVER)
+            self._plan()
+
+    def _remove_due(self) -> Job[None]:
+        """Remove what is due, and what falls due meanwhile."""
+        try:
+            while self._doomed and self._doomed[0][0] <= self._now_ms:
+                yield from self._remove(heappop(self._doomed)[2])
+        finally:
+            self._removing = False
             self._plan()
 
     def _remove(self, paths: list[str]) -> Job[None]:

@@ -86,18 +86,18 @@ class LogManager:
                 clean = False
         disk.remove(checkpoint.CLEAN_SHUTDOWN_FILE)
         disk.remove(CLOSING_FILE)
-        recovery_points = checkpoint.load_offsets(disk, checkpoint.RECOVERY_POINT_FILE)
+        recovery_points = yield from checkpoint.load_offsets(disk, checkpoint.RECOVERY_POINT_FILE)
         yield None
-        log_starts = checkpoint.load_offsets(disk, checkpoint.LOG_START_FILE)
+        log_starts = yield from checkpoint.load_offsets(disk, checkpoint.LOG_START_FILE)
         yield None
-        watermarks = checkpoint.load_offsets(disk, checkpoint.HIGH_WATERMARK_FILE)
+        watermarks = yield from checkpoint.load_offsets(disk, checkpoint.HIGH_WATERMARK_FILE)
         yield None
-        cleaned = checkpoint.load_offsets(disk, checkpoint.CLEANER_FILE)
+        cleaned = yield from checkpoint.load_offsets(disk, checkpoint.CLEANER_FILE)
         yield None
-        for name in disk.list(""):
-            if name.endswith(DELETE_SUFFIX):
-                self._housekeeping.discard([name], 0)
-                continue
+        names = disk.list("")
+        self._housekeeping.discard([name for name in names if name.endswith(DELETE_SUFFIX)], 0)
+        yield None
+        for name in names:
             partition = checkpoint.parse_directory_name(name)
             if partition is None or partition.topic == METADATA_TOPIC:
                 continue

@@ -30,7 +30,7 @@ from barnabas.broker.context import Connection, RequestContext
 from barnabas.broker.handlers.registry import SERVED, Handlers
 from barnabas.broker.handlers.services import Services
 from barnabas.broker.handlers.sessions import FetchSessions
-from barnabas.broker.log import LogManager
+from barnabas.broker.log import Job, LogManager
 from barnabas.broker.metrics import MetricsRegistry
 from barnabas.broker.node import gauges, identity, startup
 from barnabas.broker.node.jobs import JobQueue
@@ -88,7 +88,9 @@ class Core:
         """Whether `next_deadline_ms` may say something earlier than when it was last asked."""
         self.jobs = JobQueue(lambda: self.on_jobs())
         self.metadata = MetadataLog(disk, clock, config.metadata_log_max_record_bytes_between_snapshots)
-        self.controller = LocalController(config, self.metadata, self.image, entropy, self._publish, self.defer)
+        self.controller = LocalController(
+            config, self.metadata, self.image, entropy, self._publish, self.defer, self._run_alone
+        )
         self.logs = LogManager(disk, config, self._config_of, clock)
         self.replicas: ReplicaManager
         self.services: Services
@@ -271,6 +273,9 @@ class Core:
                 logger.exception("a deferred step failed")
 
     # -- metadata
+
+    def _run_alone(self, operation: Job[None], ended: Callable[[Exception | None], None]) -> None:
+        self.jobs.add("metadata", operation, ended)
 
     def _config_of(self, partition: TopicPartition) -> TopicConfig:
         return stored_topic_config(self.config, self.image.topic_overrides(partition.topic))

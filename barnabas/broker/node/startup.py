@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PARTITIONS_PER_STEP: Final = 20
+_LOOKED_AT_PER_STEP: Final = 1000
 
 
 class Phase(IntEnum):
@@ -118,7 +119,9 @@ def _write(core: Core, records: list[MetadataRecord]) -> Job[None]:
 
 def _set_strays_aside(core: Core) -> Job[None]:
     """Logs of topics that are no more (their deletion was cut short) keep their bytes under another name."""
-    for key, log in list(core.logs.logs.items()):
+    for count, (key, log) in enumerate(list(core.logs.logs.items()), 1):
+        if count % _LOOKED_AT_PER_STEP == 0:
+            yield None
         topic = core.image.topics.get(key.topic)
         if topic is not None and log.topic_id in (topic.topic_id, bytes(16)) and key.partition in topic.partitions:
             continue
@@ -133,15 +136,14 @@ def _set_strays_aside(core: Core) -> Job[None]:
 
 def _host_all(core: Core) -> Job[None]:
     """Make the replicas that the metadata puts here."""
-    yield from follow(
-        core,
-        [
-            TopicPartition(topic.name, partition)
-            for topic in core.image.topics.values()
-            for partition, state in topic.partitions.items()
-            if core.config.node_id in state.replicas
-        ],
-    )
+    node_id = core.config.node_id
+    keys: list[TopicPartition] = []
+    for topic in list(core.image.topics.values()):
+        keys += [topic.keys[number] for number, state in topic.partitions.items() if node_id in state.replicas]
+        if len(keys) >= _LOOKED_AT_PER_STEP:
+            yield from follow(core, keys)
+            keys = []
+    yield from follow(core, keys)
 
 
 def follow(core: Core, keys: list[TopicPartition]) -> Job[None]:

@@ -5,12 +5,15 @@ from typing import Any
 
 import pytest
 
+from barnabas.broker.cluster import image as image_module
+from barnabas.broker.cluster import topic_rules
 from barnabas.broker.cluster.controller import LocalController
 from barnabas.broker.cluster.image import Delta, Image
 from barnabas.broker.cluster.producer_ids import ProducerIdPool
 from barnabas.broker.cluster.records import BrokerChange, MetadataRecord, RegisterBroker
 from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult
 from barnabas.broker.config import BrokerConfig
+from barnabas.broker.node.jobs import JobQueue
 from barnabas.broker.ports import IsrAnswer, IsrProposal
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
@@ -29,6 +32,10 @@ class SlowLog:
             raise self.refuse
         self.pending.append(committed)
 
+    def append_in_steps(self, records: Sequence[MetadataRecord], committed: Callable[[KafkaError | None], None]) -> Any:
+        yield None
+        self.append(records, committed)
+
     def commit(self, fault: KafkaError | None = None) -> None:
         self.pending.pop(0)(fault)
 
@@ -41,8 +48,15 @@ class Cluster:
         self.log = SlowLog()
         self.deltas: list[Delta] = []
         self.deferred: list[Callable[[], None]] = []
+        self.jobs = JobQueue(lambda: None)
         self.controller = LocalController(
-            BrokerConfig(), self.log, self.image, CountingEntropy(), self.deltas.append, self.deferred.append
+            BrokerConfig(),
+            self.log,
+            self.image,
+            CountingEntropy(),
+            self.deltas.append,
+            self.deferred.append,
+            lambda job, ended: self.jobs.add("metadata", job, ended),
         )
         records: list[MetadataRecord] = [
             RegisterBroker(broker, 0, bytes(16), (("PLAINTEXT", f"b{broker}", 9092),)) for broker in (1, 2, 3)
@@ -188,3 +202,128 @@ def test_who_asks_for_producer_ids_waits_for_the_block_in_line() -> None:
     other.take(lambda fault, producer_id: taken.append((fault, producer_id)))
     cluster.log.commit()
     assert taken[-1] == (None, 1000)
+
+
+class Watched:
+    """A cluster whose jobs are stepped one by one; after each step nobody may see a part of a topic."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.cluster = Cluster()
+        self.work = 0
+        self.most = 0
+        for module, name in ((topic_rules, "first_state"), (image_module, "PartitionState")):
+            monkeypatch.setattr(module, name, self._counted(getattr(module, name)))
+
+    def _counted(self, step: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*arguments: Any) -> Any:
+            self.work += 1
+            return step(*arguments)
+
+        return counted
+
+    def step(self) -> bool:
+        self.work = 0
+        more = self.cluster.jobs.step()
+        self.most = max(self.most, self.work)
+        assert {len(topic.partitions) for topic in self.cluster.image.topics.values()} <= {1, 1000, 1600}
+        return more
+
+    def run(self) -> None:
+        while self.step() or self.cluster.log.pending:
+            while self.cluster.log.pending:
+                self.cluster.log.commit()
+
+
+def test_many_partitions_are_made_in_bounded_steps_and_appear_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched(monkeypatch)
+    cluster = watched.cluster
+    results: list[TopicResult] = []
+    topics = [NewTopic("big", 1000, 2, settings={"retention.ms": "5"}), NewTopic("other", 1, 2), NewTopic("other", 1)]
+    cluster.controller.create_topics(topics, False, results.extend)
+    watched.run()
+    assert [(one.name, one.partitions, one.error and one.error.code) for one in results] == [
+        ("big", 1000, None),
+        ("other", 1, None),
+        ("other", -1, ErrorCode.TOPIC_ALREADY_EXISTS),
+    ]
+    assert len(cluster.deltas) == 2, "one operation"
+    assert len(cluster.deltas[-1].partitions) == 1001
+    assert list(cluster.deltas[-1].topic_configs) == ["big"]
+    assert cluster.image.topic_overrides("big") == {"retention.ms": "5"}
+    cluster.controller.create_partitions([("big", 1600, None), ("none", 9, None)], False, results.extend)
+    watched.run()
+    assert [one.error and one.error.code for one in results[3:]] == [None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert list(cluster.image.topics["big"].partitions) == list(range(1600))
+    assert [key.partition for key in cluster.deltas[-1].partitions] == list(range(1000, 1600))
+    assert cluster.image.topic_overrides("big") == {"retention.ms": "5"}
+    assert 0 < watched.most <= 250
+    assert list(cluster.image.to_records()) == list(cluster.controller._pending.to_records())
+    assert cluster.image.topics["big"].partitions is not cluster.controller._pending.topics["big"].partitions
+
+
+def test_who_comes_while_many_partitions_are_made_waits_in_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was under way before comes first, what comes after sees the topic: nothing is decided over a part of it."""
+    watched = Watched(monkeypatch)
+    cluster = watched.cluster
+    said: list[Any] = []
+
+    def told(name: str) -> Callable[[list[TopicResult]], None]:
+        return lambda results: said.append((name, results[0].error and int(results[0].error.code)))
+
+    cluster.controller.create_topics([NewTopic("before")], False, told("before"))
+    cluster.controller.create_topics([NewTopic("big", 1000)], False, told("big"))
+    assert not len(cluster.jobs), "it waits for what is in flight"
+    cluster.controller.create_topics([NewTopic("big")], False, told("again"))
+    cluster.controller.create_topics([NewTopic("fits", 300)], True, told("only looked"))
+    cluster.controller.allocate_producer_ids(1, lambda error, first, count: said.append(("ids", first, count)))
+    cluster.controller.create_topics([NewTopic("after")], False, told("after"))
+    assert said == []
+    assert len(cluster.log.pending) == 1
+    watched.run()
+    assert said == [
+        ("before", None),
+        ("big", None),
+        ("again", 36),
+        ("only looked", None),
+        ("ids", 0, 1000),
+        ("after", None),
+    ]
+    assert "fits" not in cluster.image.topics
+    cluster.controller.delete_topics([cluster.image.topics["big"].topic_id], told("gone"))
+    watched.run()
+    assert said[-1] == ("gone", None)
+    assert len(cluster.deltas[-1].removed) == 1000
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_many_partitions_that_cannot_be_written_leave_nothing_behind(refused: bool) -> None:
+    cluster = Cluster()
+    full = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full")
+    results: list[TopicResult] = []
+    cluster.log.refuse = full if refused else None
+    cluster.controller.create_topics([NewTopic("big", 1000)], False, results.extend)
+    assert results == []
+    while cluster.jobs.step():
+        pass
+    if not refused:
+        cluster.log.commit(full)
+        cluster.jobs.step()
+    assert [one.error for one in results] == [full]
+    cluster.log.refuse = None
+    assert "big" not in cluster.image.topics
+    assert cluster.create(NewTopic("big", 3))[0].error is None
+
+
+def test_many_assignments_are_checked_as_few_are() -> None:
+    cluster = Cluster()
+    results: list[TopicResult] = []
+    assignments = {number: [1 + number % 3] for number in range(600)}
+    cluster.controller.create_topics([NewTopic("good", assignments=assignments)], False, results.extend)
+    bad = {**assignments, 599: [9]}
+    cluster.controller.create_topics([NewTopic("bad", assignments=bad)], False, results.extend)
+    cluster.controller.create_partitions([("good", 900, [[2]] * 299 + [[2, 2]])], False, results.extend)
+    while cluster.jobs.step() or cluster.log.pending:
+        while cluster.log.pending:
+            cluster.log.commit()
+    assert [one.error and int(one.error.code) for one in results] == [None, 39, 39]
+    assert [state.leader for state in cluster.image.topics["good"].partitions.values()] == [1, 2, 3] * 200

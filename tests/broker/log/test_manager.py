@@ -165,6 +165,26 @@ def test_a_directory_marked_for_deletion_goes_after_the_start(world):
     assert not world.disk.exists("t-0.00-delete")
 
 
+def test_what_is_due_for_removal_is_removed_by_one_job(memory):
+    """Ten thousand partitions deleted at once are due at once: no step takes all of them, and no second job comes."""
+    manager = manager_of(memory)
+    manager.start(0)
+    for number in range(50):
+        manager.create(TopicPartition("t", number), TOPIC_ID, TopicConfig(file_delete_delay_ms=10))
+    for number in range(40):
+        manager.delete(TopicPartition("t", number))
+    (job,) = manager.due_jobs(10)
+    assert next(job) is not None, "the first file"
+    for number in range(40, 50):
+        manager.delete(TopicPartition("t", number))
+    assert manager.due_jobs(20) == []
+    assert (manager.next_deadline_ms() or 0) > 20
+    memory.settle()
+    memory.run(job)
+    memory.settle()
+    assert memory.disk.list("") == []
+
+
 def test_a_log_that_cannot_be_opened_answers_storage_error_and_others_go_on(world):
     manager = manager_of(world)
     for partition in (T0, T1):

@@ -16,8 +16,9 @@ from barnabas.broker.host.memory_disk import MemoryDisk
 from barnabas.broker.node.identity import DataDirError
 from barnabas.broker.ports import IsrAnswer, IsrProposal
 from barnabas.protocol.batch import set_crc
+from barnabas.protocol.requests.create_topics import CreatableTopic, CreateTopicsRequest
 from barnabas.protocol.requests.metadata import MetadataRequest, MetadataRequestTopic
-from tests.broker.node.world import World, api_versions, batch, part_of, records_of
+from tests.broker.node.world import Answer, World, api_versions, batch, part_of, records_of
 
 
 def test_api_versions_is_answered_at_once_and_the_rest_when_the_metadata_is_known() -> None:
@@ -297,6 +298,63 @@ def test_many_partitions_come_and_go_in_slices() -> None:
     world.restart()
     assert world.describe("t").topics[0].partitions[99].leader_epoch == 2
     assert world.put(batch(b"x"), partition=99, acks=-1).base_offset == 0
+
+
+def _create_many(world: World) -> Answer:
+    return world.send(CreateTopicsRequest([CreatableTopic("many", 600, 1)]), 7)
+
+
+def test_others_are_served_while_many_partitions_are_made() -> None:
+    """Until they are there nobody sees one of them, and when the answer comes all are known."""
+    world = World()
+    world.create("t")
+    asked = _create_many(world)
+    known = set()
+    for number in range(10_000):
+        world.core.run_job_step(world.now_ms)
+        world.disk.deliver()
+        world.core.wake(world.now_ms)
+        known.add(len(world.core.image.topics["many"].partitions) if "many" in world.core.image.topics else 0)
+        if asked.done:
+            break
+        put = world.produce({("t", 0): batch(b"x")})
+        assert put.response.responses[0].partition_responses[0].base_offset == number
+    assert known == {0, 600}
+    assert asked.response.topics[0].error_code == 0
+    assert number > 5
+    assert len(world.describe("many").topics[0].partitions) == 600
+    assert world.put(batch(b"x"), "many", 599).error_code == 0
+
+
+def test_many_partitions_are_all_there_or_none_whenever_the_power_fails() -> None:
+    endings = set()
+    for steps in range(0, 60, 3):
+        world = World()
+        asked = _create_many(world)
+        for _ in range(steps):
+            if not world.core.run_job_step(world.now_ms):
+                world.disk.deliver()
+                world.core.wake(world.now_ms)
+        world.disk.crash()
+        answered = asked.done
+        world.core = world._new_core()
+        world.start()
+        topic = world.core.image.topics.get("many")
+        assert topic is None or len(topic.partitions) == len(world.core.logs.logs) == 600
+        assert topic is not None or not answered
+        endings.add((answered, topic is not None))
+    assert {(False, False), (True, True)} <= endings
+
+
+def test_a_stop_in_the_midst_of_making_many_partitions_is_clean() -> None:
+    world = World()
+    asked = _create_many(world)
+    for _ in range(5):
+        world.core.run_job_step(world.now_ms)
+    world.restart()
+    assert not asked.done
+    assert "many" not in world.core.image.topics
+    world.create("many", 600)
 
 
 def test_a_stored_setting_that_cannot_be_read_is_passed_over() -> None:
