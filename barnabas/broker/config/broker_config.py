@@ -42,6 +42,7 @@ class BrokerConfig:
     broker_rack: str | None = optional(Kind.STRING)
     listeners: tuple[str, ...] = words(("PLAINTEXT://127.0.0.1:9092",))
     advertised_listeners: tuple[str, ...] = words(())
+    controller_listener_names: tuple[str, ...] = words(())
     listener_security_protocol_map: tuple[str, ...] = words(
         ("SASL_SSL:SASL_SSL", "PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT")
     )

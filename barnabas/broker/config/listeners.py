@@ -24,15 +24,26 @@ class Endpoint:
 
 
 def listening_endpoints(config: BrokerConfig) -> tuple[Endpoint, ...]:
-    """What to bind (`listeners`), in order.
+    """What to bind (`listeners`), in order, without those of controllers (see `left_to_controllers`).
 
     Raises:
-        ConfigError: an entry that is not `NAME://host:port`, a name without security protocol, or a name twice.
+        ConfigError: an entry that is not `NAME://host:port`, or a name without security protocol.
     """
-    endpoints = _endpoints("listeners", config.listeners, _protocols(config))
+    others = left_to_controllers(config)
+    endpoints = _endpoints("listeners", [one for one in config.listeners if one not in others], _protocols(config))
     if not endpoints:
-        raise ConfigError("listeners is empty; write at least one such as PLAINTEXT://127.0.0.1:9092")
+        why = "names controllers' listeners only" if others else "is empty"
+        raise ConfigError(f"listeners {why}; write at least one for clients such as PLAINTEXT://127.0.0.1:9092")
     return endpoints
+
+
+def left_to_controllers(config: BrokerConfig) -> tuple[str, ...]:
+    """The entries of `listeners` that `controller.listener.names` names, as a Kafka node's configuration has them.
+
+    Only controllers talk there, never clients, and this broker is its own controller: nothing is bound.
+    """
+    names = {name.upper() for name in config.controller_listener_names}
+    return tuple(one for one in config.listeners if one.partition("://")[0].strip().upper() in names)
 
 
 def advertised_endpoints(config: BrokerConfig, bound: Sequence[Endpoint]) -> tuple[Endpoint, ...]:

@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from barnabas.broker.config.broker_config import BrokerConfig
 from barnabas.broker.config.keys import ConfigError, keys_of
 from barnabas.broker.config.known import KAFKA_BROKER_KEYS, LISTENER_PREFIX
-from barnabas.broker.config.listeners import listening_endpoints
+from barnabas.broker.config.listeners import left_to_controllers, listening_endpoints
 from barnabas.broker.config.properties import parse_properties
 from barnabas.broker.config.topic_config import topic_config
 from barnabas.broker.config.topics import parse_topics
@@ -24,6 +23,17 @@ _NOT_SETTINGS_TEXT: Final = """
 """
 NOT_SETTINGS: Final = frozenset(_NOT_SETTINGS_TEXT.split())
 """Variables of Kafka's image and scripts that are no settings."""
+
+WITHOUT_EFFECT: Final = frozenset(
+    {
+        "log.cleaner.io.buffer.load.factor",
+        "log.preallocate",
+        "queued.max.requests",
+        "transaction.max.timeout.ms",
+        "unclean.leader.election.enable",
+    }
+)
+"""Settings that are kept and told (DescribeConfigs) as Kafka does, but change nothing here."""
 
 _ALIASES: Final = {"broker.id": "node.id"}
 """Older names that Kafka still takes."""
@@ -66,6 +76,8 @@ def load(
                 _must_be_known(name, origin)
                 unused[name] = None
                 continue
+            if name in WITHOUT_EFFECT:
+                unused[name] = None
             try:
                 values[table[name].attribute] = table[name].parse(text)
             except ConfigError as fault:
@@ -73,6 +85,7 @@ def load(
     config = BrokerConfig(**values)
     _must_fit_together(config)
     warnings = [f"{name} is a setting of Apache Kafka that has no effect here" for name in unused]
+    warnings += [f"{one} of listeners is for controllers and not opened" for one in left_to_controllers(config)]
     return Loaded(config, tuple(warnings))
 
 
@@ -103,6 +116,8 @@ def _known(name: str) -> bool:
 def _must_be_known(name: str, origin: str) -> None:
     if _known(name):
         return
+    import difflib
+
     candidates = [*keys_of(BrokerConfig), *KAFKA_BROKER_KEYS]
     nearest = difflib.get_close_matches(name, sorted(candidates), n=1, cutoff=0.6)
     hint = f"; did you mean {nearest[0]}?" if nearest else ""

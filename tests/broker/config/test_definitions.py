@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+from pathlib import Path
+
 import pytest
 
+import barnabas
 from barnabas.broker.config import BrokerConfig, ConfigError, Kind, TopicConfig, Update, keys_of, topic_config
 from barnabas.broker.config.known import KAFKA_BROKER_KEYS
+from barnabas.broker.config.sources import WITHOUT_EFFECT
 from barnabas.broker.config.topic_config import SYNONYMS
 
 
@@ -57,3 +63,15 @@ def test_overrides_win_and_unknown_ones_are_refused() -> None:
 )
 def test_the_finer_unit_wins(settings: dict[str, int], retention_ms: int) -> None:
     assert BrokerConfig(**settings).retention_ms == retention_ms  # type: ignore[arg-type]
+
+
+def test_every_setting_is_used_somewhere_or_said_to_be_without_effect() -> None:
+    tables = {"broker_config.py", "known.py", "sources.py", "topic_config.py"}
+    rooms = [path for path in Path(barnabas.__file__).parent.rglob("*.py") if path.name not in tables]
+    read = set(re.findall(r"\w+", " ".join(path.read_text() for path in rooms)))
+    properties = inspect.getsource(BrokerConfig).partition("@property")[2]
+    for name, key in keys_of(BrokerConfig).items():
+        topics = [topic for topic, broker in SYNONYMS.items() if broker == name]
+        used = key.attribute in read or f"self.{key.attribute}" in properties
+        used = used or any(keys_of(TopicConfig)[topic].attribute in read for topic in topics)
+        assert used != (name in WITHOUT_EFFECT), name

@@ -2,7 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.broker.config import BrokerConfig, ConfigError, Endpoint, advertised_endpoints, listening_endpoints
+from barnabas.broker.config import (
+    BrokerConfig,
+    ConfigError,
+    Endpoint,
+    advertised_endpoints,
+    listening_endpoints,
+    load,
+)
 
 
 def test_listeners_are_read_in_order() -> None:
@@ -15,6 +22,19 @@ def test_listeners_are_read_in_order() -> None:
         Endpoint("INSIDE", "", 0),
         Endpoint("PLAINTEXT", "::1", 9092),
     )
+
+
+def test_a_controllers_listener_of_a_kafka_configuration_is_not_opened_and_said_to_be_so() -> None:
+    properties = """
+        process.roles=broker,controller
+        listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093
+        controller.listener.names=controller
+    """
+    loaded = load(properties=properties)
+    assert listening_endpoints(loaded.config) == (Endpoint("PLAINTEXT", "127.0.0.1", 9092),)
+    assert "CONTROLLER://127.0.0.1:9093 of listeners is for controllers and not opened" in loaded.warnings
+    with pytest.raises(ConfigError, match="controllers' listeners only"):
+        load(overrides={"listeners": "CONTROLLER://:9093", "controller.listener.names": "CONTROLLER"})
 
 
 def test_the_bound_port_is_advertised() -> None:

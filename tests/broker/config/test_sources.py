@@ -106,3 +106,9 @@ def test_values_may_have_blanks_and_any_case() -> None:
     config = load(overrides={"log.cleaner.enable": " FALSE ", "log.cleanup.policy": " compact , delete "}).config
     assert config.log_cleaner_enable is False
     assert config.log_cleanup_policy == {"compact", "delete"}
+
+
+def test_a_setting_that_is_kept_without_effect_is_named_too() -> None:
+    loaded = load(overrides={"queued.max.requests": "7"}, properties="log.preallocate=true")
+    assert loaded.config.queued_max_requests == 7
+    assert [warning.split()[0] for warning in loaded.warnings] == ["log.preallocate", "queued.max.requests"]
