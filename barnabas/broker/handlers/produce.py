@@ -31,7 +31,6 @@ from barnabas.protocol.requests.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
-    TopicProduceData,
     TopicProduceResponse,
 )
 
@@ -45,7 +44,7 @@ _TRANSACTIONAL: Final = 0x10
 # An enum's member is looked up in its class at every use.
 _WRITE: Final = Operation.WRITE
 
-Layout: TypeAlias = list[tuple[TopicProduceData, list[TopicPartition]]]
+Layout: TypeAlias = list[tuple[str, bytes, list[TopicPartition]]]
 Results: TypeAlias = dict[TopicPartition, ProduceResult]
 
 
@@ -80,14 +79,18 @@ def _append_one(
     if isinstance(done, AppendInfo):
         start, append_ms = done.log_start_offset, done.log_append_time_ms
         return OneBatchResponse(request.name, request.topic_id, request.index, 0, done.first_offset, append_ms, start)
-    return None if done is None else _response(services, context, [(request.topic_data[0], [key])], {key: done})
+    return (
+        None if done is None else _response(services, context, [(request.name, request.topic_id, [key])], {key: done})
+    )
 
 
 def _append_all(services: Services, request: ProduceRequest, context: RequestContext, now_ms: int) -> None:
     version = context.api_version
     image = services.image
+    acks = request.acks
     entries: list[tuple[TopicPartition, Buffer]] = []
     refused: Results = {}
+    # What an answer needs: it may wait for long, and must not keep the records, nor the buffer they lie in.
     layout: Layout = []
     transactional = 0
     for data in request.topic_data:
@@ -101,7 +104,7 @@ def _append_all(services: Services, request: ProduceRequest, context: RequestCon
         if not error and not services.authorise(context.connection.principal, _WRITE, topic_resource(name)):
             error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         keys: list[TopicPartition] = []
-        layout.append((data, keys))
+        layout.append((data.name, data.topic_id, keys))
         for part in data.partition_data:
             key = None if known is None else known.keys.get(part.index)
             if key is None:
@@ -125,7 +128,7 @@ def _append_all(services: Services, request: ProduceRequest, context: RequestCon
             entries.append((key, records))
     if transactional:
         refused = {
-            key: ProduceResult(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED) for _, keys in layout for key in keys
+            key: ProduceResult(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED) for _, _, keys in layout for key in keys
         }
         entries = []
     elif len(entries) > 1:
@@ -134,7 +137,7 @@ def _append_all(services: Services, request: ProduceRequest, context: RequestCon
     def respond(results: Results) -> None:
         if refused:
             results = {**results, **refused}
-        if request.acks:
+        if acks:
             context.respond(_response(services, context, layout, results))
         else:
             _answer_nothing(results, context)
@@ -142,7 +145,7 @@ def _append_all(services: Services, request: ProduceRequest, context: RequestCon
     if entries:
         services.replicas.append_records(
             entries,
-            request.acks,
+            acks,
             request.timeout_ms,
             respond,
             now_ms,
@@ -153,15 +156,15 @@ def _append_all(services: Services, request: ProduceRequest, context: RequestCon
 
 
 def _response(services: Services, context: RequestContext, layout: Layout, results: Results) -> ProduceResponse:
-    if len(results) == 1 and len(layout) == 1 and len(layout[0][1]) == 1:
-        data, (key,) = layout[0]
+    if len(results) == 1 and len(layout) == 1 and len(layout[0][2]) == 1:
+        name, topic_id, (key,) = layout[0]
         result = results[key]
         if not result.error_code:
             start, append_ms = result.log_start_offset, result.log_append_time_ms
-            return OneBatchResponse(data.name, data.topic_id, key.partition, 0, result.base_offset, append_ms, start)
+            return OneBatchResponse(name, topic_id, key.partition, 0, result.base_offset, append_ms, start)
     nodes: dict[int, NodeEndpoint] = {}
     topics = []
-    for data, keys in layout:
+    for name, topic_id, keys in layout:
         partitions = []
         for key in keys:
             result = results[key]
@@ -172,7 +175,7 @@ def _response(services: Services, context: RequestContext, layout: Layout, resul
             if error:
                 _explain(services, context, key, result, told, nodes)
             partitions.append(told)
-        topics.append(TopicProduceResponse(data.name, data.topic_id, partitions))
+        topics.append(TopicProduceResponse(name, topic_id, partitions))
     return ProduceResponse(topics, 0, list(nodes.values()) if nodes else [])
 
 

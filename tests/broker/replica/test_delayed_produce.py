@@ -12,6 +12,7 @@ from barnabas.broker.replica import FetchInfo, FetchParams
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.records import BatchBuilder
+from tests.broker.replica.stage import Stage, codes
 from tests.broker.replica.world import WALL_MS, Answer, P, World, batch
 
 
@@ -393,3 +394,20 @@ def test_a_duplicate_waits_for_the_sync_of_its_original():
     world.deliver()
     assert first.one.base_offset == again.one.base_offset == 0
     assert world.end(P(0)) == 1
+
+
+@pytest.mark.parametrize("flat", [True, False])
+@pytest.mark.parametrize("partitions", [(1,), (1, 2)])
+def test_a_parked_request_keeps_neither_its_records_nor_the_buffer_they_lie_in(flat, partitions):
+    stage = Stage(list(partitions), (1, 2))
+    stage.world.flat = flat
+    buffers = [bytearray(batch()) for _ in partitions]
+    asked = {("t", number): memoryview(buffer) for number, buffer in zip(partitions, buffers, strict=True)}
+    answer = stage.world.produce(asked, acks=-1)
+    asked.clear()
+    assert not answer.done
+    for buffer in buffers:
+        buffer.append(0)  # refused while anything looks into it
+    stage.caught_up(2, *map(P, partitions))
+    stage.caught_up(2, *map(P, partitions))
+    assert codes(answer) == [0] * len(partitions)
