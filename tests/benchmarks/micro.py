@@ -15,7 +15,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from barnabas.broker.config import load
@@ -87,7 +86,7 @@ class Bench:
 
     def __init__(self, data_dir: str) -> None:
         settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "barnabas.topics": "small:1, bulk:1, read:1, wake:1"}
-        self.assembly = Assembly(load(overrides=settings).config, Path(data_dir))
+        self.assembly = Assembly(load(overrides=settings).config, data_dir)
         self.host = self.assembly.host
         self.core = self.host.core
         self.answers: list[Any] = []

@@ -14,14 +14,22 @@ Partitions that returned records move to the end, for the first ones get the byt
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.broker.metrics import Meter, MetricsRegistry
 from barnabas.broker.ports import Entropy
 from barnabas.broker.replica.types import FetchInfo
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition
-from barnabas.protocol.requests.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, PartitionData
+
+if TYPE_CHECKING:  # loaded with the first fetch
+    from barnabas.protocol.requests.fetch import (
+        FetchPartition,
+        FetchRequest,
+        FetchTopic,
+        ForgottenTopic,
+        PartitionData,
+    )
 
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1

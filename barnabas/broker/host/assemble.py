@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from barnabas.broker.config import BrokerConfig, advertised_endpoints, listening_endpoints
 from barnabas.broker.host.clock import SystemWallClock
@@ -28,7 +27,7 @@ class Assembly:
         BarnabasError: an address or a data directory that cannot be used; nothing was changed then.
     """
 
-    def __init__(self, config: BrokerConfig, data_dir: Path | None) -> None:
+    def __init__(self, config: BrokerConfig, data_dir: str | None) -> None:
         self.config = config
         self.data_dir = data_dir
         self.lock: DataDirLock | None = None

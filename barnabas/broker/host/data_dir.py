@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 
 from barnabas.protocol.errors import BarnabasError
 
@@ -18,20 +17,20 @@ class DataDirUnusable(BarnabasError):
     """A data directory that cannot be served from: says which, why, and what to do."""
 
 
-def default_data_dir(environment: Mapping[str, str], platform: str = sys.platform) -> Path:
+def default_data_dir(environment: Mapping[str, str], platform: str = sys.platform) -> str:
     """`$XDG_DATA_HOME/barnabas`, or what the platform has in its place.
 
     Source: XDG Base Directory Specification; a relative $XDG_DATA_HOME is to be ignored.
     """
     named = environment.get("XDG_DATA_HOME", "")
     if named and os.path.isabs(named):
-        return Path(named) / "barnabas"
-    home = Path(environment.get("HOME") or Path.home())
+        return os.path.join(named, "barnabas")
+    home = environment.get("HOME") or os.path.expanduser("~")
     if platform == "darwin":
-        return home / "Library" / "Application Support" / "barnabas"
+        return os.path.join(home, "Library", "Application Support", "barnabas")
     if platform == "win32":
-        return Path(environment.get("LOCALAPPDATA") or home / "AppData" / "Local") / "barnabas"
-    return home / ".local" / "share" / "barnabas"
+        return os.path.join(environment.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local"), "barnabas")
+    return os.path.join(home, ".local", "share", "barnabas")
 
 
 class DataDirLock:
@@ -41,11 +40,11 @@ class DataDirLock:
         DataDirUnusable: it cannot be made or written, or another broker serves from it.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str) -> None:
         self.path = path
         self._handle: int | None = None
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            os.makedirs(path, exist_ok=True)
         except OSError as error:
             raise DataDirUnusable(f"data directory {path} cannot be made: {error.strerror}; name another") from error
         if not os.access(path, os.R_OK | os.W_OK | os.X_OK):

@@ -6,10 +6,10 @@ Neither touches the event-loop policy, signal handlers or the garbage collector.
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -21,7 +21,7 @@ Topics = Mapping[str, int] | Iterable[str]
 
 
 def _assemble(
-    data_dir: str | Path | None, host: str, port: int, config: Mapping[str, Any] | None, topics: Topics
+    data_dir: str | os.PathLike[str] | None, host: str, port: int, config: Mapping[str, Any] | None, topics: Topics
 ) -> Assembly:
     settings = {name: _text(value) for name, value in (config or {}).items()}
     address = f"[{host}]" if ":" in host else host
@@ -32,7 +32,7 @@ def _assemble(
         settings["barnabas.topics"] = ", ".join([*filter(None, [settings.get("barnabas.topics")]), *made])
     directory = data_dir or settings.get("log.dirs") or settings.get("log.dir")
     loaded = load(overrides=settings, overrides_from="config")
-    return Assembly(loaded.config, None if directory is None else Path(directory))
+    return Assembly(loaded.config, None if directory is None else os.fspath(directory))
 
 
 def _text(value: Any) -> str:
@@ -60,7 +60,7 @@ class AsyncBroker:
     def __init__(
         self,
         *,
-        data_dir: str | Path | None = None,
+        data_dir: str | os.PathLike[str] | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
         config: Mapping[str, Any] | None = None,
@@ -112,7 +112,7 @@ class Broker:
     def __init__(
         self,
         *,
-        data_dir: str | Path | None = None,
+        data_dir: str | os.PathLike[str] | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
         config: Mapping[str, Any] | None = None,

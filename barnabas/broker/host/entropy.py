@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 
 _RESERVED_MAX = 100
 """Kafka keeps the uuids with 0 in the upper half and up to this in the lower for itself (`Uuid.RESERVED`)."""
@@ -12,10 +11,7 @@ _RESERVED_MAX = 100
 class SystemEntropy:
     """`ports.Entropy` from the operating system."""
 
-    __slots__ = ("_random",)
-
-    def __init__(self) -> None:
-        self._random = random.SystemRandom()
+    __slots__ = ()
 
     def uuid(self) -> bytes:
         """16 random bytes in the form of a version 4 uuid (RFC 9562).
@@ -30,5 +26,11 @@ class SystemEntropy:
                 return bytes(raw)
 
     def below(self, bound: int) -> int:
-        """A number in [0, bound)."""
-        return self._random.randrange(bound)
+        """A number in [0, bound), `bound` at least 1."""
+        assert bound > 0, "there is no number below"
+        bits = bound.bit_length()
+        size = (bits + 7) // 8
+        while True:  # at least every second number of so many bits is below
+            number = int.from_bytes(os.urandom(size)) >> size * 8 - bits
+            if number < bound:
+                return number

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Mapping
@@ -30,7 +29,7 @@ def pages(host: Host) -> Mapping[str, Page]:
         "/": lambda: (200, http.TEXT, _INDEX),
         "/health": lambda: _health(host),
         "/metrics": lambda: _metrics(host),
-        "/state": lambda: (200, http.JSON, json.dumps(host.snapshot(), default=_plain) + "\n"),
+        "/state": lambda: _state(host),
     }
 
 
@@ -45,6 +44,12 @@ def _metrics(host: Host) -> tuple[int, str, str]:
 
     text = render(host.registry.collect(host.now_ms()))
     return 200, http.PROMETHEUS, text + _process()
+
+
+def _state(host: Host) -> tuple[int, str, str]:
+    import json
+
+    return 200, http.JSON, json.dumps(host.snapshot(), default=_plain) + "\n"
 
 
 def _process() -> str:

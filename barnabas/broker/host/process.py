@@ -8,7 +8,6 @@ import logging
 import os
 import signal
 import sys
-from pathlib import Path
 from typing import Final
 
 from barnabas.broker.config import BrokerConfig
@@ -23,7 +22,7 @@ parked, and a look at 500,000 parked operations took 116 ms. Requests leave no c
 logger = logging.getLogger(__name__)
 
 
-def run(config: BrokerConfig, data_dir: Path | None) -> None:
+def run(config: BrokerConfig, data_dir: str | None) -> None:
     """Serve until SIGTERM or SIGINT; a second signal ends the process at once.
 
     Raises:
@@ -71,7 +70,7 @@ async def _serve(assembly: Assembly) -> None:
 
 
 def _banner(assembly: Assembly) -> str:
-    where = "in memory" if assembly.data_dir is None else str(assembly.data_dir)
+    where = "in memory" if assembly.data_dir is None else assembly.data_dir
     return f"barnabas: serving on {', '.join(assembly.addresses)}; data: {where}"
 
 

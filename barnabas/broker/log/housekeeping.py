@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.config import TopicConfig
 from barnabas.broker.log import checkpoint
-from barnabas.broker.log.compaction import cleanable
 from barnabas.broker.log.log import Log
 from barnabas.broker.log.types import Job, remove, wait
 from barnabas.protocol.errors import BarnabasError
@@ -257,6 +256,8 @@ class Housekeeping:
                 yield None
             if "compact" not in log.config.cleanup_policy or log.cleaning or log.closed or len(log.segments) < 2:
                 continue
+            from barnabas.broker.log.compaction import cleanable  # most brokers compact nothing
+
             try:
                 state = yield from cleanable(log, wall_ms)
             except OSError:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import errno
 from bisect import bisect_right
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from barnabas.broker.config import TopicConfig
-from barnabas.broker.log import checkpoint, compaction, reader, recovery, retention, truncation
+from barnabas.broker.log import checkpoint, reader, recovery, retention, truncation
 from barnabas.broker.log.closing import ClosingFiles
 from barnabas.broker.log.epochs import LeaderEpochs
 from barnabas.broker.log.flush import Durable, Flusher
@@ -38,6 +38,9 @@ from barnabas.broker.ports import Disk
 from barnabas.protocol.batch import BatchHeader, add_sequence, set_place
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID, Records, TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.broker.log.compaction import CompactionResult
 
 OFFSET_MAX: Final = 2**63 - 1
 _LARGEST_RELATIVE_OFFSET: Final = 2**31 - 1
@@ -455,8 +458,10 @@ class Log:
         """Delete segments by log start, size and age, see `retention.retain`."""
         return retention.retain(self, now_ms)
 
-    def compact(self, now_ms: int, *, keys_max: int = 1_000_000) -> Job[compaction.CompactionResult | None]:
+    def compact(self, now_ms: int, *, keys_max: int = 1_000_000) -> Job[CompactionResult | None]:
         """Keep the newest record of each key, see `compaction.compact`."""
+        from barnabas.broker.log import compaction  # most brokers compact nothing
+
         return compaction.compact(self, now_ms, keys_max=keys_max)
 
     # Life
