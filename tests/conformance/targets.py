@@ -2,14 +2,12 @@
 
 import os
 import signal
-import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 from typing import Protocol
 
-from tests.oracle.kafka import Kafka, answers_api_versions, free_port
+from tests.oracle.kafka import Kafka, free_port
+from tests.oracle.server_process import ServerProcess
 
 # Both brokers look at their logs often, so that retention and compaction come within a scenario's patience.
 SETTINGS = {
@@ -23,7 +21,6 @@ SETTINGS = {
 OUR_SETTINGS = {"barnabas.validate.records": "full"}
 
 START_SECONDS_MAX = 20.0
-STOP_SECONDS_MAX = 10.0
 
 
 class Target(Protocol):
@@ -64,7 +61,7 @@ class Barnabas:
         self.data_dir = directory / "data"
         self._directory = directory
         self._settings = {**SETTINGS, **OUR_SETTINGS, **(settings or {})}
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process = ServerProcess(directory / "broker.out", self.port, START_SECONDS_MAX)
 
     def start(self) -> None:
         """Start, and return once ApiVersions is answered.
@@ -77,41 +74,20 @@ class Barnabas:
         config.write_text("".join(f"{key}={value}\n" for key, value in self._settings.items()))
         arguments = ["--port", str(self.port), "--data-dir", str(self.data_dir), "--config", str(config)]
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("BARNABAS_", "KAFKA_"))}
-        with (self._directory / "broker.out").open("ab") as output:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "barnabas.broker", *arguments],
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-                env=environment,
-            )
-        deadline = time.monotonic() + START_SECONDS_MAX
-        while not answers_api_versions(self.port):
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                self.kill()
-                raise RuntimeError(f"the broker did not start:\n{self.output()[-3000:]}")
-            threading.Event().wait(0.02)
-
-    def output(self) -> str:
-        """What the process printed."""
-        return (self._directory / "broker.out").read_text(errors="replace")
+        try:
+            self._process.start([sys.executable, "-m", "barnabas.broker", *arguments], environment)
+        except RuntimeError as error:
+            raise RuntimeError(f"the broker did not start:\n{error}") from error
 
     def stop(self) -> None:
-        """Stop cleanly (SIGTERM)."""
-        self._end(signal.SIGTERM)
+        """Stop cleanly (SIGTERM).
+
+        Raises:
+            RuntimeError: it did not, and was killed.
+        """
+        if not self._process.end(signal.SIGTERM):
+            raise RuntimeError("the broker did not stop on SIGTERM")
 
     def kill(self) -> None:
         """SIGKILL."""
-        self._end(signal.SIGKILL)
-
-    def _end(self, number: signal.Signals) -> None:
-        process, self._process = self._process, None
-        if process is None or process.poll() is not None:
-            return
-        process.send_signal(number)
-        try:
-            process.wait(STOP_SECONDS_MAX)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            raise
+        self._process.end(signal.SIGKILL)

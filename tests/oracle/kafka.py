@@ -15,20 +15,18 @@ import os
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import tempfile
-import threading
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.oracle.server_process import ServerProcess
+
 VERSION = "4.3.0"
 HEAP_MB = 600
 START_SECONDS_MAX = 60.0
-STOP_SECONDS_MAX = 20.0
 PORTS = range(39000, 39900)
 
 POM = f"""<project><modelVersion>4.0.0</modelVersion>
@@ -127,18 +125,6 @@ def free_port(above: int = 0) -> int:
     raise KafkaUnavailable(f"every port of {PORTS.start} to {PORTS.stop} is taken")
 
 
-def answers_api_versions(port: int) -> bool:
-    """Whether a Kafka broker on this port of 127.0.0.1 answers an ApiVersions request (v0)."""
-    frame = struct.pack(">hhih", 18, 0, 1, -1)
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout=2) as peer:
-            peer.settimeout(2)
-            peer.sendall(struct.pack(">i", len(frame)) + frame)
-            return len(peer.recv(8)) > 0
-    except OSError:
-        return False
-
-
 class Kafka:
     """One Apache Kafka node as a child process; a context manager that starts and stops it.
 
@@ -159,12 +145,11 @@ class Kafka:
         self._settings = dict(settings or {})
         self._heap_mb = heap_mb
         self._quick = quick
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process = ServerProcess(directory / "kafka.out", self.port, START_SECONDS_MAX)
 
     @property
     def pid(self) -> int:
         """The process id while it runs."""
-        assert self._process is not None, "not started"
         return self._process.pid
 
     def _properties(self) -> Path:
@@ -191,7 +176,6 @@ class Kafka:
         Raises:
             KafkaUnavailable: it did not come up; the text ends with its log.
         """
-        assert self._process is None, "already running"
         self.directory.mkdir(parents=True, exist_ok=True)
         properties = self._properties()
         if not (self.data_dir / "meta.properties").exists():
@@ -201,38 +185,18 @@ class Kafka:
         if self._quick:
             options.append("-XX:TieredStopAtLevel=1")
         command = [java(), *options, "-cp", f"{libs()}/*", "kafka.Kafka", str(properties)]
-        with (self.directory / "kafka.out").open("ab") as output:
-            # A session of its own: Ctrl-C at the terminal reaches us, and we stop the child in order.
-            self._process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
-        deadline = time.monotonic() + START_SECONDS_MAX
-        while not answers_api_versions(self.port):
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                self.kill()
-                raise KafkaUnavailable(f"Apache Kafka did not start:\n{self.output()[-3000:]}")
-            threading.Event().wait(0.05)
-
-    def output(self) -> str:
-        """What the process wrote to stdout and stderr."""
-        return (self.directory / "kafka.out").read_text(errors="replace")
+        try:
+            self._process.start(command)
+        except RuntimeError as error:
+            raise KafkaUnavailable(f"Apache Kafka did not start:\n{error}") from error
 
     def stop(self) -> None:
         """Stop cleanly (SIGTERM), and for good after 20 s. Nothing happens if it does not run."""
-        self._end(signal.SIGTERM)
+        self._process.end(signal.SIGTERM)
 
     def kill(self) -> None:
         """Stop with SIGKILL, as a power cut of the process."""
-        self._end(signal.SIGKILL)
-
-    def _end(self, number: signal.Signals) -> None:
-        process, self._process = self._process, None
-        if process is None or process.poll() is not None:
-            return
-        process.send_signal(number)
-        try:
-            process.wait(STOP_SECONDS_MAX)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        self._process.end(signal.SIGKILL)
 
     def __enter__(self) -> Self:
         self.start()
