@@ -11,11 +11,11 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 from typing import Final
 
 from barnabas.protocol.errors import BarnabasError
+from barnabas.spark_bridge.scripts import ForeignDirectory, own_dir, write_script
 
 JAVA_MAJOR_MIN: Final = 17
 INSTALL_HINT: Final = (
@@ -85,21 +85,15 @@ def _packaged_java() -> Path | None:
 
 
 def _private_home(java: Path, private_dir: Path | None) -> Path:
-    home = private_dir or Path(tempfile.gettempdir()) / f"barnabas-java-{os.getuid()}"
-    home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if home.is_symlink() or home.stat().st_uid != os.getuid():
-        raise JavaMissing(f"{home} belongs to somebody else: remove it, or set JAVA_HOME")
-    (home / "bin").mkdir(exist_ok=True)
-    script = home / "bin" / "java"
+    home = private_dir or own_dir("java")
     # Every argument but the one: the loop moves each to the end, so after one turn all stand in order again.
     text = (
         "#!/bin/sh\n"
         'for a in "$@"; do shift; [ "$a" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$a"; done; '
         f'exec "{java}" "$@"\n'
     )
-    if not script.exists() or script.read_text() != text:
-        fresh = script.with_name(f"java.{os.getpid()}")
-        fresh.write_text(text)
-        fresh.chmod(0o700)
-        fresh.replace(script)
+    try:
+        write_script(home, "java", text)
+    except ForeignDirectory as error:
+        raise JavaMissing(f"{error}: remove it, or set JAVA_HOME") from error
     return home

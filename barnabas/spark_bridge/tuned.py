@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.spark_bridge.java import find_java_home
 from barnabas.spark_bridge.needs import NEEDS_PYSPARK
+from barnabas.spark_bridge.python import python_for_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,7 +65,8 @@ def session(
     """
     builder: Any = _pyspark().SparkSession.builder
     os.environ["JAVA_HOME"] = str(find_java_home())
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if "PYSPARK_PYTHON" not in os.environ:
+        os.environ["PYSPARK_PYTHON"] = python_for_spark() if master.startswith("local") else sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
     settings |= {"spark.app.name": name, "spark.master": master}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -108,6 +110,11 @@ def test_sql_finds_the_format_by_its_name(spark: Any, cluster: Cluster) -> None:
         ({"startingOffsets": "latest"}, "a batch cannot start at latest"),
         ({"endingOffsets": "earliest"}, "a batch cannot end at earliest"),
         ({"kafka.group.id": "g"}, "kafka.group.id is not supported"),
+        ({"path": "flights"}, "reads topics, not the path 'flights'"),
+        (
+            {"startingOffsets": '{"%s":{"0":7}}'},
+            "startingOffsets lies beyond the end of the log: topic-.* ends at 1, not 7",
+        ),
         ({"kafka.fetch.min.byte": "1"}, "unknown setting 'fetch.min.byte'; did you mean 'fetch.min.bytes'"),
         ({"assign": "{}"}, "exactly one of the options"),
         ({"startingTimestamp": str(START * 2)}, "as young as the starting timestamp"),
@@ -118,8 +125,9 @@ def test_refused_options_say_why(
 ) -> None:
     topic = cluster.topic(1)
     cluster.put(topic, range(1), partitions=1)
+    named = {name: text.replace("%s", topic) for name, text in options.items()}
     with pytest.raises(Exception, match=message):
-        read(topic, **options).collect()
+        read(topic, **named).collect()
 
 
 def test_records_that_are_gone_fail_the_batch_or_are_passed(read: Callable[..., Any], cluster: Cluster) -> None:
@@ -132,3 +140,29 @@ def test_records_that_are_gone_fail_the_batch_or_are_passed(read: Callable[..., 
     with pytest.raises(Exception, match="failOnDataLoss"):
         read(topic, **frame).collect()
     assert numbers(read(topic, failOnDataLoss="false", **frame)) == [5, 6, 7, 8, 9]
+
+
+def test_a_schema_of_one_s_own_and_writing_are_refused(read: Callable[..., Any], spark: Any, cluster: Cluster) -> None:
+    topic = cluster.topic(1)
+    reader = spark.read.format("barnabas").option("kafka.bootstrap.servers", cluster.servers)
+    with pytest.raises(Exception, match="a fixed schema: leave out schema"):
+        reader.option("subscribe", topic).schema("a int").load().collect()
+    with pytest.raises(Exception, match=r"only reads, for now: write in foreachBatch with barnabas\.Producer"):
+        read(topic).write.format("barnabas").mode("append").save()
+
+
+def test_the_job_of_the_readme_runs_as_it_stands(spark: Any, cluster: Cluster) -> None:
+    text = (Path(__file__).parents[2] / "README.md").read_text()
+    (job,) = re.findall(r"## A PySpark job\n\n```python\n(.*?)```", text, re.DOTALL)
+    cluster.admin.create_topic("orders", partitions=2)
+    cluster.put("orders", range(10))
+    assert "localhost:9092" in job
+    assert job.rstrip().endswith(".awaitTermination()")
+    names: dict[str, Any] = {}
+    job = job.replace("localhost:9092", cluster.servers).rstrip().removesuffix(".awaitTermination()")
+    lines = job.splitlines()
+    exec("\n".join([*lines[:-1], "query = " + lines[-1]]), names)
+    names["query"].processAllAvailable()
+    progress = names["query"].recentProgress
+    names["query"].stop()
+    assert sum(each["numInputRows"] for each in progress) == 10

@@ -72,3 +72,18 @@ def test_the_packaged_java_runs_without_the_module_it_lacks(bare: Path, monkeypa
     assert done.stdout.splitlines() == ["<-cp>", "<a b>", "<-Dx=$y '>", "<Main>", "<>"]
     assert find_java_home(bare / "home") == home
     assert os.stat(home).st_mode & 0o077 == 0
+
+
+def test_a_directory_of_somebody_else_is_not_used(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java, "_packaged_java", lambda: bare / "packaged" / "java")
+    (bare / "theirs").mkdir()
+    (bare / "home").symlink_to(bare / "theirs")
+    with pytest.raises(JavaMissing, match="home belongs to somebody else: remove it, or set JAVA_HOME"):
+        find_java_home(bare / "home")
+
+
+def test_a_java_home_that_is_not_there_is_passed_over(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = fake_java(bare / "jdk", "21.0.1")
+    monkeypatch.setenv("JAVA_HOME", str(bare / "absent"))
+    monkeypatch.setattr(shutil, "which", lambda name: str(program))
+    assert find_java_home() == bare / "jdk"

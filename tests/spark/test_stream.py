@@ -111,6 +111,63 @@ def test_a_recreated_topic_is_noticed(job: Callable[[str], Job], cluster: Cluste
     assert sorted(stream.seen) == list(range(5))
 
 
+@pytest.mark.parametrize(
+    ("trigger", "sizes"),
+    [
+        # Once takes all and looks at no limit; availableNow keeps the maximum and takes what is left below the minimum.
+        ({"once": True}, [22]),
+        ({"availableNow": True}, [10, 10, 2]),
+        # One that goes on waits for the minimum (an hour long, here): the two last records stay for later.
+        ({"processingTime": "50 milliseconds"}, [10, 10]),
+    ],
+)
+def test_triggers_and_limits(
+    job: Callable[[str], Job], cluster: Cluster, trigger: dict[str, Any], sizes: list[int]
+) -> None:
+    topic = cluster.topic()
+    cluster.put(topic, range(22))
+    limits = {"minOffsetsPerTrigger": 5, "maxOffsetsPerTrigger": 10, "maxTriggerDelay": "1h"}
+    found: list[int] = []
+    query = job(topic).start(lambda rows, _: found.append(rows.count()), trigger, startingOffsets="earliest", **limits)
+    query.processAllAvailable()
+    query.stop()
+    assert found == sizes
+
+
+def test_a_continuous_trigger_is_refused(spark: Any, cluster: Cluster) -> None:
+    reader = spark.readStream.format("barnabas").option("kafka.bootstrap.servers", cluster.servers)
+    stream = reader.option("subscribe", cluster.topic(1)).load()
+    with pytest.raises(Exception, match="barnabas does not support continuous processing"):
+        stream.writeStream.format("console").trigger(continuous="1 second").start()
+
+
+def test_a_restart_keeps_its_position_whatever_the_options_say_now(job: Callable[[str], Job], cluster: Cluster) -> None:
+    topic, other = cluster.topic(1), cluster.topic(1)
+    cluster.put(topic, range(4), partitions=1)
+    cluster.put(other, range(100, 102), partitions=1)
+    stream = job(topic)
+    stream.run(startingOffsets="earliest")
+    cluster.put(topic, range(4, 6), partitions=1)
+    stream.run(startingOffsets="latest", subscribe=f"{topic},{other}", minPartitions=3)
+    assert sorted(stream.seen) == [0, 1, 2, 3, 4, 5, 100, 101]
+
+
+def test_a_crash_between_two_batches_neither_loses_nor_repeats(
+    job: Callable[[str], Job], cluster: Cluster, tmp_path: Path
+) -> None:
+    topic = cluster.topic()
+    cluster.put(topic, range(6))
+    stream = job(topic)
+    stream.run(startingOffsets="earliest")
+    # Batch 0 was done, and the process died before it said so: it runs again, to the same end, and is asked for first.
+    (commit,) = (each for each in (tmp_path / "checkpoint" / "commits").iterdir() if each.name == "0")
+    commit.unlink()
+    cluster.put(topic, range(6, 10))
+    stream.run()
+    assert stream.sizes == [6, 6, 4]
+    assert sorted(stream.seen) == sorted([*range(6), *range(10)])
+
+
 def test_options_of_batches_are_refused(job: Callable[[str], Job], cluster: Cluster) -> None:
     with pytest.raises(Exception, match="endingOffsets does not apply to a streaming query"):
         job(cluster.topic(1)).run(endingOffsets="latest")
