@@ -103,8 +103,10 @@ class Disk(Protocol):
             FileNotFoundError: there is none.
         """
 
-    def write_atomic(self, path: str, data: bytes, done: Done | None = None) -> None:
+    def write_atomic(self, path: str, data: bytes, done: Done | None = None, *, durable: bool = True) -> None:
         """Replace a small control file: temporary file, fsync, rename, fsync of the directory.
+
+        With `durable` false nothing is synced: after a power failure the file may be torn, or missing.
 
         With `done` the work happens off the loop's thread and later calls for the same path win over earlier ones;
         without it, it is finished on return (start and stop only).

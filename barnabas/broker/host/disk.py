@@ -301,7 +301,7 @@ class RealDisk:
         self._open: OrderedDict[RealFile, None] = OrderedDict()
         self._mapped: OrderedDict[tuple[RealFile, int], None] = OrderedDict()
         self._files: dict[str, weakref.WeakSet[RealFile]] = {}
-        self._atomic: dict[str, tuple[bytes, list[Done]]] = {}
+        self._atomic: dict[str, tuple[bytes, list[Done], bool]] = {}
         self._atomic_running: set[str] = set()
         self._made = 0  # names made so far, of directories too, and how many of them are durable
         self._made_synced = -1
@@ -478,17 +478,17 @@ class RealDisk:
         with open(self.full(path), "rb") as file:
             return file.read()
 
-    def write_atomic(self, path: str, data: bytes, done: Done | None = None) -> None:
+    def write_atomic(self, path: str, data: bytes, done: Done | None = None, *, durable: bool = True) -> None:
         """Replace a small file: temporary file, fsync, rename, fsync of the directory.
 
         Calls with `done` for one path run one after the other, and one that waits is overtaken by a later one (both
         are told when the later is through).
         """
         if done is None:
-            replace((self.full(path), data))
+            replace((self.full(path), data), durable=durable)
             return
-        _, waiting = self._atomic.get(path, (b"", []))
-        self._atomic[path] = (data, [*waiting, done])
+        _, waiting, _ = self._atomic.get(path, (b"", [], False))
+        self._atomic[path] = (data, [*waiting, done], durable)
         if path not in self._atomic_running:
             self._write_next(path)
 
@@ -502,15 +502,15 @@ class RealDisk:
         self._replace(files, done, urgent=True)
 
     def _write_next(self, path: str) -> None:
-        data, waiting = self._atomic.pop(path)
+        data, waiting, durable = self._atomic.pop(path)
 
         def done(error: OSError | None) -> None:
             for waiter in waiting:
                 waiter(error)
 
-        self._replace([(path, data)], done, urgent=False)
+        self._replace([(path, data)], done, urgent=False, durable=durable)
 
-    def _replace(self, files: Sequence[tuple[str, bytes]], done: Done, urgent: bool) -> None:
+    def _replace(self, files: Sequence[tuple[str, bytes]], done: Done, *, urgent: bool, durable: bool = True) -> None:
         self._atomic_running.update(path for path, _ in files)
 
         def finished(error: OSError | None) -> None:
@@ -520,7 +520,8 @@ class RealDisk:
                     self._write_next(path)
             done(error)
 
-        self.run(lambda: replace(*[(self.full(path), data) for path, data in files]), finished, urgent=urgent)
+        full = [(self.full(path), data) for path, data in files]
+        self.run(lambda: replace(*full, durable=durable), finished, urgent=urgent)
 
 
 def _answer_of(token: ColdRead) -> memoryview:

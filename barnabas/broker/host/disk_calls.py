@@ -103,22 +103,27 @@ def sync_directory(path: str) -> None:
         os.close(fd)
 
 
-def replace(*files: tuple[str, bytes]) -> None:
-    """Replace files of one directory, each as a whole: temporary file, sync, rename, and one sync of the directory."""
+def replace(*files: tuple[str, bytes], durable: bool = True) -> None:
+    """Replace files of one directory, each as a whole: temporary file, sync, rename, and one sync of the directory.
+
+    With `durable` false without the syncs.
+    """
     for full, data in files:
-        _write_synced(full + TEMPORARY, data)
+        _write(full + TEMPORARY, data, durable)
     for full, _ in files:
         os.replace(full + TEMPORARY, full)
-    sync_directory(os.path.dirname(files[0][0]))
+    if durable:
+        sync_directory(os.path.dirname(files[0][0]))
 
 
-def _write_synced(full: str, data: bytes) -> None:
+def _write(full: str, data: bytes, durable: bool) -> None:
     fd = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
         view = memoryview(data)
         while len(view):
             view = view[os.write(fd, view) :]
-        sync_handle(fd)
+        if durable:
+            sync_handle(fd)
     except OSError:
         with contextlib.suppress(OSError):
             os.unlink(full)

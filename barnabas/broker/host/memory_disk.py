@@ -377,11 +377,11 @@ class MemoryDisk:
         content = self._file(path)
         return bytes(content.view(0, content.size))
 
-    def write_atomic(self, path: str, data: bytes, done: Done | None = None) -> None:
+    def write_atomic(self, path: str, data: bytes, done: Done | None = None, *, durable: bool = True) -> None:
         """Replace a file: at once without `done`, else later and only if no later call for the path came."""
         if done is None:
             self._atomic[path] = self._atomic.get(path, 0) + 1
-            self._put(path, data)
+            self._put(path, data, durable)
             return
         finished = done
         turn = self._atomic[path] = self._atomic.get(path, 0) + 1
@@ -393,7 +393,7 @@ class MemoryDisk:
             error = None
             if self._atomic.get(path) == turn:
                 try:
-                    self._put(path, data)
+                    self._put(path, data, durable)
                 except OSError as failure:
                     error = failure
             finished(error)
@@ -406,13 +406,13 @@ class MemoryDisk:
         for path, data in files:
             self.write_atomic(path, data, one)
 
-    def _put(self, path: str, data: bytes) -> None:
+    def _put(self, path: str, data: bytes, durable: bool) -> None:
         directory, name = self._directory_of(path)
         self.take(len(data), path)
         self._forget(directory, name)
         content = _Content()
         content.append([data])
-        content.synced = content.size
+        content.synced = content.size if durable else 0
         directory[name] = content
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from barnabas.broker.log.types import Job
 from barnabas.broker.ports import Disk
-from barnabas.protocol.ids import TopicPartition, format_uuid, parse_uuid
+from barnabas.protocol.ids import ZERO_UUID, TopicPartition, format_uuid, parse_uuid
 
 RECOVERY_POINT_FILE: Final = "recovery-point-offset-checkpoint"
 LOG_START_FILE: Final = "log-start-offset-checkpoint"
@@ -21,6 +21,8 @@ LEADER_EPOCH_FILE: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA_FILE: Final = "partition.metadata"
 CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
 CLEAN_SHUTDOWN_MARK: Final = b'{"version":0,"brokerEpoch":-1}'
+_ID_HEAD: Final = b"version: 0\ntopic_id: "
+_ID_SIZE: Final = len(_ID_HEAD) + 22
 _LINES_PER_STEP: Final = 1000
 
 
@@ -82,11 +84,13 @@ def format_partition_metadata(topic_id: bytes) -> bytes:
 
 
 def parse_partition_metadata(data: bytes) -> bytes:
-    """The topic id of a `partition.metadata` file.
+    """The topic id of a `partition.metadata` file; zeros where a power failure took the end of the file.
 
     Raises:
         ValueError: the file is malformed or of a newer version.
     """
+    if not data.strip(b"\0") or (data.startswith(_ID_HEAD) and len(data) < _ID_SIZE) or _ID_HEAD.startswith(data):
+        return ZERO_UUID
     fields = dict(line.split(": ", 1) for line in data.decode().splitlines() if line.strip())
     if fields.get("version") != "0" or "topic_id" not in fields:
         raise ValueError("partition.metadata is not of version 0, or names no topic id")

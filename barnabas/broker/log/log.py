@@ -473,14 +473,20 @@ class Log:
             OSError: the disk refuses.
         """
         self.disk.make_dir(self.directory)
-        if self.topic_id != ZERO_UUID:
-            self.disk.write_atomic(
-                f"{self.directory}/{checkpoint.PARTITION_METADATA_FILE}",
-                checkpoint.format_partition_metadata(self.topic_id),
-                lambda _: None,
-            )
         self.set_segments([Segment.create(self.disk, self.directory, 0, now_ms)])
         self._watermark = self.log_end_metadata
+        self.set_topic_id(self.topic_id)
+
+    def set_topic_id(self, topic_id: bytes) -> None:
+        """Note down whose log it is, without a sync: a log that does not know is that of the topic of its name.
+
+        Syncs for ten thousand new partitions would keep the disk busy for many seconds.
+        """
+        self.topic_id = topic_id
+        if topic_id == ZERO_UUID:
+            return
+        path = f"{self.directory}/{checkpoint.PARTITION_METADATA_FILE}"
+        self.disk.write_atomic(path, checkpoint.format_partition_metadata(topic_id), lambda _: None, durable=False)
 
     def recover(
         self,

@@ -139,6 +139,8 @@ class LogManager:
         if log is not None:
             if log.topic_id not in (topic_id, bytes(16)):
                 raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"the log of {partition} belongs to another topic id")
+            if log.topic_id != topic_id:
+                log.set_topic_id(topic_id)
             self.set_config(partition, config)
             return log
         log = self._new_log(partition, topic_id, config)

@@ -64,6 +64,15 @@ def test_an_atomic_write_is_whole_or_absent_after_a_crash():
     assert disk.load("c") == b"old"
 
 
+def test_a_small_file_that_is_not_durable_may_be_torn():
+    disk = MemoryDisk()
+    disk.write_atomic("kept", b"whole", durable=False)
+    disk.write_atomic("torn", b"whole", lambda _: None, durable=False)
+    disk.deliver()
+    disk.crash(lambda path, synced, size: 3 if path == "torn" else synced)
+    assert (disk.load("kept"), disk.load("torn")) == (b"", b"who")
+
+
 def test_a_flipped_bit():
     disk = MemoryDisk()
     disk.write_atomic("f", b"\x00\x00")

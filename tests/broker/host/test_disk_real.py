@@ -184,6 +184,18 @@ def test_few_directories_are_synced_for_many_files(disk, posted, monkeypatch):
     assert told == [None] * 4
 
 
+def test_a_small_file_that_need_not_be_durable_is_not_synced(disk, posted, monkeypatch):
+    for module in (disk_module, disk_calls):
+        monkeypatch.setattr(module, "sync_directory", None)
+        monkeypatch.setattr(module, "sync_handle", None)
+    told: list[Any] = []
+    disk.write_atomic("c", b"old", durable=False)
+    disk.write_atomic("c", b"new", told.append, durable=False)
+    posted.get(timeout=20)()
+    assert told == [None]
+    assert (disk.load("c"), disk.list("")) == (b"new", ["c"])
+
+
 def test_work_that_was_not_begun_is_dropped_at_the_end(disk, posted):
     begun, held = threading.Semaphore(0), threading.Event()
 

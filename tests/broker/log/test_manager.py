@@ -8,7 +8,7 @@ from barnabas.broker.config import TopicConfig
 from barnabas.broker.log.checkpoint import parse_directory_name
 from barnabas.broker.log.types import Isolation
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.ids import ZERO_UUID, TopicPartition
 from tests.broker.log.harness import NOW, TOPIC_ID, Clock, append, everything, manager_of
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t-with-dash", 1)
@@ -183,6 +183,28 @@ def test_what_is_due_for_removal_is_removed_by_one_job(memory):
     memory.run(job)
     memory.settle()
     assert memory.disk.list("") == []
+
+
+@pytest.mark.parametrize("kept", [0, 1, 9, 10, 20, 21, 42])
+def test_a_log_whose_topic_id_was_torn_is_that_of_the_topic_of_its_name(memory, kept):
+    """Nothing waits for that file, so a power failure may take its end; it is written anew."""
+    manager = manager_of(memory)
+    config = TopicConfig(flush_messages=1)
+    append(manager.create(T0, TOPIC_ID, config), b"a")
+    memory.settle()
+    memory.disk.crash(lambda path, synced, size: kept if path.endswith("partition.metadata") else synced)
+    manager = manager_of(memory)
+    memory.run(manager.load())
+    assert manager.logs[T0].topic_id == ZERO_UUID
+    log = manager.create(T0, TOPIC_ID, config)
+    assert [record.value for record in everything(memory, log)] == [b"a"]
+    memory.run(manager.shutdown())
+    manager = manager_of(memory)
+    memory.run(manager.load())
+    assert manager.logs[T0].topic_id == TOPIC_ID
+    with pytest.raises(KafkaError) as caught:
+        manager.create(T0, bytes(15) + b"x", config)
+    assert caught.value.code == ErrorCode.INCONSISTENT_TOPIC_ID
 
 
 def test_a_log_that_cannot_be_opened_answers_storage_error_and_others_go_on(world):
