@@ -3,6 +3,7 @@
 ./dev bench                     all rows but those against Apache Kafka
 ./dev bench --kafka             those as well (needs Java and Maven)
 ./dev bench --only small,bulk   some groups
+./dev bench --only spark        the PySpark source against Spark's own connector (needs Java and Maven)
 ./dev bench --compare FILE      beside an earlier run's JSON
 """
 
@@ -18,6 +19,8 @@ from tests.benchmarks.report import Row, compare, machine, page, save, show
 from tests.benchmarks.servers import Server, kafka
 
 GROUPS = ("bulk", "small", "inside", "wheel", "client")
+ON_REQUEST = ("spark",)
+"""Groups that run only when `--only` names them: minutes of Spark against Spark's own connector (Java and Maven)."""
 
 
 def main() -> int:
@@ -26,15 +29,15 @@ def main() -> int:
         prog="./dev bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--kafka", action="store_true", help="measure Apache Kafka too")
-    parser.add_argument("--only", default=",".join(GROUPS), help=f"comma list of {', '.join(GROUPS)}")
+    parser.add_argument("--only", default=",".join(GROUPS), help=f"comma list of {', '.join(GROUPS + ON_REQUEST)}")
     parser.add_argument("--json", type=Path, default=Path("out/bench.json"), help="where the figures go")
     parser.add_argument("--page", type=Path, help="write the figures as Markdown, too (docs/SPEED.md)")
     parser.add_argument("--compare", type=Path, help="an earlier run's JSON")
     options = parser.parse_args()
     chosen = options.only.split(",")
-    unknown = sorted(set(chosen) - set(GROUPS))
+    unknown = sorted(set(chosen) - {*GROUPS, *ON_REQUEST})
     if unknown:
-        parser.error(f"unknown groups {', '.join(unknown)}; there are {', '.join(GROUPS)}")
+        parser.error(f"unknown groups {', '.join(unknown)}; there are {', '.join(GROUPS + ON_REQUEST)}")
 
     print(machine(), flush=True)
     rows: list[Row] = []
