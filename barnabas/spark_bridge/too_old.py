@@ -17,7 +17,7 @@ except ImportError as error:
 
 
 class PySparkTooOld(BarnabasError):
-    """This PySpark has no limits and no end for a streaming source."""
+    """This PySpark has no limits and no end for a streaming source, or something the source needs is missing."""
 
 
 class TooOld(DataSource):
@@ -34,4 +34,16 @@ class TooOld(DataSource):
         Raises:
             PySparkTooOld: always.
         """
-        raise PySparkTooOld(NEEDS_PYSPARK)
+        raise PySparkTooOld(_reason())
+
+
+def _reason() -> str:
+    try:
+        import pyspark.sql.streaming.datasource  # noqa: F401 - since 4.2
+    except ImportError:
+        return NEEDS_PYSPARK
+    try:
+        import barnabas.spark_bridge.source  # noqa: F401
+    except ImportError as error:
+        return f"the format barnabas cannot be loaded: {error}"
+    return NEEDS_PYSPARK

@@ -54,21 +54,61 @@ def test_spark_s_lookup_finds_the_format_in_the_wheel(site: Path, tmp_path: Path
     assert found["barnabas"] == str(site / "barnabas" / "spark_bridge" / "source.py")
 
 
-OLD = """
+ABSENT = """
 import sys
-sys.modules["barnabas.spark_bridge.source"] = None  # as when PySpark lacks what the source imports
+{before}
+sys.modules[{module!r}] = None  # as when it is not installed
 from pyspark_barnabas import DefaultSource
-assert DefaultSource.name() == "barnabas"
-DefaultSource({}).schema()
+assert DefaultSource.name() == "barnabas"  # looking formats up must not fail: it would fail all of them
+DefaultSource({{}}).schema()
 """
+NEEDS = "the format barnabas needs PySpark 4.2 or later: pip install 'barnabas[spark]'"
 
 
-def test_an_older_pyspark_gets_one_sentence_when_the_format_is_used(site: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("before", "module", "said"),
+    [
+        (  # 4.0 and 4.1: formats, but no limits for them
+            "import pyspark.sql.datasource",
+            "pyspark.sql.streaming.datasource",
+            f"barnabas.spark_bridge.too_old.PySparkTooOld: {NEEDS}",
+        ),
+        ("", "pyspark.sql.datasource", f"ImportError: {NEEDS}"),  # 3.5 looks for no formats in packages
+        ("", "pyspark", f"ImportError: {NEEDS}"),
+        (
+            "",
+            "barnabas.client.consumer",
+            "barnabas.spark_bridge.too_old.PySparkTooOld: the format barnabas cannot be loaded: import of "
+            "barnabas.client.consumer halted; None in sys.modules",
+        ),
+    ],
+)
+def test_what_is_missing_is_said_in_one_sentence_when_the_format_is_used(
+    site: Path, tmp_path: Path, before: str, module: str, said: str
+) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", OLD],
+        [sys.executable, "-c", ABSENT.format(before=before, module=module)],
         cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(site)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert done.stderr.splitlines()[-1] == (
-        "barnabas.spark_bridge.too_old.PySparkTooOld: the format barnabas needs PySpark 4.2 or later: "
-        "pip install 'barnabas[spark]'"
-    )
+    assert done.stderr.splitlines()[-1] == said
+
+
+@pytest.mark.parametrize(
+    ("module", "call", "said"),
+    [
+        ("pyspark", "from barnabas.spark_bridge import session; session()", f"ImportError: {NEEDS}"),
+        (
+            "pyarrow",
+            "from pyspark_barnabas import DefaultSource; "
+            "source = DefaultSource({'kafka.bootstrap.servers': 'h:1', 'subscribe': 'a'}); source.reader(None)",
+            "barnabas.spark_bridge.options.OptionError: the format barnabas needs pyarrow and numpy beside PySpark: "
+            "pip install 'barnabas[spark-worker]'",
+        ),
+    ],
+)
+def test_other_doors_say_so_as_well(site: Path, tmp_path: Path, module: str, call: str, said: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.modules[{module!r}] = None; {call}"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(site)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stderr.splitlines()[-1] == said
