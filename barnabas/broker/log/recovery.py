@@ -7,6 +7,7 @@ batch ends the log: its segment is cut there and later segments go.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -62,8 +63,9 @@ def recover(
     Raises:
         OSError: the disk failed.
     """
-    log.disk.make_dir(log.directory)
     names = yield from _tidy(log, now_ms)
+    if not names:
+        log.disk.make_dir(log.directory)
     _load_topic_id(log, names)
     bases = sorted(int(name[: -len(LOG_SUFFIX)]) for name in names if _is_segment(name))
     segments = [Segment.existing(log.disk, log.directory, base, now_ms) for base in bases]
@@ -74,7 +76,7 @@ def recover(
     if clean and closing is not None:
         clean = (closing.base, closing.size) == (log.active.base, log.active.size)
         kept = closing.contents if clean else {}
-    log.epochs = _load_epochs(log, kept)
+    log.epochs = _load_epochs(log, names, kept)
     log.log_start_offset = max(log_start_offset, log.bases[0])
     log.snapshots = sorted(int(name[: -len(SNAPSHOT_SUFFIX)]) for name in names if _is_snapshot(name))
     suspect = _FAR if clean else log.segments[max(log.segment_index(recovery_point), 0)].base
@@ -130,19 +132,24 @@ def _tidy(log: Log, now_ms: int) -> Job[list[str]]:
     """Remove what was being deleted or written, finish swaps of compaction, drop indexes without a segment."""
     disk, directory = log.disk, log.directory
     names = disk.list(directory)
-    for name in names:
-        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX)):
-            yield from remove(disk, f"{directory}/{name}")
-    for name in names:
-        if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
-            yield from _finish_swap(log, int(name[: -len(LOG_SUFFIX + SWAP_SUFFIX)]), now_ms)
-    names = disk.list(directory)
+    if any(name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)) for name in names):
+        for name in names:
+            if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX)):
+                yield from remove(disk, f"{directory}/{name}")
+        for name in names:
+            if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
+                yield from _finish_swap(log, int(name[: -len(LOG_SUFFIX + SWAP_SUFFIX)]), now_ms)
+        names = disk.list(directory)
     stems = {name[: -len(LOG_SUFFIX)] for name in names if _is_segment(name)}
-    for name in names:
-        base, dot, suffix = name.partition(".")
-        if base.isdigit() and dot + suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX) and base not in stems:
-            disk.remove(f"{directory}/{name}")
-    return disk.list(directory)
+    orphans = [name for name in names if name.endswith((INDEX_SUFFIX, TIME_INDEX_SUFFIX)) and _is_orphan(name, stems)]
+    for name in orphans:
+        disk.remove(f"{directory}/{name}")
+    return [name for name in names if name not in orphans] if orphans else names
+
+
+def _is_orphan(name: str, stems: set[str]) -> bool:
+    base = name.partition(".")[0]
+    return base.isdigit() and base not in stems
 
 
 def _finish_swap(log: Log, base: int, now_ms: int) -> Job[None]:
@@ -180,12 +187,11 @@ def _load_topic_id(log: Log, names: list[str]) -> None:
         raise OSError(f"{log.directory}: {error}") from error
 
 
-def _load_epochs(log: Log, kept: Mapping[str, bytes]) -> LeaderEpochs:
-    try:
-        data = log.disk.load(f"{log.directory}/{checkpoint.LEADER_EPOCH_FILE}")
-        saved = checkpoint.parse_epochs(data)
-    except (FileNotFoundError, ValueError, IndexError):
-        saved = []
+def _load_epochs(log: Log, names: list[str], kept: Mapping[str, bytes]) -> LeaderEpochs:
+    saved: list[tuple[int, int]] = []
+    if checkpoint.LEADER_EPOCH_FILE in names:
+        with contextlib.suppress(ValueError, IndexError):
+            saved = checkpoint.parse_epochs(log.disk.load(f"{log.directory}/{checkpoint.LEADER_EPOCH_FILE}"))
     if checkpoint.LEADER_EPOCH_FILE in kept:
         return LeaderEpochs(checkpoint.parse_epochs(kept[checkpoint.LEADER_EPOCH_FILE]), saved=saved)
     return LeaderEpochs(saved)

@@ -92,6 +92,8 @@ class Core:
             config, self.metadata, self.image, entropy, self._publish, self.defer, self._run_alone
         )
         self.logs = LogManager(disk, config, self._config_of, clock)
+        self._topic_configs: dict[str, TopicConfig] = {}
+        """Settings by topic, shared by its partitions; forgotten as soon as any topic's, or the broker's, change."""
         self.replicas: ReplicaManager
         self.services: Services
         self.phase = startup.Phase.NEW
@@ -278,15 +280,21 @@ class Core:
         self.jobs.add("metadata", operation, ended)
 
     def _config_of(self, partition: TopicPartition) -> TopicConfig:
-        return stored_topic_config(self.config, self.image.topic_overrides(partition.topic))
+        config = self._topic_configs.get(partition.topic)
+        if config is None:
+            config = stored_topic_config(self.config, self.image.topic_overrides(partition.topic))
+            self._topic_configs[partition.topic] = config
+        return config
 
     def _publish(self, delta: Delta) -> None:
         """Act on committed changes; the image has them already."""
+        if delta.topic_configs or delta.removed:
+            self._topic_configs.clear()
         if delta.broker_configs:
             self.refresh_settings()
         if self.phase < startup.Phase.HOSTING:
             return
-        if len(delta.partitions) + len(delta.removed) > startup.PARTITIONS_PER_STEP:
+        if len(delta.partitions) + len(delta.removed) > startup.AT_ONCE_MAX:
             self.jobs.add("partitions", startup.follow(self, [*delta.removed, *delta.partitions]))
         elif delta.partitions or delta.removed:
             self.replicas.apply(delta.partitions, delta.removed, self.now_ms)
@@ -298,6 +306,7 @@ class Core:
     def refresh_settings(self) -> None:
         """Put the dynamic settings of the metadata in force."""
         changed = refresh(self.config, self.static_config, self.image)
+        self._topic_configs.clear()
         if changed:
             logger.info("dynamic settings changed: %s", ", ".join(changed))
             for topic in self.image.topics:
@@ -307,9 +316,8 @@ class Core:
         state = self.image.topics.get(topic)
         if state is None:
             return
-        config = stored_topic_config(self.config, self.image.topic_overrides(topic))
-        for partition in state.partitions:
-            self.logs.set_config(TopicPartition(topic, partition), config)
+        for key in state.keys.values():
+            self.logs.set_config(key, self._config_of(key))
 
     # -- connections, looking in
 

@@ -357,6 +357,30 @@ def test_a_stop_in_the_midst_of_making_many_partitions_is_clean() -> None:
     world.create("many", 600)
 
 
+def test_partitions_of_a_topic_share_their_settings_until_these_change() -> None:
+    world = World()
+    world.create("t", 30, retention_ms=1234)
+    world.create("other", 2)
+    logs = [log for key, log in world.core.logs.logs.items() if key.topic == "t"]
+
+    def settings() -> set[tuple[int, int]]:
+        assert len({id(log.config) for log in logs}) == 1
+        return {(log.config.retention_ms, log.config.segment_bytes) for log in logs}
+
+    before = settings()
+    assert [retention for retention, _ in before] == [1234]
+    world.core.controller.write([Config(2, "t", "retention.ms", "99")], lambda fault: None)
+    world.settle()
+    assert [retention for retention, _ in settings()] == [99]
+    world.core.controller.write([Config(4, "", "log.segment.bytes", "2000000")], lambda fault: None)
+    world.settle()
+    assert settings() == {(99, 2_000_000)}
+    world.delete("t")
+    world.create("t", 30)
+    logs = [log for key, log in world.core.logs.logs.items() if key.topic == "t"]
+    assert settings() == {(604_800_000, 2_000_000)}
+
+
 def test_a_stored_setting_that_cannot_be_read_is_passed_over() -> None:
     world = World()
     world.create(retention_ms=1234)
