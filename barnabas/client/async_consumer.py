@@ -14,8 +14,9 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from barnabas.client.connection import Client
 from barnabas.client.core.columnar import Columns, require_libraries
@@ -27,9 +28,12 @@ from barnabas.client.core.lookups import ISOLATION
 from barnabas.client.core.metadata import Metadata
 from barnabas.client.core.positions import Phase
 from barnabas.client.core.taken import Taken, decode_taken
+from barnabas.client.loop_thread import Asked
 from barnabas.client.offsets import OffsetAndTimestamp, lookup, wait_for_data
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.ids import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+
+T = TypeVar("T")
 
 
 class AsyncConsumer:
@@ -48,6 +52,7 @@ class AsyncConsumer:
         metadata.listeners.append(self._on_metadata)
         self._topics = topics
         self._waiter: asyncio.Future[None] | None = None
+        self._asked: list[Asked[Any]] = []
         self._handed: deque[ConsumerRecord] = deque()
         self._started = False
         self._closed = False
@@ -129,8 +134,8 @@ class AsyncConsumer:
         """Go on with paused partitions."""
         for where in partitions:
             self._fetcher.position_of(where).paused = False
-        self._client.pump()
         self._wake()
+        self._client.pump()
 
     def paused(self) -> list[TopicPartition]:
         """The paused partitions."""
@@ -237,20 +242,7 @@ class AsyncConsumer:
         Raises:
             KafkaError: a partition cannot be read; seek, or assign without it, to go on.
         """
-        count_max = self.config.max_poll_records if max_records is None else max_records
-        if self._handed:
-            return [self._handed.popleft() for _ in range(min(count_max, len(self._handed)))]
-        deadline_ms = None if timeout_ms is None else self._client.now_ms() + timeout_ms
-        while True:
-            self._check_open()
-            if self._fetcher.has_something:
-                records = self._fetcher.take_records(count_max)
-                self._client.pump()  # the next fetch is under way while the application works
-                if records:
-                    return records
-                continue
-            if not await self._wait(deadline_ms):
-                return []
+        return await self._next(partial(self.records_now, max_records), timeout_ms)
 
     async def poll_columns(self, timeout_ms: int | None = None, *, headers: bool = False) -> list[Columns]:
         """All that is buffered as columns, else the next to arrive; empty when `timeout_ms` passed.
@@ -267,37 +259,59 @@ class AsyncConsumer:
             if columns or not parts:
                 return columns
 
-    async def poll_parts(
-        self, timeout_ms: int | None = None, hand: Callable[[list[Taken]], None] | None = None
-    ) -> list[Taken]:
+    async def poll_parts(self, timeout_ms: int | None = None) -> list[Taken]:
         """What `poll_columns` would decode, for who decodes it elsewhere; the next fetch is under way.
-
-        `hand` is called with it before that fetch is sent: another thread has begun when this one writes to the socket.
 
         Raises:
             KafkaError: a partition cannot be read; seek, or assign without it, to go on.
             BarnabasError: numpy and pyarrow are not installed.
         """
-        require_libraries()
+        return await self._next(self.parts_now, timeout_ms)
+
+    async def _next(self, take: Callable[[], list[T]], timeout_ms: int | None) -> list[T]:
         deadline_ms = None if timeout_ms is None else self._client.now_ms() + timeout_ms
         while True:
-            self._check_open()
-            if self._fetcher.has_something:
-                parts = self._fetcher.take_parts()
-                if hand is not None and parts:
-                    hand(parts)
-                self._client.pump()
-                if parts:
-                    return parts
-                continue
-            if not await self._wait(deadline_ms):
-                return []
+            found = take()
+            self._client.pump()  # the next fetch is under way while the application works
+            if found or not await self._wait(deadline_ms):
+                return found
+
+    def records_now(self, max_records: int | None = None) -> list[ConsumerRecord]:
+        """What `poll` can give without waiting. Who calls this lets the client pump afterwards."""
+        count_max = self.config.max_poll_records if max_records is None else max_records
+        if self._handed:
+            return [self._handed.popleft() for _ in range(min(count_max, len(self._handed)))]
+        return self._now(partial(self._fetcher.take_records, count_max))
+
+    def parts_now(self) -> list[Taken]:
+        """What `poll_parts` can give without waiting. Who calls this lets the client pump afterwards."""
+        require_libraries()
+        return self._now(self._fetcher.take_parts)
+
+    def _now(self, take: Callable[[], list[T]]) -> list[T]:
+        self._check_open()
+        found: list[T] = []
+        while not found and self._fetcher.has_something:
+            found = take()
+        return found
+
+    def ask(self, asked: Asked[Any], timeout_ms: int | None) -> None:
+        """Answers a blocked thread as soon as there is something, with nothing after `timeout_ms`."""
+        if not asked.step():
+            self._asked.append(asked)
+            if timeout_ms is not None:
+                asked.timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, asked.expire)
+        self._client.pump()
 
     def give_back(self, parts: Sequence[Taken], error: BarnabasError | None = None) -> None:
         """Parts of `poll_parts` that were not handed out are fetched again; the error, if any, is the first one's."""
         self._fetcher.give_back(parts, error)
-        self._client.pump()
         self._wake()
+        self._client.pump()
+
+    def give_records_back(self, records: Sequence[ConsumerRecord]) -> None:
+        """Records of `poll` that were not handed out come again with the next one."""
+        self._handed.extendleft(reversed(records))
 
     async def wait_for_data(self, offsets: Mapping[TopicPartition, int], timeout_ms: int) -> bool:
         """Whether a partition has a record at its offset or beyond; waits at the brokers up to `timeout_ms`."""
@@ -337,6 +351,9 @@ class AsyncConsumer:
         return True
 
     def _wake(self) -> None:
+        """Something changed: whoever waits may look again. The client pumps afterwards, whatever the event."""
+        if self._asked:
+            self._asked = [asked for asked in self._asked if not asked.step()]
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 

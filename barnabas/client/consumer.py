@@ -18,7 +18,7 @@ from barnabas.client.connection import monotonic_ms
 from barnabas.client.core.columnar import Columns
 from barnabas.client.core.consumer_record import ConsumerRecord
 from barnabas.client.core.errors import ClientClosed
-from barnabas.client.loop_thread import LoopThread
+from barnabas.client.loop_thread import Asked, LoopThread
 from barnabas.client.offsets import OffsetAndTimestamp
 from barnabas.protocol.ids import TopicPartition
 
@@ -137,14 +137,15 @@ class Consumer:
         if self._handed:
             count = len(self._handed) if max_records is None else min(max_records, len(self._handed))
             return [self._handed.popleft() for _ in range(count)]
-        return self._thread.call(self._inner.poll(timeout_ms, max_records=max_records))
+        inner = self._inner
+        return self._ask(partial(inner.records_now, max_records), inner.give_records_back, timeout_ms)
 
     def poll_columns(self, timeout_ms: int | None = None, *, headers: bool = False) -> list[Columns]:
         """All that is buffered as columns, else the next to arrive; empty when `timeout_ms` passed."""
         deadline_ms = None if timeout_ms is None else monotonic_ms() + timeout_ms
         while True:
             left_ms = None if deadline_ms is None else max(deadline_ms - monotonic_ms(), 0)
-            parts = self._thread.call_early(partial(self._inner.poll_parts, left_ms))
+            parts = self._ask(self._inner.parts_now, self._inner.give_back, left_ms)
             # Decoded on this thread: the loop's receives the next answer meanwhile.
             columns = decode_or_give_back(parts, partial(self._on_loop, self._inner.give_back), headers)
             if columns or not parts:
@@ -165,6 +166,12 @@ class Consumer:
         """Records of these partitions (of all, if none is named) that wait to be yielded belong to an old position."""
         chosen = set(partitions)
         self._handed = deque(record for record in self._handed if chosen and (record[0], record[1]) not in chosen)
+
+    def _ask(
+        self, take: Callable[[], list[T]], give_back: Callable[[list[T]], None], timeout_ms: int | None
+    ) -> list[T]:
+        asked = Asked(take, give_back)
+        return self._thread.ask(asked, partial(self._inner.ask, asked, timeout_ms))
 
     def _on_loop(self, function: Callable[..., T], *arguments: Any) -> T:
         async def call() -> T:

@@ -6,14 +6,54 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from barnabas.client.core.errors import ClientClosed
 
 T = TypeVar("T")
 
 _JOIN_SECONDS_MAX = 5
+
+
+class Asked(Generic[T]):
+    """The question of a blocked thread, answered in the very step of the loop in which there is something to give.
+
+    No task stands between: the thread has its answer before this step goes on to write the next request.
+
+    Args:
+        take: what can be given now, empty if nothing can; what it raises is an answer, too.
+        give_back: takes back what the thread was given but never got, because it was interrupted.
+    """
+
+    def __init__(self, take: Callable[[], list[T]], give_back: Callable[[list[T]], None]) -> None:
+        self.answer: Future[list[T]] = Future()
+        self.timer: asyncio.TimerHandle | None = None
+        self._take = take
+        self._give_back = give_back
+
+    def step(self) -> bool:
+        """Answers if that is possible now; whether the question is settled."""
+        if not self.answer.done():
+            try:
+                if not (found := self._take()):
+                    return False
+                self.answer.set_result(found)
+            except BaseException as error:
+                self.answer.set_exception(error)
+        if self.timer is not None:
+            self.timer.cancel()
+        return True
+
+    def expire(self) -> None:
+        """The thread has waited for long enough."""
+        if not self.answer.done():
+            self.answer.set_result([])
+
+    def withdraw(self) -> None:
+        """The thread no longer waits."""
+        if self.answer.done() and not self.answer.cancelled() and self.answer.exception() is None:
+            self._give_back(self.answer.result())
+        self.answer.cancel()
 
 
 class LoopThread:
@@ -40,36 +80,21 @@ class LoopThread:
             future.cancel()
             raise
 
-    def call_early(self, start: Callable[[Callable[[T], None]], Coroutine[Any, Any, T]]) -> T:
-        """Like `call`, for work that may give its result away before its end, to the function that `start` is given.
+    def ask(self, asked: Asked[T], begin: Callable[[], None]) -> list[T]:
+        """Runs `begin` on the loop, which puts the question where it will be answered, and waits for the answer.
 
         Raises:
             ClientClosed: the thread was stopped.
         """
-        early: Future[T] = Future()
-        work = start(early.set_result)
         if self._loop.is_closed() or not self._thread.is_alive():
-            work.close()
             raise ClientClosed("the client is closed")
-        whole = asyncio.run_coroutine_threadsafe(work, self._loop)
-        whole.add_done_callback(partial(self._pass_on, early))
+        self._loop.call_soon_threadsafe(begin)
         try:
-            return early.result()
+            return asked.answer.result()
         except BaseException:
-            whole.cancel()
+            if not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(asked.withdraw)
             raise
-
-    def _pass_on(self, early: Future[T], whole: Future[T]) -> None:
-        """What the work came to, unless it gave its result away; a failure behind that is told to the loop."""
-        if whole.cancelled():
-            early.cancel()
-        elif (error := whole.exception()) is None:
-            if not early.done():
-                early.set_result(whole.result())
-        elif not early.done():
-            early.set_exception(error)
-        else:
-            self._loop.call_exception_handler({"message": "work failed behind its result", "exception": error})
 
     def stop(self) -> None:
         """Ends the loop and the thread; a second call does nothing."""

@@ -1,16 +1,14 @@
-"""Coroutines run for other threads, and results that come before the work's end."""
+"""Questions of blocked threads, answered on the loop."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
 from barnabas.client.core.errors import ClientClosed
-from barnabas.client.loop_thread import LoopThread
+from barnabas.client.loop_thread import Asked, LoopThread
 
 WAIT = 10
 
@@ -22,57 +20,85 @@ def loop() -> Iterator[LoopThread]:
     thread.stop()
 
 
-def test_a_result_given_away_early_does_not_wait_for_the_end(loop: LoopThread) -> None:
-    go, ended = threading.Event(), threading.Event()
+def question(*answers: list[int] | Exception, back: Callable[[list[int]], None] = lambda _: None) -> Asked[int]:
+    """A question to which nothing can be said until the answers come, one a step."""
+    coming = iter(answers)
 
-    async def work(give: Callable[[int], None]) -> int:
-        give(1)
-        await asyncio.to_thread(go.wait, WAIT)
-        ended.set()
-        return 2
+    def take() -> list[int]:
+        answer = next(coming, [])
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
-    assert loop.call_early(work) == 1
-    assert not ended.is_set()
-    go.set()
-    assert ended.wait(WAIT)
+    return Asked(take, back)
 
 
-def test_work_that_gives_nothing_away_answers_with_its_end(loop: LoopThread) -> None:
-    async def work(_: Callable[[int], None]) -> int:
-        return 2
+def test_a_question_is_answered_by_the_first_step_that_can(loop: LoopThread) -> None:
+    asked = question([], [1], [2])
 
-    async def failing(_: Callable[[int], None]) -> int:
-        raise ValueError("why")
+    def begin() -> None:
+        assert not asked.step()
+        asyncio.get_running_loop().call_soon(asked.step)
 
-    assert loop.call_early(work) == 2
+    assert loop.ask(asked, begin) == [1]
+    assert asked.step()
+    assert asked.answer.result() == [1]
+
+
+def test_an_error_is_an_answer(loop: LoopThread) -> None:
+    given_back: list[list[int]] = []
+    asked = question(ValueError("why"), back=given_back.append)
     with pytest.raises(ValueError, match="why"):
-        loop.call_early(failing)
+        loop.ask(asked, lambda: None if asked.step() else pytest.fail("not settled"))
+    asked.withdraw()
+    assert given_back == []
 
 
-def test_a_failure_behind_the_result_is_told_to_the_loop(loop: LoopThread) -> None:
-    told: list[dict[str, Any]] = []
-    came = threading.Event()
-
-    async def work(give: Callable[[int], None]) -> int:
-        def handle(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-            told.append(context)
-            came.set()
-
-        asyncio.get_running_loop().set_exception_handler(handle)
-        give(1)
-        raise ValueError("late")
-
-    assert loop.call_early(work) == 1
-    assert came.wait(WAIT)
-    assert str(told[0]["exception"]) == "late"
+def test_who_waited_long_enough_gets_nothing_and_takes_nothing(loop: LoopThread) -> None:
+    asked = question([], [1])
+    assert loop.ask(asked, asked.expire) == []
+    assert asked.step()
+    asked.expire()
+    assert asked.answer.result() == []
 
 
-def test_a_stopped_thread_takes_no_work() -> None:
+async def test_an_answer_ends_the_timer() -> None:
+    asked = question([1])
+    asked.timer = asyncio.get_running_loop().call_later(WAIT, asked.expire)
+    assert asked.step()
+    assert asked.timer.cancelled()
+
+
+def test_what_an_interrupted_thread_never_got_goes_back() -> None:
+    given_back: list[list[int]] = []
+    asked = question([1, 2], back=given_back.append)
+    assert asked.step()
+    asked.withdraw()
+    assert given_back == [[1, 2]]
+
+
+def test_an_interrupted_thread_is_given_nothing_any_more() -> None:
+    taken = question([1])
+    taken.withdraw()
+    assert taken.step()
+    assert taken.answer.cancelled()
+
+
+def test_an_interrupt_withdraws_the_question(loop: LoopThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = question()
+
+    def interrupted() -> list[int]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(asked.answer, "result", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        loop.ask(asked, lambda: None)
+    loop.call(asyncio.sleep(0))  # the loop has come to it
+    assert asked.answer.cancelled()
+
+
+def test_a_stopped_thread_takes_no_questions() -> None:
     thread = LoopThread("test")
     thread.stop()
-
-    async def work(_: Callable[[int], None]) -> int:
-        return 1
-
     with pytest.raises(ClientClosed):
-        thread.call_early(work)
+        thread.ask(question([1]), lambda: None)
