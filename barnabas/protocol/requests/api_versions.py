@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from barnabas.protocol.requests import message
 
 
-@dataclass(slots=True)
+@message
 class ApiVersionsRequest:
     client_software_name: str = ""
     client_software_version: str = ""
 
 
-@dataclass(slots=True)
+@message
 class ApiVersion:
     api_key: int = 0
     min_version: int = 0
     max_version: int = 0
 
 
-@dataclass(slots=True)
+@message
 class SupportedFeatureKey:
     name: str = ""
     min_version: int = 0
     max_version: int = 0
 
 
-@dataclass(slots=True)
+@message
 class FinalizedFeatureKey:
     name: str = ""
     max_version_level: int = 0
     min_version_level: int = 0
 
 
-@dataclass(slots=True)
+@message
 class ApiVersionsResponse:
     error_code: int = 0
     api_keys: list[ApiVersion] = field(default_factory=list)

@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from barnabas.protocol.requests import message
 
 
-@dataclass(slots=True)
+@message
 class CreatePartitionsAssignment:
     broker_ids: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@message
 class CreatePartitionsTopic:
     name: str = ""
     count: int = 0
     assignments: list[CreatePartitionsAssignment] | None = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@message
 class CreatePartitionsRequest:
     topics: list[CreatePartitionsTopic] = field(default_factory=list)
     timeout_ms: int = 0
     validate_only: bool = False
 
 
-@dataclass(slots=True)
+@message
 class CreatePartitionsTopicResult:
     name: str = ""
     error_code: int = 0
     error_message: str | None = None
 
 
-@dataclass(slots=True)
+@message
 class CreatePartitionsResponse:
     throttle_time_ms: int = 0
     results: list[CreatePartitionsTopicResult] = field(default_factory=list)

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from barnabas.protocol.ids import ZERO_UUID
+from barnabas.protocol.requests import message
 
 
-@dataclass(slots=True)
+@message
 class CreatableReplicaAssignment:
     partition_index: int = 0
     broker_ids: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@message
 class CreatableTopicConfig:
     name: str = ""
     value: str | None = ""
 
 
-@dataclass(slots=True)
+@message
 class CreatableTopic:
     name: str = ""
     num_partitions: int = 0
@@ -28,14 +29,14 @@ class CreatableTopic:
     configs: list[CreatableTopicConfig] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@message
 class CreateTopicsRequest:
     topics: list[CreatableTopic] = field(default_factory=list)
     timeout_ms: int = 60000
     validate_only: bool = False
 
 
-@dataclass(slots=True)
+@message
 class CreatableTopicConfigs:
     name: str = ""
     value: str | None = ""
@@ -44,7 +45,7 @@ class CreatableTopicConfigs:
     is_sensitive: bool = False
 
 
-@dataclass(slots=True)
+@message
 class CreatableTopicResult:
     name: str = ""
     topic_id: bytes = ZERO_UUID
@@ -56,7 +57,7 @@ class CreatableTopicResult:
     configs: list[CreatableTopicConfigs] | None = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@message
 class CreateTopicsResponse:
     throttle_time_ms: int = 0
     topics: list[CreatableTopicResult] = field(default_factory=list)

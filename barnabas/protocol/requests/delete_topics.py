@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from barnabas.protocol.ids import ZERO_UUID
+from barnabas.protocol.requests import message
 
 
-@dataclass(slots=True)
+@message
 class DeleteTopicState:
     name: str | None = None
     topic_id: bytes = ZERO_UUID
 
 
-@dataclass(slots=True)
+@message
 class DeleteTopicsRequest:
     topics: list[DeleteTopicState] = field(default_factory=list)
     topic_names: list[str] = field(default_factory=list)
     timeout_ms: int = 0
 
 
-@dataclass(slots=True)
+@message
 class DeletableTopicResult:
     name: str | None = ""
     topic_id: bytes = ZERO_UUID
@@ -28,7 +29,7 @@ class DeletableTopicResult:
     error_message: str | None = None
 
 
-@dataclass(slots=True)
+@message
 class DeleteTopicsResponse:
     throttle_time_ms: int = 0
     responses: list[DeletableTopicResult] = field(default_factory=list)

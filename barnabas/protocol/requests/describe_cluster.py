@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from barnabas.protocol.requests import message
 
 
-@dataclass(slots=True)
+@message
 class DescribeClusterRequest:
     include_cluster_authorized_operations: bool = False
     endpoint_type: int = 1
     include_fenced_brokers: bool = False
 
 
-@dataclass(slots=True)
+@message
 class DescribeClusterBroker:
     broker_id: int = 0
     host: str = ""
@@ -21,7 +23,7 @@ class DescribeClusterBroker:
     is_fenced: bool = False
 
 
-@dataclass(slots=True)
+@message
 class DescribeClusterResponse:
     throttle_time_ms: int = 0
     error_code: int = 0

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from barnabas.protocol.requests import message
 
 
-@dataclass(slots=True)
+@message
 class DescribeConfigsResource:
     resource_type: int = 0
     resource_name: str = ""
     configuration_keys: list[str] | None = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@message
 class DescribeConfigsRequest:
     resources: list[DescribeConfigsResource] = field(default_factory=list)
     include_synonyms: bool = False
     include_documentation: bool = False
 
 
-@dataclass(slots=True)
+@message
 class DescribeConfigsSynonym:
     name: str = ""
     value: str | None = ""
     source: int = 0
 
 
-@dataclass(slots=True)
+@message
 class DescribeConfigsResourceResult:
     name: str = ""
     value: str | None = ""
@@ -38,7 +40,7 @@ class DescribeConfigsResourceResult:
     documentation: str | None = ""
 
 
-@dataclass(slots=True)
+@message
 class DescribeConfigsResult:
     error_code: int = 0
     error_message: str | None = None
@@ -47,7 +49,7 @@ class DescribeConfigsResult:
     configs: list[DescribeConfigsResourceResult] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@message
 class DescribeConfigsResponse:
     throttle_time_ms: int = 0
     results: list[DescribeConfigsResult] = field(default_factory=list)

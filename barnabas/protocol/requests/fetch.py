@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from barnabas.protocol.ids import ZERO_UUID, Records
+from barnabas.protocol.requests import message
 
 
-@dataclass(slots=True)
+@message
 class ReplicaState:
     replica_id: int = -1
     replica_epoch: int = -1
 
 
-@dataclass(slots=True)
+@message
 class FetchPartition:
     partition: int = 0
     current_leader_epoch: int = -1
@@ -25,21 +26,21 @@ class FetchPartition:
     high_watermark: int = 9223372036854775807
 
 
-@dataclass(slots=True)
+@message
 class FetchTopic:
     topic: str = ""
     topic_id: bytes = ZERO_UUID
     partitions: list[FetchPartition] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@message
 class ForgottenTopic:
     topic: str = ""
     topic_id: bytes = ZERO_UUID
     partitions: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@message
 class FetchRequest:
     cluster_id: str | None = None
     replica_id: int = -1
@@ -55,31 +56,31 @@ class FetchRequest:
     rack_id: str = ""
 
 
-@dataclass(slots=True)
+@message
 class EpochEndOffset:
     epoch: int = -1
     end_offset: int = -1
 
 
-@dataclass(slots=True)
+@message
 class LeaderIdAndEpoch:
     leader_id: int = -1
     leader_epoch: int = -1
 
 
-@dataclass(slots=True)
+@message
 class SnapshotId:
     end_offset: int = -1
     epoch: int = -1
 
 
-@dataclass(slots=True)
+@message
 class AbortedTransaction:
     producer_id: int = 0
     first_offset: int = 0
 
 
-@dataclass(slots=True)
+@message
 class PartitionData:
     partition_index: int = 0
     error_code: int = 0
@@ -94,14 +95,14 @@ class PartitionData:
     records: Records | None = None
 
 
-@dataclass(slots=True)
+@message
 class FetchableTopicResponse:
     topic: str = ""
     topic_id: bytes = ZERO_UUID
     partitions: list[PartitionData] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@message
 class NodeEndpoint:
     node_id: int = 0
     host: str = ""
@@ -109,7 +110,7 @@ class NodeEndpoint:
     rack: str | None = None
 
 
-@dataclass(slots=True)
+@message
 class FetchResponse:
     throttle_time_ms: int = 0
     error_code: int = 0

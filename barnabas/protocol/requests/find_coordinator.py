@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from barnabas.protocol.requests import message
 
 
-@dataclass(slots=True)
+@message
 class FindCoordinatorRequest:
     key: str = ""
     key_type: int = 0
     coordinator_keys: list[str] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@message
 class Coordinator:
     key: str = ""
     node_id: int = 0
@@ -22,7 +24,7 @@ class Coordinator:
     error_message: str | None = None
 
 
-@dataclass(slots=True)
+@message
 class FindCoordinatorResponse:
     throttle_time_ms: int = 0
     error_code: int = 0

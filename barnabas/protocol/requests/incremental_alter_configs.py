@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from barnabas.protocol.requests import message
 
 
-@dataclass(slots=True)
+@message
 class AlterableConfig:
     name: str = ""
     config_operation: int = 0
     value: str | None = ""
 
 
-@dataclass(slots=True)
+@message
 class AlterConfigsResource:
     resource_type: int = 0
     resource_name: str = ""
     configs: list[AlterableConfig] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@message
 class IncrementalAlterConfigsRequest:
     resources: list[AlterConfigsResource] = field(default_factory=list)
     validate_only: bool = False
 
 
-@dataclass(slots=True)
+@message
 class AlterConfigsResourceResponse:
     error_code: int = 0
     error_message: str | None = None
@@ -33,7 +35,7 @@ class AlterConfigsResourceResponse:
     resource_name: str = ""
 
 
-@dataclass(slots=True)
+@message
 class IncrementalAlterConfigsResponse:
     throttle_time_ms: int = 0
     responses: list[AlterConfigsResourceResponse] = field(default_factory=list)

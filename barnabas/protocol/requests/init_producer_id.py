@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from barnabas.protocol.requests import message
 
 
-@dataclass(slots=True)
+@message
 class InitProducerIdRequest:
     transactional_id: str | None = ""
     transaction_timeout_ms: int = 0
@@ -15,7 +15,7 @@ class InitProducerIdRequest:
     keep_prepared_txn: bool = False
 
 
-@dataclass(slots=True)
+@message
 class InitProducerIdResponse:
     throttle_time_ms: int = 0
     error_code: int = 0

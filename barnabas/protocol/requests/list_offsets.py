@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from barnabas.protocol.requests import message
 
 
-@dataclass(slots=True)
+@message
 class ListOffsetsPartition:
     partition_index: int = 0
     current_leader_epoch: int = -1
     timestamp: int = 0
 
 
-@dataclass(slots=True)
+@message
 class ListOffsetsTopic:
     name: str = ""
     partitions: list[ListOffsetsPartition] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@message
 class ListOffsetsRequest:
     replica_id: int = 0
     isolation_level: int = 0
@@ -26,7 +28,7 @@ class ListOffsetsRequest:
     timeout_ms: int = 0
 
 
-@dataclass(slots=True)
+@message
 class ListOffsetsPartitionResponse:
     partition_index: int = 0
     error_code: int = 0
@@ -35,13 +37,13 @@ class ListOffsetsPartitionResponse:
     leader_epoch: int = -1
 
 
-@dataclass(slots=True)
+@message
 class ListOffsetsTopicResponse:
     name: str = ""
     partitions: list[ListOffsetsPartitionResponse] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@message
 class ListOffsetsResponse:
     throttle_time_ms: int = 0
     topics: list[ListOffsetsTopicResponse] = field(default_factory=list)

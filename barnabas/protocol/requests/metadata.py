@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from barnabas.protocol.ids import ZERO_UUID
+from barnabas.protocol.requests import message
 
 
-@dataclass(slots=True)
+@message
 class MetadataRequestTopic:
     topic_id: bytes = ZERO_UUID
     name: str | None = ""
 
 
-@dataclass(slots=True)
+@message
 class MetadataRequest:
     topics: list[MetadataRequestTopic] | None = field(default_factory=list)
     allow_auto_topic_creation: bool = True
@@ -21,7 +22,7 @@ class MetadataRequest:
     include_topic_authorized_operations: bool = False
 
 
-@dataclass(slots=True)
+@message
 class MetadataResponseBroker:
     node_id: int = 0
     host: str = ""
@@ -29,7 +30,7 @@ class MetadataResponseBroker:
     rack: str | None = None
 
 
-@dataclass(slots=True)
+@message
 class MetadataResponsePartition:
     error_code: int = 0
     partition_index: int = 0
@@ -40,7 +41,7 @@ class MetadataResponsePartition:
     offline_replicas: list[int] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@message
 class MetadataResponseTopic:
     error_code: int = 0
     name: str | None = ""
@@ -50,7 +51,7 @@ class MetadataResponseTopic:
     topic_authorized_operations: int = -2147483648
 
 
-@dataclass(slots=True)
+@message
 class MetadataResponse:
     throttle_time_ms: int = 0
     brokers: list[MetadataResponseBroker] = field(default_factory=list)

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from barnabas.protocol.requests import message
 
 
-@dataclass(slots=True)
+@message
 class OffsetForLeaderPartition:
     partition: int = 0
     current_leader_epoch: int = -1
     leader_epoch: int = 0
 
 
-@dataclass(slots=True)
+@message
 class OffsetForLeaderTopic:
     topic: str = ""
     partitions: list[OffsetForLeaderPartition] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@message
 class OffsetForLeaderEpochRequest:
     replica_id: int = -2
     topics: list[OffsetForLeaderTopic] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@message
 class EpochEndOffset:
     error_code: int = 0
     partition: int = 0
@@ -32,13 +34,13 @@ class EpochEndOffset:
     end_offset: int = -1
 
 
-@dataclass(slots=True)
+@message
 class OffsetForLeaderTopicResult:
     topic: str = ""
     partitions: list[EpochEndOffset] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@message
 class OffsetForLeaderEpochResponse:
     throttle_time_ms: int = 0
     topics: list[OffsetForLeaderTopicResult] = field(default_factory=list)

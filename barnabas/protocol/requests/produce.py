@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from barnabas.protocol.ids import ZERO_UUID, Records
+from barnabas.protocol.requests import message
 
 
-@dataclass(slots=True)
+@message
 class PartitionProduceData:
     index: int = 0
     records: Records | None = None
 
 
-@dataclass(slots=True)
+@message
 class TopicProduceData:
     name: str = ""
     topic_id: bytes = ZERO_UUID
     partition_data: list[PartitionProduceData] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@message
 class ProduceRequest:
     transactional_id: str | None = None
     acks: int = 0
@@ -60,19 +61,19 @@ def _asked(request: ProduceRequest) -> tuple[object, ...]:
     return request.transactional_id, request.acks, request.timeout_ms, request.topic_data
 
 
-@dataclass(slots=True)
+@message
 class BatchIndexAndErrorMessage:
     batch_index: int = 0
     batch_index_error_message: str | None = None
 
 
-@dataclass(slots=True)
+@message
 class LeaderIdAndEpoch:
     leader_id: int = -1
     leader_epoch: int = -1
 
 
-@dataclass(slots=True)
+@message
 class PartitionProduceResponse:
     index: int = 0
     error_code: int = 0
@@ -84,14 +85,14 @@ class PartitionProduceResponse:
     current_leader: LeaderIdAndEpoch | None = None
 
 
-@dataclass(slots=True)
+@message
 class TopicProduceResponse:
     name: str = ""
     topic_id: bytes = ZERO_UUID
     partition_responses: list[PartitionProduceResponse] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@message
 class NodeEndpoint:
     node_id: int = 0
     host: str = ""
@@ -99,7 +100,7 @@ class NodeEndpoint:
     rack: str | None = None
 
 
-@dataclass(slots=True)
+@message
 class ProduceResponse:
     responses: list[TopicProduceResponse] = field(default_factory=list)
     throttle_time_ms: int = 0
