@@ -66,6 +66,7 @@ async def _serve(assembly: Assembly) -> None:
     finally:
         leaving.cancel()
     await assembly.stop()
+    gc.freeze()  # the process ends: nothing needs to be looked through and taken apart before
     logger.info("stopped")
 
 
