@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 Number: TypeAlias = int | float
@@ -22,8 +21,7 @@ ONE_MINUTE_MS: Final = 60_000.0
 PERCENTILES: Final = (("p50", 0.50), ("p75", 0.75), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999))
 
 
-@dataclass(slots=True, frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """One metric as it was read. `values` holds `value` for a gauge, else the statistics by name.
 
     A meter has `count`, `mean_rate` and `one_minute_rate` (events per second); a histogram `count`, `sum`, `min`,

@@ -16,8 +16,7 @@ swaps it in, and the old bytes go with the last memoryview that was cut from the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from barnabas.protocol.ids import Buffer, TopicPartition
 
@@ -133,8 +132,7 @@ class Entropy(Protocol):
         """A number in [0, bound)."""
 
 
-@dataclass(slots=True, frozen=True)
-class IsrProposal:
+class IsrProposal(NamedTuple):
     """An ISR change put to the controller (AlterPartition)."""
 
     partition: TopicPartition
@@ -144,8 +142,7 @@ class IsrProposal:
     isr: tuple[int, ...]
 
 
-@dataclass(slots=True, frozen=True)
-class IsrAnswer:
+class IsrAnswer(NamedTuple):
     """The controller's word on a proposal: an error code, or the state that now holds."""
 
     error_code: int

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable
 from enum import Enum, IntEnum
 from functools import cache
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from barnabas.protocol.errors import BarnabasError
 
@@ -49,8 +49,7 @@ Check = Callable[[Any], str | None]
 _META: Final = "barnabas.key"
 
 
-@dataclasses.dataclass(slots=True, frozen=True)
-class Key:
+class Key(NamedTuple):
     """One setting. `name` is Kafka's, `attribute` the field, `default` the value it has when nobody says otherwise."""
 
     name: str

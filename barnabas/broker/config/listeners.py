@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from barnabas.broker.config.broker_config import BrokerConfig
 from barnabas.broker.config.keys import ConfigError
@@ -13,8 +12,7 @@ _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 WILDCARDS: Final = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, never bound
 
 
-@dataclass(slots=True, frozen=True)
-class Endpoint:
+class Endpoint(NamedTuple):
     """One listener: its name, its security protocol, a host without brackets ("" = every address) and a port."""
 
     listener: str
@@ -62,7 +60,7 @@ def advertised_endpoints(config: BrokerConfig, bound: Sequence[Endpoint]) -> tup
         first: dict[str, Endpoint] = {}
         for endpoint in bound:
             host = "localhost" if endpoint.host in WILDCARDS else endpoint.host
-            first.setdefault(endpoint.listener, replace(endpoint, host=host))
+            first.setdefault(endpoint.listener, endpoint._replace(host=host))
         return tuple(first.values())
     told = _endpoints("advertised.listeners", config.advertised_listeners, _protocols(config))
     for endpoint in told:
@@ -75,7 +73,7 @@ def advertised_endpoints(config: BrokerConfig, bound: Sequence[Endpoint]) -> tup
             raise ConfigError(
                 f"advertised.listeners has {endpoint.listener} on every address; write a host that clients can reach"
             )
-    return tuple(replace(one, port=ports[one.listener]) if one.port == 0 else one for one in told)
+    return tuple(one._replace(port=ports[one.listener]) if one.port == 0 else one for one in told)
 
 
 def _protocols(config: BrokerConfig) -> dict[str, str]:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from barnabas.broker.config.keys import ConfigError
 from barnabas.broker.config.listeners import WILDCARDS, Endpoint
@@ -24,8 +23,7 @@ class BindError(BarnabasError):
     """An address that cannot be listened on: says which, why, and what to do."""
 
 
-@dataclass(slots=True, frozen=True)
-class Listening:
+class Listening(NamedTuple):
     """One listener that is bound: `endpoint` with its real port, and its sockets."""
 
     endpoint: Endpoint
@@ -93,7 +91,7 @@ def _listen_on(endpoint: Endpoint, addresses: list[tuple[str, bool]], backlog: i
             if endpoint.port == 0 and sockets and error.errno == errno.EADDRINUSE and attempt < _ATTEMPTS_MAX:
                 continue
             raise BindError(_sentence(address, port, error)) from error
-        return Listening(replace(endpoint, port=port), tuple(sockets))
+        return Listening(endpoint._replace(port=port), tuple(sockets))
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 

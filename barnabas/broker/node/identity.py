@@ -6,8 +6,7 @@ release.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from barnabas.broker.config.properties import parse_properties
 from barnabas.broker.ports import Disk, Entropy
@@ -25,8 +24,7 @@ class DataDirError(BarnabasError):
     """A data directory that this broker must not use: says why, and what to do instead."""
 
 
-@dataclass(slots=True, frozen=True)
-class Identity:
+class Identity(NamedTuple):
     """What a data directory says of itself; ids in Kafka's text form. `fresh`: it was empty until now."""
 
     node_id: int
