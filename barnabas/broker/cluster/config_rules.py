@@ -106,7 +106,8 @@ def _apply(change: Alteration, current: str | None, key: Key | None) -> str | No
         return change.value
     verbs = {Operation.APPEND: "APPEND to", Operation.SUBTRACT: "SUBTRACT from"}
     if change.operation not in verbs:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operation type {change.operation}")
+        # The code of a Kafka that fails on it (`ConfigurationControlManager`).
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"Unknown operation type {change.operation}")
     operation = Operation(change.operation)
     if key is not None and key.kind is not Kind.LIST:
         raise KafkaError(

@@ -10,7 +10,9 @@ from barnabas.broker.config.broker_config import BrokerConfig
 from barnabas.broker.config.keys import (
     LONG_MAX,
     ConfigError,
+    Key,
     Kind,
+    Update,
     all_of,
     at_least,
     between,
@@ -96,19 +98,29 @@ _DERIVED: Final = {
     "flush.ms": "flush_ms",
 }
 
-UNUSED_TOPIC_KEYS: Final = frozenset(
-    {
-        "follower.replication.throttled.replicas",
-        "internal.segment.bytes",
-        "leader.replication.throttled.replicas",
-        "local.retention.bytes",
-        "local.retention.ms",
-        "remote.log.copy.disable",
-        "remote.log.delete.on.disable",
-        "remote.storage.enable",
-    }
-)
-"""Topic settings that Apache Kafka 4.3 has and this broker has no use for: accepted, kept and without effect."""
+
+def _no_tiers(value: object) -> str | None:
+    return "tiered storage is not served; write false" if value else None
+
+
+_LOCAL_CHECK: Final = at_least(-2)
+UNUSED_TOPIC_KEYS: Final = {
+    name: Key(name, "", kind, default, False, check, Update.READ_ONLY)
+    for name, kind, default, check in (
+        ("follower.replication.throttled.replicas", Kind.LIST, (), None),
+        ("internal.segment.bytes", Kind.INT, None, None),
+        ("leader.replication.throttled.replicas", Kind.LIST, (), None),
+        ("local.retention.bytes", Kind.LONG, -2, _LOCAL_CHECK),
+        ("local.retention.ms", Kind.LONG, -2, _LOCAL_CHECK),
+        ("remote.log.copy.disable", Kind.BOOLEAN, False, None),
+        ("remote.log.delete.on.disable", Kind.BOOLEAN, False, None),
+        ("remote.storage.enable", Kind.BOOLEAN, False, _no_tiers),
+    )
+}
+"""Topic settings that Apache Kafka 4.3 has and this broker has no use for: accepted, kept, told, and without effect.
+
+One without a default is told to nobody.
+"""
 
 
 def topic_config(broker: BrokerConfig, overrides: Mapping[str, str] | None = None) -> TopicConfig:
@@ -124,6 +136,7 @@ def topic_config(broker: BrokerConfig, overrides: Mapping[str, str] | None = Non
     table = keys_of(TopicConfig)
     for name, text in (overrides or {}).items():
         if name in UNUSED_TOPIC_KEYS:
+            UNUSED_TOPIC_KEYS[name].parse(text)
             continue
         if name not in table:
             raise ConfigError(f"Unknown topic config name: {name}")

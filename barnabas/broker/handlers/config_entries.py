@@ -9,7 +9,7 @@ from enum import IntEnum
 from barnabas.broker.cluster.dynamic import refresh
 from barnabas.broker.cluster.image import BROKER_RESOURCE, Image
 from barnabas.broker.config import BrokerConfig, Key, TopicConfig, Update, keys_of
-from barnabas.broker.config.topic_config import SYNONYMS, stored_topic_config
+from barnabas.broker.config.topic_config import SYNONYMS, UNUSED_TOPIC_KEYS, stored_topic_config
 
 
 class Source(IntEnum):
@@ -45,6 +45,12 @@ def topic_entries(image: Image, static: BrokerConfig, overrides: Mapping[str, st
             synonyms.insert(0, (name, overrides[name], Source.TOPIC))
         source = synonyms[0][2] if synonyms else Source.DEFAULT
         yield Entry(name, key.text(getattr(effective, key.attribute)), source, key, synonyms=synonyms)
+    for name, key in UNUSED_TOPIC_KEYS.items():
+        default = key.text(key.default)
+        if name in overrides:
+            yield Entry(name, overrides[name], Source.TOPIC, key, synonyms=[(name, overrides[name], Source.TOPIC)])
+        elif default is not None:
+            yield Entry(name, default, Source.DEFAULT, key)
 
 
 def broker_entries(image: Image, static: BrokerConfig) -> Iterator[Entry]:

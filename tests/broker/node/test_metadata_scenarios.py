@@ -190,6 +190,21 @@ def alter(world: World, kind: int, name: str, *changes: tuple[str, int, str | No
     return int(world.ask(request, 1).responses[0].error_code)
 
 
+def test_settings_of_kafka_without_effect_are_kept_and_told_and_held_to_their_type(world: World) -> None:
+    world.create()
+    found = describe(world, 2, "t", "local.retention.ms", "remote.storage.enable", "internal.segment.bytes")
+    assert {name: (one.value, one.config_source) for name, one in found.items()} == {
+        "local.retention.ms": ("-2", 5),
+        "remote.storage.enable": ("false", 5),
+    }
+    assert alter(world, 2, "t", ("local.retention.ms", 0, "60000"), ("remote.storage.enable", 0, "false")) == 0
+    told = describe(world, 2, "t", "local.retention.ms")["local.retention.ms"]
+    assert (told.value, told.config_source, [one.value for one in told.synonyms]) == ("60000", 1, ["60000"])
+    assert alter(world, 2, "t", ("local.retention.ms", 0, "soon")) == 40
+    assert alter(world, 2, "t", ("remote.storage.enable", 0, "true")) == 40  # nothing would ever leave this disk
+    assert alter(world, 2, "t", ("retention.ms", 7, "1")) == -1
+
+
 def test_settings_of_a_topic_come_from_itself_then_from_the_broker(world: World) -> None:
     world.create(retention_ms=5000, segment_bytes=2 << 20)
     entry = describe(world, 2, "t", "retention.ms")["retention.ms"]

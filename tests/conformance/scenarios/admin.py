@@ -123,8 +123,6 @@ def alter(world: World, topic: str, key: str, operation: int, value: str | None)
         "empty policy": "NONE",
         "wrong operation": "UNKNOWN_SERVER_ERROR(-1)",
     },
-    differs={"wrong operation": "INVALID_REQUEST(42)"},
-    note="an operation nobody knows is the client's mistake; Apache Kafka fails on it",
 )
 def m06(world: World) -> Facts:
     topic = world.topic()

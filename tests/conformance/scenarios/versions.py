@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.conformance.batches import batch
 from tests.conformance.raw import fitting, plain
-from tests.conformance.scenario import ABSENT, Facts, scenario
+from tests.conformance.scenario import Facts, scenario
 from tests.conformance.world import World, fetch_body, now_ms, records
 
 RECORDED = Path(__file__).with_name("versions.json")
@@ -81,17 +81,6 @@ def versions(key: int, asks: str, **options: Any) -> Callable[[Callable[[World],
 
 
 # Settings of a topic that Apache Kafka lists and that nothing here would heed.
-NOT_KEPT = (
-    "remote.log.delete.on.disable",
-    "remote.storage.enable",
-    "remote.log.copy.disable",
-    "local.retention.ms",
-    "local.retention.bytes",
-    "leader.replication.throttled.replicas",
-    "follower.replication.throttled.replicas",
-)
-
-
 @versions(0, "Produce v3 to v13: 2 records with acks -1, and an unknown partition")
 def v00(world: World) -> Facts:
     topic = world.topic(14)
@@ -208,9 +197,8 @@ def v32(world: World) -> Facts:
     "V32b",
     "DescribeConfigs v4: every setting of a topic with its value, source and type",
     recorded("V32b"),
-    differs={**dict.fromkeys(NOT_KEPT, ABSENT), "min.insync.replicas": "1, source 5, type 3"},
-    note="settings of tiered storage and of replication quotas are not listed, for neither is served; Apache Kafka "
-    "keeps min.insync.replicas as a cluster-wide setting since eligible leader replicas (KIP-966)",
+    differs={"min.insync.replicas": "1, source 5, type 3"},
+    note="Apache Kafka keeps min.insync.replicas as a cluster-wide setting since eligible leader replicas (KIP-966)",
 )
 def v32b(world: World) -> Facts:
     asked = [{"resource_type": 2, "resource_name": world.topic(), "configuration_keys": None}]
