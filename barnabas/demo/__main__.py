@@ -54,7 +54,7 @@ def _run(arguments: argparse.Namespace) -> int:
     try:
         demo.run(watch=arguments.watch)
     except KeyboardInterrupt:
-        print("\nstopping", flush=True)
+        print("\nstopping" + (", as soon as Spark is up and can be told" if demo.spark_is_starting else ""), flush=True)
         return 130
     except BrokenPipeError:
         raise

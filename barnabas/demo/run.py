@@ -168,6 +168,11 @@ class Demo:
                 seen = self.hourly.events
                 screen.table(f"{seen:,} events", _table(self.hourly.rows.values()))
 
+    @property
+    def spark_is_starting(self) -> bool:
+        """Whether the JVM is between its start and the moment from which on it can be told to end."""
+        return self._starting is not None and self._starting.is_alive()
+
     def close(self) -> None:
         """Ends the job, the JVM and the broker, in this order; each is given a bounded time."""
         # Ctrl-C may have come between the thread's making and its start: then it never runs.

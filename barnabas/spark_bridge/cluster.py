@@ -143,9 +143,9 @@ class Cluster:
         found = self._patiently(lambda: self.consumer.offsets_for_times(timestamps))
         return {where: None if answer is None else answer.offset for where, answer in found.items()}
 
-    def wait_for_data(self, offsets: Mapping[TopicPartition, int], wait_ms: int) -> None:
-        """Returns as soon as one of the partitions has a record at its offset, after `wait_ms` at the latest."""
-        self.consumer.wait_for_data(offsets, wait_ms)
+    def wait_for_data(self, offsets: Mapping[TopicPartition, int], wait_ms: int) -> bool:
+        """Whether one of the partitions has a record at its offset; returns at once then, else after `wait_ms`."""
+        return self.consumer.wait_for_data(offsets, wait_ms)
 
     def _patiently(self, ask: Callable[[], T]) -> T:
         """Asks again as `fetchOffset.numRetries` and `fetchOffset.retryIntervalMs` say."""

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 IDLE_WAIT_MS: Final = 250
 """An idle query waits at the brokers for news instead of asking again and again."""
+NO_NEWS_REST_MS: Final = 20
 
 
 @dataclass
@@ -206,10 +207,14 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         view = self._view(start, known, first)
         left_ms = self._left_ms(view, rows_min)
         if left_ms and self._target is None and not first:
-            self.cluster.wait_for_data(view.latest, min(left_ms, IDLE_WAIT_MS))
+            news = self.cluster.wait_for_data(view.latest, min(left_ms, IDLE_WAIT_MS))
             view = self._view(start, known, first)
             left_ms = self._left_ms(view, rows_min)
+            if left_ms and news:
+                # News that are none for this query (an open transaction's, or too few): Spark asks again at once.
+                time.sleep(NO_NEWS_REST_MS / 1000)
         if left_ms and rows_min:
+            self._consumed, self._latest = view.position, view.latest
             return start
         self._pace.began(_now_ms())
         rows_max = self.options.rows_per_trigger_max

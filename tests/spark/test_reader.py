@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pickle
 import sys
@@ -18,7 +19,7 @@ from barnabas.client.core.errors import ClientTimeout
 from barnabas.protocol.ids import TopicPartition
 from barnabas.spark_bridge import cluster as cluster_module
 from barnabas.spark_bridge import source
-from barnabas.spark_bridge.offsets import OffsetError
+from barnabas.spark_bridge.offsets import OffsetError, Span
 from barnabas.spark_bridge.options import read_options
 from barnabas.spark_bridge.source import BatchReader, SpanPartition, StreamReader
 from tests.spark.conftest import Cluster
@@ -196,6 +197,9 @@ def test_a_minimum_waits_for_enough_or_for_the_longest_delay(
     assert first[topic] == {"0": 3}, "the first trigger takes what is there"
     cluster.put(topic, range(9), partitions=1)
     assert reader.latestOffset(first, enough) == first
+    report = reader.reportLatestOffset()
+    assert report is not None
+    assert report["$metrics"]["maxOffsetsBehindLatest"] == "9", "who waits is behind, and says so"
     now[0] = 59_999
     assert reader.latestOffset(first, enough) == first
     now[0] = 60_000
@@ -309,6 +313,34 @@ def test_a_record_larger_than_a_fetch(cluster: Cluster) -> None:
         producer.send(topic, b"small")
     values = [value for records in read_all(batch(cluster, topic)) for value in records.column("value").to_pylist()]
     assert values == [b"a" * size, b"b" * size, b"small"]
+
+
+def test_a_stretch_without_records_ends_the_task_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Aborted:
+        """A consumer of a partition whose records all belong to aborted transactions: it passes them silently."""
+
+        def __init__(self) -> None:
+            self.positions = iter([3, 3, 10])
+            self.polls = 0
+
+        def poll_columns(self, timeout_ms: int, *, headers: bool) -> list[Any]:
+            self.polls += 1
+            return []
+
+        def position(self, where: TopicPartition) -> int:
+            return next(self.positions)
+
+        def assign(self, partitions: list[TopicPartition]) -> None: ...
+        def seek(self, where: TopicPartition, offset: int) -> None: ...
+        def pause(self, where: TopicPartition) -> None: ...
+
+    consumer = Aborted()
+    monkeypatch.setattr(cluster_module, "_borrowed", lambda settings: contextlib.nullcontext(consumer))
+    options = read_options({"kafka.bootstrap.servers": "h:1", "subscribe": "a"}, "stream")
+    span = Span(TopicPartition("a", 0), 0, 10)
+    # The end of the log is not asked for, as after seconds of silence: this consumer could not tell.
+    assert list(cluster_module.read_span({}, span, options)) == []
+    assert consumer.polls == 3
 
 
 def test_an_empty_topic_and_an_empty_stretch(cluster: Cluster) -> None:
