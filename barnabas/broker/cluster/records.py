@@ -8,9 +8,7 @@ numbers of ours; the contents follow Kafka's `TopicRecord`, `PartitionRecord`, `
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgpack
 
@@ -18,11 +16,9 @@ from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.ids import Buffer
 
 
-@dataclass(slots=True, frozen=True)
-class RegisterBroker:
+class RegisterBroker(NamedTuple):
     """A broker has come up, still fenced. `endpoints` are (listener, host, port) triples."""
 
-    KIND: ClassVar[int] = 1
     broker_id: int
     broker_epoch: int
     incarnation_id: bytes
@@ -31,37 +27,29 @@ class RegisterBroker:
     fenced: bool = True
 
 
-@dataclass(slots=True, frozen=True)
-class BrokerChange:
+class BrokerChange(NamedTuple):
     """A registered broker is fenced, or unfenced."""
 
-    KIND: ClassVar[int] = 2
     broker_id: int
     fenced: bool
 
 
-@dataclass(slots=True, frozen=True)
-class UnregisterBroker:
+class UnregisterBroker(NamedTuple):
     """A broker is gone for good."""
 
-    KIND: ClassVar[int] = 3
     broker_id: int
 
 
-@dataclass(slots=True, frozen=True)
-class Topic:
+class Topic(NamedTuple):
     """A topic, before its partitions."""
 
-    KIND: ClassVar[int] = 4
     topic_id: bytes
     name: str
 
 
-@dataclass(slots=True, frozen=True)
-class Partition:
+class Partition(NamedTuple):
     """A partition and its first state."""
 
-    KIND: ClassVar[int] = 5
     topic_id: bytes
     partition: int
     replicas: tuple[int, ...]
@@ -71,11 +59,9 @@ class Partition:
     partition_epoch: int = 0
 
 
-@dataclass(slots=True, frozen=True)
-class PartitionChange:
+class PartitionChange(NamedTuple):
     """What changes in a partition (None: stays). A given `leader` raises the leader epoch, every change the other."""
 
-    KIND: ClassVar[int] = 6
     topic_id: bytes
     partition: int
     isr: tuple[int, ...] | None = None
@@ -83,39 +69,31 @@ class PartitionChange:
     replicas: tuple[int, ...] | None = None
 
 
-@dataclass(slots=True, frozen=True)
-class RemoveTopic:
+class RemoveTopic(NamedTuple):
     """A topic is gone, with its partitions and settings."""
 
-    KIND: ClassVar[int] = 7
     topic_id: bytes
 
 
-@dataclass(slots=True, frozen=True)
-class Config:
+class Config(NamedTuple):
     """A setting of a resource (`TOPIC` 2 or `BROKER` 4; broker name "" is the cluster's default); None removes it."""
 
-    KIND: ClassVar[int] = 8
     resource_type: int
     resource_name: str
     name: str
     value: str | None
 
 
-@dataclass(slots=True, frozen=True)
-class ProducerIds:
+class ProducerIds(NamedTuple):
     """Producer ids below `next_producer_id` are given out (in blocks of 1000)."""
 
-    KIND: ClassVar[int] = 9
     broker_id: int
     next_producer_id: int
 
 
-@dataclass(slots=True, frozen=True)
-class FeatureLevel:
+class FeatureLevel(NamedTuple):
     """A feature of the cluster is at this level."""
 
-    KIND: ClassVar[int] = 10
     name: str
     level: int
 
@@ -133,22 +111,19 @@ MetadataRecord: TypeAlias = (
     | FeatureLevel
 )
 
-_KINDS: Final[dict[int, type]] = {
-    kind.KIND: kind
-    for kind in (
-        RegisterBroker,
-        BrokerChange,
-        UnregisterBroker,
-        Topic,
-        Partition,
-        PartitionChange,
-        RemoveTopic,
-        Config,
-        ProducerIds,
-        FeatureLevel,
-    )
+_KINDS: Final[dict[int, Any]] = {
+    1: RegisterBroker,
+    2: BrokerChange,
+    3: UnregisterBroker,
+    4: Topic,
+    5: Partition,
+    6: PartitionChange,
+    7: RemoveTopic,
+    8: Config,
+    9: ProducerIds,
+    10: FeatureLevel,
 }
-_NAMES: Final = {kind: [field.name for field in dataclasses.fields(kind)] for kind in _KINDS.values()}
+_NUMBERS: Final = {kind: number for number, kind in _KINDS.items()}
 
 
 class UnknownRecord(BarnabasError):
@@ -157,8 +132,7 @@ class UnknownRecord(BarnabasError):
 
 def encode(record: MetadataRecord) -> bytes:
     """The record's value in the log."""
-    fields = [record.KIND, *(getattr(record, name) for name in _NAMES[type(record)])]
-    packed: bytes = msgpack.packb(fields)
+    packed: bytes = msgpack.packb([_NUMBERS[type(record)], *record])
     return packed
 
 
@@ -171,7 +145,7 @@ def decode(value: Buffer) -> MetadataRecord:
     try:
         kind, *fields = msgpack.unpackb(value, use_list=False)
         record_class = _KINDS[kind]
-        known: Any = record_class(*fields[: len(_NAMES[record_class])])
+        known: Any = record_class(*fields[: len(record_class._fields)])
     except (KeyError, TypeError, ValueError) as fault:
         raise UnknownRecord(
             "the metadata log holds a record that this release cannot read; a newer one wrote it"
