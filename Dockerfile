@@ -27,6 +27,11 @@ RUN groupadd --gid 10001 barnabas \
 COPY --from=build /opt/barnabas /opt/barnabas
 COPY configs/container.properties /etc/barnabas/broker.properties
 ENV PATH=/opt/barnabas/bin:$PATH PYTHONUNBUFFERED=1
+# The base image has no bytecode of the standard library, and the user below may write none: each start and each health
+# check would compile it, 0.4 s. What they import is compiled here (3 MB).
+RUN python -c "import barnabas; barnabas.Broker().close()" \
+    && barnabas broker --help >/dev/null \
+    && { barnabas health >/dev/null 2>&1 || true; }
 USER 10001:10001
 WORKDIR /var/lib/barnabas
 VOLUME /var/lib/barnabas
