@@ -163,10 +163,12 @@ class Demo:
         screen = self.screen
         screen.step(f"still live at {servers}: produce to {FLIGHTS} or {WEATHER} and watch; Ctrl-C ends it")
         seen = self.hourly.events
-        while self._query is not None and self._query.isActive:
+        assert self._query is not None
+        while self._query.isActive:
             if self.hourly.wait_for(seen + 1, 1.0):
                 seen = self.hourly.events
                 screen.table(f"{seen:,} events", _table(self.hourly.rows.values()))
+        raise RuntimeError(f"the Spark job ended: {self._query.exception()}")
 
     @property
     def spark_is_starting(self) -> bool:
