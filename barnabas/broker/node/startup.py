@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-PARTITIONS_PER_STEP: Final = 4
+PARTITIONS_PER_STEP: Final = 2
 """A new one costs the file system half a ms, at times two."""
 AT_ONCE_MAX: Final = 20
 """Partitions that are acted on before the answer leaves: a topic of few is there when its client hears of it."""
