@@ -3,6 +3,10 @@
 One fetch at a time is under way per node. A partition is asked for when it is not paused, its position is known, and
 nothing of it is buffered; what arrives waits in its `Position` until `take_records` or `take_parts` hands it out, and
 only then the position moves. An answer to a position that has moved since (a seek) is dropped.
+
+What this holds at most: one answer per node under way (`fetch.max.bytes`, or one batch if that is larger), and one
+buffer per partition (`max.partition.fetch.bytes`, or one batch), which keeps the frame it came in. What `take_parts`
+handed out is the taker's: while that is decoded, the next answer is on its way, and no further one is asked for.
 """
 
 from __future__ import annotations
