@@ -154,17 +154,22 @@ def follow(core: Core, keys: list[TopicPartition]) -> Job[None]:
 
     What it says when their turn comes, that is: a partition may have changed, gone, or come again meanwhile.
     """
-    for start in range(0, len(keys), PARTITIONS_PER_STEP):
-        states = {}
-        gone = []
-        for key in keys[start : start + PARTITIONS_PER_STEP]:
-            state = core.image.partition(key.topic, key.partition)
-            if state is None:
-                gone.append(key)
-            else:
-                states[key] = state
-        core.replicas.apply(states, gone, core.now_ms)
-        yield None
+    image, replicas = core.image, core.replicas
+    for start in range(0, len(keys), AT_ONCE_MAX):
+        part = keys[start : start + AT_ONCE_MAX]
+        gone = [key for key in part if not image.contains(key)]
+        if gone:  # cheap, but for a look at all partitions each time
+            replicas.apply({}, gone, core.now_ms)
+            yield None
+        for first in range(0, len(part), PARTITIONS_PER_STEP):
+            states = {}
+            for key in part[first : first + PARTITIONS_PER_STEP]:
+                state = image.partition(key.topic, key.partition)
+                if state is not None:
+                    states[key] = state
+            if states:
+                replicas.apply(states, [], core.now_ms)
+                yield None
 
 
 def _create_start_topics(core: Core) -> Job[None]:
