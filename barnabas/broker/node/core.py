@@ -126,7 +126,7 @@ class Core:
         assert self.phase is startup.Phase.NEW, "a core starts once"
         self.now_ms = now_ms
         config = self.config
-        mine = identity.load_or_create(self.disk, self.entropy, config.node_id)
+        mine = identity.identify(self.disk, self.entropy, config.node_id)
         self.fresh = mine.fresh
         self.replicas = ReplicaManager(
             config.node_id,
@@ -151,7 +151,7 @@ class Core:
             recovering=lambda: not self.ready,
         )
         self.phase = startup.Phase.LOADING
-        self.jobs.add("start", startup.run(self), self._started)
+        self.jobs.add("start", startup.run(self, mine), self._started)
 
     def _started(self, fault: Exception | None) -> None:
         if fault is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from barnabas.broker.config.properties import parse_properties
+from barnabas.broker.log.types import Job, write_all
 from barnabas.broker.ports import Disk, Entropy
 from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.ids import format_uuid
@@ -17,7 +18,8 @@ FILE: Final = "meta.properties"
 FORMAT: Final = 1
 """The format of everything in the directory that is not Kafka's: raised when an older release could not read it."""
 _FORMAT_KEY: Final = "barnabas.format"
-_HARMLESS: Final = frozenset({"lost+found", ".lock", ".gitkeep", ".DS_Store"})
+_HARMLESS: Final = frozenset({"lost+found", ".lock", ".gitkeep", ".DS_Store", f"{FILE}.tmp"})
+"""What an empty directory may hold; the last is what a first start leaves that was killed."""
 
 
 class DataDirError(BarnabasError):
@@ -33,8 +35,8 @@ class Identity(NamedTuple):
     fresh: bool = False
 
 
-def load_or_create(disk: Disk, entropy: Entropy, node_id: int) -> Identity:
-    """Read who the directory belongs to, or make it ours if it is empty.
+def identify(disk: Disk, entropy: Entropy, node_id: int) -> Identity:
+    """Read who the directory belongs to; for an empty one a fresh identity, which `write` makes its own.
 
     Raises:
         DataDirError: it is not this broker's to use.
@@ -42,7 +44,7 @@ def load_or_create(disk: Disk, entropy: Entropy, node_id: int) -> Identity:
     try:
         text = disk.load(FILE).decode("utf-8", "replace")
     except FileNotFoundError:
-        return _create(disk, entropy, node_id)
+        return _fresh(disk, entropy, node_id)
     except OSError as fault:
         raise DataDirError(f"{FILE} cannot be read: {fault.strerror or fault}") from fault
     try:
@@ -67,22 +69,29 @@ def load_or_create(disk: Disk, entropy: Entropy, node_id: int) -> Identity:
     return Identity(node_id, entries.get("cluster.id", ""), entries.get("directory.id", ""))
 
 
-def _create(disk: Disk, entropy: Entropy, node_id: int) -> Identity:
+def _fresh(disk: Disk, entropy: Entropy, node_id: int) -> Identity:
     foreign = [name for name in disk.list("") if name not in _HARMLESS]
     if foreign:
         raise DataDirError(
             f"the data directory holds {foreign[0]} but no {FILE}: it is not a broker's; name an empty or a new one"
         )
-    identity = Identity(node_id, format_uuid(entropy.uuid()), format_uuid(entropy.uuid()), fresh=True)
+    return Identity(node_id, format_uuid(entropy.uuid()), format_uuid(entropy.uuid()), fresh=True)
+
+
+def write(disk: Disk, identity: Identity) -> Job[None]:
+    """Make an empty directory ours. Nothing else may be written to it until the job is through.
+
+    Raises:
+        DataDirError: the disk failed.
+    """
     lines = [
         "version=1",
         f"{_FORMAT_KEY}={FORMAT}",
-        f"node.id={node_id}",
+        f"node.id={identity.node_id}",
         f"cluster.id={identity.cluster_id}",
         f"directory.id={identity.directory_id}",
     ]
     try:
-        disk.write_atomic(FILE, ("\n".join(lines) + "\n").encode())
+        yield from write_all(disk, [(FILE, ("\n".join(lines) + "\n").encode())])
     except OSError as fault:
         raise DataDirError(f"{FILE} cannot be written: {fault.strerror or fault}") from fault
-    return identity

@@ -21,6 +21,8 @@ from barnabas.broker.config import parse_topics
 from barnabas.broker.handlers.api_versions import METADATA_VERSION
 from barnabas.broker.log import Gate, Job
 from barnabas.broker.log.types import wait
+from barnabas.broker.node import identity
+from barnabas.broker.node.identity import Identity
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
@@ -73,14 +75,16 @@ class _Commit:
             raise self.fault
 
 
-def run(core: Core) -> Job[None]:
-    """Bring a broker up.
+def run(core: Core, mine: Identity) -> Job[None]:
+    """Bring a broker up. ApiVersions is answered meanwhile: a new directory's first sync keeps nobody waiting.
 
     Raises:
         BarnabasError: the metadata cannot be read or written.
         OSError: the data directory cannot be read.
     """
     controller, node_id = core.controller, core.config.node_id
+    if mine.fresh:
+        yield from identity.write(core.disk, mine)
     yield from core.metadata.load(core.image)
     controller.reload()
     core.refresh_settings()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 from collections.abc import Callable
@@ -175,6 +176,37 @@ def test_a_data_directory_that_is_not_ours_is_left_alone(files: dict[str, bytes]
     with pytest.raises(DataDirError, match=message):
         World(disk=disk)
     assert disk.list("") == list(files)
+
+
+def test_a_new_directory_is_made_ours_before_anything_else_is_written_and_nobody_waits_for_it() -> None:
+    world = World(start=False)
+    world.core.start(world.now_ms)
+    while world.core.run_job_step(world.now_ms):
+        pass
+    assert world.disk.list("") == []
+    assert world.send(api_versions(3), 3).done
+    assert world.disk.deliver()
+    assert world.disk.list("") == ["meta.properties"]
+    world.settle()
+    assert world.core.ready
+    assert world.core.services.cluster_id.encode() in world.disk.load("meta.properties")
+
+
+def test_a_first_start_that_was_killed_keeps_no_later_one_away() -> None:
+    disk = MemoryDisk()
+    disk.write_atomic("meta.properties.tmp", b"vers")
+    assert World(disk=disk).core.ready
+
+
+def test_a_directory_that_cannot_be_made_ours_ends_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(start=False)
+    full = OSError(errno.ENOSPC, "No space left on device")
+    monkeypatch.setattr(world.disk, "write_files", lambda files, done: done(full))
+    world.core.start(world.now_ms)
+    world.settle()
+    assert isinstance(world.core.fault, DataDirError)
+    assert "meta.properties cannot be written: No space left on device" in str(world.core.fault)
+    assert world.disk.list("") == []
 
 
 def test_metadata_of_a_newer_release_ends_the_start() -> None:
