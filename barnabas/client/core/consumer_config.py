@@ -1,4 +1,4 @@
-"""The consumer's settings: Kafka's names and defaults (4.3.0).
+"""The consumer's settings: Kafka's names and defaults (4.3.0), but for a larger `receive.buffer.bytes`.
 
 Groups are not served yet: `group.id` and `enable.auto.commit=true` are refused rather than silently ignored.
 """
@@ -25,7 +25,9 @@ class ConsumerConfig(ClientConfig):
     isolation_level: str = one_of(("read_uncommitted", "read_committed"), "read_uncommitted")
     check_crcs: bool = True
     allow_auto_create_topics: bool = True
-    receive_buffer_bytes: int = at_least(-1, 1024 * 1024)
+    # Not Kafka's 64 KiB: an answer that the system can hold whole wakes the loop seldom while another thread decodes,
+    # which is worth a tenth in time and CPU. Systems that allow less give less.
+    receive_buffer_bytes: int = at_least(-1, 4 * 1024 * 1024)
     group_id: str = ""
     enable_auto_commit: bool = False
     key_deserializer: Any = field(default="bytes", metadata={"as_is": True})
