@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import sys
+from asyncio.trsock import TransportSocket
 from typing import Final, Protocol, cast
 
 from barnabas.protocol.ids import Buffer
@@ -19,6 +21,7 @@ MAX_FRAME_BYTES: Final = 256 * 1024 * 1024
 
 _SCRATCH_BYTES: Final = 64 * 1024
 _SMALL_BYTES_MAX: Final = 4096
+_WAKE_BYTES: Final = 512 * 1024
 
 
 class TransportListener(Protocol):
@@ -46,6 +49,8 @@ class Transport(asyncio.BufferedProtocol):
         self._socket_buffers = ((socket.SO_SNDBUF, send_buffer), (socket.SO_RCVBUF, receive_buffer))
         self._transport: asyncio.Transport | None = None
         self._file = -1
+        self._socket: TransportSocket | None = None
+        self._wake_bytes = 1
         self._paused = False
         self._lost = False
         self._scratch = bytearray(_SCRATCH_BYTES)
@@ -76,6 +81,7 @@ class Transport(asyncio.BufferedProtocol):
             self._cut_frames()
             return
         self._frame_filled += nbytes
+        self._wake_at(len(self._frame) - self._frame_filled)
         if self._frame_filled == len(self._frame):
             frame, self._frame = self._frame, None
             self._listener.transport_frame(self, frame)
@@ -134,6 +140,8 @@ class Transport(asyncio.BufferedProtocol):
         sock = self._transport.get_extra_info("socket")
         if sock is not None and os.name == "posix":  # elsewhere a socket is no file
             self._file = sock.fileno()
+        if sys.platform == "linux":
+            self._socket = sock
         for option, size in self._socket_buffers:
             if sock is not None and size > 0 and sock.getsockopt(socket.SOL_SOCKET, option) < size:
                 sock.setsockopt(socket.SOL_SOCKET, option, size)
@@ -164,6 +172,18 @@ class Transport(asyncio.BufferedProtocol):
         self._frame = memoryview(bytearray(length))
         self._frame[: len(head)] = head
         self._frame_filled = len(head)
+        self._wake_at(length - len(head))
+
+    def _wake_at(self, left: int) -> None:
+        """Lets the system wake the loop once it has much of a large frame, at the latest when `left` bytes are there.
+
+        Each piece takes Python's lock twice, which a thread that decodes would have to give up. Linux wakes a reader
+        all the same when its buffer is full or the peer is gone (`tcp_stream_is_readable`).
+        """
+        wake_bytes = max(min(left, _WAKE_BYTES), 1)
+        if wake_bytes != self._wake_bytes and self._socket is not None:
+            self._wake_bytes = wake_bytes
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wake_bytes)
 
     def _refuse(self, length: int) -> None:
         self.abort()

@@ -85,6 +85,32 @@ async def test_frames_arrive_whole_however_the_bytes_are_cut():
     await end()
 
 
+@pytest.mark.parametrize("tail", [1, 1000, 600_000])
+async def test_the_end_of_a_large_frame_is_not_waited_for_in_vain(tail):
+    """The system wakes late while much is still to come; neither a short end nor the small frame behind it waits."""
+    size = 3_000_000
+    step = asyncio.Event()
+
+    async def serve(reader, writer):
+        writer.write(size.to_bytes(4, "big") + b"x" * (size - tail))
+        await writer.drain()
+        await step.wait()
+        writer.write(b"y" * tail)
+        await reader.readexactly(1)
+        writer.write((4).to_bytes(4, "big") + b"last")
+        await reader.read()
+
+    end, transport, told = await pair(serve)
+    step.set()
+    await told.until(lambda: told.frames)
+    assert bytes(told.frames[0]) == b"x" * (size - tail) + b"y" * tail
+    transport.write([b"?"])
+    await told.until(lambda: len(told.frames) == 2)
+    assert bytes(told.frames[1]) == b"last"
+    transport.abort()
+    await end()
+
+
 async def test_written_is_told_once_the_bytes_have_left():
     got = asyncio.Event()
     go = asyncio.Event()
