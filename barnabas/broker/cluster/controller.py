@@ -30,7 +30,7 @@ from barnabas.broker.cluster.records import (
     RegisterBroker,
 )
 from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult
-from barnabas.broker.cluster.turns import SMALL_MAX, RunJob, Turns
+from barnabas.broker.cluster.turns import SMALL_MAX, RunJob, Turns, answer_defect
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.log import Gate, Job
 from barnabas.broker.log.types import wait
@@ -90,7 +90,8 @@ class LocalController:
         """Create topics; each on its own succeeds or fails. `done` gets one result per topic, in order."""
         total = sum(max(topic_rules.partitions_of(topic, self._config.num_partitions), 0) for topic in topics)
         size = total if total <= topic_rules.PARTITIONS_PER_OPERATION_MAX else 0
-        self._turns.take(size, self._create_topics(topics, total, validate_only, done))
+        operation = self._create_topics(topics, total, validate_only, done)
+        self._turns.take(size, operation, lambda fault: done([TopicResult(one.name, error=fault) for one in topics]))
 
     def _create_topics(
         self,
@@ -126,7 +127,8 @@ class LocalController:
 
     def delete_topics(self, topic_ids: Sequence[bytes], done: Callable[[list[TopicResult]], None]) -> None:
         """Delete topics by id, each at most once in a call."""
-        self._turns.take(0, self._delete_topics(topic_ids, done))
+        operation = self._delete_topics(topic_ids, done)
+        self._turns.take(0, operation, lambda fault: done([TopicResult("", one, fault) for one in topic_ids]))
 
     def _delete_topics(self, topic_ids: Sequence[bytes], done: Callable[[list[TopicResult]], None]) -> Job[None]:
         results = []
@@ -152,7 +154,8 @@ class LocalController:
         for name, count, _ in topics:
             topic = self._pending.topics.get(name)
             size += 0 if topic is None else max(count - len(topic.partitions), 0)
-        self._turns.take(size, self._create_partitions(topics, validate_only, done))
+        operation = self._create_partitions(topics, validate_only, done)
+        self._turns.take(size, operation, lambda fault: done([TopicResult(one[0], error=fault) for one in topics]))
 
     def _create_partitions(
         self,
@@ -180,7 +183,9 @@ class LocalController:
         done: Callable[[list[KafkaError | None]], None],
     ) -> None:
         """Change settings of resources, each named once: (type, name, changes). One error or None per resource."""
-        self._turns.do(lambda: self._alter_configs(resources, validate_only, done))
+        self._turns.do(
+            lambda: self._alter_configs(resources, validate_only, done), lambda fault: done([fault for _ in resources])
+        )
 
     def _alter_configs(
         self,
@@ -203,7 +208,10 @@ class LocalController:
 
     def alter_partition(self, proposal: IsrProposal, done: Callable[[IsrAnswer], None]) -> None:
         """Change an ISR. The answer never comes from inside this call (see `ports`)."""
-        self._turns.do(lambda: self._alter_partition(proposal, done))
+        self._turns.do(
+            lambda: self._alter_partition(proposal, done),
+            lambda fault: self._defer(lambda: done(IsrAnswer(fault.code))),
+        )
 
     def _alter_partition(self, proposal: IsrProposal, done: Callable[[IsrAnswer], None]) -> None:
         topic = self._pending.topics_by_id.get(proposal.topic_id)
@@ -246,7 +254,7 @@ class LocalController:
             record = ProducerIds(broker_id, first + PRODUCER_ID_BLOCK_SIZE)
             self._write([record], lambda fault: done(fault, first, PRODUCER_ID_BLOCK_SIZE))
 
-        self._turns.do(allocate)
+        self._turns.do(allocate, lambda fault: done(fault, -1, 0))
 
     def reload(self) -> None:
         """Start over from the committed image: it was just replayed."""
@@ -264,7 +272,7 @@ class LocalController:
             incarnation = self._entropy.uuid()
             self._write([RegisterBroker(broker_id, epoch, incarnation, tuple(endpoints), rack, fenced=True)], done)
 
-        self._turns.do(register)
+        self._turns.do(register, done)
 
     def unfence_broker(self, broker_id: int, done: Commit) -> None:
         """A broker has recovered: it takes part from now on (see `step_up`)."""
@@ -286,6 +294,8 @@ class LocalController:
         changes: list[MetadataRecord] = []
         for topic in list(self._pending.topics.values()):
             for partition, state in topic.partitions.items():
+                if topic.topic_id not in self._pending.topics_by_id:
+                    break  # deleted since the last slice
                 if wanted(state):
                     changes.append(PartitionChange(topic.topic_id, partition, leader=leader))
                 if len(changes) >= SMALL_MAX:
@@ -296,7 +306,7 @@ class LocalController:
 
     def write(self, records: Sequence[MetadataRecord], done: Commit) -> None:
         """Append records as they are, for what no other method decides (further brokers, an assignment by hand)."""
-        self._turns.do(lambda: self._write(records, done))
+        self._turns.do(lambda: self._write(records, done), done)
 
     def _fresh_topic_id(self) -> bytes:
         topic_id = ZERO_UUID
@@ -361,13 +371,16 @@ class LocalController:
 
         def committed(fault: KafkaError | None) -> None:
             self._in_flight.pop(0)
-            if fault is None:
-                self._publish(self._committed.apply(records))
-            else:
-                self._pending = self._committed.copy()
-                for later in self._in_flight:
-                    self._pending.apply(later)
-            done(fault)
+            try:
+                if fault is None:
+                    self._publish(self._committed.apply(records))
+                else:
+                    self._pending = self._committed.copy()
+                    for later in self._in_flight:
+                        self._pending.apply(later)
+                done(fault)
+            except Exception as defect:
+                answer_defect(defect, done)
             self._turns.go_on()
 
         try:

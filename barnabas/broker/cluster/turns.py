@@ -3,6 +3,8 @@
 An operation is a job. A small one is run to its end where it is asked for. One that concerns many partitions is run in
 bounded steps: it begins when nothing is in flight, and whoever comes meanwhile waits in line, so that what it decides
 over stays as it is until its own records are in force.
+
+A defect of ours ends one operation, never the line: `failed`, which comes with each, answers who asked for it.
 """
 
 from __future__ import annotations
@@ -10,9 +12,11 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from barnabas.broker.log import Job
+from barnabas.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
 
@@ -21,6 +25,16 @@ SMALL_MAX: Final = 250
 
 RunJob = Callable[[Job[None], Callable[[Exception | None], None]], None]
 """Takes on a job; the callback hears of its end, and of what it raised, if it did."""
+Failed = Callable[[KafkaError], None]
+
+
+def answer_defect(defect: Exception, failed: Failed) -> None:
+    """Log what an operation should never have raised, and tell who asked for it. Never raises."""
+    logger.error("a change of the metadata failed", exc_info=defect)
+    try:
+        failed(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker failed to do it, see its log"))
+    except Exception:
+        logger.exception("and nobody could be told")
 
 
 class Turns:
@@ -29,42 +43,49 @@ class Turns:
     def __init__(self, run: RunJob, in_flight: Callable[[], bool]) -> None:
         self._run = run
         self._in_flight = in_flight
-        self._waiting: deque[tuple[int, Job[None]]] = deque()
+        self._waiting: deque[tuple[int, Job[None], Failed]] = deque()
         self.alone = False
         """Whether a large operation is under way."""
 
-    def take(self, partitions: int, operation: Job[None]) -> None:
+    def take(self, partitions: int, operation: Job[None], failed: Failed) -> None:
         """Do an operation that concerns so many partitions, now if it can be."""
-        self._waiting.append((partitions, operation))
+        self._waiting.append((partitions, operation, failed))
         self.go_on()
 
-    def do(self, step: Callable[[], None]) -> None:
+    def do(self, step: Callable[[], None], failed: Failed) -> None:
         """Do a small operation that is a single step."""
         if self.alone or self._waiting:
-            self._waiting.append((0, _single(step)))
+            self._waiting.append((0, _single(step), failed))
         else:
-            step()
+            _finish(_single(step), failed)
 
     def go_on(self) -> None:
         """Do what waits; to be called after each commit."""
         while self._waiting and not self.alone:
-            partitions, operation = self._waiting[0]
+            partitions, operation, failed = self._waiting[0]
             if partitions <= SMALL_MAX:
                 self._waiting.popleft()
-                for _ in operation:
-                    pass
+                _finish(operation, failed)
             elif self._in_flight():
                 return
             else:
                 self._waiting.popleft()
                 self.alone = True
-                self._run(operation, self._ended)
+                self._run(operation, partial(self._ended, failed))
 
-    def _ended(self, fault: Exception | None) -> None:
-        if fault is not None:
-            logger.error("an operation on many partitions failed", exc_info=fault)
+    def _ended(self, failed: Failed, defect: Exception | None) -> None:
+        if defect is not None:
+            answer_defect(defect, failed)
         self.alone = False
         self.go_on()
+
+
+def _finish(operation: Job[None], failed: Failed) -> None:
+    try:
+        for _ in operation:
+            pass
+    except Exception as defect:
+        answer_defect(defect, failed)
 
 
 def _single(step: Callable[[], None]) -> Job[None]:

@@ -327,3 +327,71 @@ def test_many_assignments_are_checked_as_few_are() -> None:
             cluster.log.commit()
     assert [one.error and int(one.error.code) for one in results] == [None, 39, 39]
     assert [state.leader for state in cluster.image.topics["good"].partitions.values()] == [1, 2, 3] * 200
+
+
+def test_a_defect_ends_one_operation_and_not_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asked is told, be the operation large or small, under way, in line or at once."""
+    cluster = Cluster()
+    said: list[Any] = []
+
+    def told(name: str) -> Callable[[list[TopicResult]], None]:
+        return lambda results: said.append((name, [one.error and int(one.error.code) for one in results]))
+
+    def broken(image: Image, name: str) -> None:
+        assert "broken" not in name
+
+    monkeypatch.setattr(topic_rules, "check_collision", broken)
+    monkeypatch.setattr(topic_rules, "remove_topic", None)
+    monkeypatch.setattr(LocalController, "_judge", None)
+    topic_id = cluster.create(NewTopic("t"))[0].topic_id
+    proposal = IsrProposal(TopicPartition("t", 0), topic_id, 0, 0, (1,))
+    controller = cluster.controller
+    controller.create_topics([NewTopic("big", 1000), NewTopic("broken")], False, told("large"))
+    controller.create_topics([NewTopic("broken"), NewTopic("other")], False, told("small"))
+    controller.create_topics([NewTopic("broken", 1000)], False, told("large, in line"))
+    controller.delete_topics([topic_id], told("delete"))
+    wrong: Any = [("t", 9, 8)]
+    controller.create_partitions(wrong, False, told("grow"))
+    wrong = [(2, "t", "none")]
+    controller.alter_configs(wrong, False, lambda errors: said.append(errors[0] and int(errors[0].code)))
+    controller.alter_partition(proposal, lambda answer: said.append(answer.error_code))
+    controller.create_topics([NewTopic("after", 300)], False, told("after"))
+    while cluster.jobs.step() or cluster.log.pending:
+        while cluster.log.pending:
+            cluster.log.commit()
+    assert said == [
+        ("large", [-1, -1]),
+        ("small", [-1, -1]),
+        ("large, in line", [-1]),
+        ("delete", [-1]),
+        ("grow", [-1]),
+        -1,
+        ("after", [None]),
+    ]
+    cluster.deferred.pop()()
+    assert said[-1] == -1
+    assert set(cluster.image.topics) == {"t", "after"}
+    controller.create_topics([NewTopic("broken")], False, told("at once"))
+    assert said[-1] == ("at once", [-1])
+
+
+@pytest.mark.parametrize("partitions", [1, 1000])
+@pytest.mark.parametrize("where", ["publish", "answer"])
+def test_a_defect_after_the_commit_is_told_and_the_line_goes_on(partitions: int, where: str) -> None:
+    cluster = Cluster()
+    said: list[Any] = []
+
+    def told(results: list[TopicResult]) -> None:
+        said.append([one.error and int(one.error.code) for one in results])
+        assert where == "publish" or said[-1] == [-1], "a defect in making the answer"
+
+    def publish(delta: Delta) -> None:
+        assert where == "answer" or len(delta.partitions) != partitions, "a defect in following the change"
+
+    cluster.controller._publish = publish
+    cluster.controller.create_topics([NewTopic("t", partitions)], False, told)
+    cluster.controller.create_topics([NewTopic("after", 300)], False, lambda results: said.append(results[0].error))
+    while cluster.jobs.step() or cluster.log.pending:
+        while cluster.log.pending:
+            cluster.log.commit()
+    assert said == ([[-1], None] if where == "publish" else [[None], [-1], None])
