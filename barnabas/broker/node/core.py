@@ -295,6 +295,7 @@ class Core:
         if self.phase < startup.Phase.HOSTING:
             return
         if len(delta.partitions) + len(delta.removed) > startup.AT_ONCE_MAX:
+            self.replicas.disown(delta.removed)
             self.jobs.add("partitions", startup.follow(self, [*delta.removed, *delta.partitions]))
         elif delta.partitions or delta.removed:
             self.replicas.apply(delta.partitions, delta.removed, self.now_ms)

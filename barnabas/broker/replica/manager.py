@@ -29,7 +29,7 @@ from barnabas.broker.replica.types import (
     ProduceResult,
 )
 from barnabas.protocol.errors import KafkaError
-from barnabas.protocol.ids import ZERO_UUID, Buffer, TopicPartition
+from barnabas.protocol.ids import NO_LEADER, ZERO_UUID, Buffer, TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -193,6 +193,16 @@ class ReplicaManager:
             for topic in gone:
                 if topic not in hosted:
                     self.shared.stats.forget_topic(topic)
+
+    def disown(self, removed: Iterable[TopicPartition]) -> None:
+        """Lead these no longer: their topic is gone, and `apply` will hear of it a few at a time.
+
+        Meanwhile there may be another topic of that name, whose records must not come to the logs of this one.
+        """
+        for key in removed:
+            partition = self.hosted.online.get(key)
+            if partition is not None:
+                partition.leader_id = NO_LEADER
 
     def partition(self, key: TopicPartition) -> Partition | None:
         """The partition hosted here, or None."""

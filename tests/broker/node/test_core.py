@@ -17,7 +17,9 @@ from barnabas.broker.host.memory_disk import MemoryDisk
 from barnabas.broker.node.identity import DataDirError
 from barnabas.broker.ports import IsrAnswer, IsrProposal
 from barnabas.protocol.batch import set_crc
+from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.requests.create_topics import CreatableTopic, CreateTopicsRequest
+from barnabas.protocol.requests.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from barnabas.protocol.requests.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.node.world import Answer, World, api_versions, batch, part_of, records_of
 
@@ -423,3 +425,37 @@ def test_a_stored_setting_that_cannot_be_read_is_passed_over() -> None:
     config = next(iter(world.core.logs.logs.values())).config
     assert (config.retention_ms, config.segment_ms) == (1234, 604_800_000)
     assert world.put(batch(b"x")).error_code == 0
+
+
+@pytest.mark.parametrize("flat", [True, False])
+@pytest.mark.parametrize("version", [9, 13])
+def test_a_topic_made_anew_is_not_served_from_the_logs_of_the_deleted_one(version: int, flat: bool) -> None:
+    """Many partitions go a few at a time; what is acknowledged meanwhile must not go with them."""
+    world = World(flat=flat)
+
+    def done(answer: Answer) -> Any:
+        while not answer.done:
+            world.core.run_job_step(world.now_ms)
+            if not answer.done and world.disk.deliver():
+                world.core.wake(world.now_ms)
+        return answer.response
+
+    world.create(partitions=60)
+    for partition in range(60):
+        world.put(batch(b"old"), partition=partition)
+    parked = world.fetch({("t", 59): 1}, wait_ms=60_000)
+    assert done(world.send(DeleteTopicsRequest([DeleteTopicState("t")]), 6)).responses[0].error_code == 0
+    assert done(world.send(CreateTopicsRequest([CreatableTopic("t", 60, 1)]), 7)).topics[0].error_code == 0
+    hosted = world.core.replicas.partition(TopicPartition("t", 59))
+    assert hosted is not None
+    assert hosted.topic_id != world.core.image.topics["t"].topic_id, "its turn has not come yet"
+    for acks in (1, -1):
+        refused = world.produce({("t", 59): batch(b"new")}, acks=acks, version=version)
+        assert done(refused).responses[0].partition_responses[0].error_code == 6
+    assert part_of(world.fetch({("t", 59): 0}, version=version)).error_code in (6, 103)
+    assert world.offsets(-1, partition=59).error_code == 6
+    world.settle()
+    assert part_of(parked).error_code == 6
+    assert world.put(batch(b"new"), partition=59, version=version).base_offset == 0
+    found = part_of(world.fetch({("t", 59): 0}, version=version))
+    assert [record.value for record in records_of(found.records)] == [b"new"]
