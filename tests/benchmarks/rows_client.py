@@ -11,7 +11,7 @@ from tests.benchmarks.peers.clients import PARTITIONS
 from tests.benchmarks.report import Row
 from tests.benchmarks.servers import Server
 
-COUNTS = {100: 300_000, 1024: 100_000}
+COUNTS = {100: 600_000, 1024: 200_000}  # enough that connecting and the first answer are little of a run
 PRODUCE_ROUNDS = 3
 CONSUME_ROUNDS = 5
 
