@@ -279,9 +279,18 @@ class AsyncConsumer:
     def records_now(self, max_records: int | None = None) -> list[ConsumerRecord]:
         """What `poll` can give without waiting. Who calls this lets the client pump afterwards."""
         count_max = self.config.max_poll_records if max_records is None else max_records
-        if self._handed:
-            return [self._handed.popleft() for _ in range(min(count_max, len(self._handed)))]
+        if self._handed and (found := self._handed_now(count_max)):
+            return found
         return self._now(partial(self._fetcher.take_records, count_max))
+
+    def _handed_now(self, count_max: int) -> list[ConsumerRecord]:
+        found: list[ConsumerRecord] = []
+        kept: deque[ConsumerRecord] = deque()
+        for record in self._handed:
+            paused = self._fetcher.position_of(TopicPartition(record[0], record[1])).paused
+            (kept if paused or len(found) == count_max else found).append(record)
+        self._handed = kept
+        return found
 
     def parts_now(self) -> list[Taken]:
         """What `poll_parts` can give without waiting. Who calls this lets the client pump afterwards."""
@@ -298,7 +307,8 @@ class AsyncConsumer:
     def ask(self, asked: Asked[Any], timeout_ms: int | None) -> None:
         """Answers a blocked thread as soon as there is something, with nothing after `timeout_ms`."""
         if not asked.step():
-            self._asked.append(asked)
+            # Those that expired meanwhile are let go here: with nothing to fetch, no event would come to them.
+            self._asked = [*(each for each in self._asked if not each.answer.done()), asked]
             if timeout_ms is not None:
                 asked.timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, asked.expire)
         self._client.pump()
@@ -311,7 +321,9 @@ class AsyncConsumer:
 
     def give_records_back(self, records: Sequence[ConsumerRecord]) -> None:
         """Records of `poll` that were not handed out come again with the next one."""
-        self._handed.extendleft(reversed(records))
+        assigned = self._fetcher.positions
+        self._handed.extendleft(record for record in reversed(records) if (record[0], record[1]) in assigned)
+        self._wake()
 
     async def wait_for_data(self, offsets: Mapping[TopicPartition, int], timeout_ms: int) -> bool:
         """Whether a partition has a record at its offset or beyond; waits at the brokers up to `timeout_ms`."""

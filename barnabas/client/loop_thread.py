@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from barnabas.client.core.errors import ClientClosed
@@ -61,6 +62,8 @@ class LoopThread:
 
     def __init__(self, name: str) -> None:
         self._loop = _new_loop()
+        self._ended = False
+        self._ending = threading.Lock()  # whoever posts under it before the end is served
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -70,12 +73,15 @@ class LoopThread:
         Raises:
             ClientClosed: the thread was stopped.
         """
-        if self._loop.is_closed() or not self._thread.is_alive():
-            work.close()
-            raise ClientClosed("the client is closed")
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        with self._ending:
+            if self._ended or not self._thread.is_alive():
+                work.close()
+                raise ClientClosed("the client is closed")
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
+        except CancelledError:
+            raise ClientClosed("the client is closed") from None
         except BaseException:
             future.cancel()
             raise
@@ -86,20 +92,32 @@ class LoopThread:
         Raises:
             ClientClosed: the thread was stopped.
         """
-        if self._loop.is_closed() or not self._thread.is_alive():
-            raise ClientClosed("the client is closed")
-        self._loop.call_soon_threadsafe(begin)
+
+        def begun() -> None:
+            try:
+                begin()
+            except BaseException as error:  # nobody else would hear of it, and the thread would wait for ever
+                if not asked.answer.done():
+                    asked.answer.set_exception(error)
+
         try:
+            self._post(begun)
             return asked.answer.result()
         except BaseException:
-            if not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(asked.withdraw)
+            with suppress(ClientClosed):
+                self._post(asked.withdraw)
             raise
+
+    def _post(self, function: Callable[[], None]) -> None:
+        with self._ending:
+            if self._ended or not self._thread.is_alive():
+                raise ClientClosed("the client is closed")
+            self._loop.call_soon_threadsafe(function)
 
     def stop(self) -> None:
         """Ends the loop and the thread; a second call does nothing."""
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._loop.stop)
+        with suppress(ClientClosed):
+            self._post(self._loop.stop)
         self._thread.join(_JOIN_SECONDS_MAX)
 
     def _run(self) -> None:
@@ -107,8 +125,18 @@ class LoopThread:
         try:
             self._loop.run_forever()
         finally:
-            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            with self._ending:
+                self._ended = True
+            self._loop.run_until_complete(self._end())
             self._loop.close()
+
+    async def _end(self) -> None:
+        """Who still waits for a call is told: its task is cancelled."""
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        await self._loop.shutdown_asyncgens()
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

@@ -113,6 +113,40 @@ async def test_paused_partitions_wait(consumer: aio.Consumer, topic: str) -> Non
     assert sorted(await numbers(consumer, 5)) == [1, 3, 5, 7, 9]
 
 
+async def test_records_given_back_come_again_once_unless_paused_or_unassigned(
+    consumer: aio.Consumer, topic: str
+) -> None:
+    even, odd = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    consumer.assign([even])
+    records = await consumer.poll(10_000)
+    assert len(records) == 5
+    consumer.give_records_back(records)
+    assert await consumer.position(even) == 0
+    consumer.pause(even)
+    assert await consumer.poll(1) == []
+    consumer.resume(even)
+    assert await consumer.poll(10_000, max_records=2) == records[:2]
+    assert await consumer.poll(10_000) == records[2:]
+    assert await consumer.poll(1) == []
+    consumer.assign([odd])
+    consumer.give_records_back(records)
+    assert sorted(await numbers(consumer, 5)) == [1, 3, 5, 7, 9]
+
+
+async def test_records_given_back_wake_who_waits(consumer: aio.Consumer, topic: str) -> None:
+    even = TopicPartition(topic, 0)
+    consumer.assign([even])
+    records = await consumer.poll(10_000)
+    consumer._client.pump = lambda: None  # type: ignore[method-assign]  # no fetch, so nothing else wakes
+    waiting = asyncio.ensure_future(consumer.poll(10_000))
+    await asyncio.sleep(0)
+    consumer.give_records_back(records)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert waiting.done()
+    assert waiting.result() == records
+
+
 async def test_iteration_waits_for_what_is_still_to_come(
     consumer: aio.Consumer, topic: str, producer: Producer
 ) -> None:
@@ -203,3 +237,16 @@ def test_the_blocking_form_does_the_same(broker: Broker, topic: str, producer: P
     with pytest.raises(ClientClosed):
         consumer.poll(1)
     consumer.close()
+
+
+def test_a_thread_that_polls_again_and_again_leaves_nothing_behind(broker: Broker, topic: str) -> None:
+    with Consumer(topic, bootstrap_servers=broker.bootstrap_servers) as consumer:
+        consumer.pause(*consumer.assignment())
+        for _ in range(50):
+            assert consumer.poll(0) == []
+        assert len(consumer._inner._asked) <= 1
+
+
+def test_a_time_that_is_none_is_refused(broker: Broker) -> None:
+    with Consumer(bootstrap_servers=broker.bootstrap_servers) as consumer, pytest.raises(TypeError):
+        consumer.poll("100")  # type: ignore[arg-type]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -102,3 +104,27 @@ def test_a_stopped_thread_takes_no_questions() -> None:
     thread.stop()
     with pytest.raises(ClientClosed):
         thread.ask(question([1]), lambda: None)
+
+
+def test_a_question_that_cannot_be_put_is_answered_with_why(loop: LoopThread) -> None:
+    def begin() -> None:
+        raise TypeError("no such time")
+
+    with pytest.raises(TypeError, match="no such time"):
+        loop.ask(question(), begin)
+
+
+def test_who_waits_for_a_call_is_told_of_the_end() -> None:
+    thread = LoopThread("test")
+    begun = threading.Event()
+
+    async def endless() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(lambda: thread.call(endless()))
+        assert begun.wait(WAIT)
+        thread.stop()
+        with pytest.raises(ClientClosed):
+            waiting.result(WAIT)
