@@ -82,7 +82,7 @@ def readable_batches(
 def last_batch(where: object, data: memoryview, *, check_crcs: bool = True) -> wire.BatchHeader | None:
     """The header of the last whole batch, which says where the next fetch goes on; None if there is no whole one.
 
-    Only this one is looked at: its sum vouches for the offset, the others are for `readable_batches`.
+    Only this one is looked at, the others are for `readable_batches`. (No batch's sum covers its base offset.)
 
     Raises:
         KafkaError: CORRUPT_MESSAGE (framing, magic, checksum).

@@ -37,6 +37,7 @@ _RETRY: Final = STALE_METADATA | {
     ErrorCode.REQUEST_TIMED_OUT,
     ErrorCode.UNKNOWN_SERVER_ERROR,
 }
+_SESSION_GONE: Final = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
 
 
 class Fetcher:
@@ -147,7 +148,9 @@ class Fetcher:
             if error is not None and not isinstance(error, KafkaError):
                 self._fail(wanted, error)
             return
+        incremental = session.epoch > 0
         if not session.answered(response.error_code, response.session_id):
+            self._on_refused(wanted, response.error_code, incremental, now_ms)
             return
         names = {want.topic_id: where.topic for where, want in wanted.items() if want.topic_id != ZERO_UUID}
         for topic in response.responses:
@@ -158,6 +161,20 @@ class Fetcher:
                 if want is not None and position is not None:
                     self._on_partition(position, want, data, now_ms)
         self._on_change()
+
+    def _on_refused(self, wanted: Iterable[TopicPartition], code: int, incremental: bool, now_ms: int) -> None:
+        """The whole answer is an error: at once again in full if only the session was wrong, else after the back-off.
+
+        Source: Kafka's FetchSessionHandler. It has no back-off, but a broker that refuses full fetches would be asked
+        without end.
+        """
+        if code in _SESSION_GONE and incremental:
+            return
+        self._delay(wanted, now_ms)
+        if (code in STALE_METADATA or code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR) and (
+            not self.metadata.update_requested
+        ):
+            self.metadata.request_update()
 
     def _on_partition(self, position: Position, want: Wanted, data: PartitionData, now_ms: int) -> None:
         stale = position.phase is not Phase.FETCHING or position.offset != want.offset or position.buffered
@@ -304,14 +321,14 @@ class Fetcher:
     def give_back(self, parts: Iterable[Taken], error: BarnabasError | None) -> None:
         """Parts that were taken and not handed out are fetched again; the first is the one the error is about.
 
-        A partition that was moved since, or given up, keeps its place.
+        A partition that was moved since, or given up, keeps its place; one whose leader changed goes back all the same.
         """
         for part in parts:
             position = self.positions.get(part.where)
-            if position is None or position.phase is not Phase.FETCHING or position.offset != part.next_position:
-                continue
-            position.seek(part.position)
-            position.error, error = error, None
+            if position is not None and position.offset == part.next_position:
+                position.seek(part.position)
+                position.error = error
+            error = None
 
     def _open(self, position: Position) -> None:
         fetched = position.fetched

@@ -399,6 +399,31 @@ def test_parts_given_back_after_a_seek_or_unassigned_change_nothing() -> None:
     assert world.fetcher.position_of(P0).offset == 50
 
 
+def test_an_error_is_not_told_of_another_partition() -> None:
+    world = World()
+    world.at(0, 0).answer(answer(data(0, batch(0, 4)), data(1, batch(0, 2))))
+    parts = world.fetcher.take_parts()
+    world.fetcher.position_of(P0).seek(50)
+    world.fetcher.give_back(parts, KafkaError(ErrorCode.CORRUPT_MESSAGE, "t-0"))
+    assert world.fetcher.position_of(P1).offset == 0
+    assert world.fetcher.take_parts() == []
+
+
+def test_parts_come_again_though_their_leader_changed_meanwhile() -> None:
+    world = World()
+    world.at(0, 0).answer(answer(data(0, batch(0, 4)), data(1, batch(0, 2))))
+    parts = world.fetcher.take_parts()
+    world.lead(2, 2, epoch=1)
+    (check,) = [sent for sent in world.drive() if isinstance(sent.request, OffsetForLeaderEpochRequest)]
+    assert world.fetcher.position_of(P0).phase is Phase.VALIDATE
+    world.fetcher.give_back(parts, KafkaError(ErrorCode.CORRUPT_MESSAGE, "t-0"))
+    check.answer(OffsetForLeaderEpochResponse(0, []))
+    assert [world.fetcher.position_of(where).offset for where in (P0, P1)] == [0, 0]
+    with pytest.raises(KafkaError, match="t-0"):
+        world.fetcher.take_parts()
+    assert [asked(sent) for sent in world.drive() if sent.node_id == 2] == [{1: 0}]
+
+
 def test_partitions_served_go_to_the_end() -> None:
     world = World()
     world.at(0, 0).answer(answer(data(0, batch(0, 1)), data(1, batch(0, 1))))
@@ -486,6 +511,39 @@ def test_a_lost_session_is_opened_anew() -> None:
     (third,) = world.drive()
     assert (third.request.session_id, third.request.session_epoch) == (0, 0)
     assert asked(third) == {0: 0, 1: 0}
+
+
+@pytest.mark.parametrize("code", [ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH])
+def test_a_broker_that_refuses_every_session_is_not_asked_without_end(code: int) -> None:
+    world = World()
+    world.at(0, 0).answer(answer(data(0), data(1)))
+    (second,) = world.drive(1000)
+    second.answer(answer(error=code), 1000)
+    (full,) = world.drive(1000)
+    assert full.request.session_epoch == 0
+    assert asked(full) == {0: 0, 1: 0}
+    full.answer(answer(error=code), 1000)
+    assert world.drive(1099) == []
+    (again,) = world.drive(1100)
+    assert asked(again) == {0: 0, 1: 0}
+
+
+@pytest.mark.parametrize(
+    ("code", "stale"),
+    [
+        (ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, True),
+        (ErrorCode.UNKNOWN_TOPIC_ID, True),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, False),
+    ],
+)
+def test_an_answer_that_is_an_error_as_a_whole_waits_for_the_back_off(code: int, stale: bool) -> None:
+    world = World()
+    world.at(0, 0).answer(answer(data(0), data(1)))
+    (second,) = world.drive(1000)
+    second.answer(answer(error=code), 1000)
+    assert world.metadata.update_requested == stale
+    assert world.drive(1099) == []
+    assert asked(world.drive(1100)[0]) == {0: 0, 1: 0}
 
 
 def test_the_wait_at_the_broker_is_no_part_of_its_answering_time() -> None:
