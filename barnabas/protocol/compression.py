@@ -33,6 +33,9 @@ RATIO_MAX: Final = 32768
 _FREE_BYTES: Final = 1024 * 1024
 """What any batch may decompress to, whatever the ratio."""
 
+LZ4_FAST: Final = 9
+"""Kafka's default level of lz4 stands for its fast compressor, not for the slow one's ninth (Lz4BlockOutputStream)."""
+
 
 class Codec(IntEnum):
     """Codec numbers as the lowest three bits of a batch's attributes hold them."""
@@ -57,7 +60,7 @@ def _cramjam() -> ModuleType:
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> Buffer:
-    """`data` compressed; `level` is the codec's own (gzip 1 to 9, lz4 1 to 17, zstd 1 to 22; snappy has none).
+    """`data` compressed; `level` is the codec's own (gzip 1 to 9, lz4 1 to 17, zstd -131072 to 22; snappy has none).
 
     Raises:
         ValueError: an unknown codec.
@@ -70,6 +73,7 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> Buffer:
     if codec == Codec.ZSTD:
         return memoryview(cramjam.zstd.compress(data, level if level is not None else 3))
     if codec == Codec.LZ4:
+        level = None if level == LZ4_FAST else level
         stream = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
         stream.compress(data if isinstance(data, bytes) else bytes(data))  # it takes nothing else
         return memoryview(stream.finish())

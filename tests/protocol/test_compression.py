@@ -119,3 +119,9 @@ def test_unknown_codecs(codec: int) -> None:
         decompress(codec, b"x")
     with pytest.raises(ValueError, match=f"codec {codec} is unknown"):
         compress(codec, b"x")
+
+
+def test_kafkas_default_level_of_lz4_is_its_fast_compressor() -> None:
+    data = b"".join(b"%d " % (number * number) for number in range(5000))
+    assert compress(Codec.LZ4, data, 9) == compress(Codec.LZ4, data)
+    assert len(compress(Codec.LZ4, data, 10)) < len(compress(Codec.LZ4, data))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, TypeVar
 
 from barnabas.client.core.errors import ConfigError
+from barnabas.protocol.compression import LZ4_FAST
 
 C = TypeVar("C", bound="ClientConfig")
 SECOND: Final = 1000
@@ -24,6 +25,11 @@ _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 def at_least(minimum: int, default: int) -> Any:
     """An integer setting with a lower bound."""
     return field(default=default, metadata={"min": minimum})
+
+
+def between(least: int, most: int, default: int, *extra: int) -> Any:
+    """An integer setting with both bounds; `extra` values lie outside of them and are taken all the same."""
+    return field(default=default, metadata={"between": (least, most, *extra)})
 
 
 def one_of(choices: tuple[str, ...], default: str) -> Any:
@@ -108,6 +114,9 @@ class ProducerConfig(ClientConfig):
     retries: int = at_least(0, INT_MAX)
     delivery_timeout_ms: int = at_least(0, 2 * MINUTE)
     compression_type: str = one_of(("none", "gzip", "snappy", "lz4", "zstd"), "none")
+    compression_gzip_level: int = between(1, 9, -1, -1)
+    compression_lz4_level: int = between(1, 17, LZ4_FAST)
+    compression_zstd_level: int = between(-131_072, 22, 3)
     metadata_max_idle_ms: int = at_least(5000, 5 * MINUTE)
     transaction_timeout_ms: int = at_least(1, MINUTE)
     partitioner_class: Any = field(default=None, metadata=_AS_IS)
@@ -117,6 +126,12 @@ class ProducerConfig(ClientConfig):
     key_serializer: Any = field(default="bytes", metadata=_AS_IS)
     value_serializer: Any = field(default="bytes", metadata=_AS_IS)
     interceptor_classes: Any = field(default=(), metadata=_AS_IS)
+
+    @property
+    def compression_level(self) -> int | None:
+        """The level for `compression.type`; None is the codec's own (KIP-390)."""
+        level: int | None = getattr(self, f"compression_{self.compression_type}_level", None)
+        return None if self.compression_type == "gzip" and level == -1 else level
 
     def check(self, explicit: frozenset[str]) -> None:
         """Kafka's rules between acks, retries, in-flight requests, idempotence and the delivery timeout."""
@@ -192,6 +207,11 @@ def _read(key: str, value: Any, kind: str, metadata: Mapping[str, Any]) -> Any:
         raise ConfigError(f"{key}: {value!r} is no {kind}") from None
     if "min" in metadata and read < metadata["min"]:
         raise ConfigError(f"{key}: {read} is below its minimum {metadata['min']}")
+    if "between" in metadata:
+        least, most, *extra = metadata["between"]
+        if not least <= read <= most and read not in extra:
+            others = "".join(f" or equal to {each}" for each in extra)
+            raise ConfigError(f"{key}: {read} must be between {least} and {most}{others}")
     if "choices" in metadata and read not in metadata["choices"]:
         raise ConfigError(f"{key}: {read!r} is none of {', '.join(metadata['choices'])}")
     return read

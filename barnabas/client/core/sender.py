@@ -64,6 +64,7 @@ class Sender:
         self._state: ProducerState | None = accumulator.state
         self._guard = guard or nullcontext()
         self._codec = int(Codec[config.compression_type.upper()])
+        self._level = config.compression_level
         self.in_flight: dict[ProducerBatch, None] = {}
         self._calls: list[Callable[[], None]] = []
         self._id_backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, random)
@@ -225,7 +226,7 @@ class Sender:
 
     def _seal(self, batch: ProducerBatch) -> list[Buffer] | None:
         try:
-            return batch.seal(self._codec)
+            return batch.seal(self._codec, self._level)
         except Exception as problem:  # the codec's library is missing or refuses: the batch fails, the others go
             log.exception("a batch for %s cannot be encoded", batch.where)
             error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"cannot encode the batch: {problem}")

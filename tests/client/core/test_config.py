@@ -24,6 +24,9 @@ DEFAULTS = {
     "reconnect.backoff.ms": 50,
     "reconnect.backoff.max.ms": 1000,
     "compression.type": "none",
+    "compression.gzip.level": -1,
+    "compression.lz4.level": 9,
+    "compression.zstd.level": 3,
     "connections.max.idle.ms": 540000,
     "transaction.timeout.ms": 60000,
     "metadata.recovery.strategy": "rebootstrap",
@@ -69,6 +72,11 @@ def test_a_key_given_twice_is_refused():
         ({"linger.ms": -1}, "below its minimum 0"),
         ({"linger.ms": 1.5}, "is no int"),
         ({"compression.type": "brotli"}, "is none of none, gzip, snappy, lz4, zstd"),
+        ({"compression.gzip.level": 0}, r"compression.gzip.level: 0 must be between 1 and 9 or equal to -1"),
+        ({"compression.gzip.level": 10}, "must be between 1 and 9"),
+        ({"compression.lz4.level": 0}, "must be between 1 and 17"),
+        ({"compression.lz4.level": 18}, "must be between 1 and 17"),
+        ({"compression.zstd.level": 23}, "must be between -131072 and 22"),
         ({"enable.idempotence": "perhaps"}, "is no bool"),
         ({"bootstrap.servers": ""}, "is empty"),
         ({"bootstrap.servers": "host:port"}, "is not host:port"),
@@ -78,6 +86,18 @@ def test_a_key_given_twice_is_refused():
 def test_bad_values(settings, message):
     with pytest.raises(ConfigError, match=message):
         ProducerConfig.of(settings)
+
+
+@pytest.mark.parametrize(
+    ("codec", "level", "used"),
+    [("none", 1, None), ("snappy", 1, None), ("gzip", -1, None), ("gzip", 1, 1), ("gzip", 9, 9)]
+    + [("lz4", level, level) for level in (1, 17)]
+    + [("zstd", level, level) for level in (-131_072, 22)],
+)
+def test_the_level_is_the_one_of_the_codec_that_is_used(codec, level, used):
+    name = codec if codec in ("gzip", "lz4", "zstd") else "gzip"
+    config = ProducerConfig.of({"compression.type": codec, f"compression.{name}.level": level})
+    assert config.compression_level == used
 
 
 @pytest.mark.parametrize("conflict", [{"acks": 1}, {"retries": 0}, {"max.in.flight.requests.per.connection": 6}])

@@ -783,6 +783,17 @@ def test_compression(codec):
     assert (size < 5000) == (codec != "none")
 
 
+def test_the_level_of_compression_reaches_the_codec():
+    sizes = []
+    for level in (1, 9):
+        made, world = bench(linger_ms=10, compression_type="gzip", compression_gzip_level=level)
+        for number in range(50):
+            made.send(b"value %d " % number * 20)
+        made.settle()
+        sizes += [len(join(p.records)) for each in world.requests(0) for p in each.request.topic_data[0].partition_data]
+    assert sizes[0] > sizes[1]
+
+
 def test_a_slow_broker_gets_fewer_keyless_records():
     world = World(nodes=(1, 2), topics={"t": [1, 2]})
     made, world = bench(world, linger_ms=0, batch_size=500)
