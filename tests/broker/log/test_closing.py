@@ -12,6 +12,8 @@ from barnabas.broker.config import TopicConfig
 from barnabas.broker.log import manager as manager_module
 from barnabas.broker.log import recovery
 from barnabas.broker.log.closing import CLOSING_FILE, ClosingFiles, pack, unpack
+from barnabas.broker.log.epochs import LeaderEpochs
+from barnabas.broker.log.segment import Segment
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
 from tests.broker.log.harness import NOW, TOPIC_ID, World, append, everything, manager_of
@@ -69,9 +71,33 @@ def test_all_logs_come_back_and_none_is_walked(world, monkeypatch):
     assert not world.disk.exists("t-1/leader-epoch-checkpoint")
     assert set(unpack(world.disk.load(CLOSING_FILE))) == {"t-1", "t-2", "t-3"}
     assert world.disk.exists(MARKER)
+    points = [line.rsplit(b" ", 1)[1] for line in world.disk.load("recovery-point-offset-checkpoint").splitlines()[2:]]
+    assert points == [b"12", b"0", b"0", b"0"], "none passes an epoch whose file was not written"
+    actives = [_looks(log.active) for log in manager.logs.values()]
     monkeypatch.setattr(recovery, "rebuild", None)
-    assert_all_is_there(world, started(world, manager, clean=True))
+    fresh = started(world, manager, clean=True)
+    assert [_looks(log.active) for log in fresh.logs.values()] == actives
+    assert_all_is_there(world, fresh)
     assert not world.disk.exists(CLOSING_FILE)
+
+
+def _looks(segment: Segment) -> tuple[int, int, int]:
+    return segment.index_entries, segment.max_timestamp, segment.max_timestamp_offset
+
+
+def test_the_latest_time_is_known_after_the_start_though_it_stands_at_the_beginning(memory):
+    manager = manager_of(memory, topic=CONFIG)
+    memory.run(manager.load())
+    for key in KEYS:
+        log = manager.create(key, TOPIC_ID, CONFIG)
+        for i in range(12):
+            append(log, b"%d" % i, timestamps=[NOW + (900 if i == 2 else i)])
+    memory.run(manager.shutdown())
+    manager = started(memory, manager, clean=True)
+    for log in manager.logs.values():
+        assert _looks(log.active)[1:] == (NOW + 900, 2)
+        append(log, b"12", timestamps=[NOW + 500])
+        assert memory.call(lambda log=log: log.offset_of_max_timestamp()).offset == 2
 
 
 def test_stop_after_stop_goes_well_though_nothing_was_written_in_between(world):
@@ -147,6 +173,39 @@ def test_power_loss_at_any_moment_of_a_stop_and_of_the_start_after_it(tmp_path):
         assert world.run(again.load()) is False
         assert_all_is_there(world, again)
     assert endings == {(True, False), (False, True)}
+
+
+@pytest.mark.parametrize("power", [True, False])
+def test_a_start_that_is_cut_short_after_it_has_taken_the_files(tmp_path, power):
+    """What it took is nowhere else then: the next start learns it from the batches."""
+    waiting = True
+    moment = 0
+    while waiting:
+        world = World("memory", tmp_path)
+        manager = filled(world)
+        world.run(manager.shutdown())
+        manager = manager_of(world, topic=CONFIG)
+        waiting = _until(world, manager.load(), moment)
+        moment += 1
+        world.disk.crash(None if power else lambda path, synced, size: size)
+        again = manager_of(world, topic=CONFIG)
+        assert world.run(again.load()) is False
+        assert_all_is_there(world, again)
+    assert moment > len(KEYS)
+
+
+@pytest.mark.parametrize(
+    ("entries", "saved", "first"),
+    [
+        ([(0, 0), (1, 8)], [(0, 0), (1, 8)], None),
+        ([(0, 0), (1, 8)], [(0, 0)], 8),
+        ([(0, 0)], [(0, 0), (1, 8)], 8),
+        ([(0, 0), (2, 9)], [(0, 0), (1, 8)], 8),
+        ([(0, 0), (1, 8)], [], 0),
+    ],
+)
+def test_from_where_on_an_epoch_checkpoint_says_something_else(entries, saved, first):
+    assert LeaderEpochs(entries, saved=saved).unsaved_from() == first
 
 
 def _until(world, job, moment: int) -> bool:

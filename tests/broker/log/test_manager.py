@@ -179,9 +179,14 @@ def test_what_is_due_for_removal_is_removed_by_one_job(memory):
         manager.delete(TopicPartition("t", number))
     assert manager.due_jobs(20) == []
     assert (manager.next_deadline_ms() or 0) > 20
+    late = manager.create(TopicPartition("late", 0), TOPIC_ID, TopicConfig(file_delete_delay_ms=70))
+    manager.delete(late.topic_partition)
     memory.settle()
     memory.run(job)
     memory.settle()
+    assert [name.partition("-")[0] for name in memory.disk.list("")] == ["late"]
+    assert manager.next_deadline_ms() == 90, "what was not due yet is thought of"
+    run_due(memory, manager, 90)
     assert memory.disk.list("") == []
 
 
