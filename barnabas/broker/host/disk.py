@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import mmap
 import os
 import weakref
@@ -40,6 +41,8 @@ from barnabas.broker.host.disk_calls import (
 from barnabas.broker.host.disk_threads import Lane
 from barnabas.broker.ports import Done, NotYet
 from barnabas.protocol.ids import Buffer
+
+logger = logging.getLogger(__name__)
 
 _COPY_MAX: Final = 128 * 1024
 """Reads of up to this many bytes that no map covers are copied."""
@@ -383,6 +386,9 @@ class RealDisk:
                 work()
             except OSError as error:
                 failure = error
+            except Exception as defect:  # out of memory, at worst: the thread lives on, and who waits hears of it
+                logger.exception("work of the disk's threads failed")
+                failure = OSError(errno.EIO, repr(defect))
             self._post(lambda: finish(failure))
 
         def finish(failure: OSError | None) -> None:

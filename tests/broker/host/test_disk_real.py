@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import queue
@@ -290,3 +291,19 @@ def test_closing_waits_for_what_is_under_way(tmp_path, posted):
     posted.get(timeout=20)()
     assert told == [None]
     assert (tmp_path / "c").read_bytes() == b"x"
+
+
+def test_a_defect_in_a_thread_is_told_and_the_thread_lives_on(disk, posted):
+    """Sixteen of them would leave nobody to sync, and whoever waits for one would wait for ever."""
+
+    def work() -> None:
+        raise MemoryError
+
+    told: list[Any] = []
+    for _ in range(20):
+        disk.run(work, told.append)
+        posted.get(timeout=20)()
+    assert [(type(error), error.errno) for error in told] == [(OSError, errno.EIO)] * 20
+    disk.write_files([("after", b"x")], told.append)
+    posted.get(timeout=20)()
+    assert told[-1] is None
