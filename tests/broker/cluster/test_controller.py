@@ -251,6 +251,7 @@ def test_many_partitions_are_made_in_bounded_steps_and_appear_at_once(monkeypatc
     assert list(cluster.deltas[-1].topic_configs) == ["big"]
     assert cluster.image.topic_overrides("big") == {"retention.ms": "5"}
     cluster.controller.create_partitions([("big", 1600, None), ("none", 9, None)], False, results.extend)
+    assert len(cluster.jobs), "they are not made at once"
     watched.run()
     assert [one.error and one.error.code for one in results[3:]] == [None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     assert list(cluster.image.topics["big"].partitions) == list(range(1600))

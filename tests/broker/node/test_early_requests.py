@@ -76,3 +76,15 @@ def test_a_topic_that_is_deleted_while_the_broker_takes_the_lead_again_breaks_no
     assert [state.leader for state in image.topics["u"].partitions.values()] == [world.core.config.node_id] * 3
     world.restart(clean=False)
     assert list(world.core.image.topics) == ["u"]
+
+
+def test_a_broker_that_is_ready_leads_all_it_is_to_lead():
+    """Many partitions follow the metadata a few at a time, as a job of their own."""
+    world = World()
+    world.create("t", partitions=600)
+    world.stop()
+    world.core = world._new_core()
+    world.core.start(world.now_ms)
+    until(world, Phase.READY)
+    hosted = world.core.replicas.hosted.online.values()
+    assert [partition.leader_epoch for partition in hosted if partition.is_leader] == [2] * 600
