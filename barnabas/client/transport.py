@@ -48,6 +48,7 @@ class Transport(asyncio.BufferedProtocol):
         self._listener = listener
         self._socket_buffers = ((socket.SO_SNDBUF, send_buffer), (socket.SO_RCVBUF, receive_buffer))
         self._transport: asyncio.Transport | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._file = -1
         self._socket: TransportSocket | None = None
         self._wake_bytes = 1
@@ -64,6 +65,7 @@ class Transport(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The socket is open: small write buffers, so that `written` means written."""
         self._transport = cast("asyncio.Transport", transport)
+        self._loop = asyncio.get_running_loop()
         self._transport.set_write_buffer_limits(high=0)
         self._size_socket_buffers()
         self._listener.transport_open(self)
@@ -126,7 +128,10 @@ class Transport(asyncio.BufferedProtocol):
         holds Python's lock while it writes, and the thread that decodes would stand still for so long.
         """
         assert self._transport is not None
+        assert self._loop is not None
         if self._file < 0 or self._transport.get_write_buffer_size() or sum(map(len, buffers)) > _SMALL_BYTES_MAX:
+            return buffers
+        if self._loop.is_closed():  # it closed the socket and told nobody: its number may be another file's by now
             return buffers
         data = b"".join(buffers)
         try:
@@ -183,7 +188,10 @@ class Transport(asyncio.BufferedProtocol):
         wake_bytes = max(min(left, _WAKE_BYTES), 1)
         if wake_bytes != self._wake_bytes and self._socket is not None:
             self._wake_bytes = wake_bytes
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wake_bytes)
+            try:
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wake_bytes)
+            except OSError:  # a system that has no such thing (a sandbox) wakes for every piece
+                self._socket = None
 
     def _refuse(self, length: int) -> None:
         self.abort()

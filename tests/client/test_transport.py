@@ -1,9 +1,12 @@
 """The transport over real sockets: frames however they are cut, written buffers, nonsense, the end."""
 
 import asyncio
+import contextlib
 import random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from barnabas.client.transport import MAX_FRAME_BYTES, Transport
 
@@ -41,7 +44,7 @@ class Told:
                 await self.changed.wait()
 
 
-async def pair(serve):
+async def pair(serve, receive_buffer=-1):
     """A transport connected to `serve(reader, writer)`."""
 
     async def served(reader, writer):
@@ -52,7 +55,7 @@ async def pair(serve):
     ended = asyncio.Event()
     server = await asyncio.start_server(served, "127.0.0.1", 0)
     told = Told()
-    transport = Transport(1, told, -1, -1)
+    transport = Transport(1, told, -1, receive_buffer)
     port = server.sockets[0].getsockname()[1]
     await asyncio.get_running_loop().create_connection(lambda: transport, "127.0.0.1", port)
 
@@ -131,7 +134,7 @@ async def test_written_is_told_once_the_bytes_have_left():
     await end()
 
 
-async def test_a_small_request_does_not_overtake_a_large_one():
+async def test_a_small_request_does_not_overtake_a_large_one(monkeypatch):
     go = asyncio.Event()
     size = 30_000_000
     got = []
@@ -143,12 +146,21 @@ async def test_a_small_request_does_not_overtake_a_large_one():
 
     end, transport, told = await pair(serve)
     transport.write([b"l" * size])
-    transport.write([b"s", b"m"])
+    tried = []
+
+    def write(*_):
+        tried.append(1)
+        raise BlockingIOError
+
+    with monkeypatch.context() as patched:  # the system would most likely refuse it, but not always
+        patched.setattr("barnabas.client.transport.os.write", write)
+        transport.write([b"s", b"m"])
     assert told.written == 0
     go.set()
     await told.until(lambda: told.written)
     await end()
     assert got == [size, b"sm"]
+    assert tried == []
     transport.abort()
 
 
@@ -222,3 +234,104 @@ async def test_the_brokers_end_is_told_once_and_ours_not_at_all():
     transport.abort()
     await end()
     assert told.lost == []
+
+
+# ---- how the system wakes the loop, on both loops -------------------------------------------------------------------
+
+LOOPS = [asyncio.new_event_loop]
+with contextlib.suppress(ImportError):
+    import uvloop
+
+    LOOPS.append(uvloop.new_event_loop)
+
+WAKE = 512 * 1024
+NEAR = st.integers(-2, 2)
+SIZES = st.one_of(
+    st.integers(4, 300),
+    st.builds(int.__add__, st.sampled_from([65_532, WAKE, WAKE + 65_532, 2 * WAKE, 2 * WAKE + 65_532]), NEAR),
+    st.integers(65_000, 3 * WAKE),
+)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@settings(max_examples=25, deadline=None)
+@given(data=st.data(), receive_buffer=st.sampled_from([-1, 4 * 1024 * 1024]))
+def test_no_frame_waits_for_bytes_that_do_not_come(loop, data, receive_buffer):
+    """The peer stops within every frame at some place, and goes on only when the last frame was told."""
+    sizes = data.draw(st.lists(SIZES, min_size=1, max_size=5))
+    cuts = [data.draw(st.integers(0, size + 3)) for size in sizes]
+
+    async def serve(reader, writer):
+        for number, (size, cut) in enumerate(zip(sizes, cuts, strict=True)):
+            frame = size.to_bytes(4, "big") + bytes([number]) * size
+            for piece in (frame[:cut], frame[cut:]):
+                writer.write(piece)
+                await writer.drain()
+                await asyncio.sleep(0)
+            await reader.readexactly(1)
+
+    async def run():
+        end, transport, told = await pair(serve, receive_buffer)
+        for number, size in enumerate(sizes, 1):
+            await told.until(lambda number=number: len(told.frames) == number)
+            assert bytes(told.frames[-1]) == bytes([number - 1]) * size
+            transport.write([b"+"])
+        await end()
+        transport.abort()
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(run())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("sent", [10, 70_000, 3 * WAKE - 1])
+def test_a_peer_that_dies_within_a_large_frame_is_noticed(loop, sent):
+    async def serve(_, writer):
+        writer.write((3 * WAKE).to_bytes(4, "big") + bytes(sent))
+        await writer.drain()
+
+    async def run():
+        end, _, told = await pair(serve)
+        await told.until(lambda: told.lost)
+        assert told.frames == []
+        await end()
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(run())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_small_request_waits_for_a_large_one_on_any_loop(loop, monkeypatch):
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(test_a_small_request_does_not_overtake_a_large_one(monkeypatch))
+
+
+async def test_a_system_that_cannot_be_told_when_to_wake_does_all_the_same(monkeypatch):
+    async def serve(reader, writer):
+        writer.write(WAKE.to_bytes(4, "big") + bytes(WAKE))
+        await reader.read()
+
+    def refuse(*_):
+        raise OSError("no such option")
+
+    monkeypatch.setattr("asyncio.trsock.TransportSocket.setsockopt", refuse)
+    end, transport, told = await pair(serve)
+    await told.until(lambda: told.frames)
+    transport.abort()
+    await end()
+
+
+async def test_a_closed_loop_leaves_no_number_to_write_to(monkeypatch):
+    """Whoever forgets to close and goes on: uvloop has closed the socket, and another file may have its number."""
+
+    async def serve(reader, writer):
+        await reader.read()
+
+    end, transport, _ = await pair(serve)
+    with monkeypatch.context() as patched:
+        patched.setattr(transport, "_loop", closed := asyncio.new_event_loop())
+        closed.close()
+        patched.setattr("barnabas.client.transport.os.write", lambda *_: pytest.fail("it was written to"))
+        transport.write([b"request"])
+    transport.abort()
+    await end()
