@@ -161,7 +161,8 @@ def _park(
     operation = DelayedFetch(
         deadline_ms - now_ms, params, starts, hosted, lambda: hosted.shared.when_read(answer, now_ms)
     )
-    hosted.shared.fetch.try_complete_else_watch(operation, results, now_ms)
+    # The keys alone: an operation keeps what it is given, and has no use for what was read so far.
+    hosted.shared.fetch.try_complete_else_watch(operation, tuple(results), now_ms)
 
 
 def _respond(hosted: HostedPartitions, params: FetchParams, results: FetchResults, respond: Respond) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import weakref
+from typing import Any
 
 import pytest
 
 from barnabas.broker.config import TopicConfig
-from barnabas.broker.log import Isolation
+from barnabas.broker.log import Isolation, Log
 from barnabas.broker.replica import FetchInfo, FetchParams
 from barnabas.protocol.errors import ErrorCode
 from tests.broker.replica.world import Answer, P, World, batch
@@ -425,3 +427,21 @@ def test_a_place_of_the_high_watermark_that_is_not_known_is_looked_up():
     world.manager.shared.check_all(P(0))
     world.deliver()
     assert len(answer.one.records) == 2 * S
+
+
+def test_a_parked_fetch_keeps_nothing_of_what_it_read(monkeypatch):
+    """It reads afresh in the end; some 100 KiB each would be much for many that wait for more."""
+    world = world_with()
+    fill(world, 0, 3)
+    views: list[weakref.ref[Any]] = []
+    real = Log.read
+
+    def read(self, *arguments):
+        data = real(self, *arguments)
+        views.append(weakref.ref(data.records))
+        return data
+
+    monkeypatch.setattr(Log, "read", read)
+    answer = world.fetch({P(0): 0}, min_bytes=10 * S)
+    assert not answer.there
+    assert [view() for view in views] == [None]
