@@ -23,7 +23,7 @@ from barnabas.broker.log import AppendOrigin, Gate, Isolation, Job, Log
 from barnabas.broker.log.types import wait
 from barnabas.broker.ports import Disk, NotYet, Token, WallClock
 from barnabas.protocol.batch import batches, crc_ok, read_header
-from barnabas.protocol.errors import BarnabasError, KafkaError
+from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.ids import Buffer, TopicPartition
 from barnabas.protocol.records import BatchBuilder, decode_records, decode_slices
 
@@ -120,7 +120,7 @@ class MetadataLog:
         """Append one operation; `committed` hears when it is on stable storage, in the order of the appends.
 
         Raises:
-            KafkaError: KAFKA_STORAGE_ERROR, nothing was appended.
+            KafkaError: KAFKA_STORAGE_ERROR, or RECORD_LIST_TOO_LARGE for more than a batch holds; nothing was appended.
         """
         for _ in self.append_in_steps(records, committed):
             pass
@@ -129,12 +129,14 @@ class MetadataLog:
         """As `append`, in bounded steps up to the last, which appends; nobody else may append meanwhile.
 
         Raises:
-            KafkaError: KAFKA_STORAGE_ERROR, nothing was appended.
+            KafkaError: as `append`.
         """
         now_ms = self._clock.now_ms()
         builder = BatchBuilder(_BATCH_BYTES_MAX)
         for number, record in enumerate(records, 1):
-            builder.try_append(now_ms, None, encode(record))
+            if not builder.try_append(now_ms, None, encode(record)):
+                detail = f"a change of the metadata may take up to {_BATCH_BYTES_MAX} bytes; ask for less at a time"
+                raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, detail)
             if number % _RECORDS_PER_STEP == 0:
                 yield None
         if len(records) > _RECORDS_PER_STEP:
@@ -171,7 +173,11 @@ class MetadataLog:
         for records in _slices(image.to_records()):
             builder = BatchBuilder(_BATCH_BYTES_MAX)
             for record in records:
-                builder.try_append(now_ms, None, encode(record))
+                value = encode(record)
+                if not builder.try_append(now_ms, None, value):
+                    data += builder.build()
+                    builder = BatchBuilder(_BATCH_BYTES_MAX)
+                    builder.try_append(now_ms, None, value)  # the first always fits
             data += builder.build()
             base += len(records)
             yield None

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.broker.cluster import metadata_log
 from barnabas.broker.cluster.image import Image
 from barnabas.broker.cluster.metadata_log import DIRECTORY, MetadataLog, MetadataUnreadable
 from barnabas.broker.cluster.records import (
@@ -23,6 +24,7 @@ from barnabas.broker.cluster.records import (
     encode,
 )
 from barnabas.broker.host.memory_disk import MemoryDisk
+from barnabas.protocol.errors import ErrorCode, KafkaError
 
 ID = bytes(15) + b"\x07"
 EVERY_KIND: list[MetadataRecord] = [
@@ -169,6 +171,28 @@ def test_a_broken_snapshot_is_not_served_from() -> None:
     disk.flip(f"{DIRECTORY}/{name}", 70)
     with pytest.raises(MetadataUnreadable, match="is broken at byte 0"):
         Harness(disk)
+
+
+def test_what_does_not_fit_into_a_batch_is_refused_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings may be long; a record left out of an operation would be missed, or the next start would trip over it."""
+    monkeypatch.setattr(metadata_log, "_BATCH_BYTES_MAX", 4096)
+    disk = MemoryDisk()
+    harness = Harness(disk)
+    fill(harness, range(1, 5))
+    before = content(harness.image)
+    with pytest.raises(KafkaError) as caught:
+        harness.append(Topic(ID, "long"), *(Config(2, "long", f"name.{number}", "x" * 100) for number in range(40)))
+    assert caught.value.code == ErrorCode.RECORD_LIST_TOO_LARGE
+    disk.crash()
+    harness = Harness(disk)
+    assert content(harness.image) == before
+    harness.append(Topic(ID, "long"))
+    for number in range(40):
+        harness.append(Config(2, "long", f"name.{number:02}", "x" * 100))
+        harness.deliver()
+    harness.run(harness.log.snapshot(harness.image))
+    disk.crash()
+    assert content(Harness(disk).image) == content(harness.image)
 
 
 def test_a_torn_last_operation_is_as_if_it_had_never_been() -> None:
