@@ -66,7 +66,8 @@ def alter(
     current = image.configs.get((resource_type, resource_name), {})
     after = dict(current)
     for change in changes:
-        value = _apply(change, current.get(change.name), table.get(change.name))
+        key = table.get(change.name) or UNUSED_TOPIC_KEYS.get(change.name)
+        value = _apply(change, current.get(change.name), key)
         if value is None:
             after.pop(change.name, None)
         else:
