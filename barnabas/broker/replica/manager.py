@@ -256,7 +256,7 @@ class ReplicaManager:
         if partition is not None:
             partition.stop()
             self.shared.check_not_leader(key)
-        elif not was_offline:
+        elif not was_offline and key not in self.logs.logs:  # at the start logs are there before their partitions
             return
         try:
             self.logs.delete(key)

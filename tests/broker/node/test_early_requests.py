@@ -7,7 +7,7 @@ from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.requests.create_topics import CreatableTopic, CreateTopicsRequest
 from barnabas.protocol.requests.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from barnabas.protocol.requests.metadata import MetadataRequest
-from tests.broker.node.world import World, api_versions
+from tests.broker.node.world import World, api_versions, batch
 
 
 def until(world: World, phase: Phase) -> None:
@@ -88,3 +88,20 @@ def test_a_broker_that_is_ready_leads_all_it_is_to_lead():
     until(world, Phase.READY)
     hosted = world.core.replicas.hosted.online.values()
     assert [partition.leader_epoch for partition in hosted if partition.is_leader] == [2] * 600
+
+
+def test_a_topic_that_is_deleted_before_its_partitions_are_up_leaves_no_logs():
+    world = World()
+    world.create("t", partitions=60)
+    world.put(batch(b"x"), partition=59)
+    world.stop()
+    world.core = world._new_core()
+    world.core.start(world.now_ms)
+    until(world, Phase.HOSTING)
+    answer = world.send(DeleteTopicsRequest([DeleteTopicState("t")]), 6)
+    world.settle()
+    assert answer.response.responses[0].error_code == ErrorCode.NONE
+    assert not world.core.logs.logs
+    assert [name for name in world.disk.list("") if name.startswith("t-") and not name.endswith("-delete")] == []
+    world.advance(120_000)
+    assert [name for name in world.disk.list("") if name.startswith("t-")] == []
