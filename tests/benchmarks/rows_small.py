@@ -14,7 +14,7 @@ from tests.benchmarks.report import Row
 from tests.benchmarks.rows_bulk import shares
 from tests.benchmarks.servers import Server
 
-ROUNDS = 3
+ROUNDS = 5
 SECONDS = 1.5
 WAKES = 500
 SHAPES = {"deep": (16, 8), "flat": (16, 1), "sync": (1, 1)}
