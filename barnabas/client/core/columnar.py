@@ -234,7 +234,8 @@ def _decode_group(parts: Sequence[Part], with_headers: bool) -> list[Columns]:
 def _one_source(batches: Sequence[Batch]) -> tuple[bytes | bytearray, list[int]]:
     """Bytes that hold all record areas, and where each begins in them.
 
-    That is the frame they came in, without a copy, unless an area was compressed or they came in several frames.
+    That is the frame they came in, without a copy, unless an area was compressed, or they came in several frames, or in
+    another order.
     """
     import numpy as np
 
@@ -250,6 +251,8 @@ def _one_source(batches: Sequence[Batch]) -> tuple[bytes | bytearray, list[int]]
                 if source is None or source.obj is not frame:
                     break
                 offset = np.frombuffer(source, np.uint8).__array_interface__["data"][0] - first
+            if places and offset + batch.at < places[-1]:
+                break  # partitions are handed out in another order than they came: Arrow's offsets must rise
             places.append(offset + batch.at)
         else:
             return frame, places

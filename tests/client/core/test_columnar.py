@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -237,6 +238,24 @@ def test_partitions_decoded_together_come_apart_again() -> None:
     assert found[1].value.to_pylist() == [b"w%d" % index for index in range(9)]
     assert found[1].timestamp_type.to_pylist() == [1] * 9
     assert found[0].timestamp_type.to_pylist() == [0] * 3
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_partitions_of_one_frame_in_any_order(order: tuple[int, ...]) -> None:
+    raws = [make_batch(number, [(b"k%d" % number, b"v%d" % number, 0, [])] * 5) for number in range(3)]
+    frame = memoryview(bytes(7) + b"".join(raws))
+    parts = []
+    for number in order:
+        start = 7 + sum(map(len, raws[:number]))
+        batches, _ = readable_batches("t", frame[start : start + len(raws[number])], number)
+        parts.append(Part("t", number, batches, number))
+    found = list(decode_parts(parts))
+    assert [each.partition for each in found] == list(order)
+    for each in found:
+        number = each.partition
+        assert each.key.to_pylist() == [b"k%d" % number] * 5
+        assert each.value.to_pylist() == [b"v%d" % number] * 5
+        assert each.offset.to_pylist() == list(range(number, number + 5))
 
 
 def test_a_corrupt_partition_does_not_hide_those_before_it() -> None:
