@@ -25,6 +25,20 @@ def test_the_script_runs_this_python_without_the_zips(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == ["/a b:/*:/other.zip", sys.prefix, "['x y', '$z']"]
 
 
+def test_another_pyspark_than_ours_keeps_its_zips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With Spark's own distribution the zips may be all there is: without them a worker finds another, or none."""
+    other = tmp_path / "other" / "pyspark"
+    other.mkdir(parents=True)
+    (other / "__init__.py").touch()
+    monkeypatch.setenv("PYTHONPATH", str(other.parent))
+    assert python_for_spark(tmp_path / "scripts") == sys.executable
+
+
+def test_without_posix_there_is_no_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "getuid")
+    assert python_for_spark(tmp_path) == python_for_spark() == sys.executable
+
+
 @pytest.mark.parametrize("executable", ["/no/such/python", '/a"b/python'])
 def test_a_python_that_no_script_can_run_is_taken_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executable: str
