@@ -213,7 +213,8 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
             if left_ms and news:
                 # News that are none for this query (an open transaction's, or too few): Spark asks again at once.
                 time.sleep(NO_NEWS_REST_MS / 1000)
-        if left_ms and rows_min:
+        # The first batch is planned at once, even an empty one: it says for ever where the query begins.
+        if left_ms and rows_min and not first:
             self._consumed, self._latest = view.position, view.latest
             return start
         self._pace.began(_now_ms())

@@ -212,6 +212,18 @@ def test_a_minimum_waits_for_enough_or_for_the_longest_delay(
     assert reader.latestOffset(third, enough) == third, "nothing new is no batch, however long it lasts"
 
 
+def test_a_minimum_does_not_keep_the_first_batch_from_saying_where_the_query_begins(
+    cluster: Cluster, stream: Stream
+) -> None:
+    """Stopped before a record came, it must not begin at what is the latest then."""
+    topic = cluster.topic(1)
+    cluster.put(topic, range(3), partitions=1)
+    reader = stream(topic, startingOffsets="latest", minOffsetsPerTrigger="10")
+    begin = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    assert begin[topic] == {"0": 3}
+    assert begin["$from"] == {topic: {"0": 3}}
+
+
 def test_a_minimum_and_a_maximum_go_together(cluster: Cluster, stream: Stream) -> None:
     topic = cluster.topic(1)
     cluster.put(topic, range(50), partitions=1)
