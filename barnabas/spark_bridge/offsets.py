@@ -106,6 +106,8 @@ def _from_json(form: Mapping[str, Mapping[str, Any]]) -> Offsets:
 def parse_option(name: str, text: str, least: int = -2) -> Offsets:
     """An option's JSON, `{"topic": {"0": 23, "1": -2}}`: offsets from -2 (earliest) on, or times (ms) from 0 on.
 
+    What a query's progress shows as its end may be given as it is: the keys that name no topic are passed over.
+
     Raises:
         OffsetError: the text is no such JSON.
     """
@@ -113,6 +115,7 @@ def parse_option(name: str, text: str, least: int = -2) -> Offsets:
         return {
             TopicPartition(topic, whole(int(partition), 0)): whole(value, least)
             for topic, entries in json.loads(text).items()
+            if topic not in (FROM, IDS)
             for partition, value in entries.items()
         }
     except (AttributeError, TypeError, ValueError) as error:

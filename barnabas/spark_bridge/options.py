@@ -6,8 +6,8 @@ Which partitions: exactly one of `subscribe` (comma list), `subscribePattern` (r
 `endingOffsets`. Option names are case-insensitive: Spark hands them over in lower case.
 
 What differs from Spark's own source: an unknown option is refused, where Spark ignores it and a misspelt
-`startingOffset` starts anywhere; a group is refused, because none is joined and nothing committed (so `groupIdPrefix`
-has no effect); settings of `kafka.*` that only a group's member needs are named in a warning and have no effect.
+`startingOffset` starts anywhere; no group is joined and nothing committed, so `groupIdPrefix` has no effect, and
+settings of `kafka.*` that only a group's member needs (`kafka.group.id`, too) are named in a warning and have none.
 """
 
 from __future__ import annotations
@@ -92,7 +92,6 @@ _NAMES: Final = (
 _SPELLED: Final = {name.lower(): name for name in _NAMES}
 
 _REFUSED: Final = {
-    "group.id": "the source joins no group and commits no offsets; leave it out",
     "auto.offset.reset": "use the option startingOffsets",
     "key.deserializer": "keys are read as bytes; decode them with DataFrame operations",
     "value.deserializer": "values are read as bytes; decode them with DataFrame operations",
@@ -102,9 +101,9 @@ _REFUSED: Final = {
     "interceptor.classes": "interceptors could break the source's guarantees",
 }
 _NO_EFFECT: Final = (
-    "auto.commit.interval.ms", "group.instance.id", "group.protocol", "group.remote.assignor", "heartbeat.interval.ms",
-    "max.poll.interval.ms", "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms",
-    "partition.assignment.strategy", "session.timeout.ms",
+    "auto.commit.interval.ms", "group.id", "group.instance.id", "group.protocol", "group.remote.assignor",
+    "heartbeat.interval.ms", "max.poll.interval.ms", "metrics.num.samples", "metrics.recording.level",
+    "metrics.sample.window.ms", "partition.assignment.strategy", "session.timeout.ms",
 )  # fmt: skip
 """Settings of Kafka's consumer that jobs carry along and that mean nothing without a group, or to this client."""
 

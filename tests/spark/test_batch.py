@@ -109,7 +109,7 @@ def test_sql_finds_the_format_by_its_name(spark: Any, cluster: Cluster) -> None:
         ({"subscribe": "absent"}, "does not have absent: create the topic"),
         ({"startingOffsets": "latest"}, "a batch cannot start at latest"),
         ({"endingOffsets": "earliest"}, "a batch cannot end at earliest"),
-        ({"kafka.group.id": "g"}, "kafka.group.id is not supported"),
+        ({"kafka.auto.offset.reset": "latest"}, "kafka.auto.offset.reset is not supported"),
         ({"path": "flights"}, "reads topics, not the path 'flights'"),
         (
             {"startingOffsets": '{"%s":{"0":7}}'},

@@ -228,7 +228,7 @@ def test_options_are_read_whatever_their_case() -> None:
         ({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, r"minOffsetsPerTrigger \(5\) is above"),
         ({"maxTriggerDelay": "soon"}, "maxTriggerDelay: 'soon' is no time: write 500ms, 30s, 15m, 1h or 1d"),
         ({"kafkaConsumer.pollTimeoutMs": "0"}, "kafkaConsumer.pollTimeoutMs: '0' is no whole number of at least 1"),
-        ({"kafka.group.id": "g"}, "kafka.group.id is not supported: the source joins no group"),
+        ({"kafka.enable.auto.commit": "true"}, "the source commits no offsets; the checkpoint holds them"),
         ({"kafka.interceptor.classes": "x"}, "interceptors could break"),
         ({"kafka.security.protocol": "SASL_SSL"}, "kafka.security.protocol: TLS and SASL are not supported yet"),
         ({"kafka.ssl.truststore.location": "x"}, "TLS and SASL are not supported yet"),
@@ -293,11 +293,22 @@ def test_a_batch_passes_over_what_paces_a_stream(caplog: pytest.LogCaptureFixtur
 
 
 def test_a_group_member_s_settings_have_no_effect_and_say_so(caplog: pytest.LogCaptureFixture) -> None:
-    given = {"kafka.session.timeout.ms": "9", "kafka.security.protocol": "plaintext", "groupIdPrefix": "g"}
+    given = {
+        "kafka.session.timeout.ms": "9",
+        "kafka.group.id": "g",
+        "kafka.security.protocol": "plaintext",
+        "groupIdPrefix": "g",
+    }
     assert read_options({**SERVERS, "subscribe": "a", **given}, "stream").client == {
         "bootstrap.servers": "localhost:9092"
     }
     assert "kafka.session.timeout.ms has no effect" in caplog.text
+    assert "kafka.group.id has no effect: the source joins no group" in caplog.text
+
+
+def test_offsets_as_a_query_s_progress_shows_them_are_taken() -> None:
+    shown = json.dumps(stored_form({A0: 5}, {A0: 3}, {"a": "some id"}))
+    assert parse_option("startingOffsets", shown) == {A0: 5}
 
 
 def test_defaults_are_those_of_spark_s_source() -> None:
