@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from hypothesis import settings
+import contextlib
+
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -115,3 +117,93 @@ class PurgatoryMachine(RuleBasedStateMachine):
 
 TestPurgatory = PurgatoryMachine.TestCase
 TestPurgatory.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+class Meddling(Numbered):
+    """Does more with the purgatory it stood in while it completes, and while it is asked before it waits."""
+
+    __slots__ = ("asked", "deeds", "nest")
+
+    def __init__(self, nest: Nest, number: int, ready: bool, deeds: list[tuple[str, int]]) -> None:
+        Numbered.__init__(self, number, 100, ready)
+        self.nest = nest
+        self.deeds = deeds
+        self.asked = 2 * (number % 2)
+
+    def try_complete(self) -> bool:
+        if self.asked:
+            self.asked -= 1
+            self.nest.do(self.deeds[:1])
+        return Numbered.try_complete(self)
+
+    def on_complete(self) -> None:
+        Numbered.on_complete(self)
+        self.nest.do(self.deeds)
+        if self.number % 5 == 4:
+            raise RuntimeError("a defect")
+
+
+class Nest:
+    """A purgatory, and deeds that call each other in it."""
+
+    def __init__(self, scripts: list[tuple[bool, list[tuple[str, int]]]]) -> None:
+        self.purgatory = Purgatory("nest", Timer(0), PURGE_INTERVAL)
+        self.scripts = scripts
+        self.operations: list[Meddling] = []
+        self.keys: dict[int, list[str]] = {}
+
+    def do(self, deeds: list[tuple[str, int]]) -> None:
+        for deed, number in deeds:
+            if deed == "event":
+                self.purgatory.check_and_complete(KEYS[number % 4])
+            elif deed == "purge":
+                self.purgatory.purge()
+            elif deed == "end" and self.operations:
+                with contextlib.suppress(RuntimeError):
+                    self.operations[number % len(self.operations)].force_complete()
+            elif deed == "park" and len(self.operations) < len(self.scripts):
+                ready, script = self.scripts[len(self.operations)]
+                operation = Meddling(self, len(self.operations), ready, script)
+                self.operations.append(operation)
+                keys = self.keys[operation.number] = [KEYS[number % 4], KEYS[(number + 1 + number % 3) % 4]]
+                with contextlib.suppress(RuntimeError):
+                    self.purgatory.try_complete_else_watch(operation, keys, 0)
+
+    def look(self) -> None:
+        purgatory = self.purgatory
+        lists = purgatory.lists()
+        assert all(lists.values()), "no list stays behind empty"
+        for operation in self.operations:
+            assert operation.ended == int(operation.completed)
+            standing = [key for key in self.keys.get(operation.number, []) if operation in lists.get(key, ())]
+            if not operation.completed:
+                assert standing == self.keys[operation.number], "whoever waits is found under each of its keys"
+                assert operation.scheduled
+            elif standing:
+                assert operation in purgatory.finished, "the purge would pass it over"
+            else:
+                assert operation not in purgatory.finished
+        assert purgatory.num_delayed == sum(not one.completed for one in self.operations)
+
+
+deeds = st.tuples(st.sampled_from(["event", "park", "purge", "end"]), st.integers(0, 11))
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.lists(deeds, max_size=3)), max_size=12),
+    st.lists(deeds, min_size=4, max_size=30),
+)
+@settings(max_examples=300, deadline=None)
+def test_operations_that_call_back_into_their_purgatory(
+    scripts: list[tuple[bool, list[tuple[str, int]]]], taken: list[tuple[str, int]]
+) -> None:
+    nest = Nest(scripts)
+    for deed in taken:
+        nest.do([deed])
+        nest.look()
+        for operation in nest.operations[::2]:
+            operation.ready = True
+    nest.purgatory.advance(1000)
+    nest.purgatory.purge()
+    assert nest.purgatory.lists() == {}
+    assert not nest.purgatory.finished
