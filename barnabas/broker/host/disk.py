@@ -304,8 +304,9 @@ class RealDisk:
         self._open: OrderedDict[RealFile, None] = OrderedDict()
         self._mapped: OrderedDict[tuple[RealFile, int], None] = OrderedDict()
         self._files: dict[str, weakref.WeakSet[RealFile]] = {}
-        self._atomic: dict[str, tuple[bytes, list[Done], bool]] = {}
+        self._atomic: dict[str, tuple[bytes, list[Done], bool, int]] = {}
         self._atomic_running: set[str] = set()
+        self._moved: dict[str, int] = {}  # how often a directory was renamed away while small files were under way
         self._made = 0  # names made so far, of directories too, and how many of them are durable
         self._made_synced = -1
 
@@ -454,6 +455,8 @@ class RealDisk:
         """
         os.replace(self.full(old), self.full(new))
         self._made += 1
+        if self._atomic_running:
+            self._moved[old] = self._moved.get(old, 0) + 1
         inside = self._files.pop(old, None)
         if inside is not None:
             for file in inside:
@@ -488,13 +491,14 @@ class RealDisk:
         """Replace a small file: temporary file, fsync, rename, fsync of the directory.
 
         Calls with `done` for one path run one after the other, and one that waits is overtaken by a later one (both
-        are told when the later is through).
+        are told when the later is through). One whose directory is renamed away before its turn has nothing to write
+        to any more: another directory of that name is none of its business.
         """
         if done is None:
             replace((self.full(path), data), durable=durable)
             return
-        _, waiting, _ = self._atomic.get(path, (b"", [], False))
-        self._atomic[path] = (data, [*waiting, done], durable)
+        _, waiting, _, _ = self._atomic.get(path, (b"", [], False, 0))
+        self._atomic[path] = (data, [*waiting, done], durable, self._moved.get(os.path.dirname(path), 0))
         if path not in self._atomic_running:
             self._write_next(path)
 
@@ -505,18 +509,21 @@ class RealDisk:
             for path, data in files:
                 self.write_atomic(path, data, one)
             return
-        self._replace(files, done, urgent=True)
+        self._replace(files, done, self._moved.get(os.path.dirname(files[0][0]), 0), urgent=True)
 
     def _write_next(self, path: str) -> None:
-        data, waiting, durable = self._atomic.pop(path)
+        data, waiting, durable, moved = self._atomic.pop(path)
 
         def done(error: OSError | None) -> None:
             for waiter in waiting:
                 waiter(error)
 
-        self._replace([(path, data)], done, urgent=False, durable=durable)
+        self._replace([(path, data)], done, moved, urgent=False, durable=durable)
 
-    def _replace(self, files: Sequence[tuple[str, bytes]], done: Done, *, urgent: bool, durable: bool = True) -> None:
+    def _replace(
+        self, files: Sequence[tuple[str, bytes]], done: Done, moved: int, *, urgent: bool, durable: bool = True
+    ) -> None:
+        directory = os.path.dirname(files[0][0])
         self._atomic_running.update(path for path, _ in files)
 
         def finished(error: OSError | None) -> None:
@@ -524,10 +531,17 @@ class RealDisk:
                 self._atomic_running.discard(path)
                 if path in self._atomic:
                     self._write_next(path)
+            if not self._atomic_running:
+                self._moved.clear()
             done(error)
 
         full = [(self.full(path), data) for path, data in files]
-        self.run(lambda: replace(*full, durable=durable), finished, urgent=urgent)
+
+        def write() -> None:
+            if self._moved.get(directory, 0) == moved:
+                replace(*full, durable=durable)
+
+        self.run(write, finished, urgent=urgent)
 
 
 def _answer_of(token: ColdRead) -> memoryview:

@@ -205,6 +205,7 @@ class MemoryDisk:
         self._pending: list[Callable[[], None]] = []
         self._reads: WeakValueDictionary[tuple[int, int, int], LateRead] = WeakValueDictionary()
         self._atomic: dict[str, int] = {}
+        self._moved: dict[str, int] = {}  # how often a name was renamed away
 
     # What the tests steer
 
@@ -351,6 +352,7 @@ class MemoryDisk:
         moved = directory.pop(name)
         self._forget(target, new_name)
         target[new_name] = moved
+        self._moved[old] = self._moved.get(old, 0) + 1
 
     def remove(self, path: str) -> None:
         """Remove a file or a directory tree."""
@@ -378,7 +380,10 @@ class MemoryDisk:
         return bytes(content.view(0, content.size))
 
     def write_atomic(self, path: str, data: bytes, done: Done | None = None, *, durable: bool = True) -> None:
-        """Replace a file: at once without `done`, else later and only if no later call for the path came."""
+        """Replace a file: at once without `done`, else later, unless a later call for the path comes before.
+
+        Nor is anything written once the file's directory was renamed away.
+        """
         if done is None:
             self._atomic[path] = self._atomic.get(path, 0) + 1
             self._put(path, data, durable)
@@ -386,12 +391,14 @@ class MemoryDisk:
         finished = done
         turn = self._atomic[path] = self._atomic.get(path, 0) + 1
         life = self.life
+        directory = path.rpartition("/")[0]
+        moved = self._moved.get(directory, 0)
 
         def finish() -> None:
             if life != self.life:
                 return
             error = None
-            if self._atomic.get(path) == turn:
+            if self._atomic.get(path) == turn and self._moved.get(directory, 0) == moved:
                 try:
                     self._put(path, data, durable)
                 except OSError as failure:

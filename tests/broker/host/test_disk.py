@@ -216,6 +216,22 @@ def test_later_atomic_writes_win_and_all_are_told(world):
     assert world.disk.list("d") == ["c"]
 
 
+def test_what_waits_for_a_directory_that_is_renamed_away_is_not_written_to_the_next_of_its_name(world):
+    told: list[Any] = []
+    for i in range(8):
+        world.disk.write_atomic("d/c", b"old %d" % i, told.append)
+    world.disk.rename("d", "away")
+    world.disk.make_dir("d")
+    world.settle()
+    assert len(told) == 8
+    # The first may have been under way in a thread at that very moment.
+    assert not world.disk.exists("d/c") or world.disk.load("d/c") == b"old 0"
+    world.disk.write_atomic("d/c", b"new", told.append)
+    world.settle()
+    assert told[8] is None
+    assert world.disk.load("d/c") == b"new"
+
+
 def test_an_atomic_write_that_fails_says_so(world):
     told: list[Any] = []
     world.disk.write_atomic("none/c", b"x", told.append)
