@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 
+import barnabas.client.consumer as blocking
 from barnabas import Broker, Consumer, Producer, aio
+from barnabas.client import async_consumer
 from barnabas.client.core.errors import ClientClosed, ClientTimeout, ConfigError
+from barnabas.client.core.taken import decode_taken
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
 
@@ -237,6 +241,69 @@ def test_the_blocking_form_does_the_same(broker: Broker, topic: str, producer: P
     with pytest.raises(ClientClosed):
         consumer.poll(1)
     consumer.close()
+
+
+async def test_columns_of_nothing_are_passed_over(
+    consumer: aio.Consumer, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parts may hold markers and aborted records alone."""
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr(async_consumer, "decode_or_give_back", FirstNothing())
+    consumer.assign([(topic, 0)])
+    assert sum(map(len, await consumer.poll_columns(10_000))) == 5
+
+
+def test_columns_of_nothing_are_passed_over_by_a_blocked_thread_within_its_time(
+    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr(blocking, "decode_or_give_back", FirstNothing())
+    with Consumer(bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign([(topic, 0)])
+        assert sum(map(len, consumer.poll_columns(10_000))) == 5
+        assert consumer.poll_columns(0) == []
+
+
+class FirstNothing:
+    """Decodes, but finds nothing the first time."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def __call__(self, parts: Any, give_back: Any, headers: bool) -> list[Any]:
+        self.asked += 1
+        if self.asked == 1:
+            give_back(parts, None)
+            return []
+        return decode_taken(parts, headers=headers)[0]
+
+
+@pytest.mark.parametrize("found", [[], [1]])
+def test_what_cannot_be_decoded_goes_back_and_is_told_unless_something_could(
+    found: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = KafkaError(ErrorCode.CORRUPT_MESSAGE, "t-1")
+    back: list[Any] = []
+    monkeypatch.setattr(async_consumer, "decode_taken", lambda parts, headers: (found, parts[1:], error))
+    parts: Any = ["a", "b", "c"]
+    if found:
+        assert async_consumer.decode_or_give_back(parts, lambda *given: back.append(given), False) == found
+    else:
+        with pytest.raises(KafkaError, match="t-1"):
+            async_consumer.decode_or_give_back(parts, lambda *given: back.append(given), False)
+    assert back == [(["b", "c"], error)]
+
+
+def test_what_an_interrupted_thread_was_decoding_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    back: list[Any] = []
+    monkeypatch.setattr(async_consumer, "decode_taken", interrupted)
+    parts: Any = ["a", "b"]
+    with pytest.raises(KeyboardInterrupt):
+        async_consumer.decode_or_give_back(parts, lambda *given: back.append(given), False)
+    assert back == [(parts, None)]
 
 
 def test_a_thread_that_polls_again_and_again_leaves_nothing_behind(broker: Broker, topic: str) -> None:

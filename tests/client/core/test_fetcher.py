@@ -309,11 +309,12 @@ def test_an_answer_for_a_position_that_moved_is_dropped() -> None:
 def test_columns_finish_what_records_began() -> None:
     pytest.importorskip("pyarrow")
     world = World()
-    world.at(0, 0).answer(answer(data(0, batch(0, 4) + batch(4, 2)), data(1)))
+    world.at(0, 0).answer(answer(data(0, batch(0, 4) + batch(4, 2, epoch=3)), data(1)))
     assert values(world, 1) == [b"0"]
     (columns,) = decoded(world)
     assert columns.value.to_pylist() == [b"1", b"2", b"3", b"4", b"5"]
-    assert world.fetcher.position_of(P0).offset == 6
+    position = world.fetcher.position_of(P0)
+    assert (position.offset, position.offset_epoch) == (6, 3)
     assert not world.fetcher.has_something
 
 
@@ -377,6 +378,26 @@ def test_columns_of_no_whole_batch_are_refused(cut: int) -> None:
     world.at(0, 0).answer(answer(data(0, batch(0, 4)[:-cut]), data(1)))
     with pytest.raises(KafkaError, match="no whole batch at offset 0"):
         world.fetcher.take_parts()
+
+
+@pytest.mark.parametrize("position", [4, 9])
+def test_columns_of_batches_below_the_position_do_not_move_it(position: int) -> None:
+    world = World()
+    world.at(position, 0).answer(answer(data(0, batch(0, 4)), data(1)))
+    with pytest.raises(KafkaError, match=f"no whole batch at offset {position}"):
+        world.fetcher.take_parts()
+    assert world.fetcher.position_of(P0).offset == position
+
+
+def test_columns_do_without_sums_if_they_are_not_asked_for() -> None:
+    pytest.importorskip("pyarrow")
+    bad = bytearray(batch(0, 1) + batch(1, 1))
+    bad[wire.CRC_AT] ^= 1
+    bad[len(bad) // 2 + wire.CRC_AT] ^= 1
+    world = World(**{"check.crcs": False})
+    world.at(0, 0).answer(answer(data(0, bytes(bad)), data(1)))
+    (columns,) = decoded(world)
+    assert columns.value.to_pylist() == [b"0", b"1"]
 
 
 def test_parts_given_back_are_fetched_again_and_the_first_is_in_error() -> None:
