@@ -224,6 +224,20 @@ def test_a_minimum_does_not_keep_the_first_batch_from_saying_where_the_query_beg
     assert begin["$from"] == {topic: {"0": 3}}
 
 
+def test_a_checkpoint_of_an_earlier_release_goes_on(cluster: Cluster, stream: Stream) -> None:
+    """It holds no topic ids; the next offset does."""
+    topic = cluster.topic(1)
+    cluster.put(topic, range(3), partitions=1)
+    reader = stream(topic)
+    old = {topic: {"0": 2}}
+    end = reader.latestOffset(old, ALL)
+    assert end[topic] == {"0": 3}
+    assert list(end["$ids"]) == [topic]
+    assert len(reader.partitions(old, end)) == 1
+    there = {topic: {"0": 3}}
+    assert reader.latestOffset(there, ALL) == there
+
+
 def test_a_minimum_and_a_maximum_go_together(cluster: Cluster, stream: Stream) -> None:
     topic = cluster.topic(1)
     cluster.put(topic, range(50), partitions=1)
