@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, TypeAlias, TypeVar
 
@@ -71,8 +70,7 @@ class AppendOrigin(IntEnum):
     COORDINATOR = 1
 
 
-@dataclass(slots=True)
-class AppendInfo:
+class AppendInfo(NamedTuple):
     """What an append did.
 
     `first_offset` and `last_offset` are the offsets now held by the records (of the first write, for a `duplicate`).

@@ -82,7 +82,8 @@ def append_one(
         return _failed(hosted, key, records, error)
     stats.bytes_in.count += len(records)
     stats.messages_in.count += info.last_offset - info.first_offset + 1
-    rose = partition.advance_high_watermark(now_ms)
+    # Alone, a leader's log is its high watermark; `advance_high_watermark` says so after more questions.
+    rose = partition.advance_high_watermark(now_ms) if partition.remotes else log.commit_all()
     if shared.awaited:
         shared.actions.add(lambda _: _check(hosted, [(key, rose)]))
     return info
