@@ -196,8 +196,7 @@ class Channel(asyncio.BufferedProtocol):
         if self._closing:
             receiver.clear()
             return
-        receiver.settle()
-        if receiver.has_bytes:
+        if receiver.settle():
             waits = self._outstanding is not None or self.stalled or self.muted
             if waits and not self.paused:
                 self.paused = True

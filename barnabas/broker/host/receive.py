@@ -147,16 +147,26 @@ class Receiver:
         self._start = stop
         return view[start:stop]
 
-    def settle(self) -> None:
-        """What is unread now stays: it moves out of the shared buffer, or the empty own buffer goes back."""
+    def settle(self) -> bool:
+        """What is unread now stays: it moves out of the shared buffer, or the empty own buffer goes back.
+
+        Returns:
+            Whether bytes wait.
+        """
         if self._start == self._end:
-            self.clear()
-        elif self._own is None:
+            if self._own is None:  # `clear`, spelt out: almost every event ends here
+                self._view = None
+                self._start = self._end = 0
+            else:
+                self.clear()
+            return False
+        if self._own is None:
             assert self._view is not None
             held = self._end - self._start
             own = self._buffers.take(held, max(self._wanted(), held))
             own[:held] = self._view[self._start : self._end]
             self._adopt(own, held)
+        return True
 
     def unread(self) -> memoryview:
         """The bytes not handed out yet."""

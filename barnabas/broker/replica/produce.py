@@ -84,7 +84,7 @@ def append_one(
     stats.messages_in.count += info.last_offset - info.first_offset + 1
     # Alone, a leader's log is its high watermark; `advance_high_watermark` says so after more questions.
     rose = partition.advance_high_watermark(now_ms) if partition.remotes else log.commit_all()
-    if shared.awaited:
+    if shared.fetch.watchers or shared.produce.watchers or shared.delete_records.watchers:  # `awaited`, spelt out
         shared.actions.add(lambda _: _check(hosted, [(key, rose)]))
     return info
 
