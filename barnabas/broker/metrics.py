@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 Number: TypeAlias = int | float
 Tags: TypeAlias = Mapping[str, str] | None
@@ -160,6 +160,9 @@ class _Gauge:
         return {"value": self._read()}
 
 
+_Made = TypeVar("_Made", Meter, TotalMeter, Histogram)
+
+
 class MetricsRegistry:
     """All metrics of one broker, in the order of their registration."""
 
@@ -175,29 +178,22 @@ class MetricsRegistry:
 
     def meter(self, type_name: str, name: str, tags: Tags = None) -> Meter:
         """The meter of that name, made on first need."""
-        key = _key(type_name, name, tags)
-        metric = self._metrics.get(key)
-        if metric is None:
-            metric = self._metrics[key] = Meter()
-        assert isinstance(metric, Meter), f"{key} is no meter"
-        return metric
+        return self._made(Meter, type_name, name, tags)
 
     def total_meter(self, type_name: str, name: str) -> TotalMeter:
         """The meter of that name, made on first need, which adds up others."""
-        key = _key(type_name, name, None)
-        metric = self._metrics.get(key)
-        if metric is None:
-            metric = self._metrics[key] = TotalMeter()
-        assert isinstance(metric, TotalMeter), f"{key} is no total"
-        return metric
+        return self._made(TotalMeter, type_name, name, None)
 
     def histogram(self, type_name: str, name: str, tags: Tags = None) -> Histogram:
         """The histogram of that name, made on first need."""
+        return self._made(Histogram, type_name, name, tags)
+
+    def _made(self, kind: type[_Made], type_name: str, name: str, tags: Tags) -> _Made:
         key = _key(type_name, name, tags)
         metric = self._metrics.get(key)
         if metric is None:
-            metric = self._metrics[key] = Histogram()
-        assert isinstance(metric, Histogram), f"{key} is no histogram"
+            metric = self._metrics[key] = kind()
+        assert isinstance(metric, kind), f"{key} is no {kind.__name__}"
         return metric
 
     def collector(self, read: Callable[[], Iterable[Sample]]) -> None:
