@@ -271,18 +271,8 @@ def _codes(response: Any) -> set[int]:
 
 def _topic_info(topic: MetadataResponseTopic) -> TopicInfo:
     name = topic.name or ""
-    partitions = tuple(
-        PartitionInfo(
-            name,
-            told.partition_index,
-            told.leader_id,
-            told.leader_epoch,
-            tuple(told.replica_nodes),
-            tuple(told.isr_nodes),
-            tuple(told.offline_replicas),
-        )
-        for told in sorted(topic.partitions, key=lambda each: each.partition_index)
-    )
+    ordered = sorted(topic.partitions, key=lambda each: each.partition_index)
+    partitions = tuple(PartitionInfo.told(name, partition) for partition in ordered)
     return TopicInfo(name, topic.topic_id, partitions, topic.is_internal)
 
 

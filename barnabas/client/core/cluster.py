@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas.protocol.ids import NO_LEADER, ZERO_UUID, TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.protocol.requests.metadata import MetadataResponsePartition
 
 
 class Node(NamedTuple):
@@ -28,6 +31,19 @@ class PartitionInfo(NamedTuple):
     replicas: tuple[int, ...] = ()
     isr: tuple[int, ...] = ()
     offline: tuple[int, ...] = ()
+
+    @classmethod
+    def told(cls, topic: str, partition: MetadataResponsePartition) -> PartitionInfo:
+        """As a Metadata answer says it."""
+        return cls(
+            topic,
+            partition.partition_index,
+            partition.leader_id,
+            partition.leader_epoch,
+            tuple(partition.replica_nodes),
+            tuple(partition.isr_nodes),
+            tuple(partition.offline_replicas),
+        )
 
 
 class TopicInfo(NamedTuple):

@@ -233,15 +233,7 @@ class Metadata:
             old = known.partitions[index]
             if 0 <= told.leader_epoch < old.leader_epoch:  # (e)
                 return old
-        return PartitionInfo(
-            name,
-            told.partition_index,
-            told.leader_id,
-            told.leader_epoch,
-            tuple(told.replica_nodes),
-            tuple(told.isr_nodes),
-            tuple(told.offline_replicas),
-        )
+        return PartitionInfo.told(name, told)
 
     def _note_errors(self, response: MetadataResponse) -> None:
         self.topic_errors = {}
