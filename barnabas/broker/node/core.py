@@ -188,7 +188,7 @@ class Core:
         self._settle(now_ms)
 
     def _serve_or_hold(self, request: Any, context: RequestContext) -> None:
-        if self.phase is not _READY and self.phase < _FIRST_PHASE.get(context.api_key, _RECOVERING):
+        if self.phase < _FIRST_PHASE.get(context.api_key, _RECOVERING):
             self._held.append((request, context))
             return
         try:
