@@ -32,6 +32,7 @@ from barnabas.broker.cluster.records import (
 from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult
 from barnabas.broker.cluster.turns import SMALL_MAX, RunJob, Turns, answer_defect
 from barnabas.broker.config import BrokerConfig
+from barnabas.broker.config.topics import PARTITIONS_PER_OPERATION_MAX
 from barnabas.broker.log import Gate, Job
 from barnabas.broker.log.types import wait
 from barnabas.broker.ports import Entropy, IsrAnswer, IsrProposal
@@ -89,7 +90,7 @@ class LocalController:
     ) -> None:
         """Create topics; each on its own succeeds or fails. `done` gets one result per topic, in order."""
         total = sum(max(topic_rules.partitions_of(topic, self._config.num_partitions), 0) for topic in topics)
-        size = total if total <= topic_rules.PARTITIONS_PER_OPERATION_MAX else 0
+        size = total if total <= PARTITIONS_PER_OPERATION_MAX else 0
         operation = self._create_topics(topics, total, validate_only, done)
         self._turns.take(size, operation, lambda fault: done([TopicResult(one.name, error=fault) for one in topics]))
 
@@ -105,7 +106,7 @@ class LocalController:
         scratch = self._pending if len(topics) == 1 else self._pending.sketch()
         for topic in topics:
             try:
-                if total > topic_rules.PARTITIONS_PER_OPERATION_MAX:
+                if total > PARTITIONS_PER_OPERATION_MAX:
                     raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
                 created, result = yield from topic_rules.create_topic(
                     scratch,

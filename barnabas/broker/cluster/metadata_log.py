@@ -19,6 +19,7 @@ from barnabas.broker.cluster.controller import Commit
 from barnabas.broker.cluster.image import Image
 from barnabas.broker.cluster.records import MetadataRecord, decode, encode
 from barnabas.broker.config import TopicConfig
+from barnabas.broker.config.topics import METADATA_TOPIC
 from barnabas.broker.log import AppendOrigin, Gate, Isolation, Job, Log
 from barnabas.broker.log.types import wait
 from barnabas.broker.ports import Disk, NotYet, Token, WallClock
@@ -27,7 +28,7 @@ from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.ids import Buffer, TopicPartition
 from barnabas.protocol.records import BatchBuilder, decode_records, decode_slices
 
-DIRECTORY: Final = "__cluster_metadata-0"
+DIRECTORY: Final = f"{METADATA_TOPIC}-0"
 SUFFIX: Final = ".checkpoint"
 TOPIC_ID: Final = (1).to_bytes(16, "big")
 """Kafka's reserved id of the metadata topic (`Uuid.METADATA_TOPIC_ID`)."""
@@ -56,7 +57,7 @@ class MetadataLog:
             retention_ms=-1,
             file_delete_delay_ms=0,
         )
-        self._log = Log(disk, DIRECTORY, TopicPartition("__cluster_metadata", 0), TOPIC_ID, config)
+        self._log = Log(disk, DIRECTORY, TopicPartition(METADATA_TOPIC, 0), TOPIC_ID, config)
         self._epoch = 0
         self._bytes_since_snapshot = 0
         self._snapshotting = False

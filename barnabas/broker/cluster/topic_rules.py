@@ -13,14 +13,12 @@ from typing import Final
 
 from barnabas.broker.cluster.image import TOPIC_RESOURCE, Image, TopicState
 from barnabas.broker.cluster.records import Config, MetadataRecord, Partition, RemoveTopic, Topic
+from barnabas.broker.config.topics import PARTITIONS_PER_OPERATION_MAX, TOPIC_NAME_LENGTH_MAX
 from barnabas.broker.log import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID
 
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-METADATA_TOPIC: Final = "__cluster_metadata"
-TOPIC_NAME_LENGTH_MAX: Final = 249
-PARTITIONS_PER_OPERATION_MAX: Final = 10_000
 PARTITIONS_PER_STEP: Final = 250
 """A step of about one ms, whatever is done with them."""
 

@@ -17,8 +17,9 @@ from barnabas.broker.config.keys import ConfigError
 _TOPIC: Final = re.compile(
     r"\s*(?P<name>[a-zA-Z0-9._-]+)\s*(?::\s*(?P<count>[0-9]{1,9})\s*)?(?:\{(?P<settings>[^{}]*)\}\s*)?"
 )
-NAME_LENGTH_MAX: Final = 249
-PARTITIONS_MAX: Final = 10_000
+METADATA_TOPIC: Final = "__cluster_metadata"
+TOPIC_NAME_LENGTH_MAX: Final = 249
+PARTITIONS_PER_OPERATION_MAX: Final = 10_000
 """Kafka's bounds of a name and of one creation."""
 
 
@@ -47,9 +48,10 @@ def parse_topics(text: str) -> tuple[StartTopic, ...]:
             raise ConfigError(f"barnabas.topics: cannot read {rest!r}; write name:partitions{{key=value; key=value}}")
         position = end + 1
         name = found["name"]
-        if name in (".", "..", "__cluster_metadata") or len(name) > NAME_LENGTH_MAX:
+        if name in (".", "..", METADATA_TOPIC) or len(name) > TOPIC_NAME_LENGTH_MAX:
             raise ConfigError(
-                f"barnabas.topics: {name} cannot be a topic's name; write another, of up to 249 characters"
+                f"barnabas.topics: {name} cannot be a topic's name; write another, "
+                f"of up to {TOPIC_NAME_LENGTH_MAX} characters"
             )
         folded = name.replace(".", "_")  # Kafka refuses two names whose metrics would be the same
         twin = next((other for other in topics if other.replace(".", "_") == folded), None)
@@ -58,8 +60,10 @@ def parse_topics(text: str) -> tuple[StartTopic, ...]:
         if twin is not None:
             raise ConfigError(f"barnabas.topics: {name} differs from {twin} in . and _ alone; choose another name")
         count = int(found["count"]) if found["count"] else -1
-        if count != -1 and not 1 <= count <= PARTITIONS_MAX:
-            raise ConfigError(f"barnabas.topics: {name} has {count} partitions; write 1 to {PARTITIONS_MAX}")
+        if count != -1 and not 1 <= count <= PARTITIONS_PER_OPERATION_MAX:
+            raise ConfigError(
+                f"barnabas.topics: {name} has {count} partitions; write 1 to {PARTITIONS_PER_OPERATION_MAX}"
+            )
         topics[name] = StartTopic(name, count, _settings(name, found["settings"] or ""))
     return tuple(topics.values())
 

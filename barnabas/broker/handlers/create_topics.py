@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TypeAlias
 
-from barnabas.broker.cluster.topic_rules import METADATA_TOPIC, NewTopic, TopicResult
+from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult
+from barnabas.broker.config.topics import METADATA_TOPIC
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.config_entries import topic_entries
 from barnabas.broker.handlers.services import CLUSTER, Operation, Resource, Services

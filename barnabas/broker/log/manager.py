@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 
 from barnabas.broker.config import BrokerConfig, TopicConfig
+from barnabas.broker.config.topics import METADATA_TOPIC
 from barnabas.broker.log import checkpoint
 from barnabas.broker.log.closing import CLOSING_FILE, ClosingFiles, load_closing, pack
 from barnabas.broker.log.housekeeping import DELETE_SUFFIX, Housekeeping
@@ -17,7 +18,6 @@ from barnabas.protocol.ids import TopicPartition
 
 logger = logging.getLogger(__name__)
 
-METADATA_TOPIC = "__cluster_metadata"
 _NAME_MAX = 255
 _LOGS_PER_STEP = 20
 _FILES_OF_LOGS_MAX = 100
