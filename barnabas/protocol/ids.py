@@ -18,7 +18,6 @@ NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 NO_LEADER: Final = -1
-UNKNOWN_OFFSET: Final = -1
 NO_TIMESTAMP: Final = -1
 
 EARLIEST_TIMESTAMP: Final = -2

@@ -14,7 +14,6 @@ from barnabas.broker.config.keys import ConfigError
 from barnabas.broker.config.listeners import WILDCARDS, Endpoint
 from barnabas.protocol.errors import BarnabasError
 
-LOOPBACK: Final = ("127.0.0.1", "::1")
 _ATTEMPTS_MAX: Final = 32
 _ABSENT: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT})
 

@@ -68,8 +68,3 @@ class IsrState:
         self.pending = proposal
         joining = tuple(member for member in proposal.isr if member not in self.committed)
         self.maximal = self.committed + joining
-
-    @property
-    def pending_expands(self) -> bool:
-        """Whether the pending change adds a member."""
-        return len(self.maximal) > len(self.committed)

@@ -75,12 +75,6 @@ class Metadata:
             self._topics[name] = now_ms + self._topic_idle_ms
         return self.version
 
-    def set_topics(self, names: Iterable[str], now_ms: int) -> int:
-        """Replace the set of interest (a subscription). Returns the version to wait beyond."""
-        wanted = dict.fromkeys(names)
-        self._topics = {name: until for name, until in self._topics.items() if name in wanted}
-        return self.add_topics(wanted, now_ms)
-
     # ---- wishes and their times -----------------------------------------------------------------------------------
 
     def request_update(self) -> int:
