@@ -14,7 +14,7 @@ from barnabas.broker.log.log import Log
 from barnabas.broker.log.types import Gate, Job, wait, write_all
 from barnabas.broker.ports import Disk, WallClock
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.ids import ZERO_UUID, TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +101,7 @@ class LogManager:
             partition = checkpoint.parse_directory_name(name)
             if partition is None or partition.topic == METADATA_TOPIC:
                 continue
-            log = self._new_log(partition, bytes(16), self.config_of(partition))
+            log = self._new_log(partition, ZERO_UUID, self.config_of(partition))
             log.cleaned_to = cleaned.get(partition, -1)
             try:
                 yield from log.recover(
@@ -137,7 +137,7 @@ class LogManager:
         """
         log = self.get(partition)
         if log is not None:
-            if log.topic_id not in (topic_id, bytes(16)):
+            if log.topic_id not in (topic_id, ZERO_UUID):
                 raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"the log of {partition} belongs to another topic id")
             if log.topic_id != topic_id:
                 log.set_topic_id(topic_id)
@@ -170,7 +170,7 @@ class LogManager:
         directory = str(partition)
         if log is None and not self.disk.exists(directory):
             return
-        suffix = f"-{partition.partition}.{(log.topic_id if log else bytes(16)).hex()}{DELETE_SUFFIX}"
+        suffix = f"-{partition.partition}.{(log.topic_id if log else ZERO_UUID).hex()}{DELETE_SUFFIX}"
         away = partition.topic[: _NAME_MAX - len(suffix)] + suffix
         if log is not None:
             log.release()

@@ -25,7 +25,7 @@ from barnabas.broker.node import identity
 from barnabas.broker.node.identity import Identity
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.ids import ZERO_UUID, TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.broker.node.core import Core
@@ -130,7 +130,7 @@ def _set_strays_aside(core: Core) -> Job[None]:
         if count % _LOOKED_AT_PER_STEP == 0:
             yield None
         topic = core.image.topics.get(key.topic)
-        if topic is not None and log.topic_id in (topic.topic_id, bytes(16)) and key.partition in topic.partitions:
+        if topic is not None and log.topic_id in (topic.topic_id, ZERO_UUID) and key.partition in topic.partitions:
             continue
         name = f"{key}.{log.topic_id.hex()}-stray"
         logger.warning("%s belongs to no topic of this cluster; it is now called %s", key, name)
