@@ -307,7 +307,7 @@ class RealDisk:
         self._atomic: dict[str, tuple[bytes, list[Done], bool, int]] = {}
         self._atomic_running: set[str] = set()
         self._moved: dict[str, int] = {}  # how often a directory was renamed away while small files were under way
-        self._made = 0  # names made so far, of directories too, and how many of them are durable
+        self._made = 0  # directories made and names changed so far, and how many of them the root holds durably
         self._made_synced = -1
 
     def full(self, path: str) -> str:
