@@ -62,22 +62,22 @@ class SourceOptions:
     """All that the source was asked for."""
 
     client: dict[str, str]
-    topics: tuple[str, ...] = ()
-    pattern: str | None = None
-    assigned: tuple[TopicPartition, ...] = ()
-    starting: Bound = "latest"
-    ending: Bound = "latest"
-    or_latest: bool = False
-    fail_on_data_loss: bool = True
+    topics: tuple[str, ...]
+    pattern: str | None
+    assigned: tuple[TopicPartition, ...]
+    starting: Bound
+    ending: Bound
+    or_latest: bool
+    fail_on_data_loss: bool
+    rows_per_partition_max: int | None
+    partitions_min: int | None
+    include_headers: bool
+    attempts_max: int
+    retry_wait_ms: int
+    silent_ms_max: int
     rows_per_trigger_max: int | None = None
     rows_per_trigger_min: int | None = None
     trigger_delay_ms_max: int = 15 * 60_000
-    rows_per_partition_max: int | None = None
-    partitions_min: int | None = None
-    include_headers: bool = False
-    attempts_max: int = 3
-    retry_wait_ms: int = 1000
-    silent_ms_max: int = 120_000
 
 
 _STRATEGIES: Final = ("assign", "subscribe", "subscribePattern")
