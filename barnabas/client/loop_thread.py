@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
+import os
 import threading
+import weakref
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
@@ -58,7 +61,7 @@ class Asked(Generic[T]):
 
 
 class LoopThread:
-    """Runs coroutines of other threads, one call after another or several at once. Ends with `stop` or the program."""
+    """Runs coroutines of other threads, one call after another or several at once. Ends with `stop`, at the latest before the interpreter."""
 
     def __init__(self, name: str) -> None:
         self._loop = _new_loop()
@@ -66,6 +69,7 @@ class LoopThread:
         self._ending = threading.Lock()  # whoever posts under it before the end is served
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
+        _alive.add(self)
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Runs `work` on the loop and waits for it; an interrupt (Ctrl-C) cancels it.
@@ -137,6 +141,20 @@ class LoopThread:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
         await self._loop.shutdown_asyncgens()
+
+
+_alive: weakref.WeakSet[LoopThread] = weakref.WeakSet()
+
+
+@atexit.register
+def _stop_all() -> None:
+    """A client that nobody closed still has its loop when the interpreter goes; uvloop would call into what is gone."""
+    for one in tuple(_alive):
+        one.stop()
+
+
+if hasattr(os, "register_at_fork"):  # a child has none of the threads, and perhaps a lock that nobody will release
+    os.register_at_fork(after_in_child=_alive.clear)
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -128,3 +130,18 @@ def test_who_waits_for_a_call_is_told_of_the_end() -> None:
         thread.stop()
         with pytest.raises(ClientClosed):
             waiting.result(WAIT)
+
+
+LEFT_OPEN = """
+import atexit
+threads = []
+atexit.register(lambda: print([one.is_alive() for one in threads]))  # the first to be registered is the last to run
+from barnabas.client.loop_thread import LoopThread
+left = LoopThread("left")
+threads.append(left._thread)
+"""
+
+
+def test_a_loop_that_nobody_stopped_ends_before_the_interpreter_does() -> None:
+    done = subprocess.run([sys.executable, "-c", LEFT_OPEN], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "[False]", "")
