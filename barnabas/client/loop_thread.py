@@ -61,7 +61,10 @@ class Asked(Generic[T]):
 
 
 class LoopThread:
-    """Runs coroutines of other threads, one call after another or several at once. Ends with `stop`, at the latest before the interpreter."""
+    """Runs coroutines of other threads, one call after another or several at once.
+
+    Ends with `stop`, at the latest before the interpreter does.
+    """
 
     def __init__(self, name: str) -> None:
         self._loop = _new_loop()

@@ -80,7 +80,6 @@ def versions(key: int, asks: str, **options: Any) -> Callable[[Callable[[World],
     return scenario(id_, asks, recorded(id_), **options)
 
 
-# Settings of a topic that Apache Kafka lists and that nothing here would heed.
 @versions(0, "Produce v3 to v13: 2 records with acks -1, and an unknown partition")
 def v00(world: World) -> Facts:
     topic = world.topic(14)
