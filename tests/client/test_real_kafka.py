@@ -30,7 +30,7 @@ def test_what_is_produced_is_consumed(servers: str, codec: str) -> None:
     assert sorted({place.partition for place in places}) == [0, 1]
     expected = {(place.partition, place.offset): b"%d" % number for number, place in enumerate(places)}
     with Consumer(topic, bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
-        found = {}
+        found: dict[tuple[int, int], bytes] = {}
         while len(found) < 500:
             records = consumer.poll(20_000)
             assert records, "nothing came"
