@@ -37,7 +37,7 @@ BANNED = {
 CORE = (
     ["protocol", "client/core"]
     + [f"broker/{floor}" for floor in ("config", "log", "delayed", "replica", "cluster", "handlers", "node")]
-    + ["broker/ports.py", "broker/context.py", "broker/metrics.py"]
+    + ["broker/ports.py", "broker/jobs.py", "broker/context.py", "broker/metrics.py"]
 )
 BANNED_NAMES = {
     "uuid.uuid1",
@@ -127,6 +127,55 @@ def test_the_core_neither_waits_nor_asks_the_time(path: Path) -> None:
 )
 def test_the_rule_of_the_core_bites(text: str) -> None:
     assert faults_of_core(text)
+
+
+CHANGES_IN_PLACE = {"append", "extend", "insert", "pop", "remove", "clear", "update", "sort", "assign", "saved", "lost"}
+
+
+def changes_of_a_log(text: str) -> list[str]:
+    """Where a log's state is written: an attribute assigned or deleted, or a method called that changes it in place."""
+    faults = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and is_log(node.value):
+            faults.append(ast.unparse(node))
+        inside = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            inside = node.value
+        elif inside is not None and node.func.attr not in CHANGES_IN_PLACE:  # type: ignore[attr-defined]
+            inside = None
+        if isinstance(inside, ast.Attribute) and is_log(inside.value):
+            faults.append(ast.unparse(node))
+    return faults
+
+
+def is_log(node: ast.expr) -> bool:
+    """Whether a name says that a log is meant: `log`, `self.log`, `self._log`, `partition.log`."""
+    name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    return name.lstrip("_") == "log"
+
+
+@pytest.mark.parametrize("path", [path for path in modules("broker") if path.name != "log.py"], ids=relative)
+def test_the_state_of_a_log_is_its_own(path: Path) -> None:
+    faults = changes_of_a_log(path.read_text())
+    assert not faults, f"{path.name} writes {faults}; rooms give back a Change, and Log.adopt takes it over"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "log.recovery_point = 3",
+        "log.recovery_point += 3",
+        "self._log.failed, x = error, 1",
+        "partition.log.log_end_offset: int = 3",
+        "del self.log.failed",
+        "log.snapshots.remove(3)",
+        "log.bases[0] = 3",
+        "del log.segments[1:]",
+        "log.epochs.assign(1, 2)",
+    ],
+)
+def test_the_rule_of_the_log_bites(text: str) -> None:
+    assert changes_of_a_log(text)
 
 
 @pytest.mark.parametrize("path", modules(), ids=relative)

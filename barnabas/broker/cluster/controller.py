@@ -33,8 +33,7 @@ from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult
 from barnabas.broker.cluster.turns import SMALL_MAX, RunJob, Turns, answer_defect
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.config.topics import PARTITIONS_PER_OPERATION_MAX
-from barnabas.broker.log import Gate, Job
-from barnabas.broker.log.types import wait
+from barnabas.broker.jobs import Gate, Job, wait
 from barnabas.broker.ports import Entropy, IsrAnswer, IsrProposal
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import NO_LEADER, ZERO_UUID

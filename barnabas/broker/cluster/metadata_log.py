@@ -20,8 +20,8 @@ from barnabas.broker.cluster.image import Image
 from barnabas.broker.cluster.records import MetadataRecord, decode, encode
 from barnabas.broker.config import TopicConfig
 from barnabas.broker.config.topics import METADATA_TOPIC
-from barnabas.broker.log import AppendOrigin, Gate, Isolation, Job, Log
-from barnabas.broker.log.types import wait
+from barnabas.broker.jobs import Gate, Job, wait
+from barnabas.broker.log import AppendOrigin, Isolation, Log
 from barnabas.broker.ports import Disk, NotYet, Token, WallClock
 from barnabas.protocol.batch import batches, crc_ok, read_header
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError

@@ -14,7 +14,7 @@ from typing import Final
 from barnabas.broker.cluster.image import TOPIC_RESOURCE, Image, TopicState
 from barnabas.broker.cluster.records import Config, MetadataRecord, Partition, RemoveTopic, Topic
 from barnabas.broker.config.topics import PARTITIONS_PER_OPERATION_MAX, TOPIC_NAME_LENGTH_MAX
-from barnabas.broker.log import Job
+from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID
 

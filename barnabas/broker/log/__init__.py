@@ -4,10 +4,10 @@
     manager = LogManager(disk, broker_config, config_of, wall_clock)             # then: yield from manager.load()
 
 Every call is synchronous. What needs bytes that are not in memory raises `ports.NotYet` **before it changed
-anything**: park on the token and call again. What takes long is a job (a generator, see `types.Job`).
+anything**: park on the token and call again. What takes long is a job (a generator, see `broker/jobs.py`).
 
 `Log`
-    identity      `topic_partition`, `topic_id`, `directory`, `config` (replace it at any time: `log.config = new`)
+    identity      `topic_partition`, `topic_id`, `directory`, `config` (`configure` replaces it)
     offsets       `log_start_offset`, `high_watermark`, `last_stable_offset` (the high watermark until transactions
                   come), `log_end_offset`, `recovery_point` (all below is on stable storage): ints, and
                   `log_end_metadata`, `high_watermark_metadata`, `last_stable_metadata`: `OffsetMetadata`
@@ -48,10 +48,8 @@ from barnabas.broker.log.types import (
     AppendOrigin,
     EpochEnd,
     FetchData,
-    Gate,
     InvalidRecord,
     Isolation,
-    Job,
     OffsetMetadata,
     TimestampOffset,
 )
@@ -61,10 +59,8 @@ __all__ = [
     "AppendOrigin",
     "EpochEnd",
     "FetchData",
-    "Gate",
     "InvalidRecord",
     "Isolation",
-    "Job",
     "Log",
     "LogManager",
     "OffsetMetadata",

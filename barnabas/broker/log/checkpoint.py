@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from barnabas.broker.log.types import Job
+from barnabas.broker.jobs import Job
 from barnabas.broker.ports import Disk
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition, format_uuid, parse_uuid
 

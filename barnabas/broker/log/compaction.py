@@ -18,18 +18,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from barnabas.broker.jobs import Gate, Job, wait, write_all
 from barnabas.broker.log.scan import batches_in, patient, window_at
 from barnabas.broker.log.segment import CLEANED_SUFFIX, DELETED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, Segment
+from barnabas.broker.log.state import Change, LogView
 from barnabas.broker.log.truncation import drop_segments
-from barnabas.broker.log.types import Gate, Job, wait, write_all
 from barnabas.protocol.batch import COMPRESSION_MASK, DELETE_HORIZON, BatchHeader, read_header
 from barnabas.protocol.ids import Buffer
 from barnabas.protocol.records import BatchRewriter, Record, decode_slices, encode_batch
-
-if TYPE_CHECKING:
-    from barnabas.broker.log.log import Log
 
 _KEY_MAX: Final = 40
 _RECORDS_PER_STEP: Final = 500
@@ -67,7 +65,7 @@ class Cleanable:
         return self.dirty_bytes / total if total else 0.0
 
 
-def cleanable(log: Log, now_ms: int) -> Job[Cleanable]:
+def cleanable(log: LogView, now_ms: int) -> Job[Cleanable]:
     """Find the dirty range of a compacted log.
 
     Raises:
@@ -101,7 +99,7 @@ def cleanable(log: Log, now_ms: int) -> Job[Cleanable]:
     return Cleanable(first_dirty, max(end, first_dirty), clean_bytes, dirty_bytes, must)
 
 
-def compact(log: Log, now_ms: int, *, keys_max: int) -> Job[CompactionResult | None]:
+def compact(log: LogView, now_ms: int, *, keys_max: int) -> Job[CompactionResult | None]:
     """One round over the dirty range; None if there was nothing to do or the log changed under it.
 
     Args:
@@ -112,32 +110,25 @@ def compact(log: Log, now_ms: int, *, keys_max: int) -> Job[CompactionResult | N
     Raises:
         OSError: the disk failed; the segments are as they were, or replaced as a whole.
     """
-    if log.cleaning or log.closed:
+    dirty = yield from cleanable(log, now_ms)
+    if dirty.first_dirty >= dirty.end or log.closed:
         return None
-    log.cleaning = True
-    try:
-        dirty = yield from cleanable(log, now_ms)
-        if dirty.first_dirty >= dirty.end or log.closed:
+    cuts = log.cuts
+    newest, end = yield from _map_keys(log, dirty, keys_max)
+    if log.cuts != cuts or log.closed:
+        return None
+    before = [segment for segment in log.segments[:-1] if segment.base < end]
+    bytes_before = sum(segment.size for segment in before)
+    round_ = _Round(log, newest, end, now_ms, log.producers.last_offsets())
+    bytes_after = segments_after = 0
+    groups = yield from _groups(before, log.config.segment_bytes, log.config.segment_index_bytes)
+    for group in groups:
+        cleaned = yield from round_.clean(group)
+        if cleaned is None:
             return None
-        cuts = log.cuts
-        newest, end = yield from _map_keys(log, dirty, keys_max)
-        if log.cuts != cuts or log.closed:
-            return None
-        before = [segment for segment in log.segments[:-1] if segment.base < end]
-        bytes_before = sum(segment.size for segment in before)
-        round_ = _Round(log, newest, end, now_ms, log.producers.last_offsets())
-        bytes_after = segments_after = 0
-        groups = yield from _groups(before, log.config.segment_bytes, log.config.segment_index_bytes)
-        for group in groups:
-            cleaned = yield from round_.clean(group)
-            if cleaned is None:
-                return None
-            bytes_after += cleaned.size
-            segments_after += 1
-        log.cleaned_to = end
-        return CompactionResult(end, bytes_before, bytes_after, len(before), segments_after)
-    finally:
-        log.cleaning = False
+        bytes_after += cleaned.size
+        segments_after += 1
+    return CompactionResult(end, bytes_before, bytes_after, len(before), segments_after)
 
 
 def _digest(key: bytes) -> bytes:
@@ -145,7 +136,7 @@ def _digest(key: bytes) -> bytes:
     return key if len(key) <= _KEY_MAX else blake2b(key, digest_size=_KEY_MAX + 8).digest()
 
 
-def _map_keys(log: Log, dirty: Cleanable, keys_max: int) -> Job[tuple[dict[bytes, int], int]]:
+def _map_keys(log: LogView, dirty: Cleanable, keys_max: int) -> Job[tuple[dict[bytes, int], int]]:
     """The newest offset of each key in the dirty range, and the offset up to which the map holds."""
     newest: dict[bytes, int] = {}
     seen = 0
@@ -209,7 +200,9 @@ def _groups(segments: list[Segment], bytes_max: int, index_bytes_max: int) -> Jo
 class _Round:
     """The rewriting half of one round."""
 
-    def __init__(self, log: Log, newest: dict[bytes, int], end: int, now_ms: int, last_of_producers: frozenset[int]):
+    def __init__(
+        self, log: LogView, newest: dict[bytes, int], end: int, now_ms: int, last_of_producers: frozenset[int]
+    ):
         self.log = log
         self.newest = newest
         self.end = end
@@ -235,15 +228,14 @@ class _Round:
         fresh.synced_size = fresh.size
         fresh.close_times()
         first = next((i for i, segment in enumerate(log.segments) if segment is group[0]), -1)
-        unchanged = first >= 0 and log.segments[first : first + len(group)] == group and log.cuts == self.cuts
+        unchanged = first >= 0 and list(log.segments[first : first + len(group)]) == group and log.cuts == self.cuts
         if log.closed or not unchanged:
             self._abandon(fresh)
             return None
         log.disk.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)
         drop_segments(log, group)
         log.disk.rename(path + SWAP_SUFFIX, path)
-        log.set_segments([*log.segments[:first], fresh, *log.segments[first + len(group) :]])
-        log.forget_watermark_place()
+        log.adopt(Change(segments=[*log.segments[:first], fresh, *log.segments[first + len(group) :]]))
         yield from write_all(log.disk, fresh.index_files())
         fresh.indexes_saved = True
         return fresh

@@ -69,6 +69,13 @@ class LeaderEpochs:
         self._saved = [(-1, -1)]
         self._changed = True
 
+    def copy(self) -> LeaderEpochs:
+        """Another object that knows the same."""
+        twin = LeaderEpochs()
+        twin._epochs, twin._starts = self._epochs.copy(), self._starts.copy()
+        twin._saved, twin._changed = self._saved, self._changed
+        return twin
+
     @property
     def latest(self) -> int:
         """The newest epoch, -1 if there is none."""
@@ -108,25 +115,23 @@ class LeaderEpochs:
         index = bisect_right(self._starts, offset)
         return self._epochs[index - 1] if index else -1
 
-    def truncate_from_end(self, end_offset: int) -> None:
-        """Forget epochs that start at or after `end_offset`."""
-        while self._starts and self._starts[-1] >= end_offset:
-            self._starts.pop()
-            self._epochs.pop()
-            self._changed = True
+    def up_to(self, end_offset: int) -> LeaderEpochs:
+        """What is left of them without epochs that start at or after `end_offset`."""
+        left = self.copy()
+        while left._starts and left._starts[-1] >= end_offset:
+            left._starts.pop()
+            left._epochs.pop()
+            left._changed = True
+        return left
 
-    def truncate_from_start(self, start_offset: int) -> None:
-        """Forget epochs that ended at or before `start_offset`; the one that covers it now starts there."""
-        index = bisect_right(self._starts, start_offset)
-        if index and self._starts[index - 1] != start_offset:
-            self._starts[index - 1] = start_offset
-            self._changed = True
+    def from_start(self, start_offset: int) -> LeaderEpochs:
+        """What is left without epochs that ended at or before `start_offset`; the one that covers it starts there."""
+        left = self.copy()
+        index = bisect_right(left._starts, start_offset)
+        if index and left._starts[index - 1] != start_offset:
+            left._starts[index - 1] = start_offset
+            left._changed = True
         if index > 1:
-            del self._starts[: index - 1], self._epochs[: index - 1]
-            self._changed = True
-
-    def clear(self) -> None:
-        """Forget all."""
-        self._changed = self._changed or bool(self._epochs)
-        self._epochs.clear()
-        self._starts.clear()
+            del left._starts[: index - 1], left._epochs[: index - 1]
+            left._changed = True
+        return left

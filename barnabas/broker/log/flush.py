@@ -9,14 +9,11 @@ time. The log refuses writes from then on.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from barnabas.broker.log.types import Gate
+from barnabas.broker.jobs import Gate
+from barnabas.broker.log.segment import Segment
+from barnabas.broker.log.state import Change, LogView
 from barnabas.protocol.errors import ErrorCode, KafkaError
-
-if TYPE_CHECKING:
-    from barnabas.broker.log.log import Log
-    from barnabas.broker.log.segment import Segment
 
 Durable = Callable[[KafkaError | None], None]
 
@@ -26,7 +23,7 @@ class Flusher:
 
     __slots__ = ("_again", "_cuts", "_log", "_running", "_waiters")
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: LogView) -> None:
         self._log = log
         self._running = False
         self._again = False
@@ -126,7 +123,7 @@ class Flusher:
         """
         log = self._log
         if log.cuts == self._cuts:
-            log.recovery_point = max(log.recovery_point, min(target, log.log_end_offset))
+            log.adopt(Change(recovery_point=max(log.recovery_point, min(target, log.log_end_offset))))
         self._running = False
         again, self._again = self._again, False
         durable = log.recovery_point
@@ -141,7 +138,7 @@ class Flusher:
         log = self._log
         self._running = False
         self._again = False
-        log.failed = error
+        log.adopt(Change(failed=error))
         waiters, self._waiters = self._waiters, []
         refusal = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.directory} could not be made durable: {error}")
         for _, callback in waiters:

@@ -16,19 +16,17 @@ A task's next turn is counted from the end of the last one, so a slow disk is ne
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from barnabas.broker.config import TopicConfig
+from barnabas.broker.config import BrokerConfig, TopicConfig
+from barnabas.broker.jobs import Job, remove, wait
 from barnabas.broker.log import checkpoint
 from barnabas.broker.log.log import Log
-from barnabas.broker.log.types import Job, remove, wait
+from barnabas.broker.ports import Disk, WallClock
 from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.ids import TopicPartition
-
-if TYPE_CHECKING:
-    from barnabas.broker.log.manager import LogManager
 
 DELETE_SUFFIX: Final = "-delete"
 _NEVER: Final = 2**63 - 1
@@ -51,10 +49,22 @@ class _Task:
 
 
 class Housekeeping:
-    """The tasks of one `LogManager`."""
+    """The tasks of the logs of one data directory.
 
-    def __init__(self, manager: LogManager) -> None:
-        self._manager = manager
+    Args:
+        disk: the data directory.
+        config: the broker's settings.
+        logs: every open log; whoever owns the logs keeps it up to date.
+        wall_clock: time of day.
+    """
+
+    def __init__(
+        self, disk: Disk, config: BrokerConfig, logs: Mapping[TopicPartition, Log], wall_clock: WallClock
+    ) -> None:
+        self._disk = disk
+        self._config = config
+        self._logs = logs
+        self._wall_clock = wall_clock
         self._now_ms = 0
         self._deadline_ms: int | None = None
         self._doomed: list[tuple[int, int, list[str]]] = []
@@ -62,7 +72,6 @@ class Housekeeping:
         self._count = 0
         self._flushed_ms: dict[TopicPartition, int] = {}
         self._written: dict[str, bytes] = {}
-        config = manager.config
         self._flush = _Task(_NEVER, self._flush_logs)
         self._tasks = {
             "retention": _Task(config.log_retention_check_interval_ms, self._retain),
@@ -83,7 +92,7 @@ class Housekeeping:
     def start(self, now_ms: int) -> None:
         """Count the first turns from `now_ms` (monotonic)."""
         self._now_ms = now_ms
-        config = self._manager.config
+        config = self._config
         for name, task in self._tasks.items():
             first = (
                 task.interval_ms if name in ("watermark", "producers", "flush") else config.log_initial_task_delay_ms
@@ -152,7 +161,7 @@ class Housekeeping:
             self._plan()
 
     def _remove(self, paths: list[str]) -> Job[None]:
-        disk = self._manager.disk
+        disk = self._disk
         for path in paths:
             try:
                 if path.endswith(DELETE_SUFFIX):  # file by file, so that syncs come in between
@@ -160,21 +169,21 @@ class Housekeeping:
                         yield from remove(disk, f"{path}/{name}")
                 yield from remove(disk, path)
             except OSError:
-                self.discard([path], self._manager.config.log_segment_delete_delay_ms)
+                self.discard([path], self._config.log_segment_delete_delay_ms)
                 yield None
 
     def _each_log(self) -> list[Log]:
-        return [log for log in self._manager.logs.values() if not log.closed]
+        return [log for log in self._logs.values() if not log.closed]
 
     def _retain(self) -> Job[int]:
         for log in self._each_log():
             if log.closed:
                 continue
             try:
-                yield from log.retain(self._manager.wall_clock.now_ms())
+                yield from log.retain(self._wall_clock.now_ms())
             except (OSError, BarnabasError):
                 yield None  # a full or failing disk: tried again at the next turn
-        return self._manager.config.log_retention_check_interval_ms
+        return self._config.log_retention_check_interval_ms
 
     def forget(self, partition: TopicPartition) -> None:
         """A partition's log is no longer here."""
@@ -230,7 +239,7 @@ class Housekeeping:
             if error is not None:
                 self._written.pop(name, None)  # written again at the next turn
 
-        self._manager.disk.write_atomic(name, data, done)
+        self._disk.write_atomic(name, data, done)
 
     def checkpoints(self) -> Job[list[tuple[str, bytes]]]:
         """All checkpoint files as they shall be at a shutdown."""
@@ -241,14 +250,14 @@ class Housekeeping:
             checkpoint.HIGH_WATERMARK_FILE,
             checkpoint.CLEANER_FILE,
         ):
-            offsets = {log.topic_partition: _checkpointed(log, name) for log in self._manager.logs.values()}
+            offsets = {log.topic_partition: _checkpointed(log, name) for log in self._logs.values()}
             files.append((name, checkpoint.format_offsets({key: at for key, at in offsets.items() if at is not None})))
             yield None
         return files
 
     def _clean(self) -> Job[int]:
         """Compact the log with the largest share of dirty bytes, if one is dirty enough."""
-        wall_ms = self._manager.wall_clock.now_ms()
+        wall_ms = self._wall_clock.now_ms()
         best: Log | None = None
         best_ratio = -1.0
         for count, log in enumerate(self._each_log()):
@@ -265,14 +274,14 @@ class Housekeeping:
             if (state.must or state.ratio > log.config.min_cleanable_dirty_ratio) and state.ratio > best_ratio:
                 best, best_ratio = log, state.ratio
         if best is None:
-            return self._manager.config.log_cleaner_backoff_ms
-        keys_max = max(1, self._manager.config.log_cleaner_dedupe_buffer_size // _BYTES_PER_KEY)
+            return self._config.log_cleaner_backoff_ms
+        keys_max = max(1, self._config.log_cleaner_dedupe_buffer_size // _BYTES_PER_KEY)
         try:
             result = yield from best.compact(wall_ms, keys_max=keys_max)
         except (OSError, BarnabasError):
-            return self._manager.config.log_cleaner_backoff_ms
+            return self._config.log_cleaner_backoff_ms
         if result is None:
-            return self._manager.config.log_cleaner_backoff_ms
+            return self._config.log_cleaner_backoff_ms
         self._write(
             checkpoint.CLEANER_FILE,
             {log.topic_partition: log.cleaned_to for log in self._each_log() if log.cleaned_to >= 0},
@@ -280,9 +289,9 @@ class Housekeeping:
         return 0
 
     def _expire_producers(self) -> Job[int]:
-        config = self._manager.config
+        config = self._config
         for count, log in enumerate(self._each_log()):
-            log.expire_producers(self._manager.wall_clock.now_ms(), config.producer_id_expiration_ms)
+            log.expire_producers(self._wall_clock.now_ms(), config.producer_id_expiration_ms)
             if count % _LOGS_PER_STEP == _LOGS_PER_STEP - 1:
                 yield None
         return config.producer_id_expiration_check_interval_ms

@@ -11,27 +11,27 @@ from __future__ import annotations
 import errno
 from bisect import bisect_right
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, TypeVar
 from zlib import crc32
 
 from barnabas.broker.config import TopicConfig
+from barnabas.broker.jobs import Gate, Job, wait
 from barnabas.broker.log import checkpoint, reader, recovery, retention, truncation
 from barnabas.broker.log.closing import ClosingFiles
 from barnabas.broker.log.epochs import LeaderEpochs
 from barnabas.broker.log.flush import Durable, Flusher
 from barnabas.broker.log.producer_state import ProducerState
 from barnabas.broker.log.segment import SNAPSHOT_SUFFIX, Segment, stem
+from barnabas.broker.log.state import Change
 from barnabas.broker.log.types import (
     AppendInfo,
     AppendOrigin,
     EpochEnd,
     FetchData,
-    Gate,
     Isolation,
-    Job,
     OffsetMetadata,
     TimestampOffset,
-    wait,
 )
 from barnabas.broker.log.validate import accept, follower_batches, takes_as_is, validate_client_batch
 from barnabas.broker.ports import Disk
@@ -46,6 +46,7 @@ OFFSET_MAX: Final = 2**63 - 1
 _LARGEST_RELATIVE_OFFSET: Final = 2**31 - 1
 _RECENT_MAX: Final = 512
 _CLIENT: Final = AppendOrigin.CLIENT
+_T = TypeVar("_T")
 
 
 class Log:
@@ -56,7 +57,7 @@ class Log:
         directory: its directory on that disk.
         topic_partition: whose log it is.
         topic_id: 16 raw bytes (all zero: not known).
-        config: the topic's settings; may be replaced at any time.
+        config: the topic's settings; `configure` replaces them at any time.
         discard: takes the paths of files that were renamed away and may be removed later (default: at once).
 
     A new object is empty and not open: run `recover` (or `open_new` for a log that is made now).
@@ -99,7 +100,43 @@ class Log:
         self._takes_as_is = False
         """What `takes_as_is` says of `_judged_config`: settings change by the object."""
 
+    def adopt(self, change: Change) -> None:
+        """Take over what is to be of this log: nobody but `Log` changes its state, and what must hold is asserted here.
+
+        The places of offsets change with the segments: they are looked up again when they are needed.
+        """
+        if change.segments is not None:
+            self.segments = change.segments
+            self.bases = [segment.base for segment in change.segments]
+            self.recent.clear()
+            assert self.bases, "a log has an active segment"
+            assert all(one < next_ for one, next_ in pairwise(self.bases)), "segments rise by their base"
+        self.topic_id = _new(change.topic_id, self.topic_id)
+        self.log_start_offset = _new(change.log_start_offset, self.log_start_offset)
+        self.log_end_offset = _new(change.log_end_offset, self.log_end_offset)
+        self.recovery_point = _new(change.recovery_point, self.recovery_point)
+        self.epochs = _new(change.epochs, self.epochs)
+        self.producers = _new(change.producers, self.producers)
+        self.snapshots = _new(change.snapshots, self.snapshots)
+        self.cleaned_to = _new(change.cleaned_to, self.cleaned_to)
+        self.failed = _new(change.failed, self.failed)
+        if change.segments is not None or change.high_watermark is not None:
+            watermark = _new(change.high_watermark, self.high_watermark)
+            watermark = min(max(watermark, self.log_start_offset), self.log_end_offset)
+            at_end = watermark == self.log_end_offset
+            self._watermark = self.log_end_metadata if at_end else OffsetMetadata(watermark)
+        assert self.bases[0] <= self.log_start_offset <= self.high_watermark <= self.log_end_offset
+        assert self.bases[-1] <= self.log_end_offset
+        assert self.recovery_point <= self.log_end_offset
+        if change.cut_to is not None:
+            self.cuts += 1
+            self._flusher.cut(change.cut_to)
+
     # Offsets
+
+    def configure(self, config: TopicConfig) -> None:
+        """Replace the topic's settings."""
+        self.config = config
 
     @property
     def active(self) -> Segment:
@@ -171,15 +208,20 @@ class Log:
             self._watermark = OffsetMetadata(clamped)
         return clamped
 
-    def place_watermark(self, place: OffsetMetadata) -> None:
-        """Remember where the high watermark lies."""
-        assert place.offset == self._watermark.offset
-        self._watermark = place
+    def placed_high_watermark(self) -> OffsetMetadata:
+        """The high watermark with its place: looked up once, then remembered.
 
-    def forget_watermark_place(self) -> None:
-        """The high watermark's place may be wrong after segments changed: look it up again when it is needed."""
-        offset = self._watermark.offset
-        self._watermark = self.log_end_metadata if offset == self.log_end_offset else OffsetMetadata(offset)
+        Raises:
+            NotYet: bytes must be read first.
+        """
+        watermark = self._watermark
+        if watermark.offset_only:
+            watermark = self._watermark = reader.offset_metadata(self, watermark.offset)
+        return watermark
+
+    def placed_last_stable(self) -> OffsetMetadata:
+        """The last stable offset with its place, as `placed_high_watermark`."""
+        return self.placed_high_watermark()
 
     def raise_log_start_offset(self, offset: int) -> bool:
         """Hide everything below `offset` (DeleteRecords, or a follower's leader). Returns whether it rose.
@@ -195,7 +237,7 @@ class Log:
         if offset <= self.log_start_offset:
             return False
         self.log_start_offset = offset
-        self.epochs.truncate_from_start(offset)
+        self.epochs = self.epochs.from_start(offset)
         self.save_epochs()
         return True
 
@@ -448,21 +490,39 @@ class Log:
 
     def truncate_to(self, offset: int) -> bool:
         """Drop everything from the batch that contains `offset` on, see `truncation.truncate_to`."""
-        return truncation.truncate_to(self, offset)
+        cut = truncation.truncate_to(self, offset)
+        if cut is None:
+            return False
+        self.adopt(cut)
+        self.save_epochs(cut=True)
+        return True
 
     def truncate_fully_and_start_at(self, offset: int, *, now_ms: int = -1) -> None:
         """Drop everything and go on at `offset`, see `truncation.truncate_fully_and_start_at`."""
-        truncation.truncate_fully_and_start_at(self, offset, now_ms)
+        self.adopt(truncation.truncate_fully_and_start_at(self, offset, now_ms))
+        self.save_epochs(cut=True)
 
     def retain(self, now_ms: int) -> Job[int]:
         """Delete segments by log start, size and age, see `retention.retain`."""
-        return retention.retain(self, now_ms)
+        deleted = yield from retention.retain(self, now_ms)
+        if deleted and not self.closed:
+            self.save_epochs()
+        return deleted
 
     def compact(self, now_ms: int, *, keys_max: int = 1_000_000) -> Job[CompactionResult | None]:
         """Keep the newest record of each key, see `compaction.compact`."""
         from barnabas.broker.log import compaction  # most brokers compact nothing
 
-        return compaction.compact(self, now_ms, keys_max=keys_max)
+        if self.cleaning or self.closed:
+            return None
+        self.cleaning = True
+        try:
+            result = yield from compaction.compact(self, now_ms, keys_max=keys_max)
+        finally:
+            self.cleaning = False
+        if result is not None:
+            self.adopt(Change(cleaned_to=result.cleaned_to))
+        return result
 
     # Life
 
@@ -473,8 +533,7 @@ class Log:
             OSError: the disk refuses.
         """
         self.disk.make_dir(self.directory)
-        self.set_segments([Segment.create(self.disk, self.directory, 0, now_ms)])
-        self._watermark = self.log_end_metadata
+        self.adopt(Change(segments=[Segment.create(self.disk, self.directory, 0, now_ms)]))
         self.set_topic_id(self.topic_id)
 
     def set_topic_id(self, topic_id: bytes) -> None:
@@ -496,10 +555,20 @@ class Log:
         recovery_point: int = 0,
         log_start_offset: int = 0,
         high_watermark: int = 0,
+        cleaned_to: int = -1,
         closing: ClosingFiles | None = None,
     ) -> Job[None]:
         """Open what lies on disk, see `recovery.recover`."""
-        return recovery.recover(self, clean, now_ms, recovery_point, log_start_offset, high_watermark, closing)
+        found = recovery.Found(self.disk, self.directory, self.config.index_interval_bytes, now_ms, self.discard)
+        opened = yield from recovery.recover(
+            found,
+            clean=clean,
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
+            high_watermark=high_watermark,
+            closing=closing,
+        )
+        self.adopt(opened._replace(cleaned_to=cleaned_to))
 
     def when_durable(self, offset: int, callback: Durable) -> bool:
         """Call back once everything below `offset` is on stable storage; starts the sync itself.
@@ -526,11 +595,6 @@ class Log:
             gate = self._flusher.gate()
             if gate is not None:
                 yield from wait(gate)
-
-    def note_cut(self, end: int) -> None:
-        """The end was cut back to `end`: syncs and compactions under way count for nothing."""
-        self.cuts += 1
-        self._flusher.cut(end)
 
     def start_flush(self) -> None:
         """Begin to make everything durable, without waiting."""
@@ -604,16 +668,13 @@ class Log:
         for segment in self.segments:
             segment.close()
 
-    def set_segments(self, segments: list[Segment]) -> None:
-        """Replace the list of segments (rising by base, at least one)."""
-        assert segments
-        self.segments = segments
-        self.bases = [segment.base for segment in segments]
-        self.recent.clear()
-
     def _storage_error(self, error: OSError | None) -> KafkaError:
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.directory}: {error or 'the log is closed'}")
 
     def _remove_now(self, paths: list[str]) -> None:
         for path in paths:
             self.disk.remove(path)
+
+
+def _new(new: _T | None, old: _T) -> _T:
+    return old if new is None else new

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from barnabas.broker.config import BrokerConfig, TopicConfig
 from barnabas.broker.config.topics import METADATA_TOPIC
+from barnabas.broker.jobs import Gate, Job, wait, write_all
 from barnabas.broker.log import checkpoint
 from barnabas.broker.log.closing import CLOSING_FILE, ClosingFiles, load_closing, pack
 from barnabas.broker.log.housekeeping import DELETE_SUFFIX, Housekeeping
 from barnabas.broker.log.log import Log
-from barnabas.broker.log.types import Gate, Job, wait, write_all
 from barnabas.broker.ports import Disk, WallClock
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition
@@ -53,7 +53,7 @@ class LogManager:
         self.wall_clock = wall_clock
         self.logs: dict[TopicPartition, Log] = {}
         self.failed: dict[TopicPartition, Exception] = {}
-        self._housekeeping = Housekeeping(self)
+        self._housekeeping = Housekeeping(disk, config, self.logs, wall_clock)
 
     def get(self, partition: TopicPartition) -> Log | None:
         """A partition's log, None if there is none here.
@@ -102,7 +102,6 @@ class LogManager:
             if partition is None or partition.topic == METADATA_TOPIC:
                 continue
             log = self._new_log(partition, ZERO_UUID, self.config_of(partition))
-            log.cleaned_to = cleaned.get(partition, -1)
             try:
                 yield from log.recover(
                     clean=clean,
@@ -111,6 +110,7 @@ class LogManager:
                     log_start_offset=log_starts.get(partition, 0),
                     high_watermark=watermarks.get(partition, 0),
                     closing=closing.get(name),
+                    cleaned_to=cleaned.get(partition, -1),
                 )
             except (OSError, KafkaError) as error:
                 self.failed[partition] = error
@@ -155,7 +155,7 @@ class LogManager:
         """Replace the settings of a partition's topic, if its log is here."""
         log = self.logs.get(partition)
         if log is not None:
-            log.config = config
+            log.configure(config)
             self._housekeeping.heed(config)
 
     def delete(self, partition: TopicPartition) -> None:

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from barnabas.broker.log.scan import scan
 from barnabas.broker.log.segment import Segment
+from barnabas.broker.log.state import LogView
 from barnabas.broker.log.types import CorruptLogError, FetchData, Isolation, OffsetMetadata, TimestampOffset
 from barnabas.protocol.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, read_span
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.ids import Buffer
 from barnabas.protocol.records import decode_records
 
-if TYPE_CHECKING:
-    from barnabas.broker.log.log import Log
-
 _LOG_END: Final = Isolation.LOG_END
+_TXN_COMMITTED: Final = Isolation.TXN_COMMITTED
 _NEAR: Final = 8 * 1024
 """Bytes looked at at a time behind an index entry: twice the default distance of entries."""
 
 
-def read(log: Log, offset: int, max_bytes: int, isolation: Isolation, min_one: bool) -> FetchData:
+def read(log: LogView, offset: int, max_bytes: int, isolation: Isolation, min_one: bool) -> FetchData:
     """Whole batches from the one that contains `offset`, never past the visible end, of one segment.
 
     Args:
@@ -43,8 +42,11 @@ def read(log: Log, offset: int, max_bytes: int, isolation: Isolation, min_one: b
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.directory}: {error}") from error
 
 
-def _read(log: Log, offset: int, max_bytes: int, isolation: Isolation, min_one: bool) -> FetchData:
-    end = log.log_end_metadata if isolation is _LOG_END else _visible_end(log)
+def _read(log: LogView, offset: int, max_bytes: int, isolation: Isolation, min_one: bool) -> FetchData:
+    if isolation is _LOG_END:
+        end = log.log_end_metadata
+    else:
+        end = log.placed_last_stable() if isolation is _TXN_COMMITTED else log.placed_high_watermark()
     if offset >= end.offset:
         start = end if offset == end.offset else offset_metadata(log, offset)
         return _answer(log, start, b"")
@@ -72,21 +74,13 @@ def _read(log: Log, offset: int, max_bytes: int, isolation: Isolation, min_one: 
     return _answer(log, start, view[: min(max_bytes, available)] if len(view) > min(max_bytes, available) else view)
 
 
-def _answer(log: Log, start: OffsetMetadata, records: Buffer) -> FetchData:
-    watermark = log.high_watermark
-    return FetchData(start, records, watermark, watermark, log.log_start_offset, log.log_end_offset)
+def _answer(log: LogView, start: OffsetMetadata, records: Buffer) -> FetchData:
+    return FetchData(
+        start, records, log.high_watermark, log.last_stable_offset, log.log_start_offset, log.log_end_offset
+    )
 
 
-def _visible_end(log: Log) -> OffsetMetadata:
-    """The high watermark with its place; looked up once, then remembered."""
-    end = log.high_watermark_metadata
-    if end.offset_only:
-        end = offset_metadata(log, end.offset)
-        log.place_watermark(end)
-    return end
-
-
-def offset_metadata(log: Log, offset: int) -> OffsetMetadata:
+def offset_metadata(log: LogView, offset: int) -> OffsetMetadata:
     """Where the batch that contains `offset` begins.
 
     Raises:
@@ -104,7 +98,7 @@ def offset_metadata(log: Log, offset: int) -> OffsetMetadata:
     return OffsetMetadata(offset, log.active.base, log.active.size)
 
 
-def locate(log: Log, segment: Segment, offset: int) -> int | None:
+def locate(log: LogView, segment: Segment, offset: int) -> int | None:
     """Position of the first batch in `segment` that ends at or after `offset`; None if there is none.
 
     Raises:
@@ -135,7 +129,7 @@ def locate(log: Log, segment: Segment, offset: int) -> int | None:
     return None
 
 
-def offset_for_timestamp(log: Log, timestamp_ms: int) -> TimestampOffset | None:
+def offset_for_timestamp(log: LogView, timestamp_ms: int) -> TimestampOffset | None:
     """The first record at or after the log start with a timestamp of at least `timestamp_ms`; None if there is none.
 
     Raises:
@@ -156,7 +150,7 @@ def offset_for_timestamp(log: Log, timestamp_ms: int) -> TimestampOffset | None:
     return None
 
 
-def offset_of_max_timestamp(log: Log) -> TimestampOffset | None:
+def offset_of_max_timestamp(log: LogView) -> TimestampOffset | None:
     """The first record with the largest timestamp in the log; None in an empty log (KIP-734).
 
     Raises:
@@ -195,7 +189,7 @@ def _first_record(
     return None
 
 
-def _out_of_range(log: Log, offset: int) -> KafkaError:
+def _out_of_range(log: LogView, offset: int) -> KafkaError:
     return KafkaError(
         ErrorCode.OFFSET_OUT_OF_RANGE,
         f"offset {offset} of {log.topic_partition} is not in [{log.log_start_offset}, {log.log_end_offset}]",

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from barnabas.broker.jobs import Job
 from barnabas.broker.log.scan import patient
-from barnabas.broker.log.segment import SNAPSHOT_SUFFIX, Segment, stem
-from barnabas.broker.log.truncation import drop_segments
-from barnabas.broker.log.types import Job
-
-if TYPE_CHECKING:
-    from barnabas.broker.log.log import Log
+from barnabas.broker.log.segment import Segment
+from barnabas.broker.log.state import Change, LogView
+from barnabas.broker.log.truncation import drop_segments, remove_snapshots
 
 _SEGMENTS_PER_STEP: Final = 32
 """Segments one step deletes: three files of each are renamed."""
 
 
-def retain(log: Log, now_ms: int) -> Job[int]:
+def retain(log: LogView, now_ms: int) -> Job[int]:
     """Delete what the rules let go; returns the number of segments deleted.
 
     Only a prefix of segments that ends at or below the high watermark goes, and never an empty active one; if all go,
@@ -39,28 +37,28 @@ def retain(log: Log, now_ms: int) -> Job[int]:
         deleted += _delete(log, deletable, now_ms)
         yield None
     old = yield from _too_old(log, now_ms)
-    while old and not log.closed and log.segments[: len(old)] == old:
+    while old and not log.closed and list(log.segments[: len(old)]) == old:
         deleted += _delete(log, old[:_SEGMENTS_PER_STEP], now_ms)
         old = old[_SEGMENTS_PER_STEP:]
         yield None
     return deleted
 
 
-def _is_committed(log: Log, index: int) -> bool:
+def _is_committed(log: LogView, index: int) -> bool:
     """Whether a segment may go at all: it ends at or below the high watermark, and an active one is not empty."""
     if index + 1 < len(log.segments):
         return log.bases[index + 1] <= log.high_watermark
     return log.active.size > 0 and log.log_end_offset <= log.high_watermark
 
 
-def _below_log_start(log: Log) -> list[Segment]:
+def _below_log_start(log: LogView) -> list[Segment]:
     count = 0
     while count + 1 < len(log.segments) and log.bases[count + 1] <= log.log_start_offset and _is_committed(log, count):
         count += 1
-    return log.segments[:count]
+    return list(log.segments[:count])
 
 
-def _above_size(log: Log) -> list[Segment]:
+def _above_size(log: LogView) -> list[Segment]:
     limit = log.config.retention_bytes
     if limit < 0:
         return []
@@ -69,10 +67,10 @@ def _above_size(log: Log) -> list[Segment]:
     while count < len(log.segments) and excess >= log.segments[count].size and _is_committed(log, count):
         excess -= log.segments[count].size
         count += 1
-    return log.segments[:count]
+    return list(log.segments[:count])
 
 
-def _too_old(log: Log, now_ms: int) -> Job[list[Segment]]:
+def _too_old(log: LogView, now_ms: int) -> Job[list[Segment]]:
     limit = log.config.retention_ms
     old: list[Segment] = []
     if limit < 0:
@@ -88,18 +86,20 @@ def _too_old(log: Log, now_ms: int) -> Job[list[Segment]]:
     return old
 
 
-def _delete(log: Log, segments: list[Segment], now_ms: int) -> int:
+def _delete(log: LogView, segments: list[Segment], now_ms: int) -> int:
     if len(segments) == len(log.segments):
-        segments = list(segments)
         log.roll(now_ms)
-    left = log.segments[len(segments) :]
-    log.set_segments(left)
-    if left[0].base > log.log_start_offset:
-        log.log_start_offset = left[0].base
-        log.epochs.truncate_from_start(left[0].base)
-        log.save_epochs()
+    left = list(log.segments[len(segments) :])
+    begin = left[0].base
+    old = [snapshot for snapshot in log.snapshots[:-1] if snapshot < begin]
+    log.adopt(
+        Change(
+            segments=left,
+            log_start_offset=max(begin, log.log_start_offset),
+            epochs=log.epochs.from_start(begin),
+            snapshots=[snapshot for snapshot in log.snapshots if snapshot not in old],
+        )
+    )
     drop_segments(log, segments)
-    for snapshot in [snapshot for snapshot in log.snapshots[:-1] if snapshot < left[0].base]:
-        log.snapshots.remove(snapshot)
-        log.disk.remove(f"{log.directory}/{stem(snapshot)}{SNAPSHOT_SUFFIX}")
+    remove_snapshots(log.disk, log.directory, old)
     return len(segments)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
 
-from barnabas.broker.log.types import Job
+from barnabas.broker.jobs import Job
 from barnabas.broker.ports import File, NotYet, Token
 from barnabas.protocol.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, read_header
 

@@ -5,7 +5,7 @@ All that must be read is read first, so a `NotYet` leaves the log as it was.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from barnabas.broker.log.producer_state import ProducerState
 from barnabas.broker.log.scan import scan
@@ -18,14 +18,13 @@ from barnabas.broker.log.segment import (
     Segment,
     stem,
 )
+from barnabas.broker.log.state import Change, LogView
+from barnabas.broker.ports import Disk
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
-if TYPE_CHECKING:
-    from barnabas.broker.log.log import Log
 
-
-def truncate_to(log: Log, offset: int) -> bool:
-    """Drop every batch that ends at or after `offset`. Returns whether anything was dropped.
+def truncate_to(log: LogView, offset: int) -> Change | None:
+    """Drop every batch that ends at or after `offset`; None if there is none.
 
     The log then ends at `offset`, or where a batch began that contained it.
 
@@ -37,10 +36,9 @@ def truncate_to(log: Log, offset: int) -> bool:
         KafkaError: KAFKA_STORAGE_ERROR.
     """
     if offset >= log.log_end_offset:
-        return False
+        return None
     if offset <= log.bases[0]:
-        truncate_fully_and_start_at(log, offset, log.active.created_ms)
-        return True
+        return truncate_fully_and_start_at(log, offset, log.active.created_ms)
     index = log.segment_index(offset)
     segment = log.segments[index]
     end = segment.offsets.lookup(offset)
@@ -59,9 +57,8 @@ def truncate_to(log: Log, offset: int) -> bool:
             max_timestamp, max_offset = header.max_timestamp, header.last_offset
     if offset >= log.log_start_offset:
         log_end = max(log_end, log.log_start_offset)
-    snapshots = [snapshot for snapshot in log.snapshots if snapshot <= log_end]
-    producers = rebuild_producers(log, snapshots, log_end)
-    log.note_cut(log_end)
+    kept = [snapshot for snapshot in log.snapshots if snapshot <= log_end]
+    producers = rebuild_producers(log, kept, log_end)
     try:
         segment.truncate(end, log_end)
     except OSError as error:
@@ -69,50 +66,53 @@ def truncate_to(log: Log, offset: int) -> bool:
     if max_offset < log_end and max_timestamp > segment.max_timestamp:
         segment.max_timestamp, segment.max_timestamp_offset = max_timestamp, max_offset
     segment.bytes_since_index = unindexed
-    dropped = log.segments[index + 1 :]
-    log.set_segments(log.segments[: index + 1])
-    drop_segments(log, dropped)
-    drop_snapshots(log, log_end + 1)
-    log.producers = producers
-    log.log_end_offset = log_end
-    log.epochs.truncate_from_end(log_end)
-    log.save_epochs(cut=True)
-    log.recovery_point = min(log.recovery_point, log_end)
-    log.log_start_offset = min(log.log_start_offset, log_end)
-    log.update_high_watermark(min(log.high_watermark, log_end))
-    log.forget_watermark_place()
-    return True
+    drop_segments(log, log.segments[index + 1 :])
+    remove_snapshots(log.disk, log.directory, [snapshot for snapshot in log.snapshots if snapshot > log_end])
+    return Change(
+        segments=list(log.segments[: index + 1]),
+        log_start_offset=min(log.log_start_offset, log_end),
+        log_end_offset=log_end,
+        cut_to=log_end,
+        recovery_point=min(log.recovery_point, log_end),
+        high_watermark=min(log.high_watermark, log_end),
+        epochs=log.epochs.up_to(log_end),
+        producers=producers,
+        snapshots=kept,
+    )
 
 
-def truncate_fully_and_start_at(log: Log, offset: int, now_ms: int) -> None:
+def truncate_fully_and_start_at(log: LogView, offset: int, now_ms: int) -> Change:
     """Drop everything; the next record gets `offset`.
 
     Raises:
-        KafkaError: KAFKA_STORAGE_ERROR, the log is as it was.
+        KafkaError: KAFKA_STORAGE_ERROR.
     """
-    log.note_cut(-1)
-    for segment in log.segments:
-        _rename_away(log, segment)
+    drop_segments(log, log.segments)
     try:
         fresh = Segment.create(log.disk, log.directory, offset, now_ms)
     except OSError as error:
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.directory}: {error}") from error
-    log.set_segments([fresh])
-    drop_snapshots(log, -1)
-    log.producers = ProducerState()
-    log.log_end_offset = log.log_start_offset = log.recovery_point = offset
-    log.epochs.clear()
-    log.save_epochs(cut=True)
-    log.update_high_watermark(offset)
+    remove_snapshots(log.disk, log.directory, log.snapshots)
+    return Change(
+        segments=[fresh],
+        log_start_offset=offset,
+        log_end_offset=offset,
+        cut_to=-1,
+        recovery_point=offset,
+        high_watermark=offset,
+        epochs=log.epochs.up_to(-1),
+        producers=ProducerState(),
+        snapshots=[],
+    )
 
 
-def rebuild_producers(log: Log, snapshots: list[int], end_offset: int) -> ProducerState:
+def rebuild_producers(log: LogView, snapshots: Sequence[int], end_offset: int) -> ProducerState:
     """The producer state at `end_offset`: the newest readable of `snapshots`, and the batches after it.
 
     Raises:
         NotYet: bytes must be read first.
     """
-    state, start = load_snapshot(log, snapshots)
+    state, start = load_snapshot(log.disk, log.directory, snapshots, log.log_start_offset)
     for segment in log.segments[max(log.segment_index(start), 0) :]:
         for _, header in scan(segment.file, segment.offsets.lookup(start), segment.size):
             if header.last_offset >= end_offset:
@@ -122,36 +122,38 @@ def rebuild_producers(log: Log, snapshots: list[int], end_offset: int) -> Produc
     return state
 
 
-def load_snapshot(log: Log, snapshots: list[int]) -> tuple[ProducerState, int]:
+def load_snapshot(
+    disk: Disk, directory: str, snapshots: Sequence[int], log_start_offset: int
+) -> tuple[ProducerState, int]:
     """The newest readable of `snapshots` (rising) and its offset; an empty state and the log start if there is none."""
     for snapshot in reversed(snapshots):
         try:
-            data = log.disk.load(f"{log.directory}/{stem(snapshot)}{SNAPSHOT_SUFFIX}")
+            data = disk.load(f"{directory}/{stem(snapshot)}{SNAPSHOT_SUFFIX}")
             return ProducerState.from_snapshot(data), snapshot
         except (FileNotFoundError, ValueError):
             continue
-    return ProducerState(), log.log_start_offset
+    return ProducerState(), log_start_offset
 
 
-def drop_segments(log: Log, segments: list[Segment]) -> None:
-    """Rename segments' files away and hand them to `log.discard`; they are out of `log.segments` already."""
+def drop_segments(log: LogView, segments: Sequence[Segment]) -> None:
+    """Rename segments' files away and hand them to `log.discard`."""
     for segment in segments:
-        _rename_away(log, segment)
+        log.discard(rename_away(log.disk, segment))
 
 
-def _rename_away(log: Log, segment: Segment) -> None:
+def rename_away(disk: Disk, segment: Segment) -> list[str]:
+    """Rename a segment's files away; returns what they are called now."""
     segment.close()
     gone = []
     for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
         path = segment.path(suffix)
-        if log.disk.exists(path):
-            log.disk.rename(path, path + DELETED_SUFFIX)
+        if disk.exists(path):
+            disk.rename(path, path + DELETED_SUFFIX)
             gone.append(path + DELETED_SUFFIX)
-    log.discard(gone)
+    return gone
 
 
-def drop_snapshots(log: Log, from_offset: int) -> None:
-    """Remove producer snapshots at or above an offset."""
-    for snapshot in [snapshot for snapshot in log.snapshots if snapshot >= from_offset]:
-        log.snapshots.remove(snapshot)
-        log.disk.remove(f"{log.directory}/{stem(snapshot)}{SNAPSHOT_SUFFIX}")
+def remove_snapshots(disk: Disk, directory: str, snapshots: Sequence[int]) -> None:
+    """Remove the files of producer snapshots."""
+    for snapshot in snapshots:
+        disk.remove(f"{directory}/{stem(snapshot)}{SNAPSHOT_SUFFIX}")

@@ -30,7 +30,8 @@ from barnabas.broker.context import Connection, RequestContext
 from barnabas.broker.handlers.registry import SERVED, Handlers
 from barnabas.broker.handlers.services import Services
 from barnabas.broker.handlers.sessions import FetchSessions
-from barnabas.broker.log import Job, LogManager
+from barnabas.broker.jobs import Job
+from barnabas.broker.log import LogManager
 from barnabas.broker.metrics import MetricsRegistry
 from barnabas.broker.node import gauges, identity, startup
 from barnabas.broker.node.jobs import JobQueue

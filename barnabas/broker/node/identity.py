@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from barnabas.broker.config.properties import parse_properties
-from barnabas.broker.log.types import Job, write_all
+from barnabas.broker.jobs import Job, write_all
 from barnabas.broker.ports import Disk, Entropy
 from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.ids import format_uuid

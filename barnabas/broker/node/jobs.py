@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from barnabas.broker.log import Job
+from barnabas.broker.jobs import Job
 from barnabas.broker.ports import Token
 
 logger = logging.getLogger(__name__)

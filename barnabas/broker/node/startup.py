@@ -19,8 +19,7 @@ from barnabas.broker.cluster.records import FeatureLevel, MetadataRecord
 from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult
 from barnabas.broker.config import parse_topics
 from barnabas.broker.handlers.api_versions import METADATA_VERSION
-from barnabas.broker.log import Gate, Job
-from barnabas.broker.log.types import wait
+from barnabas.broker.jobs import Gate, Job, wait
 from barnabas.broker.node import identity
 from barnabas.broker.node.identity import Identity
 from barnabas.protocol.api import ApiKey

@@ -209,9 +209,9 @@ def test_what_passes_at_a_glance_passes_a_close_look_unchanged(config):
 def test_new_settings_hold_from_the_next_batch_on(memory):
     log = memory.new_log()
     append(log, b"a")
-    log.config = TopicConfig(cleanup_policy=frozenset({"compact"}))
+    log.configure(TopicConfig(cleanup_policy=frozenset({"compact"})))
     assert refused(log, batch(b"b", keys=[None])).code == ErrorCode.INVALID_RECORD
-    log.config = TopicConfig()
+    log.configure(TopicConfig())
     append(log, b"c")
 
 

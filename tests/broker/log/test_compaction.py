@@ -146,7 +146,7 @@ def test_the_last_batch_of_the_round_stays_empty_so_that_the_end_of_the_log_is_k
     put(log, None, b"no key")
     put(log, None, b"no key either")
     log.roll(NOW)
-    log.config = TopicConfig(cleanup_policy=COMPACT)
+    log.configure(TopicConfig(cleanup_policy=COMPACT))
     clean(world, log)
     headers = headers_in(world.call(lambda: log.read(0, 1 << 20, Isolation.LOG_END)).records)
     assert [(h.base_offset, h.record_count) for h in headers] == [(0, 1), (2, 0)]

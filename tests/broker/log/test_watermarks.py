@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.broker.log import OffsetMetadata
+from barnabas.broker.log import Isolation, Log, OffsetMetadata
 from barnabas.broker.log.epochs import LeaderEpochs
+from barnabas.broker.log.state import Change
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from tests.broker.log.harness import NOW, append, batch, everything
+from tests.broker.log.harness import NOW, append, batch, everything, records_in
 
 
 def test_the_high_watermark_never_goes_back_on_a_leader(memory):
@@ -119,11 +120,11 @@ def test_assigning_epochs_drops_what_they_contradict():
 
 def test_truncating_epochs():
     epochs = LeaderEpochs([(2, 10), (4, 20), (5, 30)])
-    epochs.truncate_from_end(30)
+    epochs = epochs.up_to(30)
     assert epochs.entries == [(2, 10), (4, 20)]
-    epochs.truncate_from_start(15)
+    epochs = epochs.from_start(15)
     assert epochs.entries == [(2, 15), (4, 20)]
-    epochs.truncate_from_start(20)
+    epochs = epochs.from_start(20)
     assert epochs.entries == [(4, 20)]
     assert epochs.epoch_at(19) == -1
     assert epochs.epoch_at(25) == 4
@@ -160,3 +161,34 @@ def test_epochs_that_were_cut_off_are_written_down_at_once(world):
     world.call(lambda: log.truncate_to(1))
     world.settle()
     assert world.disk.load("t-0/leader-epoch-checkpoint") == b"0\n1\n3 0\n"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        Change(segments=[]),
+        Change(log_end_offset=1),
+        Change(log_start_offset=4),
+        Change(recovery_point=4),
+        Change(log_start_offset=-1),
+    ],
+)
+def test_a_state_that_cannot_be_is_not_adopted(memory, change):
+    log = memory.new_log()
+    append(log, b"a", b"b", b"c")
+    with pytest.raises(AssertionError):
+        log.adopt(change)
+
+
+def test_the_last_stable_offset_has_one_seam(memory, monkeypatch):
+    """When transactions hold it back, readers see less, and are told so, without a change outside of `Log`."""
+    log = memory.new_log()
+    append(log, b"a")
+    stable = log.log_end_metadata
+    append(log, b"b")
+    monkeypatch.setattr(Log, "last_stable_offset", property(lambda self: stable.offset))
+    monkeypatch.setattr(Log, "placed_last_stable", lambda self: stable)
+    for isolation, offsets in ((Isolation.HIGH_WATERMARK, [0, 1]), (Isolation.TXN_COMMITTED, [0])):
+        data = memory.call(lambda isolation=isolation: log.read(0, 1 << 20, isolation))
+        assert [record.offset for record in records_in(data.records)] == offsets
+        assert (data.high_watermark, data.last_stable_offset) == (2, 1)

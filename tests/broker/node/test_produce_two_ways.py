@@ -157,7 +157,7 @@ class Side:
             self.answers.append((-1, world.send(asked, 2)))
         elif kind == "sync":
             log = world.core.logs.logs[TopicPartition(what[0], 0)]
-            log.config = replace(log.config, flush_messages=what[1])
+            log.configure(replace(log.config, flush_messages=what[1]))
         elif kind == "offline":
             key = TopicPartition(what[0], 0)
             hosted = world.core.replicas.hosted

@@ -90,7 +90,7 @@ def test_case_c2_committed_but_in_fewer_places_than_asked_for():
     assert partition is not None
     # Nothing is checked between the two: the high watermark rises, then the minimum is raised.
     partition.log.advance_high_watermark(1)
-    partition.log.config = TopicConfig(min_insync_replicas=3)
+    partition.log.configure(TopicConfig(min_insync_replicas=3))
     world.manager.shared.check_all(P(0))
     assert answer.codes == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
 
@@ -104,7 +104,7 @@ def test_case_c1_a_member_that_is_about_to_join_counts_towards_the_minimum():
     assert partition is not None
     assert (partition.isr.committed, partition.isr.maximal) == ((1, 2), (1, 2, 3))
     partition.log.advance_high_watermark(1)
-    partition.log.config = TopicConfig(min_insync_replicas=3)
+    partition.log.configure(TopicConfig(min_insync_replicas=3))
     world.manager.shared.check_all(P(0))
     assert answer.codes == [0]
 

@@ -1,0 +1,75 @@
+"""What a start looks at in a segment: every batch, or the ends of its indexes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from barnabas.broker.jobs import Job
+from barnabas.broker.log.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
+from barnabas.broker.log.scan import batches_in, patient, window_at
+from barnabas.broker.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment, stem
+from barnabas.broker.ports import Disk
+from barnabas.protocol.batch import BatchHeader, crc_ok
+
+Learn = Callable[[BatchHeader], None]
+
+
+def rebuild(segment: Segment, index_interval: int, log_end: int, following: int, learn: Learn) -> Job[bool]:
+    """Walk a whole segment: check every batch, and build the indexes anew.
+
+    Args:
+        segment: the segment; what follows the last good batch is cut off.
+        index_interval: bytes between two index entries.
+        log_end: offsets must not lie below.
+        following: offsets must lie below (the next segment's base). The sum does not cover offsets: all that guards
+            them is that they rise and stay in their segment.
+        learn: is told of every good batch.
+
+    Returns:
+        Whether every byte was good.
+    """
+    segment.reset_indexes()
+    position = 0
+    size = segment.size
+    good = True
+    while position < size and good:
+        start = position
+        view = yield from patient(lambda start=start: window_at(segment.file, start, size))  # type: ignore[misc]
+        for at, header in batches_in(view):
+            good = log_end <= header.base_offset <= header.last_offset < following and crc_ok(view, at, header.size)
+            if not good:
+                break
+            segment.note(position, header.size, header.last_offset, header.max_timestamp, index_interval)
+            learn(header)
+            log_end = header.next_offset
+            position = start + at + header.size
+        if position == start:
+            good = False
+        yield None
+    if not good:
+        del view  # a file that nobody looks into is cut in place; else what stays of it would be copied
+        segment.file.truncate(position)
+        segment.size = position
+        segment.synced_size = min(segment.synced_size, position)
+    segment.close_times()
+    return good
+
+
+def indexes_are_sane(disk: Disk, segment: Segment, present: set[str]) -> Job[bool]:
+    """Whether both index files are there and can belong to this segment (a look at their last entries)."""
+    if not {stem(segment.base) + suffix for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)} <= present:
+        return not segment.size
+    offsets = disk.open(segment.path(INDEX_SUFFIX))
+    times = disk.open(segment.path(TIME_INDEX_SUFFIX))
+    try:
+        if offsets.size % OFFSET_ENTRY_SIZE or times.size % TIME_ENTRY_SIZE or (segment.size and not times.size):
+            return False
+        if not offsets.size:
+            return True
+        last = yield from patient(lambda: offsets.read(offsets.size - OFFSET_ENTRY_SIZE, OFFSET_ENTRY_SIZE))
+        offset = int.from_bytes(last[:4], "big", signed=True)
+        position = int.from_bytes(last[4:], "big", signed=True)
+        return offset >= 0 and 0 <= position < segment.size
+    finally:
+        offsets.close()
+        times.close()
