@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from barnabas.broker.context import Connection, RequestContext
 from barnabas.broker.host import dialects, http
 from barnabas.broker.host.receive import Receiver
+from barnabas.broker.host.states import LEFT, MUTED, STALLED, State, move
 from barnabas.protocol.api import ApiKey, RequestHeader, UnsupportedVersion
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.ids import Buffer
@@ -36,6 +37,10 @@ JOIN_BYTES_MAX: Final = 16 * 1024
 """Answers of so few bytes in all are joined: that costs less than a buffer of the system call for each."""
 REQUESTS_PER_TURN: Final = 256
 """So many requests of one connection at most before the others get their turn (about a millisecond)."""
+
+# An enum's member is looked up in its class at every use, and every read event asks for these.
+_OPEN: Final = State.OPEN
+_GONE: Final = State.GONE
 
 logger = logging.getLogger(__name__)
 
@@ -57,11 +62,11 @@ class _Request(RequestContext):
         """The answer, now or later; None when the protocol sends none."""
         channel = self._channel
         if channel._outstanding is not self:
-            if not channel._closing:
+            if channel.state is _OPEN:
                 logger.error("a request of %s (API %d) was answered twice", channel.name, self.api_key)
             return
         channel._outstanding = None
-        if channel._closing:
+        if channel.state is not _OPEN:
             return
         if response is None:
             channel.send([])
@@ -86,7 +91,6 @@ class Channel(asyncio.BufferedProtocol):
     """The protocol object of one connection."""
 
     __slots__ = (
-        "_closing",
         "_dialect",
         "_host",
         "_out",
@@ -96,12 +100,11 @@ class Channel(asyncio.BufferedProtocol):
         "_transport",
         "active_ms",
         "connection",
-        "introduced",
-        "muted",
         "paused",
         "queued",
         "requests",
-        "stalled",
+        "state",
+        "waits",
         "writes",
     )
 
@@ -112,11 +115,9 @@ class Channel(asyncio.BufferedProtocol):
         self._out: list[Buffer] = []
         self._out_bytes = 0
         self._outstanding: _Request | None = None  # what is being handled or parked
-        self.stalled = False  # the peer does not read its answers
-        self.muted = False  # over quota: nothing is handled until the throttle time is over
+        self.state = State.OPENING
+        self.waits = 0  # what keeps its requests waiting: bits of `states`
         self.paused = False  # we do not read
-        self._closing = False
-        self.introduced = False  # the core knows of this connection
         self.queued = False  # in the host's list of channels with something to send
         self.requests = 0
         self.writes = 0
@@ -133,15 +134,13 @@ class Channel(asyncio.BufferedProtocol):
         self.connection.client_host = peer[0] if peer else ""
         refusal = self._host.admit(self)
         if refusal is not None:
-            self._closing = True
             logger.warning("refused a connection from %s: %s", self.connection.client_host, refusal)
-            self._transport.abort()
+            self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Gone. Parked requests run on; their answers go nowhere (`T06`)."""
-        self._closing = True
-        self._receiver.clear()
-        self._out.clear()
+        if self.state is not _GONE:
+            self._leave(_GONE)
         self._host.forget(self)
 
     def get_buffer(self, sizehint: int) -> Buffer:
@@ -154,9 +153,8 @@ class Channel(asyncio.BufferedProtocol):
         self.active_ms = now_ms = host.now_ms()
         host.received_bytes += nbytes
         self._receiver.received(nbytes)
-        if not self._closing:
-            self._pump(now_ms)
-            host.settle()
+        self._pump(now_ms)
+        host.settle()
 
     def eof_received(self) -> bool:
         """The peer sends no more: answers already made still leave, then the transport closes."""
@@ -164,11 +162,11 @@ class Channel(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         """The peer reads too slowly."""
-        self.stalled = True
+        self.waits |= STALLED
 
     def resume_writing(self) -> None:
         """The peer caught up."""
-        self.stalled = False
+        self.waits &= ~STALLED
         self.active_ms = self._host.now_ms()
         self._go_on()
 
@@ -178,9 +176,9 @@ class Channel(asyncio.BufferedProtocol):
         """Handle whole frames until one is parked, the peer stalls, or this connection's turn is over."""
         receiver = self._receiver
         try:
-            if self._dialect is not None or self._choose_dialect():
+            if self.state is _OPEN or self._choose_dialect():
                 turns = REQUESTS_PER_TURN
-                while turns and self._outstanding is None and not (self.stalled or self.muted or self._closing):
+                while turns and self._outstanding is None and not self.waits:
                     frame = receiver.next_frame()
                     if frame is None:
                         break
@@ -193,26 +191,30 @@ class Channel(asyncio.BufferedProtocol):
                     self._host.loop.call_soon(self._go_on)
         except ProtocolError as error:
             self.refuse(str(error))
-        if self._closing:
+        if self.waits & LEFT:
             receiver.clear()
-            return
-        if receiver.settle():
-            waits = self._outstanding is not None or self.stalled or self.muted
-            if waits and not self.paused:
-                self.paused = True
-                self._transport.pause_reading()
-        if self.paused and self._outstanding is None and not (self.stalled or self.muted):
-            self.paused = False
-            self._transport.resume_reading()
+        elif receiver.settle() or self.paused:
+            self._read_or_pause()
+
+    def _read_or_pause(self) -> None:
+        """Reading stops while bytes wait behind a request, and goes on once that can be handled."""
+        if self._outstanding is None and not self.waits:
+            if self.paused:
+                self.paused = False
+                self._transport.resume_reading()
+        elif self._receiver.has_bytes and not self.paused:
+            self.paused = True
+            self._transport.pause_reading()
 
     def _go_on(self) -> None:
         """What kept this connection waiting is over."""
-        if not self._closing:
-            self._pump(self._host.now_ms())
-            self._host.settle()
+        self._pump(self._host.now_ms())
+        self._host.settle()
 
     def _choose_dialect(self) -> bool:
         """Look at the first bytes. True once requests can be read."""
+        if self.state is not State.OPENING:
+            return False
         head = self._receiver.unread()
         choice = dialects.choose(head)
         if choice is None:
@@ -226,7 +228,7 @@ class Channel(asyncio.BufferedProtocol):
             self._receiver.skip(len(dialects.NATIVE_PREAMBLE))
             self.connection.dialect = "native"
         self._dialect = dialects.load(choice)
-        self.introduced = True
+        self.state = move(self.state, _OPEN)
         self._host.core.connected(self.connection)
         return True
 
@@ -259,7 +261,7 @@ class Channel(asyncio.BufferedProtocol):
     def flush(self) -> None:
         """Write what has collected, in one go; then see whether more can be handled."""
         self.queued = False
-        if self._out and not self._closing:
+        if self._out:
             out, size = self._out, self._out_bytes
             self._out, self._out_bytes = [], 0
             self.writes += 1
@@ -274,36 +276,43 @@ class Channel(asyncio.BufferedProtocol):
 
     def mute(self, throttle_ms: int) -> None:
         """Handle nothing more of this connection for so long (KIP-219: the answer leaves first)."""
-        self.muted = True
+        self.waits |= MUTED
         self._host.loop.call_later(throttle_ms / 1000, self.unmute)
 
     def unmute(self) -> None:
         """The throttle time is over."""
-        self.muted = False
+        self.waits &= ~MUTED
         self._go_on()
 
     # -- the end
 
     def refuse(self, reason: str) -> None:
         """End the connection for a fault of the peer, in one line that names it. Earlier answers still leave."""
-        if self._closing:
+        if self.waits & LEFT:
             return
         logger.warning("closing the connection of %s: %s", self.name, reason)
         self.close()
 
     def close(self) -> None:
         """End the connection once the answers made so far have left."""
-        if self._closing:
+        if self.waits & LEFT:
             return
         self.flush()
-        self._closing = True
-        self._receiver.clear()
+        self._leave(State.LEAVING)
         self._transport.close()
 
     def abort(self) -> None:
         """End the connection now."""
-        self._closing = True
-        self._transport.abort()
+        if self.state is not _GONE:
+            self._leave(_GONE)
+            self._transport.abort()
+
+    def _leave(self, state: State) -> None:
+        """Nothing more is read, handled or answered."""
+        self.state = move(self.state, state)
+        self.waits |= LEFT
+        self._receiver.clear()
+        self._out.clear()
 
     def _serve_http(self, head: memoryview) -> None:
         answer = self._host.answer_http(bytes(head[: http.HEAD_BYTES_MAX + 1]))
@@ -319,6 +328,11 @@ class Channel(asyncio.BufferedProtocol):
         """Who it is, for people."""
         client = self.connection.client_software_name
         return f"{self.connection.client_host} (#{self.connection.id}{', ' + client if client else ''})"
+
+    @property
+    def introduced(self) -> bool:
+        """Whether the core knows of this connection."""
+        return self._dialect is not None
 
     @property
     def idle(self) -> bool:
@@ -339,8 +353,8 @@ class Channel(asyncio.BufferedProtocol):
             "quiet_ms": now_ms - self.active_ms,
             "requests": self.requests,
             "parked_api_key": None if self._outstanding is None else self._outstanding.api_key,
-            "stalled": self.stalled,
-            "muted": self.muted,
+            "stalled": self.waits & STALLED != 0,
+            "muted": self.waits & MUTED != 0,
             "receive_bytes": self._receiver.held_bytes,
-            "send_bytes": 0 if self._closing else self._transport.get_write_buffer_size(),
+            "send_bytes": 0 if self.state is _GONE else self._transport.get_write_buffer_size(),
         }

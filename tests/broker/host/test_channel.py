@@ -9,6 +9,7 @@ import pytest
 
 from barnabas.broker.context import RequestContext
 from barnabas.broker.host.channel import WRITE_BYTES_MAX
+from barnabas.broker.host.states import STALLED
 from barnabas.protocol.requests.api_versions import ApiVersionsResponse
 from tests.broker.host.fake_core import FakeCore, api_versions_request, client, parks, serving, until
 
@@ -144,7 +145,7 @@ async def test_a_slow_reader_is_bounded_and_served_again_when_it_reads() -> None
         core.handler = flood
         raw.writer.transport.pause_reading()  # type: ignore[attr-defined]
         raw.send(b"".join(api_versions_request(number) for number in range(100)))
-        await until(lambda: channel.stalled)
+        await until(lambda: channel.waits & STALLED != 0)
         handled = len(core.requests)
         raw.send(b"".join(api_versions_request(number) for number in range(100)))
         await until(lambda: channel.paused)
