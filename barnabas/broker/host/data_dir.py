@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Mapping
 
+from barnabas.broker.host.disk_calls import DIRECTORY_MODE
 from barnabas.protocol.errors import BarnabasError
 
 
@@ -44,7 +45,7 @@ class DataDirLock:
         self.path = path
         self._handle: int | None = None
         try:
-            os.makedirs(path, exist_ok=True)
+            os.makedirs(path, DIRECTORY_MODE, exist_ok=True)
         except OSError as error:
             raise DataDirUnusable(f"data directory {path} cannot be made: {error.strerror}; name another") from error
         if not os.access(path, os.R_OK | os.W_OK | os.X_OK):

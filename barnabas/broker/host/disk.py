@@ -25,6 +25,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from barnabas.broker.host.disk_calls import (
+    DIRECTORY_MODE,
+    FILE_MODE,
+    NO_LINK,
     NOWAIT,
     TEMPORARY,
     copy,
@@ -53,7 +56,7 @@ _WINDOW: Final = 64 * 1024 * 1024
 each other's, and who reads what another has read finds its pages there."""
 _OVERLAP: Final = 4 * 1024 * 1024
 """Bytes a map reaches into the next: a read across the border needs no map of its own."""
-_READ_WRITE: Final = os.O_RDWR | getattr(os, "O_CLOEXEC", 0)
+_READ_WRITE: Final = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | NO_LINK
 _PROBE_STEP: Final = 256 * 1024
 _THREADS: Final = 16
 """For syncs and reads. They wait most of the time, and the system makes durable at once what several of them ask for:
@@ -257,7 +260,7 @@ class RealFile:
             return
         full = self._disk.full(self.path)
         source = self.handle()
-        target = os.open(full + TEMPORARY, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+        target = os.open(full + TEMPORARY, os.O_RDWR | os.O_CREAT | os.O_TRUNC | NO_LINK, FILE_MODE)
         try:
             copy(source, target, size)
             os.replace(full + TEMPORARY, full)
@@ -422,7 +425,7 @@ class RealDisk:
         """
         full = self.full(path)
         if create:
-            fd = os.open(full, _READ_WRITE | os.O_CREAT | os.O_TRUNC, 0o644)
+            fd = os.open(full, _READ_WRITE | os.O_CREAT | os.O_TRUNC, FILE_MODE)
             file = RealFile(self, path, 0, created=True)
             file._fd = fd
             self.opened(file)
@@ -444,7 +447,7 @@ class RealDisk:
 
     def make_dir(self, path: str) -> None:
         """Make a directory and those above it."""
-        os.makedirs(self.full(path), exist_ok=True)
+        os.makedirs(self.full(path), DIRECTORY_MODE, exist_ok=True)
         self._made += 1
 
     def rename(self, old: str, new: str) -> None:
@@ -484,7 +487,7 @@ class RealDisk:
         Raises:
             FileNotFoundError: there is none.
         """
-        with open(self.full(path), "rb") as file:
+        with open(self.full(path), "rb", opener=lambda name, flags: os.open(name, flags | NO_LINK)) as file:
             return file.read()
 
     def write_atomic(self, path: str, data: bytes, done: Done | None = None, *, durable: bool = True) -> None:

@@ -16,6 +16,11 @@ from barnabas.protocol.ids import Buffer
 
 NOWAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)
 TEMPORARY: Final = ".tmp"
+FILE_MODE: Final = 0o600
+DIRECTORY_MODE: Final = 0o700
+"""Records are their owner's to read, whatever the umask says."""
+NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
+"""A file of ours that is a link was put there by somebody else: opening it fails (ELOOP)."""
 _HANDLES_MAX: Final = 4096
 
 
@@ -117,7 +122,7 @@ def replace(*files: tuple[str, bytes], durable: bool = True) -> None:
 
 
 def _write(full: str, data: bytes, durable: bool) -> None:
-    fd = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    fd = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | NO_LINK, FILE_MODE)
     try:
         view = memoryview(data)
         while len(view):
