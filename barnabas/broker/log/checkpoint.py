@@ -99,7 +99,7 @@ def parse_partition_metadata(data: bytes) -> bytes:
 
 def parse_directory_name(name: str) -> TopicPartition | None:
     """The partition a log directory belongs to: None for names that are no log (`-delete` and the like)."""
-    topic, dash, number = name.rpartition("-")
-    if not dash or not topic or not number.isascii() or not number.isdigit():
-        return None
+    topic, _, number = name.rpartition("-")
+    if not topic or not number.isascii() or not number.isdigit() or str(int(number)) != number:
+        return None  # `t-00` is nobody's: partition 0 of t lies in `t-0`
     return TopicPartition(topic, int(number))

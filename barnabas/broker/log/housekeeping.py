@@ -24,11 +24,11 @@ from barnabas.broker.config import BrokerConfig, TopicConfig
 from barnabas.broker.jobs import Job, remove, wait
 from barnabas.broker.log import checkpoint
 from barnabas.broker.log.log import Log
+from barnabas.broker.log.names import DELETE_SUFFIX
 from barnabas.broker.ports import Disk, WallClock
 from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.ids import TopicPartition
 
-DELETE_SUFFIX: Final = "-delete"
 _NEVER: Final = 2**63 - 1
 _FLUSH_LOOK_MS_MAX: Final = 1000
 _LOGS_PER_STEP: Final = 500

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import logging
 from collections.abc import Callable
 
@@ -10,15 +12,15 @@ from barnabas.broker.config.topics import METADATA_TOPIC
 from barnabas.broker.jobs import Gate, Job, wait, write_all
 from barnabas.broker.log import checkpoint
 from barnabas.broker.log.closing import CLOSING_FILE, ClosingFiles, load_closing, pack
-from barnabas.broker.log.housekeeping import DELETE_SUFFIX, Housekeeping
+from barnabas.broker.log.housekeeping import Housekeeping
 from barnabas.broker.log.log import Log
+from barnabas.broker.log.names import DELETE_SUFFIX, STRAY_SUFFIX, free_name
 from barnabas.broker.ports import Disk, WallClock
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition
 
 logger = logging.getLogger(__name__)
 
-_NAME_MAX = 255
 _LOGS_PER_STEP = 20
 _FILES_OF_LOGS_MAX = 100
 """How many logs get their own files at a stop; those of the others go into one, see `closing`."""
@@ -37,7 +39,8 @@ class LogManager:
 
     Attributes:
         logs: every open log.
-        failed: partitions whose log could not be opened, and why; they answer KAFKA_STORAGE_ERROR.
+        failed: partitions whose directory cannot be used, and why. It is left as it is, nothing is made in its place,
+            and they answer KAFKA_STORAGE_ERROR until the next start.
     """
 
     def __init__(
@@ -59,7 +62,7 @@ class LogManager:
         """A partition's log, None if there is none here.
 
         Raises:
-            KafkaError: KAFKA_STORAGE_ERROR, it is here and could not be opened.
+            KafkaError: KAFKA_STORAGE_ERROR, it is here and cannot be used.
         """
         log = self.logs.get(partition)
         if log is None and partition in self.failed:
@@ -113,7 +116,8 @@ class LogManager:
                     cleaned_to=cleaned.get(partition, -1),
                 )
             except (OSError, KafkaError) as error:
-                self.failed[partition] = error
+                log.release()
+                self.leave(partition, error)
                 continue
             self.logs[partition] = log
             yield None
@@ -143,10 +147,21 @@ class LogManager:
                 log.set_topic_id(topic_id)
             self.set_config(partition, config)
             return log
+        directory = str(partition)
+        fresh = not self.disk.exists(directory)
+        try:
+            if not fresh and self.disk.list(directory):
+                raise FileExistsError(errno.EEXIST, "a directory that was not there at the start", directory)
+        except OSError as error:
+            self.leave(partition, error)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition}: {error}") from error
         log = self._new_log(partition, topic_id, config)
         try:
             log.open_new(self.wall_clock.now_ms())
         except OSError as error:
+            with contextlib.suppress(OSError):
+                if fresh:
+                    self.disk.remove(directory)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition}: {error}") from error
         self.logs[partition] = log
         return log
@@ -162,24 +177,47 @@ class LogManager:
         """Rename a log away at once; its files go after `file.delete.delay.ms`. Nothing happens if it is not here.
 
         Raises:
-            KafkaError: KAFKA_STORAGE_ERROR.
+            KafkaError: KAFKA_STORAGE_ERROR, its directory stays (see `failed`).
         """
-        log = self.logs.pop(partition, None)
-        self.failed.pop(partition, None)
+        log = self.get(partition)
         self._housekeeping.forget(partition)
-        directory = str(partition)
-        if log is None and not self.disk.exists(directory):
+        if log is None:
             return
-        suffix = f"-{partition.partition}.{(log.topic_id if log else ZERO_UUID).hex()}{DELETE_SUFFIX}"
-        away = partition.topic[: _NAME_MAX - len(suffix)] + suffix
-        if log is not None:
-            log.release()
+        away = self._set_aside(log, DELETE_SUFFIX)
+        self._housekeeping.discard([away], log.config.file_delete_delay_ms)
+
+    def stray(self, partition: TopicPartition) -> None:
+        """Set aside the log of a partition that is in no topic: its bytes stay under another name.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR, its directory stays (see `failed`).
+        """
+        name = self._set_aside(self.logs[partition], STRAY_SUFFIX)
+        logger.warning("%s belongs to no topic of this cluster; it is now called %s", partition, name)
+
+    def _set_aside(self, log: Log, suffix: str) -> str:
+        partition = log.topic_partition
+        del self.logs[partition]
+        log.release()
         try:
-            self.disk.remove(away)
-            self.disk.rename(directory, away)
+            name = free_name(self.disk, partition, log.topic_id, suffix)
+            self.disk.rename(log.directory, name)
         except OSError as error:
+            self.leave(partition, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition}: {error}") from error
-        self._housekeeping.discard([away], log.config.file_delete_delay_ms if log else 0)
+        return name
+
+    def leave(self, partition: TopicPartition, error: Exception) -> None:
+        """A directory cannot be used: say so once, and leave it as it is."""
+        if partition not in self.failed:
+            logger.warning(
+                "%s cannot be used and is left as it is, %s answers KAFKA_STORAGE_ERROR: %s; "
+                "mend it or move it out of the data directory, then start the broker anew",
+                partition,
+                partition,
+                error,
+            )
+        self.failed[partition] = error
 
     def start(self, now_ms: int) -> None:
         """Begin to keep house at `now_ms` (monotonic)."""

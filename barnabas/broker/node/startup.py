@@ -11,6 +11,7 @@ A restart takes the leadership of every partition away and gives it back: its le
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
@@ -131,12 +132,8 @@ def _set_strays_aside(core: Core) -> Job[None]:
         topic = core.image.topics.get(key.topic)
         if topic is not None and log.topic_id in (topic.topic_id, ZERO_UUID) and key.partition in topic.partitions:
             continue
-        name = f"{key}.{log.topic_id.hex()}-stray"
-        logger.warning("%s belongs to no topic of this cluster; it is now called %s", key, name)
-        del core.logs.logs[key]
-        log.release()
-        core.disk.remove(name)
-        core.disk.rename(str(key), name)
+        with contextlib.suppress(KafkaError):  # said already; all else serves
+            core.logs.stray(key)
         yield None
 
 

@@ -227,7 +227,8 @@ class ReplicaManager:
             try:
                 log = self._log_of(key, state.topic_id)
             except KafkaError as error:
-                logger.error("%s is offline: %s", key, error)
+                if key not in self.logs.failed:  # said already
+                    logger.error("%s is offline: %s", key, error)
                 self.hosted.offline[key] = None
                 return
             self.hosted.offline.pop(key, None)

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from barnabas.client.admin import Admin
 from barnabas.client.consumer import Consumer
 from barnabas.client.producer import Producer
 from barnabas.protocol.ids import TopicPartition
@@ -79,3 +80,26 @@ def test_every_acknowledged_record_survives_three_kills(tmp_path: Path) -> None:
         found = everything(process.port)
         assert process.end() == 0
     assert {where: value for where, value in acknowledged.items() if found.get(where) != value} == {}
+
+
+def test_a_deleted_topic_of_the_longest_name_keeps_no_start_away(tmp_path: Path) -> None:
+    """Killed between a deletion's commit and the renaming of the directories, as the directory's return shows."""
+    name = "x" * 249
+    options = ("--port", "0", "--data-dir", str(tmp_path))
+    with broker(*options, "--topic", f"{name}:1", "--topic", "other:1") as process:
+        with Producer(bootstrap_servers=f"127.0.0.1:{process.port}") as producer:
+            for topic in (name, "other"):
+                producer.send(topic, b"kept").result(10)
+        with Admin(bootstrap_servers=f"127.0.0.1:{process.port}") as admin:
+            admin.delete_topics(name)
+        process.end(signal.SIGKILL)
+    (away,) = tmp_path.glob("*-delete")
+    away.rename(tmp_path / f"{name}-0")
+    with broker(*options) as process:
+        with Consumer("other", bootstrap_servers=f"127.0.0.1:{process.port}", auto_offset_reset="earliest") as consumer:
+            assert [bytes(record.value) for record in consumer.poll(5000)] == [b"kept"]
+        assert process.end() == 0
+    (stray,) = tmp_path.glob("*-stray")
+    assert b"kept" in (stray / f"{0:020d}.log").read_bytes()
+    with broker(*options) as process:
+        assert process.end() == 0

@@ -405,6 +405,8 @@ def test_a_task_is_given_out_once_until_it_ends(memory):
         ("t-0.abc-delete", None),
         ("t-x", None),
         ("t-0-stray", None),
+        ("t-00", None),
+        ("t-07", None),
     ],
 )
 def test_directory_names(name, partition):

@@ -1,0 +1,158 @@
+"""Directories that are set aside, and those that cannot be: one bad directory keeps nothing else from serving."""
+
+from __future__ import annotations
+
+import errno
+from typing import Any
+
+import pytest
+
+from barnabas.broker.host.memory_disk import MemoryDisk
+from barnabas.broker.log.names import free_name
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.ids import TopicPartition
+from tests.broker.node.world import World, batch
+
+LONG = "x" * 249
+"""As long as a topic's name may be."""
+STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
+
+
+class DiskWithFaults(MemoryDisk):
+    """Fails what `faults` names: (call, path)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.faults: set[tuple[str, str]] = set()
+
+    def _judge(self, call: str, path: str) -> None:
+        for failing, inside in self.faults:
+            if call == failing and (path == inside or path.startswith(f"{inside}/")):
+                raise OSError(errno.EIO, "input/output error", path)
+
+    def open(self, path: str, *, create: bool = False) -> Any:
+        self._judge("open", path)
+        return super().open(path, create=create)
+
+    def list(self, path: str) -> list[str]:
+        self._judge("list", path)
+        return super().list(path)
+
+    def rename(self, old: str, new: str) -> None:
+        self._judge("rename", old)
+        if len(new.encode()) > 255:
+            raise OSError(errno.ENAMETOOLONG, "File name too long", new)
+        super().rename(old, new)
+
+
+def files_of(disk: MemoryDisk, directory: str) -> dict[str, bytes]:
+    return {name: disk.load(f"{directory}/{name}") for name in MemoryDisk.list(disk, directory)}
+
+
+def test_names_hold_partition_and_id_in_full_and_are_bounded_in_bytes() -> None:
+    disk = MemoryDisk()
+    topic_id = bytes(range(16))
+    for topic in (LONG, "ü" * 200, "t"):
+        names = []
+        for suffix in ("-stray", "-delete"):
+            for _ in range(3):
+                name = free_name(disk, TopicPartition(topic, 99_999), topic_id, suffix)
+                assert len(name.encode()) <= 255
+                assert f"-99999.{topic_id.hex()}" in name
+                assert name.endswith(suffix)
+                disk.make_dir(name)
+                names.append(name)
+        assert len(set(names)) == 6, "what was set aside before is never written over"
+
+
+@pytest.mark.parametrize("name", [LONG, "t"])
+def test_a_deleted_topic_of_the_longest_name_keeps_no_start_away(name: str) -> None:
+    """Its deletion was committed, and the broker killed before the directories were renamed."""
+    disk = DiskWithFaults()
+    world = World(disk=disk)
+    world.create("other")
+    world.put(batch(b"y"), "other")
+    world.create(name)
+    world.put(batch(b"x"), name)
+    kept = files_of(disk, f"{name}-0")
+    topic_id = world.core.image.topics[name].topic_id
+    disk.faults = {("rename", f"{name}-0")}
+    assert world.delete(name) == 0
+    disk.faults = set()
+    again = World(disk=disk)
+    (stray,) = [entry for entry in disk.list("") if entry.endswith("-stray")]
+    assert topic_id.hex() in stray
+    assert kept.items() <= files_of(disk, stray).items()
+    assert again.offsets(-1, "other").offset == 1
+    again.create(name)
+    assert again.put(batch(b"new"), name).base_offset == 0
+
+
+def faults_said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if "left as it is" in record.getMessage()]
+
+
+@pytest.mark.parametrize("call", ["open", "list", "rename"])
+def test_a_directory_that_cannot_be_used_is_reported_and_left_as_it_is(
+    call: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not even a topic of that name that is made anew gets a log in its place."""
+    disk = DiskWithFaults()
+    world = World(disk=disk)
+    for name in ("bad", "other"):
+        world.create(name)
+        world.put(batch(b"x"), name)
+    world.stop()
+    kept = files_of(disk, "bad-0")
+    if call == "rename":  # that of a topic which is no more
+        disk.rename("bad-0", "gone-0")
+    bad = "gone" if call == "rename" else "bad"
+    disk.faults = {(call, f"{bad}-0")}
+    again = World(disk=disk)
+    (said,) = faults_said(caplog)
+    assert f"{bad}-0 cannot be used" in said
+    assert "input/output error" in said
+    assert "move it out of the data directory" in said
+    if call == "rename":
+        again.create("gone")
+    assert again.put(batch(b"y"), bad).error_code == STORAGE_ERROR
+    assert again.put(batch(b"y"), "other").base_offset == 1
+    again.delete(bad)
+    assert files_of(disk, f"{bad}-0") == kept
+    again.create(bad)
+    assert again.put(batch(b"y"), bad).error_code == STORAGE_ERROR
+    assert len(faults_said(caplog)) == 1
+    again.stop()
+    assert files_of(disk, f"{bad}-0") == kept
+    disk.faults = set()
+    mended = World(disk=disk)
+    (stray,) = [name for name in disk.list("") if name.endswith("-stray")]
+    assert kept.items() <= files_of(disk, stray).items()
+    assert mended.put(batch(b"z"), bad).base_offset == 0
+
+
+def test_a_deleted_log_that_cannot_be_renamed_is_not_written_over(caplog: pytest.LogCaptureFixture) -> None:
+    disk = DiskWithFaults()
+    world = World(disk=disk)
+    world.create()
+    world.put(batch(b"kept"))
+    kept = files_of(disk, "t-0")
+    disk.faults = {("rename", "t-0")}
+    world.delete()
+    world.create()
+    assert world.put(batch(b"new")).error_code == STORAGE_ERROR
+    assert files_of(disk, "t-0") == kept
+    assert len(faults_said(caplog)) == 1
+
+
+def test_nothing_is_made_in_a_directory_that_came_while_the_broker_ran(caplog: pytest.LogCaptureFixture) -> None:
+    disk = MemoryDisk()
+    world = World(disk=disk)
+    disk.make_dir("t-0")
+    disk.write_atomic("t-0/00000000000000000000.log", b"somebody's")
+    world.create()
+    assert world.put(batch(b"new")).error_code == STORAGE_ERROR
+    assert files_of(disk, "t-0") == {"00000000000000000000.log": b"somebody's"}
+    assert len(faults_said(caplog)) == 1
+    world.create("u")
+    assert world.put(batch(b"x"), "u").error_code == 0
