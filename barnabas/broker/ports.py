@@ -24,6 +24,18 @@ Done = Callable[[OSError | None], None]
 """A completion: None when it went well, else what the disk said."""
 
 
+def countdown(count: int, done: Done) -> Done:
+    """A completion to be called `count` times, which calls `done` at the last, with the first error."""
+    errors: list[OSError | None] = []
+
+    def one(error: OSError | None) -> None:
+        errors.append(error)
+        if len(errors) == count:
+            done(next((error for error in errors if error is not None), None))
+
+    return one
+
+
 class Token(Protocol):
     """A read under way. `on_ready` calls back once when its bytes (or its error) are there; at once never."""
 

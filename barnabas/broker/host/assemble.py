@@ -51,7 +51,7 @@ class Assembly:
             self.host.post(completion)
 
         if self.data_dir is None:
-            from barnabas.broker.host.memory_disk import MemoryDisk
+            from barnabas.broker.memory_disk import MemoryDisk
 
             return MemoryDisk(post)
         from barnabas.broker.host.disk import RealDisk

@@ -31,7 +31,6 @@ from barnabas.broker.host.disk_calls import (
     NOWAIT,
     TEMPORARY,
     copy,
-    countdown,
     default_handles_max,
     read_now,
     read_whole,
@@ -42,7 +41,7 @@ from barnabas.broker.host.disk_calls import (
     write_many,
 )
 from barnabas.broker.host.disk_threads import Lane
-from barnabas.broker.ports import Done, NotYet
+from barnabas.broker.ports import Done, NotYet, countdown
 from barnabas.protocol.ids import Buffer
 
 logger = logging.getLogger(__name__)

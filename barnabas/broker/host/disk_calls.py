@@ -11,7 +11,6 @@ import os
 from collections.abc import Sequence
 from typing import Final
 
-from barnabas.broker.ports import Done
 from barnabas.protocol.ids import Buffer
 
 NOWAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)
@@ -135,18 +134,6 @@ def _write(full: str, data: bytes, durable: bool) -> None:
         raise
     finally:
         os.close(fd)
-
-
-def countdown(count: int, done: Done) -> Done:
-    """A completion to be called `count` times, which calls `done` at the last, with the first error."""
-    errors: list[OSError | None] = []
-
-    def one(error: OSError | None) -> None:
-        errors.append(error)
-        if len(errors) == count:
-            done(next((error for error in errors if error is not None), None))
-
-    return one
 
 
 def remove(full: str) -> None:

@@ -23,7 +23,7 @@ from barnabas.broker.cluster.records import (
     decode,
     encode,
 )
-from barnabas.broker.host.memory_disk import MemoryDisk
+from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
 ID = bytes(15) + b"\x07"

@@ -9,9 +9,9 @@ from typing import Any
 
 from barnabas.broker.config import BrokerConfig, TopicConfig
 from barnabas.broker.host.disk import RealDisk
-from barnabas.broker.host.memory_disk import MemoryDisk
 from barnabas.broker.log import AppendInfo, Log, LogManager
 from barnabas.broker.log.types import Isolation
+from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.broker.ports import NotYet
 from barnabas.protocol.batch import BatchHeader, batches, read_header
 from barnabas.protocol.ids import TopicPartition

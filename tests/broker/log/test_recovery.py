@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from barnabas.broker.host.memory_disk import MemoryFile
 from barnabas.broker.log import OffsetMetadata
+from barnabas.broker.memory_disk import MemoryFile
 from barnabas.protocol.ids import ZERO_UUID
 from tests.broker.log.harness import NOW, TOPIC_ID, World, append, batch, everything
 

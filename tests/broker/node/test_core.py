@@ -13,7 +13,7 @@ import pytest
 
 from barnabas.broker.cluster.records import BrokerChange, Config, PartitionChange, RegisterBroker
 from barnabas.broker.handlers import metadata as metadata_handler
-from barnabas.broker.host.memory_disk import MemoryDisk
+from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.broker.node.identity import DataDirError
 from barnabas.broker.ports import IsrAnswer, IsrProposal
 from barnabas.protocol.batch import set_crc

@@ -7,7 +7,7 @@ from typing import Any
 
 from barnabas.broker.config import BrokerConfig, Endpoint
 from barnabas.broker.context import Connection, RequestContext
-from barnabas.broker.host.memory_disk import MemoryDisk
+from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.broker.node.core import Core
 from barnabas.broker.ports import Controller
 from barnabas.protocol.api import REQUESTS, ApiKey, key_of

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from barnabas.broker.config import BrokerConfig, TopicConfig
-from barnabas.broker.host.memory_disk import MemoryDisk
 from barnabas.broker.log import Isolation, LogManager
+from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.broker.metrics import MetricsRegistry
 from barnabas.broker.ports import IsrAnswer, IsrProposal
 from barnabas.broker.replica import FetchInfo, FetchParams, ReplicaManager

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.host.memory_disk import MemoryDisk
+from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.broker.ports import NotYet
 
 

@@ -17,8 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 from weakref import WeakValueDictionary
 
-from barnabas.broker.host.disk_calls import countdown
-from barnabas.broker.ports import Done, NotYet
+from barnabas.broker.ports import Done, NotYet, countdown
 from barnabas.protocol.ids import Buffer
 
 _FIRST_BLOCK: Final = 4096
