@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from barnabas.broker.memory_disk import MemoryDisk
+from barnabas.broker.memory_disk import Faults, MemoryDisk, MemoryFile, Names
 from barnabas.broker.ports import NotYet
 
 
@@ -123,3 +127,193 @@ def test_completions_go_through_post():
     assert (told, len(posted)) == ([], 1)
     posted[0]()
     assert told == [None]
+
+
+def chance(*answers: int) -> Callable[[int], int]:
+    """A source of chance that says these one after the other."""
+    left = list(answers)
+    return lambda bound: min(left.pop(0), bound - 1)
+
+
+def always(answer: int) -> Callable[[int], int]:
+    return lambda bound: min(answer, bound - 1)
+
+
+def written(disk: MemoryDisk, path: str, data: bytes) -> MemoryFile:
+    """A file that was synced, with its name."""
+    file = disk.open(path, create=True)
+    file.append([data])
+    told: list[Any] = []
+    file.sync(told.append)
+    disk.deliver()
+    assert told == [None]
+    return file
+
+
+def test_names_that_were_not_synced_are_lost():
+    disk = MemoryDisk(faults=Faults(always(0), names=Names.ORDERED))
+    disk.make_dir("d")
+    written(disk, "d/a", b"a")
+    disk.open("d/b", create=True)
+    disk.rename("d/a", "d/c")
+    disk.make_dir("e")
+    assert (disk.list("d"), disk.list("")) == (["b", "c"], ["d", "e"])
+    disk.crash()
+    assert (disk.list("d"), disk.list("")) == (["a"], ["d"])
+    assert disk.load("d/a") == b"a"
+
+
+def test_a_file_that_was_removed_comes_back_with_what_was_synced():
+    disk = MemoryDisk(faults=Faults(always(0), names=Names.ORDERED))
+    disk.make_dir("d")
+    written(disk, "d/a", b"safe").append([b"lost"])
+    disk.remove("d")
+    assert disk.used == 0
+    disk.crash()
+    assert (disk.load("d/a"), disk.used) == (b"safe", 4)
+
+
+def test_the_first_sync_of_a_process_syncs_the_name_of_a_file_that_another_made():
+    disk = MemoryDisk(faults=Faults(always(0), names=Names.LOOSE))
+    disk.make_dir("d")
+    disk.open("d/a", create=True).append([b"old"])
+    disk.kill()
+    file = disk.open("d/a")
+    file.append([b"new"])
+    told: list[Any] = []
+    file.sync(told.append)
+    disk.deliver()
+    disk.crash()
+    assert (told, disk.load("d/a")) == ([None], b"oldnew")
+
+
+@pytest.mark.parametrize(
+    ("names", "left"),
+    [
+        (Names.ORDERED, {("",), ("d",), ("d", "a"), ("d", "a", "e"), ("a", "b", "d", "e")}),
+        # Where d's own name is lost, nobody sees what is in it.
+        (Names.LOOSE, {("",), ("d",), ("d", "e"), ("a", "d"), ("a", "d", "e"), ("a", "b", "d"), ("a", "b", "d", "e")}),
+    ],
+)
+def test_a_power_failure_leaves_names_in_order_or_loosely(names, left):
+    seen = set()
+    for seed in range(200):
+        disk = MemoryDisk(faults=Faults(random.Random(seed).randrange, names=names))
+        disk.make_dir("d")
+        disk.open("d/a", create=True)
+        disk.make_dir("e")
+        disk.open("d/b", create=True)
+        disk.crash()
+        seen.add(tuple(sorted(disk.list("") + disk.list("d"))) or ("",))
+    assert {tuple(sorted(one)) for one in left} == seen
+
+
+def test_a_rename_is_in_both_directories_or_in_neither():
+    for seed in range(50):
+        disk = MemoryDisk(faults=Faults(random.Random(seed).randrange, names=Names.LOOSE))
+        disk.make_dir("d")
+        disk.make_dir("e")
+        written(disk, "d/a", b"a")
+        written(disk, "e/z", b"z")
+        disk.rename("d/a", "e/b")
+        disk.open("e/c", create=True)
+        disk.crash()
+        assert (disk.list("d"), disk.list("e")) in ((["a"], ["z"]), ([], ["b", "z"]), ([], ["b", "c", "z"]))
+
+
+def test_a_small_file_is_durable_with_its_name():
+    disk = MemoryDisk(faults=Faults(always(0), names=Names.LOOSE))
+    disk.write_atomic("c", b"old")
+    disk.write_atomic("c", b"new", lambda _: None)
+    disk.deliver()
+    disk.write_atomic("torn", b"whole", durable=False)
+    disk.crash()
+    assert (disk.load("c"), disk.list("")) == (b"new", ["c"])
+
+
+def test_blocks_that_were_not_written_read_as_zeros():
+    disk = MemoryDisk()
+    written(disk, "f", b"s" * 5000).append([b"u" * 9000])
+    disk.faults.blocks = True
+    disk.faults.below = chance(9000, 0, 1, 0)
+    disk.crash()
+    assert disk.load("f") == b"s" * 5000 + b"u" * 3192 + bytes(4096) + b"u" * 1712
+
+
+def test_a_cut_that_was_not_synced_may_be_undone():
+    for tossed, left in ((1, b"0123456789"), (0, b"01")):
+        disk = MemoryDisk(faults=Faults(always(tossed), cuts=True))
+        file = written(disk, "f", b"0123456789")
+        view = file.read(0, 10)
+        file.append([b"unsynced"])
+        file.truncate(2)
+        file.append([b"new"])
+        disk.crash()
+        assert (disk.load("f"), bytes(view)) == (left, b"0123456789")
+        file = disk.open("f")
+        file.truncate(1)
+        file.sync(lambda _: None)
+        disk.deliver()
+        disk.crash()
+        assert disk.load("f") == b"0"
+
+
+def test_what_was_under_way_may_be_done_in_part_and_nobody_is_told():
+    seen = set()
+    told: list[Any] = []
+    for seed in range(200):
+        disk = MemoryDisk(faults=Faults(random.Random(seed).randrange, names=Names.LOOSE, unfinished=True))
+        disk.write_atomic("c", b"old")
+        disk.write_atomic("c", b"new", told.append)
+        disk.crash()
+        seen.add((disk.load("c"), disk.exists("c.tmp")))
+    assert seen == {(b"old", False), (b"old", True), (b"new", False)}
+    assert told == []
+
+
+def test_the_nth_call_for_room_is_refused():
+    disk = MemoryDisk()
+    disk.make_dir("d")
+    file = written(disk, "d/a", b"kept")
+    calls: list[Callable[[], Any]] = [
+        lambda: file.append([b"x"]),
+        lambda: disk.open("d/a", create=True),
+        lambda: disk.open("d/b", create=True),
+        lambda: disk.make_dir("e"),
+        lambda: disk.rename("d/a", "d/b"),
+        lambda: file.truncate(1),
+        lambda: disk.write_atomic("d/a", b"small"),
+    ]
+    disk.faults.refuse(1, len(calls))
+    for call in calls:
+        with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+            call()
+    assert (disk.list(""), disk.list("d"), disk.load("d/a"), file.size) == (["d"], ["a"], b"kept", 4)
+    disk.faults.refuse(2, code=errno.EIO)
+    file.append([b"1"])
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        file.append([b"2"])
+    file.append([b"3"])
+    assert disk.load("d/a") == b"kept13"
+
+
+def test_bad_files_fail_where_they_are_read_and_synced():
+    disk = MemoryDisk()
+    file = written(disk, "a", b"a")
+    disk.rename("a", "b")
+    assert file.path == "b"
+    disk.faults.bad_reads = {"b"}
+    for read in (lambda: file.read(0, 1), lambda: disk.load("b")):
+        with pytest.raises(OSError, match=r"\[Errno 5\].*'b'"):
+            read()
+    disk.faults.bad_syncs = {"b"}
+    told: list[Any] = []
+    file.append([b"lost"])
+    file.sync(told.append)
+    disk.write_atomic("b", b"new", told.append)
+    disk.deliver()
+    assert [error.errno for error in told] == [errno.EIO] * 2
+    disk.faults.bad_reads = set()
+    assert disk.list("") == ["b"]
+    disk.crash()
+    assert disk.load("b") == b"a"
