@@ -13,6 +13,7 @@ from barnabas.protocol.requests import (
     delete_records,
     delete_topics,
     describe_configs,
+    fetch,
     find_coordinator,
     incremental_alter_configs,
     list_offsets,
@@ -32,6 +33,21 @@ def _produce(request: Any, code: int) -> Any:
             )
             for topic in request.topic_data
         ]
+    )
+
+
+def _fetch(request: Any, code: int) -> Any:
+    """Once for all, from v7 on, and for each partition, which is all that earlier versions have."""
+    return fetch.FetchResponse(
+        error_code=code,
+        responses=[
+            fetch.FetchableTopicResponse(
+                topic.topic,
+                topic.topic_id,
+                [fetch.PartitionData(part.partition, code, -1, records=b"") for part in topic.partitions],
+            )
+            for topic in request.topics
+        ],
     )
 
 
@@ -124,6 +140,7 @@ def _incremental_alter_configs(request: Any, code: int) -> Any:
 
 _BY_ITEM: Final[dict[int, Callable[[Any, int], Any]]] = {
     ApiKey.PRODUCE: _produce,
+    ApiKey.FETCH: _fetch,
     ApiKey.LIST_OFFSETS: _list_offsets,
     ApiKey.METADATA: _metadata,
     ApiKey.FIND_COORDINATOR: _find_coordinator,
