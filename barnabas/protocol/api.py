@@ -1,5 +1,6 @@
 """The APIs by number: versions, request and response class of each; and the header that every request carries.
 
+Both tables of this file are the only place that names an API's number, stem or versions; all else is derived from them.
 Classes load on first use: a broker that has answered ApiVersions alone has built no other message.
 """
 
@@ -33,23 +34,7 @@ class ApiKey(IntEnum):
     DESCRIBE_CLUSTER = 60
 
 
-STEMS: Final[dict[int, str]] = {
-    ApiKey.PRODUCE: "produce",
-    ApiKey.FETCH: "fetch",
-    ApiKey.LIST_OFFSETS: "list_offsets",
-    ApiKey.METADATA: "metadata",
-    ApiKey.FIND_COORDINATOR: "find_coordinator",
-    ApiKey.API_VERSIONS: "api_versions",
-    ApiKey.CREATE_TOPICS: "create_topics",
-    ApiKey.DELETE_TOPICS: "delete_topics",
-    ApiKey.DELETE_RECORDS: "delete_records",
-    ApiKey.INIT_PRODUCER_ID: "init_producer_id",
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: "offset_for_leader_epoch",
-    ApiKey.DESCRIBE_CONFIGS: "describe_configs",
-    ApiKey.CREATE_PARTITIONS: "create_partitions",
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: "incremental_alter_configs",
-    ApiKey.DESCRIBE_CLUSTER: "describe_cluster",
-}
+STEMS: Final[dict[int, str]] = {key: key.name.lower() for key in ApiKey}
 """The stem that names an API's file on every floor."""
 
 VERSIONS: Final[dict[int, tuple[int, int]]] = {
@@ -69,7 +54,16 @@ VERSIONS: Final[dict[int, tuple[int, int]]] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: (0, 1),
     ApiKey.DESCRIBE_CLUSTER: (0, 2),
 }
-"""First and last version of each API that the codecs speak (known without loading any table)."""
+"""First and last version of each API: what the codecs speak, the broker serves and the client asks for."""
+
+
+def name_of(key: int) -> str:
+    """An API's name as Kafka writes it: `FindCoordinator`.
+
+    Raises:
+        KeyError: no API has this number.
+    """
+    return STEMS[key].title().replace("_", "")
 
 
 class RequestHeader:
@@ -124,9 +118,8 @@ class _Messages(Mapping[int, type]):
     def __getitem__(self, key: int) -> type:
         found = self._loaded.get(key)
         if found is None:
-            stem = STEMS[key]
-            module = import_module(f"barnabas.protocol.requests.{stem}")
-            found = self._loaded[key] = getattr(module, stem.title().replace("_", "") + self._suffix)
+            module = import_module(f"barnabas.protocol.requests.{STEMS[key]}")
+            found = self._loaded[key] = getattr(module, name_of(key) + self._suffix)
         return found
 
     def __iter__(self) -> Iterator[int]:

@@ -50,6 +50,7 @@ def test_the_producer_and_the_consumer_run() -> None:
     assert said[-1] == (0, 1000, None, {"number": 1000})
 
 
-def test_the_links_lead_somewhere() -> None:
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", README.read_text()):
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_the_links_lead_somewhere(page: str) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", (README.parent / page).read_text()):
         assert (README.parent / target).exists(), target

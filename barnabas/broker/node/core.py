@@ -27,7 +27,7 @@ from barnabas.broker.cluster.producer_ids import ProducerIdPool
 from barnabas.broker.config import BrokerConfig, Endpoint, TopicConfig
 from barnabas.broker.config.topic_config import stored_topic_config
 from barnabas.broker.context import Connection, RequestContext
-from barnabas.broker.handlers.registry import SERVED, Handlers
+from barnabas.broker.handlers.registry import Handlers
 from barnabas.broker.handlers.services import Services
 from barnabas.broker.handlers.sessions import FetchSessions
 from barnabas.broker.jobs import Job
@@ -37,7 +37,7 @@ from barnabas.broker.node import gauges, identity, startup
 from barnabas.broker.node.jobs import JobQueue
 from barnabas.broker.ports import Controller, Disk, Entropy, WallClock
 from barnabas.broker.replica import ReplicaManager
-from barnabas.protocol.api import ApiKey
+from barnabas.protocol.api import VERSIONS, ApiKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
 
@@ -199,7 +199,7 @@ class Core:
 
     def _failed(self, request: Any, context: RequestContext, fault: Exception) -> None:
         """A defect of ours ends one request, never more."""
-        if context.api_key not in SERVED:
+        if context.api_key not in VERSIONS:
             context.close(f"API {context.api_key} is not served")
             return
         code = fault.code if isinstance(fault, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Final
 
 from barnabas.client.core.errors import ConfigError
-from barnabas.protocol.api import STEMS, ApiKey
 from barnabas.protocol.ids import Buffer
 
 NATIVE_PREAMBLE: Final = b"BNB1"
-
-
-@lru_cache
-def supported_versions(key: int) -> tuple[int, int]:
-    """Lowest and highest version of an API that this release speaks."""
-    low, high = import_module(f"barnabas.protocol.kafka.{STEMS[ApiKey(key)]}").API.versions
-    return low, high
 
 
 class Dialect:

@@ -18,10 +18,10 @@ from barnabas.client.core.backoff import Random
 from barnabas.client.core.cluster import Cluster, Node
 from barnabas.client.core.config import ClientConfig
 from barnabas.client.core.connections import NEVER_TRIED, Connections, NodeConnection, State
-from barnabas.client.core.dialect import Dialect, supported_versions
+from barnabas.client.core.dialect import Dialect
 from barnabas.client.core.errors import ClientClosed, Disconnected, FeatureMissing
 from barnabas.client.core.metadata import NEVER, Metadata
-from barnabas.protocol.api import ApiKey, key_of
+from barnabas.protocol.api import VERSIONS, ApiKey, key_of
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.ids import Buffer
 from barnabas.protocol.requests.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -129,7 +129,7 @@ class NetworkClient:
         connection.last_active_ms = now_ms
         if self.dialect.preamble:
             self._actions.append(Write(node_id, [self.dialect.preamble]))
-        self._ask_versions(node_id, supported_versions(ApiKey.API_VERSIONS)[1], now_ms)
+        self._ask_versions(node_id, VERSIONS[ApiKey.API_VERSIONS][1], now_ms)
 
     def on_written(self, node_id: int, now_ms: int) -> None:
         """Everything handed out for the node has left: the next request may go; acks=0 requests are done."""
@@ -267,7 +267,7 @@ class NetworkClient:
         theirs = self.connections.of(node_id).versions.get(key)
         if theirs is None:
             return None
-        ours = supported_versions(key)
+        ours = VERSIONS[key]
         low, high = max(ours[0], theirs[0]), min(ours[1], theirs[1])
         if max_version is not None:
             high = min(high, max_version)

@@ -1,5 +1,6 @@
 """ApiVersions (API key 18) in Kafka's binary protocol: field table with version ranges."""
 
+from barnabas.protocol.api import ApiKey
 from barnabas.protocol.kafka.schema import BOOL, INT16, INT32, INT64, STRING, Api, Array, Field, Struct
 from barnabas.protocol.requests.api_versions import (
     ApiVersion,
@@ -42,11 +43,4 @@ RESPONSE = Struct(
     Field("finalized_features", Array(_FINALIZED_FEATURE_KEY), "3+", tag=2, ignorable=True),
     Field("zk_migration_ready", BOOL, "3+", tag=3, ignorable=True),
 )
-API = Api(
-    key=18,
-    name="ApiVersions",
-    versions=(0, 4),
-    flexible_from=3,
-    request=REQUEST,
-    response=RESPONSE,
-)
+API = Api(ApiKey.API_VERSIONS, flexible_from=3, request=REQUEST, response=RESPONSE)

@@ -1,5 +1,6 @@
 """CreatePartitions (API key 37) in Kafka's binary protocol: field table with version ranges."""
 
+from barnabas.protocol.api import ApiKey
 from barnabas.protocol.kafka.schema import BOOL, INT16, INT32, STRING, Api, Array, Field, Struct
 from barnabas.protocol.requests.create_partitions import (
     CreatePartitionsAssignment,
@@ -36,11 +37,4 @@ RESPONSE = Struct(
     Field("throttle_time_ms", INT32, "0+"),
     Field("results", Array(_CREATE_PARTITIONS_TOPIC_RESULT), "0+"),
 )
-API = Api(
-    key=37,
-    name="CreatePartitions",
-    versions=(0, 3),
-    flexible_from=2,
-    request=REQUEST,
-    response=RESPONSE,
-)
+API = Api(ApiKey.CREATE_PARTITIONS, flexible_from=2, request=REQUEST, response=RESPONSE)

@@ -1,5 +1,6 @@
 """CreateTopics (API key 19) in Kafka's binary protocol: field table with version ranges."""
 
+from barnabas.protocol.api import ApiKey
 from barnabas.protocol.kafka.schema import BOOL, INT8, INT16, INT32, STRING, UUID, Api, Array, Field, Struct
 from barnabas.protocol.requests.create_topics import (
     CreatableReplicaAssignment,
@@ -59,11 +60,4 @@ RESPONSE = Struct(
     Field("throttle_time_ms", INT32, "2+", ignorable=True),
     Field("topics", Array(_CREATABLE_TOPIC_RESULT), "0+"),
 )
-API = Api(
-    key=19,
-    name="CreateTopics",
-    versions=(2, 7),
-    flexible_from=5,
-    request=REQUEST,
-    response=RESPONSE,
-)
+API = Api(ApiKey.CREATE_TOPICS, flexible_from=5, request=REQUEST, response=RESPONSE)

@@ -1,5 +1,6 @@
 """DeleteRecords (API key 21) in Kafka's binary protocol: field table with version ranges."""
 
+from barnabas.protocol.api import ApiKey
 from barnabas.protocol.kafka.schema import INT16, INT32, INT64, STRING, Api, Array, Field, Struct
 from barnabas.protocol.requests.delete_records import (
     DeleteRecordsPartition,
@@ -41,11 +42,4 @@ RESPONSE = Struct(
     Field("throttle_time_ms", INT32, "0+"),
     Field("topics", Array(_DELETE_RECORDS_TOPIC_RESULT), "0+"),
 )
-API = Api(
-    key=21,
-    name="DeleteRecords",
-    versions=(0, 2),
-    flexible_from=2,
-    request=REQUEST,
-    response=RESPONSE,
-)
+API = Api(ApiKey.DELETE_RECORDS, flexible_from=2, request=REQUEST, response=RESPONSE)

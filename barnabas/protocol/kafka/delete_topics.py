@@ -1,5 +1,6 @@
 """DeleteTopics (API key 20) in Kafka's binary protocol: field table with version ranges."""
 
+from barnabas.protocol.api import ApiKey
 from barnabas.protocol.kafka.schema import INT16, INT32, STRING, UUID, Api, Array, Field, Struct
 from barnabas.protocol.requests.delete_topics import (
     DeletableTopicResult,
@@ -31,11 +32,4 @@ RESPONSE = Struct(
     Field("throttle_time_ms", INT32, "1+", ignorable=True),
     Field("responses", Array(_DELETABLE_TOPIC_RESULT), "0+"),
 )
-API = Api(
-    key=20,
-    name="DeleteTopics",
-    versions=(1, 6),
-    flexible_from=4,
-    request=REQUEST,
-    response=RESPONSE,
-)
+API = Api(ApiKey.DELETE_TOPICS, flexible_from=4, request=REQUEST, response=RESPONSE)

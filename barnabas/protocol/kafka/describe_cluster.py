@@ -1,5 +1,6 @@
 """DescribeCluster (API key 60) in Kafka's binary protocol: field table with version ranges."""
 
+from barnabas.protocol.api import ApiKey
 from barnabas.protocol.kafka.schema import BOOL, INT8, INT16, INT32, STRING, Api, Array, Field, Struct
 from barnabas.protocol.requests.describe_cluster import (
     DescribeClusterBroker,
@@ -32,11 +33,4 @@ RESPONSE = Struct(
     Field("brokers", Array(_DESCRIBE_CLUSTER_BROKER), "0+"),
     Field("cluster_authorized_operations", INT32, "0+"),
 )
-API = Api(
-    key=60,
-    name="DescribeCluster",
-    versions=(0, 2),
-    flexible_from=0,
-    request=REQUEST,
-    response=RESPONSE,
-)
+API = Api(ApiKey.DESCRIBE_CLUSTER, flexible_from=0, request=REQUEST, response=RESPONSE)

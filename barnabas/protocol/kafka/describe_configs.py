@@ -1,5 +1,6 @@
 """DescribeConfigs (API key 32) in Kafka's binary protocol: field table with version ranges."""
 
+from barnabas.protocol.api import ApiKey
 from barnabas.protocol.kafka.schema import BOOL, INT8, INT16, INT32, STRING, Api, Array, Field, Struct
 from barnabas.protocol.requests.describe_configs import (
     DescribeConfigsRequest,
@@ -52,11 +53,4 @@ RESPONSE = Struct(
     Field("throttle_time_ms", INT32, "0+"),
     Field("results", Array(_DESCRIBE_CONFIGS_RESULT), "0+"),
 )
-API = Api(
-    key=32,
-    name="DescribeConfigs",
-    versions=(1, 4),
-    flexible_from=4,
-    request=REQUEST,
-    response=RESPONSE,
-)
+API = Api(ApiKey.DESCRIBE_CONFIGS, flexible_from=4, request=REQUEST, response=RESPONSE)

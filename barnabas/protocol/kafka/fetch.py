@@ -1,5 +1,6 @@
 """Fetch (API key 1) in Kafka's binary protocol: field table with version ranges."""
 
+from barnabas.protocol.api import ApiKey
 from barnabas.protocol.kafka.schema import INT8, INT16, INT32, INT64, RECORDS, STRING, UUID, Api, Array, Field, Struct
 from barnabas.protocol.requests.fetch import (
     AbortedTransaction,
@@ -115,11 +116,4 @@ RESPONSE = Struct(
     Field("responses", Array(_FETCHABLE_TOPIC_RESPONSE), "0+"),
     Field("node_endpoints", Array(_NODE_ENDPOINT), "16+", tag=0),
 )
-API = Api(
-    key=1,
-    name="Fetch",
-    versions=(4, 18),
-    flexible_from=12,
-    request=REQUEST,
-    response=RESPONSE,
-)
+API = Api(ApiKey.FETCH, flexible_from=12, request=REQUEST, response=RESPONSE)

@@ -1,5 +1,6 @@
 """FindCoordinator (API key 10) in Kafka's binary protocol: field table with version ranges."""
 
+from barnabas.protocol.api import ApiKey
 from barnabas.protocol.kafka.schema import INT8, INT16, INT32, STRING, Api, Array, Field, Struct
 from barnabas.protocol.requests.find_coordinator import (
     Coordinator,
@@ -32,11 +33,4 @@ RESPONSE = Struct(
     Field("port", INT32, "0-3"),
     Field("coordinators", Array(_COORDINATOR), "4+"),
 )
-API = Api(
-    key=10,
-    name="FindCoordinator",
-    versions=(0, 6),
-    flexible_from=3,
-    request=REQUEST,
-    response=RESPONSE,
-)
+API = Api(ApiKey.FIND_COORDINATOR, flexible_from=3, request=REQUEST, response=RESPONSE)

@@ -1,5 +1,6 @@
 """IncrementalAlterConfigs (API key 44) in Kafka's binary protocol: field table with version ranges."""
 
+from barnabas.protocol.api import ApiKey
 from barnabas.protocol.kafka.schema import BOOL, INT8, INT16, INT32, STRING, Api, Array, Field, Struct
 from barnabas.protocol.requests.incremental_alter_configs import (
     AlterableConfig,
@@ -38,11 +39,4 @@ RESPONSE = Struct(
     Field("throttle_time_ms", INT32, "0+"),
     Field("responses", Array(_ALTER_CONFIGS_RESOURCE_RESPONSE), "0+"),
 )
-API = Api(
-    key=44,
-    name="IncrementalAlterConfigs",
-    versions=(0, 1),
-    flexible_from=1,
-    request=REQUEST,
-    response=RESPONSE,
-)
+API = Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, flexible_from=1, request=REQUEST, response=RESPONSE)

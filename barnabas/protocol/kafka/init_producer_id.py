@@ -1,5 +1,6 @@
 """InitProducerId (API key 22) in Kafka's binary protocol: field table with version ranges."""
 
+from barnabas.protocol.api import ApiKey
 from barnabas.protocol.kafka.schema import BOOL, INT16, INT32, INT64, STRING, Api, Field, Struct
 from barnabas.protocol.requests.init_producer_id import (
     InitProducerIdRequest,
@@ -24,11 +25,4 @@ RESPONSE = Struct(
     Field("ongoing_txn_producer_id", INT64, "6+"),
     Field("ongoing_txn_producer_epoch", INT16, "6+"),
 )
-API = Api(
-    key=22,
-    name="InitProducerId",
-    versions=(0, 5),
-    flexible_from=2,
-    request=REQUEST,
-    response=RESPONSE,
-)
+API = Api(ApiKey.INIT_PRODUCER_ID, flexible_from=2, request=REQUEST, response=RESPONSE)

@@ -1,5 +1,6 @@
 """ListOffsets (API key 2) in Kafka's binary protocol: field table with version ranges."""
 
+from barnabas.protocol.api import ApiKey
 from barnabas.protocol.kafka.schema import INT8, INT16, INT32, INT64, STRING, Api, Array, Field, Struct
 from barnabas.protocol.requests.list_offsets import (
     ListOffsetsPartition,
@@ -46,11 +47,4 @@ RESPONSE = Struct(
     Field("throttle_time_ms", INT32, "2+", ignorable=True),
     Field("topics", Array(_LIST_OFFSETS_TOPIC_RESPONSE), "0+"),
 )
-API = Api(
-    key=2,
-    name="ListOffsets",
-    versions=(1, 11),
-    flexible_from=6,
-    request=REQUEST,
-    response=RESPONSE,
-)
+API = Api(ApiKey.LIST_OFFSETS, flexible_from=6, request=REQUEST, response=RESPONSE)

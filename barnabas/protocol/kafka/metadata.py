@@ -1,5 +1,6 @@
 """Metadata (API key 3) in Kafka's binary protocol: field table with version ranges."""
 
+from barnabas.protocol.api import ApiKey
 from barnabas.protocol.kafka.schema import BOOL, INT16, INT32, STRING, UUID, Api, Array, Field, Struct
 from barnabas.protocol.requests.metadata import (
     MetadataRequest,
@@ -58,11 +59,4 @@ RESPONSE = Struct(
     Field("cluster_authorized_operations", INT32, "8-10"),
     Field("error_code", INT16, "13+", ignorable=True),
 )
-API = Api(
-    key=3,
-    name="Metadata",
-    versions=(0, 13),
-    flexible_from=9,
-    request=REQUEST,
-    response=RESPONSE,
-)
+API = Api(ApiKey.METADATA, flexible_from=9, request=REQUEST, response=RESPONSE)

@@ -1,5 +1,6 @@
 """OffsetForLeaderEpoch (API key 23) in Kafka's binary protocol: field table with version ranges."""
 
+from barnabas.protocol.api import ApiKey
 from barnabas.protocol.kafka.schema import INT16, INT32, INT64, STRING, Api, Array, Field, Struct
 from barnabas.protocol.requests.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -43,11 +44,4 @@ RESPONSE = Struct(
     Field("throttle_time_ms", INT32, "2+", ignorable=True),
     Field("topics", Array(_OFFSET_FOR_LEADER_TOPIC_RESULT), "0+"),
 )
-API = Api(
-    key=23,
-    name="OffsetForLeaderEpoch",
-    versions=(2, 4),
-    flexible_from=4,
-    request=REQUEST,
-    response=RESPONSE,
-)
+API = Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, flexible_from=4, request=REQUEST, response=RESPONSE)

@@ -1,5 +1,6 @@
 """Produce (API key 0) in Kafka's binary protocol: field table with version ranges."""
 
+from barnabas.protocol.api import ApiKey
 from barnabas.protocol.kafka.schema import INT16, INT32, INT64, RECORDS, STRING, UUID, Api, Array, Field, Struct
 from barnabas.protocol.requests.produce import (
     BatchIndexAndErrorMessage,
@@ -71,11 +72,4 @@ RESPONSE = Struct(
     Field("throttle_time_ms", INT32, "1+", ignorable=True),
     Field("node_endpoints", Array(_NODE_ENDPOINT), "10+", tag=0),
 )
-API = Api(
-    key=0,
-    name="Produce",
-    versions=(3, 13),
-    flexible_from=9,
-    request=REQUEST,
-    response=RESPONSE,
-)
+API = Api(ApiKey.PRODUCE, flexible_from=9, request=REQUEST, response=RESPONSE)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Final
 
+from barnabas.protocol.api import ApiKey, name_of
+
 LAST: Final = 32767
 
 
@@ -112,29 +114,23 @@ Type = Primitive | Array | Struct
 
 
 class Api:
-    """One API: its number and name, the versions served, and its two messages.
+    """One API: its number and its two messages. Its versions are those of `protocol/api.py`.
 
     `flexible_from` is the first version with compact lengths and tagged fields.
     """
 
-    __slots__ = ("flexible_from", "key", "name", "request", "response", "versions")
+    __slots__ = ("flexible_from", "key", "request", "response")
 
-    def __init__(
-        self,
-        *,
-        key: int,
-        name: str,
-        versions: tuple[int, int],
-        flexible_from: int,
-        request: Struct,
-        response: Struct,
-    ) -> None:
+    def __init__(self, key: ApiKey, *, flexible_from: int, request: Struct, response: Struct) -> None:
         self.key = key
-        self.name = name
-        self.versions = versions
         self.flexible_from = flexible_from
         self.request = request
         self.response = response
+
+    @property
+    def name(self) -> str:
+        """As Kafka writes it: `FindCoordinator`."""
+        return name_of(self.key)
 
     def is_flexible(self, version: int) -> bool:
         """Whether `version` has compact lengths and tagged fields."""

@@ -134,7 +134,7 @@ def test_an_isr_below_the_minimum_after_the_append_times_out():
     assert answer.codes == [ErrorCode.REQUEST_TIMED_OUT]
 
 
-def test_one_slow_partition_delays_the_whole_answer_and_only_it_is_counted_as_expired():
+def test_one_slow_partition_delays_the_whole_answer_and_only_it_is_counted_as_expired():  # T05
     world = two()
     answer = world.produce(P(0), P(1), timeout_ms=2000)
     world.caught_up(2, P(0))

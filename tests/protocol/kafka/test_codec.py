@@ -232,10 +232,9 @@ def test_tags_leave_in_ascending_order() -> None:
 
 
 def test_the_registry_and_the_tables_agree() -> None:
-    assert {key: api.versions for key, api in APIS.items()} == VERSIONS
+    assert list(VERSIONS) == list(ApiKey)
     for key, api in APIS.items():
         assert api.key == key
         assert (api.request.cls, api.response.cls) == (REQUESTS[key], RESPONSES[key])
         assert key_of(api.request.cls) is key_of(api.response.cls) is ApiKey(key)
-        assert api.name == ApiKey(key).name.title().replace("_", "")
     assert len(REQUESTS) == len(APIS) == len(ApiKey)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import EncodeError, ProtocolError
 from barnabas.protocol.kafka.compile import compile_decoder, compile_encoder
 from barnabas.protocol.kafka.schema import (
@@ -53,7 +54,7 @@ PROBE = Struct(
     Field("tagged_names", Array(STRING), "2+", tag=1),
     Field("tagged_cursor", Struct(Cursor, Field("name", STRING, "2+"), Field("at", INT8, "2+")), "2+", tag=0),
 )
-API = Api(key=999, name="Probe", versions=(0, 3), flexible_from=2, request=PROBE, response=PROBE)
+API = Api(ApiKey.METADATA, flexible_from=2, request=PROBE, response=PROBE)  # whose number is of no matter here
 
 
 def round_trip(version: int, probe: Probe) -> bytes:
@@ -93,7 +94,7 @@ def test_tags_are_elided_at_their_default_and_ascend() -> None:
 
 
 def test_null_where_it_is_not_allowed() -> None:
-    with pytest.raises(EncodeError, match="Probe v0 request: data cannot be written"):
+    with pytest.raises(EncodeError, match="Metadata v0 request: data cannot be written"):
         compile_encoder(API, 0, response=False)(bytearray(), Probe(data=None))
     with pytest.raises(ProtocolError, match="data is null"):
         compile_decoder(API, 0, response=False)(b"\x01\xff\xff\xff\xff\xff", 0)
