@@ -21,6 +21,7 @@ from barnabas.protocol.errors import ErrorCode, ProtocolError
 from barnabas.protocol.ids import Buffer
 from barnabas.protocol.kafka import APIS
 from barnabas.protocol.kafka.compile import Decoder, Encoder, compile_decoder, compile_encoder
+from barnabas.protocol.limits import HEADER_TAGS_MAX
 from barnabas.protocol.primitives import read_uvarint
 from barnabas.protocol.requests.api_versions import ApiVersion, ApiVersionsResponse
 
@@ -114,6 +115,8 @@ def _skip_tags(frame: Buffer, position: int) -> int:
         if count == 0:
             return position + 1
         count, position = read_uvarint(frame, position)
+        if count > HEADER_TAGS_MAX:
+            raise ProtocolError(f"header: {count} tagged fields, {HEADER_TAGS_MAX} are allowed")
         for _ in range(count):
             _, position = read_uvarint(frame, position)
             size, position = read_uvarint(frame, position)

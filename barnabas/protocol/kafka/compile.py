@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from barnabas.protocol.ids import Buffer
-from barnabas.protocol.kafka.decoder import REQUEST_ELEMENTS_MAX, RESPONSE_ELEMENTS_MAX, DecoderWriter
+from barnabas.protocol.kafka.decoder import DecoderWriter
 from barnabas.protocol.kafka.encoder import EncoderWriter
 from barnabas.protocol.kafka.schema import Api
+from barnabas.protocol.limits import MANY, REQUEST_BYTES_MAX, REQUEST_ELEMENTS_MAX, RESPONSE_ELEMENTS_MAX
 
 Decoder: TypeAlias = Callable[[Buffer, int], tuple[Any, int]]
 """`decode(data, position)` gives the message and the position after it; raises ProtocolError."""
@@ -24,8 +25,10 @@ def _what(api: Api, version: int, response: bool) -> str:
 def compile_decoder(api: Api, version: int, *, response: bool) -> Decoder:
     """A decoder of the requests or responses of an API at one version."""
     message = api.response if response else api.request
-    elements_max = RESPONSE_ELEMENTS_MAX if response else REQUEST_ELEMENTS_MAX
-    writer = DecoderWriter(message, version, api.is_flexible(version), _what(api, version, response), elements_max)
+    elements_max = RESPONSE_ELEMENTS_MAX if response else REQUEST_ELEMENTS_MAX.get(api.key, MANY)
+    bytes_max = None if response else REQUEST_BYTES_MAX
+    what = _what(api, version, response)
+    writer = DecoderWriter(message, version, api.is_flexible(version), what, elements_max, bytes_max)
     decoder: Decoder = writer.build()
     return decoder
 

@@ -6,22 +6,19 @@ follows them, are read by one precompiled `unpack_from`:
     partition i32, offset i64, then a compact string  ->  v1, v2, n3 = unpack_from_iqB(b, p); p += 13
 
 where a compact length takes its first byte with it and goes on only if that byte says so. Every length is compared with
-the bytes that are left before anything is made of it, and the elements of all arrays of a frame are counted: a hundred
-bytes of objects can come of one byte on the wire. Records become a slice of the frame; nothing else keeps it alive.
+the bytes that are left before anything is made of it, and the elements of all arrays of a frame are counted (see
+`limits`): a hundred bytes of objects can come of one byte on the wire. Records become a slice of the frame; nothing
+else keeps it alive.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import Any, Final
+from typing import Any
 
 from barnabas.protocol.kafka.schema import BYTES, RECORDS, STRING, Array, Field, Primitive, Struct, Type
 from barnabas.protocol.kafka.source import Source
-
-REQUEST_ELEMENTS_MAX: Final = 1_000_000
-"""Elements the arrays of one request may have together: five times what a fetch of 200,000 partitions needs."""
-RESPONSE_ELEMENTS_MAX: Final = 10_000_000
-"""The same of a response, which comes from a broker one has chosen."""
+from barnabas.protocol.limits import TEXT_BYTES_PER_ELEMENT
 
 
 def min_size(kind: Type, version: int, flexible: bool, nullable: bool = False) -> int:
@@ -40,9 +37,15 @@ def min_size(kind: Type, version: int, flexible: bool, nullable: bool = False) -
 
 
 class DecoderWriter:
-    """Writes `decode(b, p) -> (message, position after it)`."""
+    """Writes `decode(b, p) -> (message, position after it)`.
 
-    def __init__(self, message: Struct, version: int, flexible: bool, what: str, elements_max: int) -> None:
+    `elements_max` bounds arrays and tagged fields together, `bytes_max` the frame of a message without records; None:
+    the frame has its bound elsewhere.
+    """
+
+    def __init__(
+        self, message: Struct, version: int, flexible: bool, what: str, elements_max: int, bytes_max: int | None
+    ) -> None:
         self.version = version
         self.flexible = flexible
         self.elements_max = elements_max
@@ -51,9 +54,12 @@ class DecoderWriter:
         self._pending: list[tuple[str, str, str]] = []
         source = self.source
         with source.block("def decode(b, p):"):
-            if not self.keeps_views:
-                source.line("b = bytes(b)")
             source.line("e = len(b)")
+            if not self.keeps_views:
+                if bytes_max is not None:
+                    with source.block(f"if e > {bytes_max}:"):
+                        source.line(f"raise too_long(e, {bytes_max})")
+                source.line("b = bytes(b)")
             source.line(f"left = {elements_max}")
             with source.block("try:"):
                 self._struct(message, "m", "")
@@ -116,7 +122,9 @@ class DecoderWriter:
         for field, name in tagged:
             source.line(f"{name} = {self._default(message, field)}")
         with source.block(f"if {count}:"):
-            self._wide(count, f"{path}tagged fields")
+            with source.block(f"if {count} > 127:"):
+                self._wide(count, f"{path}tagged fields")
+            self._count(count, f"{path}tagged fields")
             tag, size, end = source.temp("g"), source.temp("n"), source.temp("q")
             with source.block(f"for _ in range({count}):"):
                 source.line(f"{tag}, p = read_uvarint(b, p)", f"{path}tag")
@@ -168,6 +176,12 @@ class DecoderWriter:
     def _wide(self, name: str, path: str) -> None:
         self.source.line(f"{name}, p = read_uvarint(b, p - 1)", path)
 
+    def _count(self, length: str, path: str) -> None:
+        """Takes so many from what the message may still hold."""
+        self.source.line(f"left -= {length}")
+        with self.source.block("if left < 0:"):
+            self.source.line(f"raise too_many({path!r}, {length}, p, {self.elements_max})")
+
     def _or_null(self, nullable: bool, name: str, path: str) -> None:
         self.source.line(f"{name} = None" if nullable else f"raise null({path!r}, p)")
 
@@ -181,6 +195,9 @@ class DecoderWriter:
             too_long = f"q > e or {length} > 32767" if kind is STRING and self.flexible else "q > e"
             with source.block(f"if {too_long}:"):
                 source.line(f"raise short({path!r}, {length}, p, e)")
+            if kind is not RECORDS and self.keeps_views:
+                with source.block(f"if {length} >= {TEXT_BYTES_PER_ELEMENT}:"):
+                    self._count(f"{length} // {TEXT_BYTES_PER_ELEMENT}", path)
             if kind is RECORDS:
                 source.line(f"{name} = b[p:q]", path)
             elif kind is BYTES:
@@ -199,9 +216,7 @@ class DecoderWriter:
             needed = length if smallest == 1 else f"{length} * {smallest}"
             with source.block(f"if {needed} > e - p:"):
                 source.line(f"raise short({path!r}, {length}, p, e)")
-            source.line(f"left -= {length}")
-            with source.block("if left < 0:"):
-                source.line(f"raise too_many({path!r}, {length}, p, {self.elements_max})")
+            self._count(length, path)
             if isinstance(kind, Primitive) and len(kind.code) == 1:
                 source.line(f"{name} = list(unpack_from(f'>{{{length}}}{kind.code}', b, p))", path)
                 source.line(f"p += {needed}")

@@ -30,6 +30,7 @@ class Source:
             "VarintError": VarintError,
             "refused": self._refused,
             "short": self._short,
+            "too_long": self._too_long,
             "too_many": self._too_many,
             "null": self._null,
             "lacks": self._lacks,
@@ -100,9 +101,13 @@ class Source:
         left = size - position
         return ProtocolError(f"{self.what}: {field} announces {count} at byte {position}, {left} bytes are left")
 
+    def _too_long(self, size: int, allowed: int) -> ProtocolError:
+        return ProtocolError(f"{self.what}: it has {size} bytes, {allowed} are allowed; ask for less at a time")
+
     def _too_many(self, field: str, count: int, position: int, allowed: int) -> ProtocolError:
         return ProtocolError(
-            f"{self.what}: with {count} of {field} at byte {position} it has more than {allowed} array elements"
+            f"{self.what}: with {count} of {field} at byte {position} it has more than {allowed} array elements and "
+            "tagged fields; ask for fewer at a time"
         )
 
     def _null(self, field: str, position: int) -> ProtocolError:

@@ -18,15 +18,25 @@ import msgpack
 from barnabas.protocol.api import REQUESTS, RESPONSES, VERSIONS, ApiKey, RequestHeader, check_version
 from barnabas.protocol.errors import EncodeError, ErrorCode, ProtocolError
 from barnabas.protocol.ids import Buffer
+from barnabas.protocol.limits import FEW, MANY, REQUEST_ELEMENTS_MAX
 from barnabas.protocol.native.plan import Payloads, reader, writer
 
 PREAMBLE: Final = b"BNB1"
 """What a client sends first, once per connection."""
 
 HEAD_SIZE_MAX: Final = 8 * 1024 * 1024
-"""Bytes of a head: what it describes is bounded, payloads count apart."""
+"""Bytes of a response's head: what it describes is bounded, payloads count apart."""
+REQUEST_HEAD_SIZE_MAX: Final = 2 * 1024 * 1024
+"""Bytes of a request's head, which msgpack unpacks in one step: 10,000 partitions take less than one of them."""
 ARRAY_LENGTH_MAX: Final = 100_000
 MAP_LENGTH_MAX: Final = 256
+CONTAINERS_PER_ELEMENT: Final = 5
+"""Bytes of a request's head that may begin a map or an array, for each element its API may have.
+
+One such byte makes an object of 64. Most of these bytes are parts of numbers and ids, up to three in an element."""
+
+# fixmap, fixarray | array 16, array 32, map 16, map 32
+_CONTAINERS: Final = bytes(range(0x80, 0xA0)) + bytes(range(0xDC, 0xE0))
 
 # length u32 | head_size u32
 _PREFIX: Final = Struct(">II")
@@ -42,22 +52,50 @@ def _frame(head: list[Any], payloads: Payloads) -> list[Buffer]:
     return [prefix + packed, *payloads.buffers]
 
 
-def _unframe(frame: Buffer, parts: int) -> tuple[list[Any], memoryview]:
+def _unframe(frame: Buffer, parts: int, size_max: int = HEAD_SIZE_MAX) -> tuple[list[Any], memoryview]:
     view = memoryview(frame)
     if len(view) < 4:
         raise ProtocolError(f"frame of {len(view)} bytes has no head size")
     size: int = _HEAD_SIZE.unpack_from(view)[0]
-    if size > min(len(view) - 4, HEAD_SIZE_MAX):
-        raise ProtocolError(f"head announces {size} bytes, {len(view) - 4} are left and {HEAD_SIZE_MAX} are allowed")
+    if size > min(len(view) - 4, size_max):
+        raise ProtocolError(f"head announces {size} bytes, {len(view) - 4} are left and {size_max} are allowed")
+    packed = view[4 : 4 + size]
+    if size_max != HEAD_SIZE_MAX and size > MANY:
+        _check_containers(bytes(packed))
     try:
         head = msgpack.unpackb(
-            view[4 : 4 + size], raw=False, max_array_len=ARRAY_LENGTH_MAX, max_map_len=MAP_LENGTH_MAX, max_ext_len=0
+            packed, raw=False, max_array_len=ARRAY_LENGTH_MAX, max_map_len=MAP_LENGTH_MAX, max_ext_len=0
         )
     except (ValueError, RecursionError) as exc:
         raise ProtocolError(f"head is not msgpack within bounds: {exc or type(exc).__name__}") from None
     if type(head) is not list or len(head) < parts:
         raise ProtocolError(f"head is no array of {parts} elements")
     return head, view[4 + size :]
+
+
+def _check_containers(packed: bytes) -> None:
+    """Refuse a request whose head may hold more maps and arrays than any API may ask for, before they are made."""
+    count = len(packed) - len(packed.translate(None, _CONTAINERS))
+    if count > MANY * CONTAINERS_PER_ELEMENT:
+        raise ProtocolError(f"head may hold {count} maps and arrays; ask for fewer at a time")
+
+
+def _check_elements(body: Any, api_key: int) -> None:
+    """Refuse a request with more elements in its arrays, at any depth, than its API may have."""
+    count = 0
+    todo = [body]
+    while todo:
+        value = todo.pop()
+        if type(value) is dict:
+            todo += [inner for inner in value.values() if type(inner) in (dict, list)]
+        else:
+            count += len(value)
+            if count > REQUEST_ELEMENTS_MAX[api_key]:
+                raise ProtocolError(
+                    f"{ApiKey(api_key).name} request: it has more than {REQUEST_ELEMENTS_MAX[api_key]} array elements; "
+                    "ask for fewer at a time"
+                )
+            todo += [inner for inner in value if type(inner) in (dict, list)]
 
 
 def decode_request(frame: Buffer) -> tuple[RequestHeader, Any]:
@@ -67,7 +105,7 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Any]:
         UnsupportedVersion: a known API at a version that is not served.
         ProtocolError: an unknown API, or bytes that are no such request.
     """
-    head, payload = _unframe(frame, 5)
+    head, payload = _unframe(frame, 5, REQUEST_HEAD_SIZE_MAX)
     key, version, correlation_id, client_id, body = head[:5]
     if not (type(key) is type(version) is type(correlation_id) is int) or abs(correlation_id) > 0x7FFFFFFF:
         raise ProtocolError(f"request header {head[:3]} is not three integers of 16, 16 and 32 bits")
@@ -75,6 +113,8 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Any]:
         raise ProtocolError("request header: client_id is no string")
     header = RequestHeader(key, version, correlation_id, client_id)
     check_version(header)
+    if len(frame) > FEW and type(body) is dict:  # each element takes a byte
+        _check_elements(body, key)
     cls = REQUESTS[key]
     return header, reader(cls)(body, payload, cls.__name__)
 

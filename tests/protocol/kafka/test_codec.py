@@ -108,14 +108,14 @@ def test_nonsense_names_field_value_and_place(data: str, message: str) -> None:
         codec.decode_request(frame(data))
 
 
-@pytest.mark.parametrize("lengths", [[1_000_000], [600_000, 600_000]])
+@pytest.mark.parametrize("lengths", [[20_000], [12_000, 12_000]])
 def test_the_array_elements_of_a_request_are_bounded_together(lengths: list[int]) -> None:
     def request(lengths: list[int]) -> memoryview:
         topics = [ForgottenTopic(topic="t", partitions=[7] * length) for length in lengths]
         message = FetchRequest(forgotten_topics_data=topics)
         return memoryview(b"".join(codec.encode_request(ApiKey.FETCH, 11, 1, None, message)))[4:]
 
-    with pytest.raises(ProtocolError, match=r"Fetch v11 request: with \d+ of .*partitions .* more than 1000000 array"):
+    with pytest.raises(ProtocolError, match=r"Fetch v11 request: with \d+ of .*partitions .* more than 20000 array"):
         codec.decode_request(request(lengths))
     allowed = request([lengths[0] - 1, 0][: len(lengths)])  # the topics are elements, too
     assert len(codec.decode_request(allowed)[1].forgotten_topics_data[0].partitions) == lengths[0] - 1

@@ -1,0 +1,43 @@
+"""What one request may hold, by API. Both dialects refuse more while they decode, before anything is made of it.
+
+An *element* is a member of an array, at any depth, or a tagged field: what is built, looked up and answered once each.
+20,000 of the dearest take about 20 ms to decode, which is as long as anybody else may have to wait. Real clients stay
+far below: 10,000 partitions of as many topics are 20,000 elements. Kafka has no such bounds.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from barnabas.protocol.api import ApiKey
+
+MANY: Final = 20_000
+FEW: Final = 64
+"""Of an API without arrays: tagged fields that a later version may bring."""
+
+REQUEST_ELEMENTS_MAX: Final[dict[int, int]] = {
+    ApiKey.PRODUCE: MANY,
+    ApiKey.FETCH: MANY,
+    ApiKey.LIST_OFFSETS: MANY,
+    ApiKey.METADATA: MANY,
+    ApiKey.FIND_COORDINATOR: 10_000,
+    ApiKey.API_VERSIONS: FEW,
+    ApiKey.CREATE_TOPICS: MANY,
+    ApiKey.DELETE_TOPICS: 10_000,
+    ApiKey.DELETE_RECORDS: MANY,
+    ApiKey.INIT_PRODUCER_ID: FEW,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: MANY,
+    ApiKey.DESCRIBE_CONFIGS: MANY,
+    ApiKey.CREATE_PARTITIONS: MANY,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: MANY,
+    ApiKey.DESCRIBE_CLUSTER: FEW,
+}
+RESPONSE_ELEMENTS_MAX: Final = 10_000_000
+"""The same of a response, which comes from a broker one has chosen."""
+
+REQUEST_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Bytes of a request that carries no records: 20,000 names of 249 characters take five of them."""
+TEXT_BYTES_PER_ELEMENT: Final = 256
+"""In requests with records, which may be longer, so many bytes of a string count as one element more."""
+HEADER_TAGS_MAX: Final = 64
+"""Tagged fields of a header, of which none is known yet."""
