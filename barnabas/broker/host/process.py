@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 def run(config: BrokerConfig, data_dir: str | None) -> None:
-    """Serve until SIGTERM or SIGINT; a second signal ends the process at once.
+    """Serve until SIGTERM, SIGINT or SIGHUP (but not under `nohup`); a second signal ends the process at once.
 
     Raises:
         BarnabasError: the broker could not start; nothing was changed.
@@ -46,7 +46,7 @@ async def _serve(assembly: Assembly) -> None:
             os._exit(128 + number)
         asked.set()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in _ending():
         if sys.platform == "win32":  # its loops know no signals
             signal.signal(number, lambda number, _frame: loop.call_soon_threadsafe(on_signal, number))
         else:
@@ -68,6 +68,14 @@ async def _serve(assembly: Assembly) -> None:
     await assembly.stop()
     gc.freeze()  # the process ends: nothing needs to be looked through and taken apart before
     logger.info("stopped")
+
+
+def _ending() -> list[int]:
+    """The signals that end the broker."""
+    numbers: list[int] = [signal.SIGTERM, signal.SIGINT]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    return numbers
 
 
 def _banner(assembly: Assembly) -> str:

@@ -45,7 +45,7 @@ def test_it_prints_one_line_with_its_address_and_data_directory_and_serves_both_
     assert all(json.loads(line)["level"] for line in process.errors), "not a terminal: JSON lines"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_it_stops_cleanly_within_two_seconds_with_clients_connected(number: int, tmp_path: Path) -> None:
     options = ("--port", "0", "--data-dir", str(tmp_path), "--topic", "t:3")
     with broker(*options) as process, socket.create_connection(("127.0.0.1", process.port)) as sock:
@@ -90,6 +90,19 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
         process.popen.send_signal(signal.SIGINT)
         process.popen.send_signal(signal.SIGCONT)
         assert process.wait() in (128 + signal.SIGTERM, 128 + signal.SIGINT)
+
+
+def test_under_nohup_a_terminal_that_closes_leaves_it_alone(tmp_path: Path) -> None:
+    """Whoever starts a process with SIGHUP ignored wants it to live on."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with broker("--port", "0", "--data-dir", str(tmp_path)) as process:
+            process.popen.send_signal(signal.SIGHUP)
+            with socket.create_connection(("127.0.0.1", process.port)) as sock:
+                ask(sock)
+            assert process.end() == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_the_start_loads_nothing_that_only_later_work_needs() -> None:
