@@ -40,7 +40,7 @@ BANNED = {
 CORE = (
     ["protocol", "client/core"]
     + [f"broker/{floor}" for floor in ("config", "log", "delayed", "replica", "cluster", "handlers", "node")]
-    + ["broker/ports.py", "broker/jobs.py", "broker/context.py", "broker/metrics.py", "broker/memory_disk"]
+    + ["broker/ports.py", "broker/jobs.py", "broker/context.py", "broker/account.py", "broker/metrics.py", "broker/memory_disk"]
 )
 BANNED_NAMES = {
     "uuid.uuid1",

@@ -8,6 +8,7 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from barnabas.broker.account import Account
 from barnabas.broker.cluster.controller import LocalController
 from barnabas.broker.cluster.image import Image
 from barnabas.broker.cluster.producer_ids import ProducerIdPool
@@ -65,6 +66,7 @@ class Services:
 
     `config` is in force now, `static_config` what the broker was started with; `image` is the committed one.
     `creating` holds the topics whose creation on first use is under way (at most `AUTO_CREATE_IN_FLIGHT_MAX`).
+    `account` is charged with what is kept for others.
     """
 
     config: BrokerConfig
@@ -79,6 +81,7 @@ class Services:
     recovering: Callable[[], bool]
     authorise: Authorise = allow_all
     creating: dict[str, None] = field(default_factory=dict)
+    account: Account = field(default_factory=Account)
 
     @property
     def node_id(self) -> int:

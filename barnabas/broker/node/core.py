@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from barnabas.broker.account import Account
 from barnabas.broker.cluster.controller import LocalController
 from barnabas.broker.cluster.dynamic import refresh
 from barnabas.broker.cluster.image import Delta, Image
@@ -60,6 +61,7 @@ class Core:
         entropy: topic ids, session ids, placement.
         registry: where metrics are registered (None: one of its own).
         controller: who decides ISR changes (None: the local controller).
+        account: what is charged with what is kept for others (None: one without a limit).
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Core:
         entropy: Entropy,
         registry: MetricsRegistry | None = None,
         controller: Controller | None = None,
+        account: Account | None = None,
     ) -> None:
         self.config = config
         self.static_config = replace(config)
@@ -78,6 +81,7 @@ class Core:
         self.clock = clock
         self.entropy = entropy
         self.registry = registry if registry is not None else MetricsRegistry()
+        self.account = account if account is not None else Account()
         self.image = Image()
         self.endpoints: tuple[Endpoint, ...] = ()
         self.connections: dict[int, Connection] = {}
@@ -150,6 +154,7 @@ class Core:
             sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, self.entropy, self.registry),
             entropy=self.entropy,
             recovering=lambda: not self.ready,
+            account=self.account,
         )
         self.phase = startup.Phase.LOADING
         self.jobs.add("start", startup.run(self, mine), self._started)
