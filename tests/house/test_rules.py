@@ -40,7 +40,8 @@ BANNED = {
 CORE = (
     ["protocol", "client/core"]
     + [f"broker/{floor}" for floor in ("config", "log", "delayed", "replica", "cluster", "handlers", "node")]
-    + ["broker/ports.py", "broker/jobs.py", "broker/context.py", "broker/account.py", "broker/metrics.py", "broker/memory_disk"]
+    + [f"broker/{room}.py" for room in ("ports", "jobs", "context", "account", "metrics")]
+    + ["broker/memory_disk"]
 )
 BANNED_NAMES = {
     "uuid.uuid1",

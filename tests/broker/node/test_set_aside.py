@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.host.memory_disk import MemoryDisk
 from barnabas.broker.log.names import free_name
+from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 from tests.broker.node.world import World, batch
@@ -19,14 +19,14 @@ STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
 
 
 class DiskWithFaults(MemoryDisk):
-    """Fails what `faults` names: (call, path)."""
+    """Fails what `refused` names: (call, path)."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.faults: set[tuple[str, str]] = set()
+        self.refused: set[tuple[str, str]] = set()
 
     def _judge(self, call: str, path: str) -> None:
-        for failing, inside in self.faults:
+        for failing, inside in self.refused:
             if call == failing and (path == inside or path.startswith(f"{inside}/")):
                 raise OSError(errno.EIO, "input/output error", path)
 
@@ -76,9 +76,9 @@ def test_a_deleted_topic_of_the_longest_name_keeps_no_start_away(name: str) -> N
     world.put(batch(b"x"), name)
     kept = files_of(disk, f"{name}-0")
     topic_id = world.core.image.topics[name].topic_id
-    disk.faults = {("rename", f"{name}-0")}
+    disk.refused = {("rename", f"{name}-0")}
     assert world.delete(name) == 0
-    disk.faults = set()
+    disk.refused = set()
     again = World(disk=disk)
     (stray,) = [entry for entry in disk.list("") if entry.endswith("-stray")]
     assert topic_id.hex() in stray
@@ -107,7 +107,7 @@ def test_a_directory_that_cannot_be_used_is_reported_and_left_as_it_is(
     if call == "rename":  # that of a topic which is no more
         disk.rename("bad-0", "gone-0")
     bad = "gone" if call == "rename" else "bad"
-    disk.faults = {(call, f"{bad}-0")}
+    disk.refused = {(call, f"{bad}-0")}
     again = World(disk=disk)
     (said,) = faults_said(caplog)
     assert f"{bad}-0 cannot be used" in said
@@ -124,7 +124,7 @@ def test_a_directory_that_cannot_be_used_is_reported_and_left_as_it_is(
     assert len(faults_said(caplog)) == 1
     again.stop()
     assert files_of(disk, f"{bad}-0") == kept
-    disk.faults = set()
+    disk.refused = set()
     mended = World(disk=disk)
     (stray,) = [name for name in disk.list("") if name.endswith("-stray")]
     assert kept.items() <= files_of(disk, stray).items()
@@ -137,7 +137,7 @@ def test_a_deleted_log_that_cannot_be_renamed_is_not_written_over(caplog: pytest
     world.create()
     world.put(batch(b"kept"))
     kept = files_of(disk, "t-0")
-    disk.faults = {("rename", "t-0")}
+    disk.refused = {("rename", "t-0")}
     world.delete()
     world.create()
     assert world.put(batch(b"new")).error_code == STORAGE_ERROR
