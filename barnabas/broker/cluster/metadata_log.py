@@ -92,6 +92,11 @@ class MetadataLog:
                 f"{DIRECTORY} begins at {log.bases[0]} and its newest snapshot ends at {start}: files are missing; "
                 "restore the data directory from a copy"
             )
+        if log.log_end_offset < start:
+            raise MetadataUnreadable(
+                f"{DIRECTORY} ends at {log.log_end_offset} and its newest snapshot at {start}: records are missing; "
+                "restore the data directory from a copy"
+            )
         offset = start
         while offset < log.log_end_offset:
             view = yield from self._read(offset)

@@ -1,13 +1,17 @@
 """Kafka's small text files: offset checkpoints, leader epochs, partition metadata, the clean shutdown marker.
 
-A checkpoint is a version line (0), a count line, and that many entry lines. A file that does not parse is treated as
-missing by those who can do without it: all of them can be rebuilt or only cost time.
+A file is a version line, a count line, and that many entry lines. One that does not parse is treated as missing by
+those who can do without it: all of them can be rebuilt or only cost time.
+
+Offsets are of a topic id, not of a name: a topic that is deleted and made anew has nothing to do with what was noted of
+its predecessor. So each line has the id behind the three fields that Kafka has, and the version is 1. Lines of Kafka's
+version 0, which earlier builds wrote too, name no topic id: they count for whatever log has that name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from barnabas.broker.jobs import Job
 from barnabas.broker.ports import Disk
@@ -17,6 +21,7 @@ RECOVERY_POINT_FILE: Final = "recovery-point-offset-checkpoint"
 LOG_START_FILE: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARK_FILE: Final = "replication-offset-checkpoint"
 CLEANER_FILE: Final = "cleaner-offset-checkpoint"
+OFFSET_FILES: Final = (RECOVERY_POINT_FILE, LOG_START_FILE, HIGH_WATERMARK_FILE, CLEANER_FILE)
 LEADER_EPOCH_FILE: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA_FILE: Final = "partition.metadata"
 CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
@@ -26,47 +31,68 @@ _ID_SIZE: Final = len(_ID_HEAD) + 22
 _LINES_PER_STEP: Final = 1000
 
 
-def _format(lines: list[str]) -> bytes:
-    return "\n".join(["0", str(len(lines)), *lines, ""]).encode()
+class Point(NamedTuple):
+    """An offset that was noted down of a log, and the log's topic id (zeros: it is not known)."""
+
+    offset: int
+    topic_id: bytes = ZERO_UUID
 
 
-def _entries(data: bytes) -> list[str]:
+Points = dict[TopicPartition, Point]
+
+
+def noted(points: Points, partition: TopicPartition, topic_id: bytes, otherwise: int) -> int:
+    """What was noted of the log of that topic id; `otherwise` if nothing was."""
+    point = points.get(partition)
+    return point.offset if point is not None and point.topic_id in (topic_id, ZERO_UUID) else otherwise
+
+
+def _format(version: str, lines: list[str]) -> bytes:
+    return "\n".join([version, str(len(lines)), *lines, ""]).encode()
+
+
+def _entries(data: bytes, *versions: str) -> list[str]:
     """The entry lines.
 
     Raises:
         ValueError: wrong version, or not as many entries as the count says.
     """
     lines = data.decode().split("\n")
-    if lines[0].strip() != "0":
-        raise ValueError(f"version {lines[0]!r} of a checkpoint is not 0")
+    if lines[0].strip() not in versions:
+        raise ValueError(f"version {lines[0]!r} of a checkpoint is not {' or '.join(versions)}")
     entries = list(filter(str.strip, lines[2:]))
     if len(entries) != int(lines[1]):
         raise ValueError(f"a checkpoint of {lines[1]} entries holds {len(entries)}")
     return entries
 
 
-def format_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
-    """Lines `topic partition offset` (Kafka's OffsetCheckpointFile)."""
-    return _format([f"{partition.topic} {partition.partition} {offset}" for partition, offset in offsets.items()])
+def format_offsets(points: Mapping[TopicPartition, Point]) -> bytes:
+    """Lines `topic partition offset id` (Kafka's OffsetCheckpointFile, and the topic id)."""
+    ids = {topic_id: format_uuid(topic_id) for topic_id in {point.topic_id for point in points.values()}}
+    lines = [f"{key.topic} {key.partition} {offset} {ids[topic_id]}" for key, (offset, topic_id) in points.items()]
+    return _format("1", lines)
 
 
-def load_offsets(disk: Disk, path: str) -> Job[dict[TopicPartition, int]]:
+def load_offsets(disk: Disk, path: str) -> Job[Points]:
     """A checkpoint's offsets by partition; none when the file is missing or malformed."""
-    offsets: dict[TopicPartition, int] = {}
+    points: Points = {}
     try:
-        for count, line in enumerate(_entries(disk.load(path)), 1):
-            topic, partition, offset = line.split()
-            offsets[TopicPartition(topic, int(partition))] = int(offset)
+        for count, line in enumerate(_entries(disk.load(path), "0", "1"), 1):
+            topic, partition, offset, *topic_id = line.split()
+            point = Point(int(offset), *map(parse_uuid, topic_id[:1]))
+            if point.offset < 0:
+                raise ValueError(f"offset {offset} of a checkpoint is below 0")
+            points[TopicPartition(topic, int(partition))] = point
             if count % _LINES_PER_STEP == 0:
                 yield None
     except (FileNotFoundError, ValueError, IndexError):
         return {}
-    return offsets
+    return points
 
 
 def format_epochs(epochs: list[tuple[int, int]]) -> bytes:
     """Lines `epoch start_offset` (Kafka's LeaderEpochCheckpointFile)."""
-    return _format([f"{epoch} {start}" for epoch, start in epochs])
+    return _format("0", [f"{epoch} {start}" for epoch, start in epochs])
 
 
 def parse_epochs(data: bytes) -> list[tuple[int, int]]:
@@ -75,7 +101,7 @@ def parse_epochs(data: bytes) -> list[tuple[int, int]]:
     Raises:
         ValueError: the file is malformed.
     """
-    return [(int(epoch), int(start)) for epoch, start in map(str.split, _entries(data))]
+    return [(int(epoch), int(start)) for epoch, start in map(str.split, _entries(data, "0"))]
 
 
 def format_partition_metadata(topic_id: bytes) -> bytes:
@@ -95,6 +121,20 @@ def parse_partition_metadata(data: bytes) -> bytes:
     if fields.get("version") != "0" or "topic_id" not in fields:
         raise ValueError("partition.metadata is not of version 0, or names no topic id")
     return parse_uuid(fields["topic_id"].strip())
+
+
+def load_topic_id(disk: Disk, directory: str) -> bytes:
+    """The topic id that a log's directory names; zeros if it names none.
+
+    Raises:
+        OSError: the file cannot be read, or holds something else.
+    """
+    try:
+        return parse_partition_metadata(disk.load(f"{directory}/{PARTITION_METADATA_FILE}"))
+    except FileNotFoundError:
+        return ZERO_UUID
+    except ValueError as error:
+        raise OSError(f"{directory}: {error}") from error
 
 
 def parse_directory_name(name: str) -> TopicPartition | None:

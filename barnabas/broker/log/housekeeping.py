@@ -68,6 +68,9 @@ class Housekeeping:
         self._now_ms = 0
         self._deadline_ms: int | None = None
         self._doomed: list[tuple[int, int, list[str]]] = []
+        self._started = False
+        self._early: list[tuple[int, list[str]]] = []
+        self._kept: dict[str, checkpoint.Points] = {}
         self._removing = False
         self._count = 0
         self._flushed_ms: dict[TopicPartition, int] = {}
@@ -92,6 +95,10 @@ class Housekeeping:
     def start(self, now_ms: int) -> None:
         """Count the first turns from `now_ms` (monotonic)."""
         self._now_ms = now_ms
+        self._started = True
+        early, self._early = self._early, []
+        for delay_ms, paths in early:
+            self.discard(paths, delay_ms)
         config = self._config
         for name, task in self._tasks.items():
             first = (
@@ -111,12 +118,21 @@ class Housekeeping:
             self._plan()
 
     def discard(self, paths: list[str], delay_ms: int) -> None:
-        """Remove files or directories later."""
+        """Remove files or directories later; before the start the delay is counted from the start."""
         if not paths:
+            return
+        if not self._started:
+            self._early.append((delay_ms, paths))
             return
         self._count += 1
         heappush(self._doomed, (self._now_ms + delay_ms, self._count, paths))
         self._plan()
+
+    def keep_noted(self, partition: TopicPartition, points: Mapping[str, checkpoint.Points]) -> None:
+        """A log could not be opened: what the checkpoint files say of it stays as it is."""
+        for file, noted in points.items():
+            if partition in noted:
+                self._kept.setdefault(file, {})[partition] = noted[partition]
 
     def next_deadline_ms(self) -> int | None:
         """The earliest turn (monotonic ms). Asked after every event, so it is worked out when it changes."""
@@ -188,6 +204,8 @@ class Housekeeping:
     def forget(self, partition: TopicPartition) -> None:
         """A partition's log is no longer here."""
         self._flushed_ms.pop(partition, None)
+        for noted in self._kept.values():
+            noted.pop(partition, None)
 
     def _flush_logs(self) -> Job[int]:
         for count, log in enumerate(self._each_log()):
@@ -204,14 +222,12 @@ class Housekeeping:
         """Write one checkpoint if it says something new."""
         if name == checkpoint.RECOVERY_POINT_FILE:
             yield from self._save_epochs()
-        offsets: dict[TopicPartition, int] = {}
+        points = dict(self._kept.get(name, {}))
         for count, log in enumerate(self._each_log()):
-            offset = _checkpointed(log, name)
-            if offset is not None:
-                offsets[log.topic_partition] = offset
+            _note(points, log, name)
             if count % _LOGS_PER_STEP == _LOGS_PER_STEP - 1:
                 yield None
-        self._write(name, offsets)
+        self._write(name, points)
         task = {
             checkpoint.RECOVERY_POINT_FILE: "recovery",
             checkpoint.LOG_START_FILE: "log start",
@@ -229,8 +245,8 @@ class Housekeeping:
             elif count % _LOGS_PER_STEP == _LOGS_PER_STEP - 1:
                 yield None
 
-    def _write(self, name: str, offsets: dict[TopicPartition, int]) -> None:
-        data = checkpoint.format_offsets(offsets)
+    def _write(self, name: str, points: checkpoint.Points) -> None:
+        data = checkpoint.format_offsets(points)
         if self._written.get(name) == data:
             return
         self._written[name] = data
@@ -244,14 +260,11 @@ class Housekeeping:
     def checkpoints(self) -> Job[list[tuple[str, bytes]]]:
         """All checkpoint files as they shall be at a shutdown."""
         files = []
-        for name in (
-            checkpoint.RECOVERY_POINT_FILE,
-            checkpoint.LOG_START_FILE,
-            checkpoint.HIGH_WATERMARK_FILE,
-            checkpoint.CLEANER_FILE,
-        ):
-            offsets = {log.topic_partition: _checkpointed(log, name) for log in self._logs.values()}
-            files.append((name, checkpoint.format_offsets({key: at for key, at in offsets.items() if at is not None})))
+        for name in checkpoint.OFFSET_FILES:
+            points = dict(self._kept.get(name, {}))
+            for log in self._logs.values():
+                _note(points, log, name)
+            files.append((name, checkpoint.format_offsets(points)))
             yield None
         return files
 
@@ -282,10 +295,10 @@ class Housekeeping:
             return self._config.log_cleaner_backoff_ms
         if result is None:
             return self._config.log_cleaner_backoff_ms
-        self._write(
-            checkpoint.CLEANER_FILE,
-            {log.topic_partition: log.cleaned_to for log in self._each_log() if log.cleaned_to >= 0},
-        )
+        points = dict(self._kept.get(checkpoint.CLEANER_FILE, {}))
+        for log in self._each_log():
+            _note(points, log, checkpoint.CLEANER_FILE)
+        self._write(checkpoint.CLEANER_FILE, points)
         return 0
 
     def _expire_producers(self) -> Job[int]:
@@ -295,6 +308,12 @@ class Housekeeping:
             if count % _LOGS_PER_STEP == _LOGS_PER_STEP - 1:
                 yield None
         return config.producer_id_expiration_check_interval_ms
+
+
+def _note(points: checkpoint.Points, log: Log, name: str) -> None:
+    offset = _checkpointed(log, name)
+    if offset is not None:
+        points[log.topic_partition] = checkpoint.Point(offset, log.topic_id)
 
 
 def _checkpointed(log: Log, name: str) -> int | None:

@@ -21,6 +21,8 @@ from barnabas.broker.log import checkpoint, reader, recovery, retention, truncat
 from barnabas.broker.log.closing import ClosingFiles
 from barnabas.broker.log.epochs import LeaderEpochs
 from barnabas.broker.log.flush import Durable, Flusher
+from barnabas.broker.log.found import Found, Noted
+from barnabas.broker.log.losses import Losses, Report
 from barnabas.broker.log.producer_state import ProducerState
 from barnabas.broker.log.segment import SNAPSHOT_SUFFIX, Segment, stem
 from barnabas.broker.log.state import Change
@@ -59,6 +61,7 @@ class Log:
         topic_id: 16 raw bytes (all zero: not known).
         config: the topic's settings; `configure` replaces them at any time.
         discard: takes the paths of files that were renamed away and may be removed later (default: at once).
+        report: is told of what is lost.
 
     A new object is empty and not open: run `recover` (or `open_new` for a log that is made now).
     """
@@ -71,6 +74,7 @@ class Log:
         topic_id: bytes,
         config: TopicConfig,
         discard: Callable[[list[str]], None] | None = None,
+        report: Report | None = None,
     ) -> None:
         self.disk = disk
         self.directory = directory
@@ -78,6 +82,7 @@ class Log:
         self.topic_id = topic_id
         self.config = config
         self.discard = discard or self._remove_now
+        self.report = report or Losses().report
         self.segments: list[Segment] = []
         self.bases: list[int] = []
         self.epochs = LeaderEpochs()
@@ -559,15 +564,18 @@ class Log:
         closing: ClosingFiles | None = None,
     ) -> Job[None]:
         """Open what lies on disk, see `recovery.recover`."""
-        found = recovery.Found(self.disk, self.directory, self.config.index_interval_bytes, now_ms, self.discard)
-        opened = yield from recovery.recover(
-            found,
-            clean=clean,
-            recovery_point=recovery_point,
-            log_start_offset=log_start_offset,
-            high_watermark=high_watermark,
-            closing=closing,
+        found = Found(
+            self.disk,
+            self.directory,
+            str(self.topic_partition),
+            "compact" in self.config.cleanup_policy,
+            self.config.index_interval_bytes,
+            now_ms,
+            self.discard,
+            self.report,
         )
+        noted = Noted(recovery_point, log_start_offset, high_watermark)
+        opened = yield from recovery.recover(found, clean, noted, closing)
         self.adopt(opened._replace(cleaned_to=cleaned_to))
 
     def when_durable(self, offset: int, callback: Durable) -> bool:

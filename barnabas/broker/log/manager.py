@@ -14,6 +14,7 @@ from barnabas.broker.log import checkpoint
 from barnabas.broker.log.closing import CLOSING_FILE, ClosingFiles, load_closing, pack
 from barnabas.broker.log.housekeeping import Housekeeping
 from barnabas.broker.log.log import Log
+from barnabas.broker.log.losses import Losses
 from barnabas.broker.log.names import DELETE_SUFFIX, STRAY_SUFFIX, free_name
 from barnabas.broker.ports import Disk, WallClock
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -41,6 +42,7 @@ class LogManager:
         logs: every open log.
         failed: partitions whose directory cannot be used, and why. It is left as it is, nothing is made in its place,
             and they answer KAFKA_STORAGE_ERROR until the next start.
+        losses: what was lost.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class LogManager:
         self.wall_clock = wall_clock
         self.logs: dict[TopicPartition, Log] = {}
         self.failed: dict[TopicPartition, Exception] = {}
+        self.losses = Losses()
         self._housekeeping = Housekeeping(disk, config, self.logs, wall_clock)
 
     def get(self, partition: TopicPartition) -> Log | None:
@@ -69,11 +72,14 @@ class LogManager:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition}: {self.failed[partition]}")
         return log
 
-    def load(self) -> Job[bool]:
+    def load(self, topic_id_of: Callable[[str], bytes] = lambda _: ZERO_UUID) -> Job[bool]:
         """Open every log of the directory, after a clean shutdown or any other end. Returns whether it was clean.
 
         The clean shutdown marker is removed first: a crash from now on is no clean end. The metadata log is its
         owner's to open.
+
+        Args:
+            topic_id_of: the id of the topic of a name, for a directory that does not name its own any more.
 
         Raises:
             OSError: the directory cannot be read.
@@ -89,39 +95,58 @@ class LogManager:
                 clean = False
         disk.remove(checkpoint.CLEAN_SHUTDOWN_FILE)
         disk.remove(CLOSING_FILE)
-        recovery_points = yield from checkpoint.load_offsets(disk, checkpoint.RECOVERY_POINT_FILE)
-        yield None
-        log_starts = yield from checkpoint.load_offsets(disk, checkpoint.LOG_START_FILE)
-        yield None
-        watermarks = yield from checkpoint.load_offsets(disk, checkpoint.HIGH_WATERMARK_FILE)
-        yield None
-        cleaned = yield from checkpoint.load_offsets(disk, checkpoint.CLEANER_FILE)
-        yield None
+        points: dict[str, checkpoint.Points] = {}
+        for file in checkpoint.OFFSET_FILES:
+            points[file] = yield from checkpoint.load_offsets(disk, file)
+            yield None
         names = disk.list("")
-        self._housekeeping.discard([name for name in names if name.endswith(DELETE_SUFFIX)], 0)
+        doomed = [name for name in names if name.endswith(DELETE_SUFFIX)]
+        self._housekeeping.discard(doomed, self.config.log_segment_delete_delay_ms)
         yield None
         for name in names:
             partition = checkpoint.parse_directory_name(name)
             if partition is None or partition.topic == METADATA_TOPIC:
                 continue
-            log = self._new_log(partition, ZERO_UUID, self.config_of(partition))
             try:
-                yield from log.recover(
-                    clean=clean,
-                    now_ms=self.wall_clock.now_ms(),
-                    recovery_point=recovery_points.get(partition, 0),
-                    log_start_offset=log_starts.get(partition, 0),
-                    high_watermark=watermarks.get(partition, 0),
-                    closing=closing.get(name),
-                    cleaned_to=cleaned.get(partition, -1),
-                )
+                self.logs[partition] = yield from self._open(partition, topic_id_of, clean, points, closing.get(name))
             except (OSError, KafkaError) as error:
-                log.release()
                 self.leave(partition, error)
+                self._housekeeping.keep_noted(partition, points)
                 continue
-            self.logs[partition] = log
             yield None
         return clean
+
+    def _open(
+        self,
+        partition: TopicPartition,
+        topic_id_of: Callable[[str], bytes],
+        clean: bool,
+        points: dict[str, checkpoint.Points],
+        closing: ClosingFiles | None,
+    ) -> Job[Log]:
+        named = checkpoint.load_topic_id(self.disk, str(partition))
+        topic_id = topic_id_of(partition.topic) if named == ZERO_UUID else named
+        log = self._new_log(partition, topic_id, self.config_of(partition))
+
+        def noted(file: str, otherwise: int) -> int:
+            return checkpoint.noted(points[file], partition, topic_id, otherwise)
+
+        try:
+            yield from log.recover(
+                clean=clean,
+                now_ms=self.wall_clock.now_ms(),
+                recovery_point=noted(checkpoint.RECOVERY_POINT_FILE, 0),
+                log_start_offset=noted(checkpoint.LOG_START_FILE, 0),
+                high_watermark=noted(checkpoint.HIGH_WATERMARK_FILE, 0),
+                cleaned_to=noted(checkpoint.CLEANER_FILE, -1),
+                closing=closing,
+            )
+        except (OSError, KafkaError):
+            log.release()
+            raise
+        if named != topic_id:
+            log.set_topic_id(topic_id)
+        return log
 
     def _new_log(self, partition: TopicPartition, topic_id: bytes, config: TopicConfig) -> Log:
         log: Log
@@ -129,7 +154,7 @@ class LogManager:
         def discard(paths: list[str]) -> None:
             self._housekeeping.discard(paths, log.config.file_delete_delay_ms)
 
-        log = Log(self.disk, str(partition), partition, topic_id, config, discard)
+        log = Log(self.disk, str(partition), partition, topic_id, config, discard, self.losses.report)
         self._housekeeping.heed(config)
         return log
 

@@ -8,32 +8,29 @@ batch ends the log: its segment is cut there and later segments go.
 from __future__ import annotations
 
 import contextlib
-from bisect import bisect_right
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Final
 
-from barnabas.broker.jobs import Job, remove
+from barnabas.broker.jobs import Job
 from barnabas.broker.log import checkpoint
 from barnabas.broker.log.closing import ClosingFiles
+from barnabas.broker.log.cuttings import keep_segment, keep_tail
 from barnabas.broker.log.epochs import LeaderEpochs
+from barnabas.broker.log.found import Found, Noted, is_segment, is_snapshot, tidy
+from barnabas.broker.log.losses import Loss
 from barnabas.broker.log.producer_state import ProducerState
 from barnabas.broker.log.scan import batches_in, patient, window_at
 from barnabas.broker.log.segment import (
-    CLEANED_SUFFIX,
-    DELETED_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
-    SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
     Segment,
     stem,
 )
 from barnabas.broker.log.state import Change
 from barnabas.broker.log.truncation import load_snapshot, remove_snapshots, rename_away
-from barnabas.broker.log.walk import indexes_are_sane, rebuild
-from barnabas.broker.ports import Disk
+from barnabas.broker.log.walk import Walked, indexes_are_sane, rebuild
 from barnabas.protocol.batch import BatchHeader, read_header
 
 _FAR: Final = 2**62
@@ -41,90 +38,45 @@ OFFSETS_MAX: Final = 2**31
 """Offsets one segment may span."""
 
 
-@dataclass(slots=True)
-class Found:
-    """What is known of a log so far, while it is opened.
-
-    Attributes:
-        disk, directory, index_interval, now_ms: where it lies, bytes between two index entries, time of day (ms).
-        discard: takes the paths of files that were renamed away.
-        segments: rising by base, at least one.
-        snapshots: offsets of producer snapshots, rising.
-    """
-
-    disk: Disk
-    directory: str
-    index_interval: int
-    now_ms: int
-    discard: Callable[[list[str]], None]
-    segments: list[Segment] = field(default_factory=list)
-    snapshots: list[int] = field(default_factory=list)
-    epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
-    producers: ProducerState = field(default_factory=ProducerState)
-    log_start_offset: int = 0
-    log_end_offset: int = 0
-
-    @property
-    def active(self) -> Segment:
-        """The segment that will be written to."""
-        return self.segments[-1]
-
-    def index_of(self, offset: int) -> int:
-        """Index of the segment an offset lies in; the first one's for what lies before all."""
-        return max(bisect_right([segment.base for segment in self.segments], offset) - 1, 0)
-
-    def learn_epoch(self, header: BatchHeader) -> None:
-        """Learn from a batch which leader epoch begins with it, if one does."""
-        if header.leader_epoch > self.epochs.latest:
-            self.epochs.assign(header.leader_epoch, header.base_offset)
-
-
-def recover(
-    found: Found,
-    *,
-    clean: bool,
-    recovery_point: int,
-    log_start_offset: int,
-    high_watermark: int,
-    closing: ClosingFiles | None = None,
-) -> Job[Change]:
+def recover(found: Found, clean: bool, noted: Noted, closing: ClosingFiles | None = None) -> Job[Change]:
     """Find out what lies on disk, and mend it.
 
     Args:
         found: where to look.
         clean: the data directory was shut down cleanly.
-        recovery_point: from the checkpoint; everything below is on stable storage.
-        log_start_offset: from the checkpoint, 0 if there is none.
-        high_watermark: from the checkpoint, 0 if there is none; clamped to [log start, log end].
+        noted: the checkpoints. What of them is not believed is as if it were not there, so that all of the log is
+            walked, and it begins at its first file.
         closing: what the clean stop put down elsewhere (see `closing`); without effect after any other end.
 
     Raises:
         OSError: the disk failed.
     """
-    names = yield from _tidy(found)
+    names = yield from tidy(found)
     if not names:
         found.disk.make_dir(found.directory)
-    topic_id = _load_topic_id(found, names)
-    bases = sorted(int(name[: -len(LOG_SUFFIX)]) for name in names if _is_segment(name))
+    bases = sorted(int(name[: -len(LOG_SUFFIX)]) for name in names if is_segment(name))
     segments = [Segment.existing(found.disk, found.directory, base, found.now_ms) for base in bases]
     if not segments:
-        segments = [Segment.create(found.disk, found.directory, log_start_offset, found.now_ms)]
+        segments = [Segment.create(found.disk, found.directory, noted.log_start_offset, found.now_ms)]
     found.segments = segments
     kept: Mapping[str, bytes] = {}
     if clean and closing is not None:
         clean = (closing.base, closing.size) == (found.active.base, found.active.size)
         kept = closing.contents if clean else {}
     found.epochs = _load_epochs(found, names, kept)
-    found.log_start_offset = max(log_start_offset, segments[0].base)
-    found.snapshots = sorted(int(name[: -len(SNAPSHOT_SUFFIX)]) for name in names if _is_snapshot(name))
-    suspect = _FAR if clean else segments[found.index_of(recovery_point)].base
+    found.log_start_offset = max(noted.log_start_offset, segments[0].base)
+    found.snapshots = sorted(int(name[: -len(SNAPSHOT_SUFFIX)]) for name in names if is_snapshot(name))
+    suspect = _FAR if clean else segments[found.index_of(noted.recovery_point)].base
     producers = _Producers(found, suspect)
     yield from _check_segments(found, names, suspect, producers, kept)
     yield from _open_active(found)
-    recovery_point = found.log_end_offset if clean else min(recovery_point, found.log_end_offset)
-    if found.log_end_offset < found.log_start_offset:
-        recovery_point = found.log_start_offset
-        _start_anew(found)
+    believed = noted.is_believed(found.log_end_offset)
+    _compare(found, noted, believed)
+    if not believed:
+        for segment in found.segments:
+            segment.close()
+        rest = Noted(high_watermark=min(noted.high_watermark, found.log_end_offset))
+        return (yield from recover(found, False, rest))
     found.epochs = found.epochs.up_to(found.log_end_offset).from_start(found.log_start_offset)
     if producers.learning and found.log_end_offset > found.log_start_offset:
         found.producers = producers.state
@@ -137,13 +89,22 @@ def recover(
         segments=found.segments,
         log_start_offset=found.log_start_offset,
         log_end_offset=found.log_end_offset,
-        recovery_point=recovery_point,
-        high_watermark=high_watermark,
+        recovery_point=found.log_end_offset if clean else noted.recovery_point,
+        high_watermark=noted.high_watermark,
         epochs=found.epochs,
         producers=found.producers,
         snapshots=found.snapshots,
-        topic_id=topic_id,
     )
+
+
+def _compare(found: Found, noted: Noted, believed: bool) -> None:
+    """Say it if a log ends below what was noted of it."""
+    offset, field = max(zip(noted, Noted._fields, strict=True))
+    if offset > found.log_end_offset:
+        reason = f"the log ends below its {field.replace('_', ' ')} {offset}"
+        if not believed:
+            reason += ", which is not believed: the log begins at its first file, and all of it is checked"
+        found.report(Loss(found.name, found.log_end_offset, offset, 0, found.directory, reason))
 
 
 class _Producers:
@@ -168,73 +129,6 @@ class _Producers:
             self.state.replay(header, header.last_offset)
 
 
-def _is_segment(name: str) -> bool:
-    return name.endswith(LOG_SUFFIX) and name[: -len(LOG_SUFFIX)].isdigit()
-
-
-def _is_snapshot(name: str) -> bool:
-    return name.endswith(SNAPSHOT_SUFFIX) and name[: -len(SNAPSHOT_SUFFIX)].isdigit()
-
-
-def _tidy(found: Found) -> Job[list[str]]:
-    """Remove what was being deleted or written, finish swaps of compaction, drop indexes without a segment."""
-    disk, directory = found.disk, found.directory
-    names = disk.list(directory)
-    if any(name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)) for name in names):
-        for name in names:
-            if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX)):
-                yield from remove(disk, f"{directory}/{name}")
-        for name in names:
-            if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
-                yield from _finish_swap(found, int(name[: -len(LOG_SUFFIX + SWAP_SUFFIX)]))
-        names = disk.list(directory)
-    stems = {name[: -len(LOG_SUFFIX)] for name in names if _is_segment(name)}
-    orphans = [name for name in names if name.endswith((INDEX_SUFFIX, TIME_INDEX_SUFFIX)) and _is_orphan(name, stems)]
-    for name in orphans:
-        disk.remove(f"{directory}/{name}")
-    return [name for name in names if name not in orphans] if orphans else names
-
-
-def _is_orphan(name: str, stems: set[str]) -> bool:
-    base = name.partition(".")[0]
-    return base.isdigit() and base not in stems
-
-
-def _finish_swap(found: Found, base: int) -> Job[None]:
-    """A `.swap` file is whole: it replaces every segment from its base to its last offset."""
-    disk, directory = found.disk, found.directory
-    swap = f"{directory}/{stem(base)}{LOG_SUFFIX}{SWAP_SUFFIX}"
-    file = disk.open(swap)
-    end = base
-    position = 0
-    while position < file.size:
-        at = position
-        view = yield from patient(lambda at=at: window_at(file, at, file.size))  # type: ignore[misc]
-        for offset, header in batches_in(view):
-            end = header.next_offset
-            position = at + offset + header.size
-        if position == at:
-            break
-        yield None
-    file.close()
-    for name in disk.list(directory):
-        if _is_segment(name) and base <= int(name[: -len(LOG_SUFFIX)]) < max(end, base + 1):
-            replaced = Segment(disk, directory, int(name[: -len(LOG_SUFFIX)]), found.now_ms)
-            for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-                yield from remove(disk, replaced.path(suffix))
-    disk.rename(swap, f"{directory}/{stem(base)}{LOG_SUFFIX}")
-
-
-def _load_topic_id(found: Found, names: list[str]) -> bytes | None:
-    if checkpoint.PARTITION_METADATA_FILE not in names:
-        return None
-    try:
-        data = found.disk.load(f"{found.directory}/{checkpoint.PARTITION_METADATA_FILE}")
-        return checkpoint.parse_partition_metadata(data)
-    except ValueError as error:
-        raise OSError(f"{found.directory}: {error}") from error
-
-
 def _load_epochs(found: Found, names: list[str], kept: Mapping[str, bytes]) -> LeaderEpochs:
     saved: list[tuple[int, int]] = []
     if checkpoint.LEADER_EPOCH_FILE in names:
@@ -251,6 +145,7 @@ def _check_segments(
     """Walk the segments from `suspect` on, and older ones whose indexes are missing or senseless."""
     present = set(names)
     log_end = found.segments[0].base
+    walked_to = -1
 
     def learn(header: BatchHeader) -> None:
         found.learn_epoch(header)
@@ -259,22 +154,54 @@ def _check_segments(
 
     for index, segment in enumerate(list(found.segments)):
         is_suspect = segment.base >= suspect
+        if is_suspect and 0 <= walked_to < segment.base and not found.compacts:
+            reason = "nothing is between two segments: what one of them held at its end, or whole ones, are gone"
+            found.report(Loss(found.name, walked_to, segment.base, 0, segment.path(LOG_SUFFIX), reason))
+        walked_to = -1
         log_end = max(log_end, segment.base)
         if (offsets := stem(segment.base) + INDEX_SUFFIX) in kept:
             segment.take_indexes(kept[offsets], kept[stem(segment.base) + TIME_INDEX_SUFFIX])
         elif is_suspect or not (yield from indexes_are_sane(found.disk, segment, present)):
             last = index + 1 == len(found.segments)
             following = segment.base + OFFSETS_MAX if last else found.segments[index + 1].base
-            whole = yield from rebuild(segment, found.index_interval, log_end, following, learn)
+            walked = yield from rebuild(segment, found.index_interval, log_end, following, learn)
             if is_suspect:
                 segment.synced_size = 0
-            if not whole:
-                dropped = found.segments[index + 1 :]
-                found.segments = found.segments[: index + 1]
-                for gone in dropped:
-                    found.discard(rename_away(found.disk, gone))
+            if walked.good_bytes < segment.size:
+                yield from _cut(found, index, walked)
                 return
+            log_end = walked_to = walked.log_end
         yield None
+
+
+def _cut(found: Found, index: int, walked: Walked) -> Job[None]:
+    """A segment is good up to a place: drop what follows it, cut it there, keep the bytes, and say so."""
+    segment = found.segments[index]
+    place = f"{segment.path(LOG_SUFFIX)} holds no good batch at byte {walked.good_bytes}"
+    following = -1
+    while found.active is not segment:  # from the end: a start that is killed meanwhile leaves no gap
+        last = found.active
+        where = last.path(LOG_SUFFIX)
+        kept, why = yield from _keep(keep_segment(found.disk, last))
+        found.report(Loss(found.name, last.base, following, last.size, where, f"dropped, for {place}{why}", kept))
+        found.discard(rename_away(found.disk, last))
+        found.segments.pop()
+        following = last.base
+    size = segment.size - walked.good_bytes
+    kept, why = yield from _keep(keep_tail(found.disk, segment, walked.good_bytes))
+    reason = f"cut at byte {walked.good_bytes}, where no good batch begins{why}"
+    found.report(Loss(found.name, walked.log_end, following, size, segment.path(LOG_SUFFIX), reason, kept))
+    segment.file.truncate(walked.good_bytes)
+    segment.size = walked.good_bytes
+    segment.synced_size = min(segment.synced_size, segment.size)
+
+
+def _keep(job: Job[str]) -> Job[tuple[str, str]]:
+    """Keep bytes if that can be: where they are now, and why they are not."""
+    try:
+        return (yield from job), ""
+    except OSError as error:
+        return "", f"; the bytes cannot be kept ({error})"
 
 
 def _open_active(found: Found) -> Job[None]:
@@ -300,9 +227,9 @@ def _open_active(found: Found) -> Job[None]:
                 if header.max_timestamp > active.max_timestamp:
                     active.max_timestamp, active.max_timestamp_offset = header.max_timestamp, header.last_offset
             if position == begin:
-                yield from rebuild(
-                    active, found.index_interval, active.base, active.base + OFFSETS_MAX, found.learn_epoch
-                )
+                end = active.base + OFFSETS_MAX
+                walked = yield from rebuild(active, found.index_interval, active.base, end, found.learn_epoch)
+                yield from _cut(found, len(found.segments) - 1, walked)
                 yield from _open_active(found)
                 return
             yield None
@@ -312,16 +239,6 @@ def _open_active(found: Found) -> Job[None]:
     else:
         active.reset_indexes()
     found.log_end_offset = log_end
-
-
-def _start_anew(found: Found) -> None:
-    """The checkpoint says that the log starts above its end: it goes on there, empty."""
-    for segment in found.segments:
-        found.discard(rename_away(found.disk, segment))
-    offset = found.log_end_offset = found.log_start_offset
-    found.segments = [Segment.create(found.disk, found.directory, offset, found.now_ms)]
-    remove_snapshots(found.disk, found.directory, found.snapshots)
-    found.snapshots = []
 
 
 def _load_producers(found: Found) -> Job[None]:

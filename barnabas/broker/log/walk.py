@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from barnabas.broker.jobs import Job
 from barnabas.broker.log.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
@@ -14,19 +15,26 @@ from barnabas.protocol.batch import BatchHeader, crc_ok
 Learn = Callable[[BatchHeader], None]
 
 
-def rebuild(segment: Segment, index_interval: int, log_end: int, following: int, learn: Learn) -> Job[bool]:
+class Walked(NamedTuple):
+    """How far the batches of a segment are good: position in the file (bytes), and the offset after the last."""
+
+    good_bytes: int
+    log_end: int
+
+
+def rebuild(segment: Segment, index_interval: int, log_end: int, following: int, learn: Learn) -> Job[Walked]:
     """Walk a whole segment: check every batch, and build the indexes anew.
 
     Args:
-        segment: the segment; what follows the last good batch is cut off.
+        segment: the segment; where the first bad batch begins, it is to be cut.
         index_interval: bytes between two index entries.
         log_end: offsets must not lie below.
         following: offsets must lie below (the next segment's base). The sum does not cover offsets: all that guards
             them is that they rise and stay in their segment.
         learn: is told of every good batch.
 
-    Returns:
-        Whether every byte was good.
+    Raises:
+        OSError: a read failed.
     """
     segment.reset_indexes()
     position = 0
@@ -46,13 +54,8 @@ def rebuild(segment: Segment, index_interval: int, log_end: int, following: int,
         if position == start:
             good = False
         yield None
-    if not good:
-        del view  # a file that nobody looks into is cut in place; else what stays of it would be copied
-        segment.file.truncate(position)
-        segment.size = position
-        segment.synced_size = min(segment.synced_size, position)
     segment.close_times()
-    return good
+    return Walked(position, log_end)
 
 
 def indexes_are_sane(disk: Disk, segment: Segment, present: set[str]) -> Job[bool]:

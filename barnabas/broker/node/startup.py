@@ -98,7 +98,8 @@ def run(core: Core, mine: Identity) -> Job[None]:
         yield from _write(core, records)
     core.phase = Phase.RECOVERING
     core.release_held()
-    clean = yield from core.logs.load()
+    topics = core.image.topics
+    clean = yield from core.logs.load(lambda name: topics[name].topic_id if name in topics else ZERO_UUID)
     yield from _set_strays_aside(core)
     core.phase = Phase.HOSTING
     yield from _host_all(core)

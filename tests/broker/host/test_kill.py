@@ -1,4 +1,4 @@
-"""SIGKILL under load, three times on one data directory: every acknowledged record is there afterwards."""
+"""SIGKILL under load three times, and after a topic was made anew: nothing acknowledged is lost."""
 
 from __future__ import annotations
 
@@ -103,3 +103,34 @@ def test_a_deleted_topic_of_the_longest_name_keeps_no_start_away(tmp_path: Path)
     assert b"kept" in (stray / f"{0:020d}.log").read_bytes()
     with broker(*options) as process:
         assert process.end() == 0
+
+
+def test_a_kill_leaves_a_topic_alone_that_was_made_anew(tmp_path: Path) -> None:
+    """A clean stop noted down the log start of the topic that had its name before: that means nothing to it."""
+    key = TopicPartition("t", 0)
+    options = ("--port", "0", "--data-dir", str(tmp_path))
+    with broker(*options) as process:
+        with Admin(bootstrap_servers=f"127.0.0.1:{process.port}") as admin:
+            admin.create_topic("t", partitions=1)
+            produce(process.port, 1000)
+            assert admin.delete_records({key: 900}) == {key: 900}
+        assert process.end() == 0
+    with broker(*options) as process:
+        with Admin(bootstrap_servers=f"127.0.0.1:{process.port}") as admin:
+            admin.delete_topics("t")
+            admin.create_topic("t", partitions=1)
+        produce(process.port, 500)
+        assert process.end(signal.SIGKILL) == -signal.SIGKILL
+    with broker(*options) as process:
+        with Consumer("t", bootstrap_servers=f"127.0.0.1:{process.port}") as consumer:
+            assert consumer.beginning_offsets([key]) == {key: 0}
+            assert consumer.end_offsets([key]) == {key: 500}
+        assert process.end() == 0
+
+
+def produce(port: int, count: int) -> None:
+    """Records that were all acknowledged."""
+    with Producer(bootstrap_servers=f"127.0.0.1:{port}") as producer:
+        for number in range(count):
+            producer.send("t", b"%d" % number)
+        producer.flush()

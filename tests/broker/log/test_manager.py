@@ -8,7 +8,7 @@ from barnabas.broker.config import TopicConfig
 from barnabas.broker.log.checkpoint import parse_directory_name
 from barnabas.broker.log.types import Isolation
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.ids import ZERO_UUID, TopicPartition
+from barnabas.protocol.ids import ZERO_UUID, TopicPartition, format_uuid
 from tests.broker.log.harness import NOW, TOPIC_ID, Clock, append, everything, manager_of
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t-with-dash", 1)
@@ -158,11 +158,32 @@ def test_a_partition_can_be_made_anew_while_the_old_one_waits(world):
 
 def test_a_directory_marked_for_deletion_goes_after_the_start(world):
     world.disk.make_dir("t-0.00-delete")
-    manager = manager_of(world)
+    manager = manager_of(world, log_segment_delete_delay_ms=1000)
     world.run(manager.load())
+    assert manager.next_deadline_ms() is None, "the delay is counted from the start"
     manager.start(5)
-    run_due(world, manager, 5)
+    run_due(world, manager, 1004)
+    assert world.disk.exists("t-0.00-delete")
+    run_due(world, manager, 1005)
     assert not world.disk.exists("t-0.00-delete")
+
+
+def test_what_a_start_finds_renamed_away_goes_after_the_delay(world):
+    topic = TopicConfig(segment_bytes=100, retention_bytes=100, file_delete_delay_ms=1000)
+    manager = manager_of(world, topic=topic)
+    log = manager.create(T0, TOPIC_ID, topic)
+    for _ in range(4):
+        append(log, b"a")
+    world.settle()
+    world.run(log.retain(NOW))
+    names = [name for name in world.disk.list("t-0") if name.endswith(".deleted")]
+    assert "00000000000000000000.log.deleted" in names
+    manager = restart(world, manager, clean=False, topic=topic)
+    manager.start(5)
+    run_due(world, manager, 1004)
+    assert [name for name in world.disk.list("t-0") if name.endswith(".deleted")] == names
+    run_due(world, manager, 1005)
+    assert [name for name in world.disk.list("t-0") if name.endswith(".deleted")] == []
 
 
 def test_what_is_due_for_removal_is_removed_by_one_job(memory):
@@ -227,7 +248,12 @@ def test_a_log_that_cannot_be_opened_answers_storage_error_and_others_go_on(worl
     assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_checkpoints_are_kafkas(world):
+def noted(*entries):
+    """A checkpoint file: Kafka's lines, with the topic id behind."""
+    return "\n".join(["1", str(len(entries)), *(f"{entry} {format_uuid(TOPIC_ID)}" for entry in entries), ""]).encode()
+
+
+def test_checkpoints_are_kafkas_with_a_topic_id(world):
     manager = manager_of(world)
     manager.start(0)
     log = manager.create(T0, TOPIC_ID, TopicConfig())
@@ -236,9 +262,9 @@ def test_checkpoints_are_kafkas(world):
     world.run(log.flush())
     log.raise_log_start_offset(3)
     run_due(world, manager, 30_000)
-    assert world.disk.load("replication-offset-checkpoint") == b"0\n1\nt 0 4\n"
-    assert world.disk.load("recovery-point-offset-checkpoint") == b"0\n1\nt 0 4\n"
-    assert world.disk.load("log-start-offset-checkpoint") == b"0\n1\nt 0 3\n"
+    assert world.disk.load("replication-offset-checkpoint") == noted("t 0 4")
+    assert world.disk.load("recovery-point-offset-checkpoint") == noted("t 0 4")
+    assert world.disk.load("log-start-offset-checkpoint") == noted("t 0 3")
     manager = restart(world, manager, clean=False)
     assert (manager.logs[T0].log_start_offset, manager.logs[T0].high_watermark) == (3, 4)
 
@@ -275,7 +301,7 @@ def test_no_recovery_point_is_saved_while_epochs_cannot_be(memory):
     assert not memory.disk.exists("recovery-point-offset-checkpoint")
     run_due(memory, manager, 90_000)
     assert memory.disk.load("t-0/leader-epoch-checkpoint") == b"0\n1\n3 0\n"
-    assert memory.disk.load("recovery-point-offset-checkpoint") == b"0\n1\nt 0 1\n"
+    assert memory.disk.load("recovery-point-offset-checkpoint") == noted("t 0 1")
 
 
 def test_the_high_watermark_is_saved_every_five_seconds(memory):
@@ -284,7 +310,7 @@ def test_the_high_watermark_is_saved_every_five_seconds(memory):
     append(manager.create(T0, TOPIC_ID, TopicConfig()), b"a")
     assert manager.next_deadline_ms() == 6000
     run_due(memory, manager, 6000)
-    assert memory.disk.load("replication-offset-checkpoint") == b"0\n1\nt 0 1\n"
+    assert memory.disk.load("replication-offset-checkpoint") == noted("t 0 1")
     assert manager.next_deadline_ms() == 11_000
 
 
@@ -316,7 +342,7 @@ def test_the_cleaner_goes_on_until_all_is_clean(memory):
     assert sorted(log.cleaned_to for log in logs) == [-1, 4]
     run_due(memory, manager, 10)
     assert [log.cleaned_to for log in logs] == [4, 4]
-    assert memory.disk.load("cleaner-offset-checkpoint") == b"0\n2\nc 0 4\nc 1 4\n"
+    assert memory.disk.load("cleaner-offset-checkpoint") == noted("c 0 4", "c 1 4")
     run_due(memory, manager, 10)
     assert manager.next_deadline_ms() == 5000
 

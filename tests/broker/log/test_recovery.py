@@ -230,12 +230,6 @@ def test_log_start_comes_from_the_checkpoint_or_the_first_segment(world):
     assert (log.log_start_offset, log.high_watermark) == (3, 60)
 
 
-def test_a_log_that_lost_more_than_its_start_begins_anew_at_the_start(world):
-    log = filled(world, 1)
-    log = restart_after(world, log, lambda path: cut(world, path, 0), log_start_offset=50)
-    assert (log.log_start_offset, log.log_end_offset, log.bases) == (50, 50, [50])
-
-
 def test_an_empty_directory_opens_empty(world):
     world.disk.make_dir("t-0")
     log = world.open_log(clean=False)

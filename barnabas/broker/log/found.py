@@ -1,0 +1,151 @@
+"""What a start finds in a log's directory, and the tidying before anything of it is read."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from barnabas.broker.jobs import Job, remove
+from barnabas.broker.log.epochs import LeaderEpochs
+from barnabas.broker.log.losses import Loss, Report
+from barnabas.broker.log.producer_state import ProducerState
+from barnabas.broker.log.scan import batches_in, patient, window_at
+from barnabas.broker.log.segment import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    Segment,
+    stem,
+)
+from barnabas.broker.log.truncation import rename_away
+from barnabas.broker.ports import Disk
+from barnabas.protocol.batch import BatchHeader
+
+
+@dataclass(slots=True)
+class Found:
+    """What is known of a log so far, while it is opened.
+
+    Attributes:
+        disk, directory, name: where it lies, and what it is called where a loss is told.
+        compacts: whether offsets may be missing between segments.
+        index_interval, now_ms: bytes between two index entries; time of day (ms).
+        discard: takes the paths of files that were renamed away.
+        report: is told of what is lost.
+        segments: rising by base, at least one.
+        snapshots: offsets of producer snapshots, rising.
+    """
+
+    disk: Disk
+    directory: str
+    name: str
+    compacts: bool
+    index_interval: int
+    now_ms: int
+    discard: Callable[[list[str]], None]
+    report: Report
+    segments: list[Segment] = field(default_factory=list)
+    snapshots: list[int] = field(default_factory=list)
+    epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
+    producers: ProducerState = field(default_factory=ProducerState)
+    log_start_offset: int = 0
+    log_end_offset: int = 0
+
+    @property
+    def active(self) -> Segment:
+        """The segment that will be written to."""
+        return self.segments[-1]
+
+    def index_of(self, offset: int) -> int:
+        """Index of the segment an offset lies in; the first one's for what lies before all."""
+        return max(bisect_right([segment.base for segment in self.segments], offset) - 1, 0)
+
+    def learn_epoch(self, header: BatchHeader) -> None:
+        """Learn from a batch which leader epoch begins with it, if one does."""
+        if header.leader_epoch > self.epochs.latest:
+            self.epochs.assign(header.leader_epoch, header.base_offset)
+
+
+class Noted(NamedTuple):
+    """What the checkpoints say of a log: offsets, 0 where they say nothing.
+
+    All below the recovery point is on stable storage. It and the log start are believed if the log reaches so far.
+    """
+
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    high_watermark: int = 0
+
+    def is_believed(self, log_end_offset: int) -> bool:
+        """Whether recovery point and log start can be those of a log that ends there."""
+        return max(self.recovery_point, self.log_start_offset) <= log_end_offset
+
+
+def is_segment(name: str) -> bool:
+    """Whether a file is the log file of a segment."""
+    return name.endswith(LOG_SUFFIX) and name[: -len(LOG_SUFFIX)].isdigit()
+
+
+def is_snapshot(name: str) -> bool:
+    """Whether a file is a producer snapshot."""
+    return name.endswith(SNAPSHOT_SUFFIX) and name[: -len(SNAPSHOT_SUFFIX)].isdigit()
+
+
+def tidy(found: Found) -> Job[list[str]]:
+    """Let go what was being deleted or written, finish swaps of compaction, drop indexes without a segment."""
+    disk, directory = found.disk, found.directory
+    names = disk.list(directory)
+    if any(name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)) for name in names):
+        found.discard([f"{directory}/{name}" for name in names if name.endswith(DELETED_SUFFIX)])
+        for name in names:
+            if name.endswith(CLEANED_SUFFIX):
+                yield from remove(disk, f"{directory}/{name}")
+        for name in names:
+            if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
+                yield from _finish_swap(found, int(name[: -len(LOG_SUFFIX + SWAP_SUFFIX)]))
+        names = disk.list(directory)
+    stems = {name[: -len(LOG_SUFFIX)] for name in names if is_segment(name)}
+    orphans = [name for name in names if name.endswith((INDEX_SUFFIX, TIME_INDEX_SUFFIX)) and _is_orphan(name, stems)]
+    for name in orphans:
+        base, path = name.partition(".")[0], f"{directory}/{name}"
+        if name.endswith(INDEX_SUFFIX) and base + LOG_SUFFIX + DELETED_SUFFIX not in names:
+            gone = f"{directory}/{base}{LOG_SUFFIX}"
+            found.report(Loss(found.name, int(base), -1, 0, gone, "the file is gone, and its index is here"))
+        disk.remove(path)
+    return [name for name in names if name not in orphans] if orphans else names
+
+
+def _is_orphan(name: str, stems: set[str]) -> bool:
+    base = name.partition(".")[0]
+    return base.isdigit() and base not in stems
+
+
+def _finish_swap(found: Found, base: int) -> Job[None]:
+    """A `.swap` file is whole: it replaces every segment from its base to its last offset."""
+    disk, directory = found.disk, found.directory
+    swap = f"{directory}/{stem(base)}{LOG_SUFFIX}{SWAP_SUFFIX}"
+    file = disk.open(swap)
+    end = base
+    position = 0
+    while position < file.size:
+        at = position
+        view = yield from patient(lambda at=at: window_at(file, at, file.size))  # type: ignore[misc]
+        for offset, header in batches_in(view):
+            end = header.next_offset
+            position = at + offset + header.size
+        if position == at:
+            break
+        yield None
+    file.close()
+    for name in disk.list(directory):
+        if is_segment(name) and base <= int(name[: -len(LOG_SUFFIX)]) < max(end, base + 1):
+            replaced = Segment(disk, directory, int(name[: -len(LOG_SUFFIX)]), found.now_ms)
+            found.discard(rename_away(disk, replaced))
+            yield None
+    disk.rename(swap, f"{directory}/{stem(base)}{LOG_SUFFIX}")

@@ -1,0 +1,63 @@
+"""What a data directory has lost: said once, counted, and kept to be looked at. No loss is silent.
+
+One warning each: partition, offsets, bytes, file, and why. The last hundred stand in `/state`, all are counted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+logger = logging.getLogger(__name__)
+
+_REMEMBERED: Final = 100
+
+
+class Loss(NamedTuple):
+    """What is gone, or may be.
+
+    `first_offset` to `end_offset` (exclusive) are the offsets concerned, -1 where they are not known; `size` the bytes;
+    `file` where they stood; `kept` where the bytes are now, empty if they are not there any more.
+    """
+
+    partition: str
+    first_offset: int
+    end_offset: int
+    size: int
+    file: str
+    reason: str
+    kept: str = ""
+
+    def __str__(self) -> str:
+        offsets = f"offsets {_known(self.first_offset)} to {_known(self.end_offset)} (exclusive)"
+        kept = f"; the bytes are kept in {self.kept}" if self.kept else ""
+        return f"{self.partition}: {self.reason}: {offsets}, {self.size} bytes, {self.file}{kept}"
+
+
+Report = Callable[[Loss], None]
+
+
+class Losses:
+    """The record of one data directory. `count` and `size` (bytes) are of all, `last` holds the newest hundred."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.size = 0
+        self.last: deque[Loss] = deque(maxlen=_REMEMBERED)
+
+    def report(self, loss: Loss) -> None:
+        """Say it and count it."""
+        self.count += 1
+        self.size += loss.size
+        self.last.append(loss)
+        logger.warning("loss: %s", loss)
+
+    def snapshot(self) -> dict[str, Any]:
+        """As plain values that JSON can hold."""
+        return {"count": self.count, "bytes": self.size, "last": [loss._asdict() for loss in self.last]}
+
+
+def _known(offset: int) -> str:
+    return str(offset) if offset >= 0 else "unknown"

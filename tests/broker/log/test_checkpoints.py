@@ -1,0 +1,165 @@
+"""What is noted of a log counts for the log of that topic id, and only as far as the log reaches."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.broker.config import TopicConfig
+from barnabas.broker.log.checkpoint import (
+    CLEANER_FILE,
+    HIGH_WATERMARK_FILE,
+    LOG_START_FILE,
+    OFFSET_FILES,
+    RECOVERY_POINT_FILE,
+    Point,
+    format_offsets,
+    load_offsets,
+    noted,
+)
+from barnabas.broker.log.losses import Loss
+from barnabas.protocol.ids import ZERO_UUID, TopicPartition
+from tests.broker.log.harness import NOW, PARTITION, TOPIC_ID, append, everything, manager_of
+
+OTHER_ID = bytes(reversed(TOPIC_ID))
+KEY = TopicPartition("t", 0)
+
+
+def opened(world, **options):
+    manager = manager_of(world, **options)
+    world.run(manager.load(lambda name: TOPIC_ID if name == "t" else ZERO_UUID))
+    return manager
+
+
+def killed(world, manager, **options):
+    """The broker dies, and another is started."""
+    for log in manager.logs.values():
+        log.release()
+    world.settle()
+    world.reopen()
+    return opened(world, **options)
+
+
+def saved(world, manager, at_ms):
+    for job in manager.due_jobs(at_ms):
+        world.run(job)
+    world.settle()
+
+
+def note(world, file, offset, topic_id=TOPIC_ID):
+    world.disk.write_atomic(file, format_offsets({KEY: Point(offset, topic_id)}))
+
+
+@pytest.mark.parametrize("how", ["clean stop", "checkpoint"])
+def test_what_was_noted_of_a_topic_means_nothing_to_the_next_of_its_name(world, how):
+    manager = opened(world)
+    manager.start(0)
+    log = manager.create(KEY, TOPIC_ID, TopicConfig())
+    for number in range(100):
+        append(log, *[b"%d" % number] * 10)
+    log.raise_log_start_offset(900)
+    if how == "checkpoint":
+        world.run(log.flush())
+        saved(world, manager, 30_000)
+    else:
+        world.run(manager.shutdown())
+        world.settle()
+        world.reopen()
+        manager = opened(world)
+    assert world.disk.load(LOG_START_FILE).split()[4] == b"900"
+    manager.delete(KEY)
+    anew = manager.create(KEY, OTHER_ID, TopicConfig())
+    for number in range(50):
+        append(anew, *[b"new %d" % number] * 10)
+    log = killed(world, manager).logs[KEY]
+    assert (log.log_start_offset, log.log_end_offset) == (0, 500)
+    assert len(everything(world, log)) == 500
+
+
+def test_a_file_of_kafkas_version_counts_by_name(world):
+    manager = opened(world)
+    log = manager.create(KEY, TOPIC_ID, TopicConfig())
+    append(log, b"a", b"b", b"c")
+    world.settle()
+    for file, offset in ((RECOVERY_POINT_FILE, 3), (LOG_START_FILE, 1), (HIGH_WATERMARK_FILE, 2), (CLEANER_FILE, 2)):
+        world.disk.write_atomic(file, b"0\n1\nt 0 %d\n" % offset)
+    log = killed(world, manager).logs[KEY]
+    found = (log.recovery_point, log.log_start_offset, log.high_watermark, log.cleaned_to)
+    assert found == (3, 1, 2, 2)
+
+
+@pytest.mark.parametrize("file", OFFSET_FILES)
+def test_each_file_counts_for_its_topic_id_alone(memory, file):
+    note(memory, file, 7)
+    points = memory.run(load_offsets(memory.disk, file))
+    assert points == {KEY: Point(7, TOPIC_ID)}
+    assert noted(points, KEY, TOPIC_ID, -1) == 7
+    assert noted(points, KEY, OTHER_ID, -1) == -1
+    assert noted(points, TopicPartition("t", 1), TOPIC_ID, -1) == -1
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"2\n1\nt 0 1\n", b"1\n1\nt 0 -1\n", b"1\n2\nt 0 1\n", b"1\n1\nt 0\n", b"1\n1\nt 0 1 notanid\n", b"1", b""],
+)
+def test_a_file_that_makes_no_sense_is_no_file(memory, data):
+    memory.disk.write_atomic(LOG_START_FILE, data)
+    assert memory.run(load_offsets(memory.disk, LOG_START_FILE)) == {}
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("point", ["log_start_offset", "recovery_point"])
+def test_a_point_above_the_end_is_not_believed(world, clean, point, caplog):
+    """Nothing is wiped or skipped: the log begins at its first file, all of it is walked, and that is said once."""
+    log = world.new_log(segment_bytes=100)
+    for number in range(5):
+        append(log, b"%d" % number)
+    flipped = log.segments[3].size // 2
+    told: list[Loss] = []
+    if clean:
+        world.run(log.close())
+    else:
+        log.release()
+    world.settle()
+    path = "t-0/00000000000000000003.log"
+    data = bytearray(world.disk.load(path))
+    data[flipped] ^= 1
+    world.disk.write_atomic(path, bytes(data))
+    world.reopen()
+    log = type(log)(world.disk, "t-0", PARTITION, TOPIC_ID, log.config, report=told.append)
+    world.run(log.recover(clean=clean, now_ms=NOW, **{point: 900}))
+    assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (0, 3, 0)
+    assert [record.value for record in everything(world, log)] == [b"0", b"1", b"2"], "the walk found the flipped bit"
+    assert [loss.end_offset for loss in told].count(900) == 1
+    assert not [name for name in world.disk.list("t-0") if name.endswith(".log.deleted")]
+
+
+def test_a_directory_without_its_id_is_that_of_the_topic_of_its_name(world):
+    manager = opened(world)
+    log = manager.create(KEY, TOPIC_ID, TopicConfig())
+    append(log, b"a", b"b", b"c")
+    world.settle()
+    note(world, LOG_START_FILE, 2)
+    world.disk.remove("t-0/partition.metadata")
+    manager = killed(world, manager)
+    log = manager.logs[KEY]
+    assert (log.topic_id, log.log_start_offset) == (TOPIC_ID, 2)
+    world.settle()
+    assert world.disk.exists("t-0/partition.metadata")
+
+
+def test_what_is_noted_of_a_log_that_cannot_be_opened_stays(memory):
+    manager = opened(memory)
+    log = manager.create(KEY, TOPIC_ID, TopicConfig())
+    append(log, b"a", b"b", b"c")
+    log.raise_log_start_offset(2)
+    memory.run(manager.shutdown())
+    intact = memory.disk.load("t-0/partition.metadata")
+    memory.disk.write_atomic("t-0/partition.metadata", b"version: 7\n")
+    manager = opened(memory)
+    assert set(manager.failed) == {KEY}
+    manager.start(0)
+    saved(memory, manager, 30_000)
+    memory.run(manager.shutdown())
+    memory.disk.write_atomic("t-0/partition.metadata", intact)
+    log = opened(memory).logs[KEY]
+    assert log.log_start_offset == 2
