@@ -11,7 +11,8 @@ what comes and goes within one event: a small request that is answered at once c
 charges releases the same bytes of the same holder and kind, once.
 
 Two marks: above `low` memory is *short*, and the host stops reading from those who hold much; above `limit` it ends the
-connections that hold most. Between them fits one largest frame, so that one can always be finished (`host/relief.py`).
+connections that hold most. Between them fits one largest frame, and what comes until the host has stopped reading, so
+that one can always be finished (`host/relief.py`).
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Account:
 
     def __init__(self, limit: int = UNLIMITED, frame_bytes_max: int = 0) -> None:
         self.limit = limit
-        self.low = max(limit // 2, limit - frame_bytes_max)
+        self.low = max(limit // 4, (limit - frame_bytes_max) * 3 // 4)
         self.total = 0
         self.by_kind: dict[str, int] = dict.fromkeys(KINDS, 0)
         self.by_holder: dict[int, int] = {}
@@ -77,6 +78,14 @@ class Account:
             self.by_holder.pop(holder, None)
         if self.on_released is not None:
             self.on_released()
+
+    def change(self, holder: int, kind: str, before: int, after: int) -> int:
+        """`holder` keeps `after` bytes of something, of which it kept `before`; returns `after`."""
+        if before:
+            self.release(holder, kind, before)
+        if after:
+            self.charge(holder, kind, after)
+        return after
 
     def held_by(self, holder: int) -> int:
         """What `holder` keeps."""

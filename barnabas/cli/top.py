@@ -105,6 +105,7 @@ def render(server: str, state: State, before: State | None, elapsed_s: float) ->
     ]
     return [
         f"barnabas {server}: {', '.join(counts)}",
+        *_memory(state.get("memory")),
         "",
         *_partitions(partitions, before, elapsed_s),
         "",
@@ -114,6 +115,26 @@ def render(server: str, state: State, before: State | None, elapsed_s: float) ->
         "",
         *_connections(connections, before, elapsed_s),
     ]
+
+
+def _memory(memory: State | None) -> list[str]:
+    """What is held for requests, of which kind, and by whom."""
+    if memory is None:
+        return []
+    limit = f" of {_size(memory['limit_bytes'])}" if memory["limit_bytes"] >= 0 else ""
+    line = f"memory held for requests: {_size(memory['held_bytes'])}{limit}"
+    kinds = ", ".join(f"{what} {_size(size)}" for what, size in memory["by_kind"].items() if size)
+    if kinds:
+        line += f" ({kinds})"
+    if memory["waiting"]:
+        line += f"; {_count(memory['waiting'], 'connection')} waiting for memory"
+    if memory["ended"]:
+        line += f"; {_count(memory['ended'], 'connection')} ended for memory"
+    return [line]
+
+
+def _size(size: int) -> str:
+    return f"{size / 1024 / 1024:.1f} MiB"
 
 
 def _partitions(partitions: list[State], before: State | None, elapsed_s: float) -> list[str]:
@@ -173,7 +194,7 @@ def _connections(connections: list[State], before: State | None, elapsed_s: floa
     rows = []
     for one in connections:
         old = earlier.get(one["id"])
-        waits = [word for word in ("stalled", "muted") if one[word]]
+        waits = [word.replace("_", " ") for word in ("stalled", "muted", "short_of_memory") if one.get(word)]
         if one["parked_api_key"] is not None:
             waits.insert(0, f"parked (API {one['parked_api_key']})")
         rows.append(

@@ -29,7 +29,7 @@ def test_a_release_of_what_was_never_charged_is_a_bug() -> None:
 
 @pytest.mark.parametrize(
     ("limit", "frame", "low"),
-    [(160, 100, 80), (400, 100, 300), (100, 100, 50)],
+    [(160, 100, 45), (400, 100, 225), (100, 100, 25)],
 )
 def test_above_the_low_mark_there_is_room_for_one_largest_frame(limit: int, frame: int, low: int) -> None:
     assert Account(limit, frame).low == low
@@ -37,7 +37,7 @@ def test_above_the_low_mark_there_is_room_for_one_largest_frame(limit: int, fram
 
 def test_it_tells_when_memory_is_short_and_when_something_was_released() -> None:
     told: list[str] = []
-    account = Account(100, 40)
+    account = Account(100, 20)
     account.on_short = lambda: told.append("short")
     account.charge(1, KEPT, 60)
     assert (told, account.short) == ([], False)

@@ -9,6 +9,7 @@ import struct
 
 import pytest
 
+from barnabas.broker.host import looking
 from barnabas.broker.host.host import Host
 from barnabas.broker.host.receive import OWN_BYTES_MIN
 from tests.broker.host.fake_core import FakeCore, client, serving, until
@@ -65,7 +66,7 @@ async def test_two_hundred_half_sent_frames_cost_what_was_sent() -> None:
         for index, (_, writer) in enumerate(peers):
             writer.write(struct.pack(">i", MAX - index) + b"five.")
         await until(lambda: host.received_bytes == 200 * 9)
-        held = [channel.snapshot(0)["receive_bytes"] for channel in host.channels.values()]
+        held = [looking.connection(channel, 0)["receive_bytes"] for channel in host.channels.values()]
         assert held == [OWN_BYTES_MIN] * 200
         assert await serves_on(host)
         for _, writer in peers:
@@ -82,10 +83,10 @@ async def test_a_large_frame_that_comes_slowly_grows_with_what_came() -> None:
             sent += piece
             await until(lambda want=sent: host.received_bytes == want)  # type: ignore[misc]
             (channel,) = host.channels.values()
-            assert channel.snapshot(0)["receive_bytes"] <= 8 * sent
+            assert looking.connection(channel, 0)["receive_bytes"] <= 8 * sent
         raw.send(bytes(4 + 50_000_000 - sent))
         assert await raw.answer() == 1
-        assert channel.snapshot(0)["receive_bytes"] == 0
+        assert looking.connection(channel, 0)["receive_bytes"] == 0
 
 
 async def test_a_frame_above_a_smaller_bound_is_refused() -> None:

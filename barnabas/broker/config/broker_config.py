@@ -51,8 +51,10 @@ class BrokerConfig:
 
     # Connections.
     connections_max_idle_ms: int = long(600_000)
-    max_connections: int = integer(2**31 - 1, at_least(0), _DYNAMIC)
-    max_connections_per_ip: int = integer(2**31 - 1, at_least(0), _DYNAMIC)
+    max_connection_creation_rate: int = integer(500, at_least(1), _DYNAMIC)
+    max_connections: int = integer(10_000, at_least(1), _DYNAMIC)
+    max_connections_per_ip: int = integer(5000, at_least(1), _DYNAMIC)
+    queued_max_request_bytes: int = long(167_772_160)
     queued_max_requests: int = integer(500, at_least(1))
     request_timeout_ms: int = integer(30_000)
     socket_listen_backlog_size: int = integer(50, at_least(1))
@@ -127,6 +129,8 @@ class BrokerConfig:
     producer_id_expiration_ms: int = integer(86_400_000, at_least(1), _DYNAMIC)
 
     # Our own.
+    barnabas_connection_progress_bytes_per_second: int = integer(256, at_least(0))
+    barnabas_connection_progress_ms: int = integer(30_000, at_least(1))
     barnabas_topics: str = string("")
     barnabas_validate_records: str = string("header", one_of("header", "full"))
 

@@ -126,6 +126,11 @@ def _must_be_known(name: str, origin: str) -> None:
 
 def _must_fit_together(config: BrokerConfig) -> None:
     listening_endpoints(config)
+    if 0 <= config.queued_max_request_bytes < config.socket_request_max_bytes:
+        raise ConfigError(
+            f"queued.max.request.bytes={config.queued_max_request_bytes}: a largest request would never fit; write at "
+            f"least socket.request.max.bytes ({config.socket_request_max_bytes}), or -1 for no limit"
+        )
     if len(config.data_dirs) > 1:
         raise ConfigError(f"log.dirs={','.join(config.data_dirs)}: one data directory is served; name one")
     for topic in parse_topics(config.barnabas_topics):

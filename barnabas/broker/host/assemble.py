@@ -11,6 +11,7 @@ from barnabas.broker.host.clock import SystemWallClock
 from barnabas.broker.host.data_dir import DataDirLock
 from barnabas.broker.host.entropy import SystemEntropy
 from barnabas.broker.host.host import Host
+from barnabas.broker.host.memory import account_for, container_bytes
 from barnabas.broker.host.sockets import Listening, listen
 from barnabas.broker.metrics import MetricsRegistry
 from barnabas.broker.node.core import Core
@@ -39,7 +40,14 @@ class Assembly:
             self.lock = None if data_dir is None else DataDirLock(data_dir)
             registry = MetricsRegistry()
             self._disk = self._open_disk()
-            core = Core(config, disk=self._disk, clock=SystemWallClock(), entropy=SystemEntropy(), registry=registry)
+            core = Core(
+                config,
+                disk=self._disk,
+                clock=SystemWallClock(),
+                entropy=SystemEntropy(),
+                registry=registry,
+                account=account_for(config, container_bytes()),
+            )
             core.set_endpoints(self.advertised)
             self.host = Host(core, config, registry)
         except BaseException:

@@ -7,8 +7,10 @@ parked request; a consumer that only waits costs no system call for it.
 
 **Back-pressure.** A connection is *stalled* while more than `WRITE_BYTES_MAX` of its answers are unread by the peer:
 nothing more of it is handled until they drain below `WRITE_BYTES_LOW`. What one connection can make the broker hold is
-thus that, one answer, one read event and one frame. A peer that stays stalled or silent for
-`connections.max.idle.ms` is let go.
+thus that, one turn's answers, one read event and one frame. What of it outlives an event and is larger than a few KiB
+is charged to the account of memory (`broker/account.py`); while that is short, who holds much is not read from
+(`relief.py`). A peer that stays stalled or silent for `connections.max.idle.ms` is let go, one that begins something
+and does not go on with it earlier (`progress.py`).
 
 **One write per event.** Answers collect in `_out` and leave together when the read event (or timer, or completion) is
 through: the largest single gain for small requests.
@@ -18,25 +20,35 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
-from barnabas.broker.context import Connection, RequestContext
+from barnabas.broker.account import REQUESTS, UNREAD
+from barnabas.broker.context import Connection
 from barnabas.broker.host import dialects, http
+from barnabas.broker.host.in_flight import Request
 from barnabas.broker.host.receive import Receiver
-from barnabas.broker.host.states import LEFT, MUTED, STALLED, State, move
-from barnabas.protocol.api import ApiKey, RequestHeader, UnsupportedVersion
+from barnabas.broker.host.relief import SMALL_BYTES
+from barnabas.broker.host.states import LEFT, MUTED, SHORT, STALLED, State, move
+from barnabas.protocol.api import ApiKey, UnsupportedVersion
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.ids import Buffer
 
 if TYPE_CHECKING:
     from barnabas.broker.host.host import Host
 
-WRITE_BYTES_MAX: Final = 1024 * 1024
-WRITE_BYTES_LOW: Final = 256 * 1024
+WRITE_BYTES_MAX: Final = 64 * 1024
+WRITE_BYTES_LOW: Final = 16 * 1024
+OUT_BYTES_MAX: Final = 1024 * 1024
+"""So many bytes of answers at most collect before they are written, and the peer's reading is seen."""
 JOIN_BYTES_MAX: Final = 16 * 1024
 """Answers of so few bytes in all are joined: that costs less than a buffer of the system call for each."""
 REQUESTS_PER_TURN: Final = 256
 """So many requests of one connection at most before the others get their turn (about a millisecond)."""
+CHARGED_BYTES_MIN: Final = 4096
+"""Requests from so many bytes on are charged while they wait for their answer."""
+DECODED_WEIGHT: Final = 8
+"""What a decoded request takes, as a multiple of its bytes (lists of partitions: measured 5 to 9). The records of a
+Produce request are not decoded: it weighs its bytes."""
 
 # An enum's member is looked up in its class at every use, and every read event asks for these.
 _OPEN: Final = State.OPEN
@@ -45,76 +57,40 @@ _GONE: Final = State.GONE
 logger = logging.getLogger(__name__)
 
 
-class _Request(RequestContext):
-    """A request of a channel, from its decoding to its answer."""
-
-    __slots__ = ("_channel", "correlation_id")
-
-    def __init__(self, channel: Channel, header: RequestHeader) -> None:
-        self._channel = channel
-        self.correlation_id = header.correlation_id
-        self.connection = channel.connection
-        self.api_key = header.api_key
-        self.api_version = header.api_version
-        self.client_id = header.client_id
-
-    def respond(self, response: Any) -> None:
-        """The answer, now or later; None when the protocol sends none."""
-        channel = self._channel
-        if channel._outstanding is not self:
-            if channel.state is _OPEN:
-                logger.error("a request of %s (API %d) was answered twice", channel.name, self.api_key)
-            return
-        channel._outstanding = None
-        if channel.state is not _OPEN:
-            return
-        if response is None:
-            channel.send([])
-            return
-        try:
-            assert channel._dialect is not None
-            buffers = channel._dialect.encode_response(self.api_key, self.api_version, self.correlation_id, response)
-        except Exception:
-            logger.exception("no answer could be encoded for %s (API %d)", channel.name, self.api_key)
-            channel.refuse("its answer could not be encoded")
-            return
-        if response.throttle_time_ms > 0:
-            channel.mute(response.throttle_time_ms)
-        channel.send(buffers)
-
-    def close(self, reason: str) -> None:
-        """End the connection."""
-        self._channel.refuse(reason)
-
-
 class Channel(asyncio.BufferedProtocol):
     """The protocol object of one connection."""
 
     __slots__ = (
-        "_dialect",
         "_host",
         "_out",
         "_out_bytes",
-        "_outstanding",
-        "_receiver",
-        "_transport",
+        "_unread_bytes",
+        "account",
         "active_ms",
         "connection",
+        "dialect",
+        "outstanding",
         "paused",
         "queued",
+        "receiver",
+        "request_bytes",
         "requests",
         "state",
+        "transport",
         "waits",
         "writes",
     )
 
     def __init__(self, host: Host, listener: str) -> None:
         self._host = host
-        self._receiver = Receiver(host.buffers, host.config.socket_request_max_bytes)
-        self._dialect: dialects.Dialect | None = None
+        self.account = host.account
+        self.receiver = Receiver(host.buffers, host.config.socket_request_max_bytes)
+        self.dialect: dialects.Dialect | None = None
         self._out: list[Buffer] = []
         self._out_bytes = 0
-        self._outstanding: _Request | None = None  # what is being handled or parked
+        self.outstanding: Request | None = None  # what is being handled or parked
+        self.request_bytes = 0  # charged for it
+        self._unread_bytes = 0  # charged for answers the peer has not read
         self.state = State.OPENING
         self.waits = 0  # what keeps its requests waiting: bits of `states`
         self.paused = False  # we do not read
@@ -128,14 +104,19 @@ class Channel(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Accepted: within the limits, or let go at once."""
-        self._transport = cast("asyncio.Transport", transport)
-        self._transport.set_write_buffer_limits(WRITE_BYTES_MAX, WRITE_BYTES_LOW)
+        self.transport = cast("asyncio.Transport", transport)
+        self.transport.set_write_buffer_limits(WRITE_BYTES_MAX, WRITE_BYTES_LOW)
         peer = transport.get_extra_info("peername")
         self.connection.client_host = peer[0] if peer else ""
         refusal = self._host.admit(self)
         if refusal is not None:
-            logger.warning("refused a connection from %s: %s", self.connection.client_host, refusal)
+            self._host.refusals.tell(
+                self.connection.client_host, f"refused a connection from {self.connection.client_host}: {refusal}"
+            )
             self.abort()
+            return
+        self.receiver.holder = self.connection.id
+        self._host.progress.watch(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Gone. Parked requests run on; their answers go nowhere (`T06`)."""
@@ -145,14 +126,14 @@ class Channel(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> Buffer:
         """Where the loop receives into."""
-        return self._receiver.target()
+        return self.receiver.target()
 
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes came: handle what is whole."""
         host = self._host
         self.active_ms = now_ms = host.now_ms()
         host.received_bytes += nbytes
-        self._receiver.received(nbytes)
+        self.receiver.received(nbytes)
         self._pump(now_ms)
         host.settle()
 
@@ -167,6 +148,7 @@ class Channel(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """The peer caught up."""
         self.waits &= ~STALLED
+        self._hold_unread(0)
         self.active_ms = self._host.now_ms()
         self._go_on()
 
@@ -174,18 +156,18 @@ class Channel(asyncio.BufferedProtocol):
 
     def _pump(self, now_ms: int) -> None:
         """Handle whole frames until one is parked, the peer stalls, or this connection's turn is over."""
-        receiver = self._receiver
+        receiver = self.receiver
         try:
             if self.state is _OPEN or self._choose_dialect():
                 turns = REQUESTS_PER_TURN
-                while turns and self._outstanding is None and not self.waits:
+                while turns and self.outstanding is None and not self.waits:
                     frame = receiver.next_frame()
                     if frame is None:
                         break
                     turns -= 1
                     self._handle(frame, now_ms)
                     del frame
-                    if self._out_bytes > WRITE_BYTES_MAX:
+                    if self._out_bytes > OUT_BYTES_MAX:
                         self.flush()  # says at once whether the peer still reads
                 if not turns and receiver.has_bytes:
                     self._host.loop.call_soon(self._go_on)
@@ -197,14 +179,25 @@ class Channel(asyncio.BufferedProtocol):
             self._read_or_pause()
 
     def _read_or_pause(self) -> None:
-        """Reading stops while bytes wait behind a request, and goes on once that can be handled."""
-        if self._outstanding is None and not self.waits:
+        """Reading stops while bytes wait behind a request, or for memory, and goes on once that can be handled."""
+        if self.outstanding is None and not self.waits:
+            if self.receiver.held_bytes >= SMALL_BYTES and self._host.relief.must_wait(self):
+                self.waits |= SHORT
+                self._read_or_pause()
+                return
+            self._host.progress.watch(self)
             if self.paused:
                 self.paused = False
-                self._transport.resume_reading()
-        elif self._receiver.has_bytes and not self.paused:
+                self.transport.resume_reading()
+        elif self.receiver.has_bytes and not self.paused:
             self.paused = True
-            self._transport.pause_reading()
+            self.transport.pause_reading()
+
+    def go_on(self) -> None:
+        """There is room for the rest of its frame."""
+        self.waits &= ~SHORT
+        self.receiver.make_whole()
+        self._go_on()
 
     def _go_on(self) -> None:
         """What kept this connection waiting is over."""
@@ -215,7 +208,7 @@ class Channel(asyncio.BufferedProtocol):
         """Look at the first bytes. True once requests can be read."""
         if self.state is not State.OPENING:
             return False
-        head = self._receiver.unread()
+        head = self.receiver.unread()
         choice = dialects.choose(head)
         if choice is None:
             return False
@@ -225,15 +218,15 @@ class Channel(asyncio.BufferedProtocol):
         if choice is dialects.TLS:
             raise ProtocolError("it speaks TLS, which this listener does not; set security.protocol=PLAINTEXT")
         if choice is dialects.NATIVE:
-            self._receiver.skip(len(dialects.NATIVE_PREAMBLE))
+            self.receiver.skip(len(dialects.NATIVE_PREAMBLE))
             self.connection.dialect = "native"
-        self._dialect = dialects.load(choice)
+        self.dialect = dialects.load(choice)
         self.state = move(self.state, _OPEN)
         self._host.core.connected(self.connection)
         return True
 
     def _handle(self, frame: memoryview, now_ms: int) -> None:
-        dialect = self._dialect
+        dialect = self.dialect
         assert dialect is not None
         self.requests += 1
         try:
@@ -247,8 +240,11 @@ class Channel(asyncio.BufferedProtocol):
             raise
         except Exception as error:
             raise ProtocolError(f"its request cannot be decoded ({type(error).__name__}: {error})") from error
-        context = self._outstanding = _Request(self, header)
+        context = self.outstanding = Request(self, header)
         self._host.core.handle(request, context, now_ms)
+        if self.outstanding is not None and len(frame) >= CHARGED_BYTES_MIN:
+            weight = 1 if header.api_key == ApiKey.PRODUCE else DECODED_WEIGHT
+            self.request_bytes = self.account.change(self.connection.id, REQUESTS, 0, len(frame) * weight)
 
     def send(self, buffers: list[Buffer]) -> None:
         """Queue bytes for the end of this event."""
@@ -266,13 +262,26 @@ class Channel(asyncio.BufferedProtocol):
             self._out, self._out_bytes = [], 0
             self.writes += 1
             if len(out) == 1:
-                self._transport.write(out[0])
+                self.transport.write(out[0])
             elif size <= JOIN_BYTES_MAX:
-                self._transport.write(b"".join(out))
+                self.transport.write(b"".join(out))
             else:
-                self._transport.writelines(out)
-        if self.paused and self._outstanding is None:
+                self.transport.writelines(out)
+            if self.waits & STALLED:
+                # Records are views into files, or into blocks that are there anyway.
+                made = sum(len(one) for one in out if not isinstance(one, memoryview))
+                self._hold_unread(min(self._unread_bytes + made, self.transport.get_write_buffer_size()))
+        if self.paused and self.outstanding is None:
             self._host.loop.call_soon(self._go_on)
+
+    def answered(self) -> None:
+        """The request that was being handled holds nothing any more."""
+        if self.request_bytes:
+            self.request_bytes = self.account.change(self.connection.id, REQUESTS, self.request_bytes, 0)
+
+    def _hold_unread(self, size: int) -> None:
+        """The peer has so much to read of what the broker keeps for it alone."""
+        self._unread_bytes = self.account.change(self.connection.id, UNREAD, self._unread_bytes, size)
 
     def mute(self, throttle_ms: int) -> None:
         """Handle nothing more of this connection for so long (KIP-219: the answer leaves first)."""
@@ -290,8 +299,17 @@ class Channel(asyncio.BufferedProtocol):
         """End the connection for a fault of the peer, in one line that names it. Earlier answers still leave."""
         if self.waits & LEFT:
             return
-        logger.warning("closing the connection of %s: %s", self.name, reason)
+        self._tell(f"closing the connection of {self.name}: {reason}")
         self.close()
+
+    def end(self, reason: str) -> None:
+        """End the connection now for a fault of the peer, in one line that names it."""
+        if self.state is not _GONE:
+            self._tell(f"ending the connection of {self.name}: {reason}")
+            self.abort()
+
+    def _tell(self, line: str) -> None:
+        self._host.refusals.tell(self.connection.client_host, line)
 
     def close(self) -> None:
         """End the connection once the answers made so far have left."""
@@ -299,25 +317,29 @@ class Channel(asyncio.BufferedProtocol):
             return
         self.flush()
         self._leave(State.LEAVING)
-        self._transport.close()
+        self.transport.close()
+        self._host.progress.watch(self)
 
     def abort(self) -> None:
         """End the connection now."""
         if self.state is not _GONE:
             self._leave(_GONE)
-            self._transport.abort()
+            self.transport.abort()
 
     def _leave(self, state: State) -> None:
         """Nothing more is read, handled or answered."""
         self.state = move(self.state, state)
         self.waits |= LEFT
-        self._receiver.clear()
+        self.receiver.clear()
         self._out.clear()
+        if state is _GONE:
+            self.answered()
+            self._hold_unread(0)
 
     def _serve_http(self, head: memoryview) -> None:
         answer = self._host.answer_http(bytes(head[: http.HEAD_BYTES_MAX + 1]))
         if answer is not None:
-            self._receiver.skip(len(head))
+            self.receiver.skip(len(head))
             self.send([answer])
             self.close()
 
@@ -330,31 +352,34 @@ class Channel(asyncio.BufferedProtocol):
         return f"{self.connection.client_host} (#{self.connection.id}{', ' + client if client else ''})"
 
     @property
+    def unfinished(self) -> str:
+        """What of this connection has begun and not come to its end, for people; empty when nothing has."""
+        if self.state is State.OPENING:
+            return "its first request"
+        if self.state is _OPEN and self.receiver.has_bytes:
+            return "its request"
+        if self.state is State.LEAVING and self.transport.get_write_buffer_size():
+            return "its last answer"
+        return ""
+
+    @property
+    def moved_bytes(self) -> int:
+        """How far that has come: it grows with what is received, or read by the peer."""
+        if self.state is State.LEAVING:
+            return -self.transport.get_write_buffer_size()
+        return self.receiver.unread_bytes
+
+    @property
+    def missing_bytes(self) -> int:
+        """Memory that the rest of its frame will take."""
+        return self.receiver.missing_bytes
+
+    @property
     def introduced(self) -> bool:
         """Whether the core knows of this connection."""
-        return self._dialect is not None
+        return self.dialect is not None
 
     @property
     def idle(self) -> bool:
         """Whether only the peer keeps this connection alive."""
-        return self._outstanding is None
-
-    def snapshot(self, now_ms: int) -> dict[str, Any]:
-        """This connection as plain values."""
-        connection = self.connection
-        return {
-            "id": connection.id,
-            "listener": connection.listener,
-            "client_host": connection.client_host,
-            "dialect": connection.dialect if self._dialect is not None else None,
-            "client_software_name": connection.client_software_name,
-            "client_software_version": connection.client_software_version,
-            "age_ms": now_ms - connection.opened_ms,
-            "quiet_ms": now_ms - self.active_ms,
-            "requests": self.requests,
-            "parked_api_key": None if self._outstanding is None else self._outstanding.api_key,
-            "stalled": self.waits & STALLED != 0,
-            "muted": self.waits & MUTED != 0,
-            "receive_bytes": self._receiver.held_bytes,
-            "send_bytes": 0 if self.state is _GONE else self._transport.get_write_buffer_size(),
-        }
+        return self.outstanding is None

@@ -14,17 +14,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.context import Connection
 from barnabas.broker.host import http, looking
+from barnabas.broker.host.admission import Admission
 from barnabas.broker.host.channel import Channel
 from barnabas.broker.host.clock import mono_ms
 from barnabas.broker.host.disk_calls import open_files_max
-from barnabas.broker.host.receive import ReceiveBuffers
+from barnabas.broker.host.progress import Progress
+from barnabas.broker.host.receive import SHARED_BYTES, SHARED_BYTES_RECOVERING, ReceiveBuffers
+from barnabas.broker.host.refusals import Refusals
+from barnabas.broker.host.relief import Relief
 from barnabas.broker.host.sockets import Listening
 from barnabas.broker.metrics import MetricsRegistry
 from barnabas.broker.node.core import Core
@@ -46,16 +49,18 @@ class Host:
         self.registry = registry
         self.loop: asyncio.AbstractEventLoop
         self.now_ms: Callable[[], int] = mono_ms
-        self.buffers = ReceiveBuffers()
+        self.account = core.account
+        self.buffers = ReceiveBuffers(self.account, SHARED_BYTES_RECOVERING)
+        self.refusals = Refusals()
+        self.progress = Progress(self)
+        self.relief = Relief(self)
+        self.admission = Admission(config, open_files_max() // 2)  # log files need handles, too
         self.dirty: list[Channel] = []  # channels with something to send
         self.channels: dict[int, Channel] = {}
         self.listening: Sequence[Listening] = ()
         self.received_bytes = 0
         self.accepted = 0
-        self.sockets_max = open_files_max() // 2  # log files need handles, too
-        self.refused = 0
         self._requests_closed = 0
-        self._by_address: Counter[str] = Counter()
         self._servers: list[asyncio.Server] = []
         self._timer: asyncio.TimerHandle | None = None
         self._armed_ms = 0
@@ -103,6 +108,7 @@ class Host:
     def _look_ready(self) -> None:
         if not self._ready.is_set() and (self.core.ready or self.core.fault is not None):
             self._ready.set()
+            self.buffers.share(SHARED_BYTES)
 
     async def stop(self) -> None:
         """Stop accepting, let the core flush and write its checkpoints, answer what it answers, close."""
@@ -134,6 +140,9 @@ class Host:
             if handle is not None:
                 handle.cancel()
         self._timer = self._sweep = None
+        self.refusals.close()
+        self.progress.close()
+        self.relief.close()
         self._gone = True
 
     @property
@@ -211,31 +220,22 @@ class Host:
         return lambda: Channel(self, listener)
 
     def admit(self, channel: Channel) -> str | None:
-        """Count a connection in; a sentence when it is one too many (`max.connections`, `max.connections.per.ip`)."""
+        """Count a connection in; a sentence when it is one too many."""
         self.accepted += 1
         channel.connection.id = self.accepted
-        address = channel.connection.client_host
-        if len(self.channels) >= self.sockets_max:
-            self.refused += 1
-            return f"{len(self.channels)} connections are open; files must be opened, too (raise the limit: ulimit -n)"
-        if len(self.channels) >= self.config.max_connections:
-            self.refused += 1
-            return f"{len(self.channels)} connections are open; max.connections allows no more"
-        if self._by_address[address] >= self.config.max_connections_per_ip:
-            self.refused += 1
-            return f"{self._by_address[address]} of its connections are open; max.connections.per.ip allows no more"
-        self.channels[channel.connection.id] = channel
-        self._by_address[address] += 1
-        return None
+        refusal = self.admission.admit(channel.connection.client_host, channel.active_ms)
+        if refusal is None:
+            self.channels[channel.connection.id] = channel
+        return refusal
 
     def forget(self, channel: Channel) -> None:
         """Count a connection out."""
         connection: Connection = channel.connection
         if self.channels.pop(connection.id, None) is not None:
             self._requests_closed += channel.requests
-            self._by_address[connection.client_host] -= 1
-            if not self._by_address[connection.client_host]:
-                del self._by_address[connection.client_host]
+            self.admission.leave(connection.client_host)
+            self.progress.forget(channel)
+            self.relief.forget(channel)
             if channel.introduced:
                 self.core.disconnected(connection)
             if self._stopping and not self.channels:
@@ -272,7 +272,8 @@ class Host:
         now_ms = self.now_ms()
         state = self.core.snapshot(now_ms)
         state["now_ms"] = now_ms
-        state["connections"] = [channel.snapshot(now_ms) for channel in self.channels.values()]
+        state["memory"] = looking.memory(self)
+        state["connections"] = [looking.connection(channel, now_ms) for channel in self.channels.values()]
         for purgatory in state.get("purgatories", ()):
             for operation in purgatory["operations"]:
                 operation["age_ms"] = now_ms - (operation["deadline_ms"] - operation["timeout_ms"])

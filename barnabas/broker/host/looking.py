@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import heapq
 import os
 import sys
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from barnabas.broker.account import KINDS, UNLIMITED
 from barnabas.broker.host import http
 from barnabas.broker.host.http import Page
+from barnabas.broker.host.states import MUTED, SHORT, STALLED, State
 
 if TYPE_CHECKING:
+    from barnabas.broker.host.channel import Channel
     from barnabas.broker.host.host import Host
 
 _INDEX: Final = """\
@@ -88,9 +92,63 @@ def register(host: Host) -> None:
     for listener in dict.fromkeys(one.endpoint.listener for one in host.listening):
         registry.gauge(kind, "connection-count", {"listener": listener}, partial(_open_on, host, listener))
     registry.gauge(kind, "connection-creation-total", None, lambda: host.accepted)
-    registry.gauge(kind, "connection-refused-total", None, lambda: host.refused)
+    registry.gauge(kind, "connection-refused-total", None, lambda: host.admission.refused)
     registry.gauge(kind, "incoming-byte-total", None, lambda: host.received_bytes)
     registry.gauge(kind, "request-total", None, lambda: host.requests)
+    account = host.account
+    if account.limit < UNLIMITED:  # Kafka's pool exists with a limit only
+        registry.gauge("kafka.network:SocketServer", "MemoryPoolAvailable", None, lambda: account.limit - account.total)
+        registry.gauge("kafka.network:SocketServer", "MemoryPoolUsed", None, lambda: account.total)
+    ours = "barnabas:Memory"
+    for what in KINDS:
+        registry.gauge(ours, "HeldBytes", {"kind": what}, partial(account.by_kind.__getitem__, what))
+    registry.gauge(ours, "LimitBytes", None, lambda: account.limit if account.limit < UNLIMITED else -1)
+    registry.gauge(ours, "WaitingConnections", None, lambda: len(host.relief.waiting))
+    registry.gauge(ours, "EndedConnections", None, lambda: host.relief.ended)
+
+
+def connection(channel: Channel, now_ms: int) -> dict[str, Any]:
+    """A connection as plain values."""
+    peer, parked = channel.connection, channel.outstanding
+    return {
+        "id": peer.id,
+        "listener": peer.listener,
+        "client_host": peer.client_host,
+        "dialect": peer.dialect if channel.introduced else None,
+        "client_software_name": peer.client_software_name,
+        "client_software_version": peer.client_software_version,
+        "age_ms": now_ms - peer.opened_ms,
+        "quiet_ms": now_ms - channel.active_ms,
+        "requests": channel.requests,
+        "parked_api_key": None if parked is None else parked.api_key,
+        "stalled": channel.waits & STALLED != 0,
+        "muted": channel.waits & MUTED != 0,
+        "short_of_memory": channel.waits & SHORT != 0,
+        "held_bytes": channel.account.held_by(peer.id),
+        "receive_bytes": channel.receiver.held_bytes,
+        "send_bytes": 0 if channel.state is State.GONE else channel.transport.get_write_buffer_size(),
+    }
+
+
+def memory(host: Host) -> dict[str, Any]:
+    """The account of memory, and who holds most (bytes)."""
+    account = host.account
+    most = heapq.nlargest(5, account.by_holder.items(), key=lambda one: one[1])
+    return {
+        "held_bytes": account.total,
+        "limit_bytes": account.limit if account.limit < UNLIMITED else -1,
+        "by_kind": dict(account.by_kind),
+        "largest": [
+            {"connection": holder, "client_host": _host_of(host, holder), "held_bytes": size} for holder, size in most
+        ],
+        "waiting": len(host.relief.waiting),
+        "ended": host.relief.ended,
+    }
+
+
+def _host_of(host: Host, holder: int) -> str:
+    channel = host.channels.get(holder)
+    return "" if channel is None else channel.connection.client_host
 
 
 def _open_on(host: Host, listener: str) -> int:

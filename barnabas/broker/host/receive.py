@@ -9,7 +9,8 @@ or an earlier request still waits, move to a buffer of the connection's own:
     own                    [fra|me.........] the rest is received in place, straight behind it
 
 An own buffer is at most four times what was received (at least 4 KiB; from 64 KiB on rounded up to a power of two), and
-never longer than the frame: a peer that promises 100 MiB and sends 5 bytes costs 4 KiB.
+never longer than the frame: a peer that promises 100 MiB and sends 5 bytes costs 4 KiB. While memory is short it is no
+larger than what was received.
 
 **Leases.** A frame is handed out as a memoryview into its buffer, and decoded records point into it. Nobody has to
 copy in fear: a buffer is received into again only when nothing points into it any more (`is_leased`), else a new one
@@ -26,9 +27,12 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
+from barnabas.broker.account import BROKER, RECEIVED, Account
 from barnabas.protocol.errors import ProtocolError
 
 SHARED_BYTES: Final = 256 * 1024
+SHARED_BYTES_RECOVERING: Final = 16 * 1024
+"""While logs are recovered requests are held, and each may keep a shared buffer of its own."""
 OWN_BYTES_MIN: Final = 4096
 GROWTH: Final = 4
 POOLED_BYTES_MIN: Final = 64 * 1024
@@ -49,20 +53,30 @@ def is_leased(buffer: bytearray) -> bool:
 
 
 class ReceiveBuffers:
-    """The shared buffer of a loop, and a pool of large own buffers (powers of two, `POOL_BYTES_MAX` in all)."""
+    """The shared buffer of a loop, and a pool of large own buffers (powers of two, `POOL_BYTES_MAX` in all).
 
-    __slots__ = ("_free", "_free_bytes", "current")
+    Own buffers are charged to `account`, those of the pool to the broker; `shared_bytes` is the shared one's size.
+    """
 
-    def __init__(self) -> None:
-        self.current = bytearray(SHARED_BYTES)
+    __slots__ = ("_free", "_free_bytes", "account", "current", "shared_bytes")
+
+    def __init__(self, account: Account | None = None, shared_bytes: int = SHARED_BYTES) -> None:
+        self.account = account if account is not None else Account()
+        self.shared_bytes = shared_bytes
+        self.current = bytearray(shared_bytes)
         self._free: dict[int, list[bytearray]] = {}
         self._free_bytes = 0
 
     def shared(self) -> bytearray:
         """The shared buffer, free of leases."""
         if is_leased(self.current):
-            self.current = bytearray(SHARED_BYTES)
+            self.current = bytearray(self.shared_bytes)
         return self.current
+
+    def share(self, size: int) -> None:
+        """From now on the shared buffer has this size."""
+        self.shared_bytes = size
+        self.current = bytearray(size)
 
     @property
     def pooled_bytes(self) -> int:
@@ -76,9 +90,11 @@ class ReceiveBuffers:
             while free:
                 buffer = free.pop()
                 self._free_bytes -= len(buffer)
+                self.account.release(BROKER, RECEIVED, len(buffer))
                 if not is_leased(buffer):
                     return buffer
-        size = min(wanted, max(OWN_BYTES_MIN, held * GROWTH))
+        growth = 1 if self.account.short else GROWTH
+        size = min(wanted, max(OWN_BYTES_MIN, held * growth))
         return bytearray(_pool_size(size) if POOLED_BYTES_MIN <= size <= POOLED_BYTES_MAX else max(size, held))
 
     def give(self, buffer: bytearray) -> None:
@@ -86,9 +102,17 @@ class ReceiveBuffers:
         size = len(buffer)
         if size != _pool_size(size) or not POOLED_BYTES_MIN <= size <= POOLED_BYTES_MAX:
             return
-        if self._free_bytes + size <= POOL_BYTES_MAX:
+        if self._free_bytes + size <= POOL_BYTES_MAX and not self.account.short:
             self._free.setdefault(size, []).append(buffer)
             self._free_bytes += size
+            self.account.charge(BROKER, RECEIVED, size)
+
+    def drop_pool(self) -> None:
+        """Give the pool's memory back."""
+        self._free.clear()
+        if self._free_bytes:
+            free, self._free_bytes = self._free_bytes, 0
+            self.account.release(BROKER, RECEIVED, free)
 
 
 def _pool_size(size: int) -> int:
@@ -98,14 +122,15 @@ def _pool_size(size: int) -> int:
 class Receiver:
     """One connection's unread bytes. Call `target`, receive into it, `received(n)`, `next_frame` until None, `settle`.
 
-    `frame_bytes_max` bounds a frame (`socket.request.max.bytes`).
+    `frame_bytes_max` bounds a frame (`socket.request.max.bytes`); `holder` is charged with the own buffer.
     """
 
-    __slots__ = ("_buffers", "_end", "_own", "_start", "_view", "frame_bytes_max")
+    __slots__ = ("_buffers", "_end", "_own", "_start", "_view", "frame_bytes_max", "holder")
 
     def __init__(self, buffers: ReceiveBuffers, frame_bytes_max: int) -> None:
         self._buffers = buffers
         self.frame_bytes_max = frame_bytes_max
+        self.holder = BROKER
         self._own: bytearray | None = None
         self._view: memoryview | None = None  # of what holds [start, end): the own buffer, or the shared one just now
         self._start = 0
@@ -187,18 +212,33 @@ class Receiver:
         """What this connection's own buffer takes."""
         return 0 if self._own is None else len(self._own)
 
+    @property
+    def unread_bytes(self) -> int:
+        """Bytes received and not handed out."""
+        return self._end - self._start
+
+    @property
+    def missing_bytes(self) -> int:
+        """How much the own buffer must still grow to hold the first unread frame, as far as that is known."""
+        return 0 if self._own is None else max(0, self._wanted() - len(self._own))
+
     def clear(self) -> None:
         """Forget all bytes."""
         self._view = None
         self._start = self._end = 0
         if self._own is not None:
-            self._buffers.give(self._own)
-            self._own = None
+            own, self._own = self._own, None
+            self._give(own)
+
+    def _give(self, own: bytearray) -> None:
+        self._buffers.account.release(self.holder, RECEIVED, len(own))
+        self._buffers.give(own)
 
     def _adopt(self, own: bytearray, held: int) -> None:
         self._own = own
         self._view = memoryview(own)
         self._start, self._end = 0, held
+        self._buffers.account.charge(self.holder, RECEIVED, len(own))
 
     def _wanted(self) -> int:
         """How many bytes the first unread frame takes, its length included, as far as that is known."""
@@ -218,11 +258,24 @@ class Receiver:
         if wanted <= held:  # whole frames wait; what follows them comes in small pieces
             wanted = held + OWN_BYTES_MIN
         if self._start + wanted > len(own) and (self._end == len(own) or self._start > len(own) // 2):
-            larger = self._buffers.take(held, wanted)
-            larger[:held] = view[self._start : self._end]
             del view
-            self._view = None
-            self._buffers.give(own)
-            self._adopt(larger, held)
-            own = larger
+            own = self._move_to(self._buffers.take(held, wanted))
         return min(self._start + wanted, len(own))
+
+    def make_whole(self) -> None:
+        """Take the memory that the whole of the first unread frame needs."""
+        if self.missing_bytes:
+            wanted = self._wanted()
+            self._move_to(self._buffers.take(wanted, wanted))
+
+    def _move_to(self, larger: bytearray) -> bytearray:
+        own, view = self._own, self._view
+        assert own is not None
+        assert view is not None
+        held = self._end - self._start
+        larger[:held] = view[self._start : self._end]
+        del view
+        self._view = None
+        self._give(own)
+        self._adopt(larger, held)
+        return larger

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
 
+from barnabas.broker.account import Account
 from barnabas.broker.config import BrokerConfig, Endpoint
 from barnabas.broker.context import Connection, RequestContext
 from barnabas.broker.host.host import Host
@@ -26,6 +27,7 @@ class FakeCore:
         self.on_jobs: Callable[[], None] = lambda: None
         self.handler = handler or (lambda request, context, now_ms: context.respond(ApiVersionsResponse()))
         self.ready = True
+        self.account = Account()
         self.fault: Exception | None = None
         self.requests: list[Any] = []
         self.contexts: list[RequestContext] = []

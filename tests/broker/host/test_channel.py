@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from barnabas.broker.context import RequestContext
-from barnabas.broker.host.channel import WRITE_BYTES_MAX
+from barnabas.broker.host import looking
+from barnabas.broker.host.channel import OUT_BYTES_MAX
 from barnabas.broker.host.states import STALLED
 from barnabas.protocol.requests.api_versions import ApiVersionsResponse
 from tests.broker.host.fake_core import FakeCore, api_versions_request, client, parks, serving, until
@@ -56,7 +57,7 @@ async def test_reading_stops_behind_a_parked_request_and_goes_on_after_it() -> N
         flood = b"".join(api_versions_request(number) for number in range(1, 1000))
         raw.send(flood)
         await until(lambda: channel.paused)
-        assert channel.snapshot(0)["receive_bytes"] <= 2 * 1024 * 1024
+        assert looking.connection(channel, 0)["receive_bytes"] <= 2 * 1024 * 1024
         core.handler = lambda request, context, now_ms: answer(context)
         answer(core.contexts[0])
         host.settle()
@@ -151,7 +152,7 @@ async def test_a_slow_reader_is_bounded_and_served_again_when_it_reads() -> None
         await until(lambda: channel.paused)
         assert len(core.requests) == handled < 60
         # One turn's answers leave in one write: so much a peer that reads nothing can make us hold, and no more.
-        assert channel.snapshot(0)["send_bytes"] <= WRITE_BYTES_MAX + len(megabyte)
+        assert looking.connection(channel, 0)["send_bytes"] <= OUT_BYTES_MAX + len(megabyte)
         raw.writer.transport.resume_reading()  # type: ignore[attr-defined]
         for _ in range(200):
             assert len(await raw.frame()) == len(megabyte)
@@ -206,7 +207,7 @@ async def test_too_many_connections_are_refused_and_harm_no_other(caplog: pytest
             assert await three.ended() == b""
         two.ask(2)
         assert await two.answer() == 2
-        assert host.refused == 1
+        assert host.admission.refused == 1
         await two.close()
         await until(lambda: len(host.channels) == 1)
         async with client(host.port) as four:
@@ -217,12 +218,12 @@ async def test_too_many_connections_are_refused_and_harm_no_other(caplog: pytest
 
 async def test_connections_leave_handles_for_files(caplog: pytest.LogCaptureFixture) -> None:
     async with serving(FakeCore()) as host:
-        host.sockets_max = 1
+        host.admission.sockets_max = 1
         async with client(host.port) as one, client(host.port) as two:
             one.ask(1)
             assert await one.answer() == 1
             assert await two.ended() == b""
-            assert host.refused == 1
+            assert host.admission.refused == 1
     assert "ulimit -n" in caplog.text
 
 

@@ -1,0 +1,61 @@
+"""A request of a connection, from its decoding to its answer."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from barnabas.broker.context import RequestContext
+from barnabas.broker.host.states import State
+from barnabas.protocol.api import RequestHeader
+
+if TYPE_CHECKING:
+    from barnabas.broker.host.channel import Channel
+
+_OPEN: Final = State.OPEN
+
+logger = logging.getLogger(__name__)
+
+
+class Request(RequestContext):
+    """A request of a channel, from its decoding to its answer."""
+
+    __slots__ = ("_channel", "correlation_id")
+
+    def __init__(self, channel: Channel, header: RequestHeader) -> None:
+        self._channel = channel
+        self.correlation_id = header.correlation_id
+        self.connection = channel.connection
+        self.api_key = header.api_key
+        self.api_version = header.api_version
+        self.client_id = header.client_id
+
+    def respond(self, response: Any) -> None:
+        """The answer, now or later; None when the protocol sends none."""
+        channel = self._channel
+        if channel.outstanding is not self:
+            if channel.state is _OPEN:
+                logger.error("a request of %s (API %d) was answered twice", channel.name, self.api_key)
+            return
+        channel.outstanding = None
+        if channel.request_bytes:
+            channel.answered()
+        if channel.state is not _OPEN:
+            return
+        if response is None:
+            channel.send([])
+            return
+        try:
+            assert channel.dialect is not None
+            buffers = channel.dialect.encode_response(self.api_key, self.api_version, self.correlation_id, response)
+        except Exception:
+            logger.exception("no answer could be encoded for %s (API %d)", channel.name, self.api_key)
+            channel.refuse("its answer could not be encoded")
+            return
+        if response.throttle_time_ms > 0:
+            channel.mute(response.throttle_time_ms)
+        channel.send(buffers)
+
+    def close(self, reason: str) -> None:
+        """End the connection."""
+        self._channel.refuse(reason)

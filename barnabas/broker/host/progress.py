@@ -1,0 +1,87 @@
+"""Deadlines by progress: whoever has begun something must go on with it.
+
+Watched is a connection that has not told its dialect, whose HTTP head or frame has come in part, or that is being
+closed and has answers to read. In every `barnabas.connection.progress.ms` it must move so many bytes a second on
+average (`barnabas.connection.progress.bytes.per.second`): a slow upload lives however large it is, and who opens and
+stays silent, or sends a byte a second, goes. The clock stands while the broker itself does not read (a request of the
+connection is parked, memory is short).
+
+Idle connections, with nothing begun, are `connections.max.idle.ms`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from barnabas.broker.host.channel import Channel
+    from barnabas.broker.host.host import Host
+
+_LOOK_MS_MIN: Final = 10
+_LOOK_MS_MAX: Final = 5000
+
+
+class _Mark(NamedTuple):
+    """Where a connection stood: its requests so far, and the bytes of what it has begun."""
+
+    since_ms: int
+    requests: int
+    moved: int
+
+
+class Progress:
+    """Looks at what is unfinished; no timer runs while nothing is."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._marks: dict[Channel, _Mark] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def watch(self, channel: Channel) -> None:
+        """Something of this connection is unfinished."""
+        if channel in self._marks:
+            return
+        self._marks[channel] = _mark(channel, self._host.now_ms())
+        if self._timer is None:
+            self._look_later()
+
+    def forget(self, channel: Channel) -> None:
+        """It is gone."""
+        self._marks.pop(channel, None)
+
+    def close(self) -> None:
+        """Let go of the timer."""
+        self._marks.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look_later(self) -> None:
+        window_ms = self._host.config.barnabas_connection_progress_ms
+        look_ms = min(max(window_ms // 4, _LOOK_MS_MIN), _LOOK_MS_MAX)
+        self._timer = self._host.loop.call_later(look_ms / 1000, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        config, now_ms = self._host.config, self._host.now_ms()
+        window_ms = config.barnabas_connection_progress_ms
+        per_second = config.barnabas_connection_progress_bytes_per_second
+        for channel, mark in list(self._marks.items()):
+            if not channel.unfinished:
+                del self._marks[channel]
+            elif channel.paused or channel.requests != mark.requests:
+                self._marks[channel] = _mark(channel, now_ms)
+            elif now_ms - mark.since_ms >= window_ms:
+                moved, elapsed_ms = channel.moved_bytes - mark.moved, now_ms - mark.since_ms
+                if moved * 1000 < per_second * elapsed_ms:
+                    del self._marks[channel]
+                    channel.end(f"{channel.unfinished} came to {max(moved, 0)} bytes in {elapsed_ms} ms")
+                else:
+                    self._marks[channel] = _mark(channel, now_ms)
+        if self._marks:
+            self._look_later()
+
+
+def _mark(channel: Channel, now_ms: int) -> _Mark:
+    return _Mark(now_ms, channel.requests, channel.moved_bytes)

@@ -1,0 +1,165 @@
+"""What the host does when memory is short (`broker/account.py`).
+
+    total <= low           nothing
+    low < total <= limit   a connection that holds `SMALL_BYTES` or more of a frame that is not whole is not read from.
+                           Those that wait get turns, smallest remainder first, as long as the whole of their frames
+                           fits below the limit. Whoever has a turn must bring `TURN_BYTES_PER_S`.
+    total > limit          the connections that hold most are ended until it fits.
+
+Small requests are handled all the while: they hold nothing. A frame is held back before it is decoded.
+
+Worked example, limit 160 MiB, frames of up to 100 MiB (low = 45): 43 peers send 70 MiB each of frames that never end.
+At about 1 MiB each memory is short, and reading stops for all. The rest of one frame fits below the limit: its peer
+gets a turn, and all the memory it still needs. A bystander's frame of 1 MiB gets one beside it, or before. After 5 s
+and 1 s for each MiB the first peer is ended, and another has its turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from barnabas.broker.host.states import LEFT
+
+if TYPE_CHECKING:
+    from barnabas.broker.host.channel import Channel
+    from barnabas.broker.host.host import Host
+
+SMALL_BYTES: Final = 64 * 1024
+TURN_BYTES_PER_S: Final = 1024 * 1024
+TURN_MS: Final = 5000
+STUCK_MS: Final = 10_000
+"""So long nobody may wait in vain for a turn before the one that waits and holds most is ended."""
+_LOOK_S: Final = 1.0
+_MIB: Final = 1024 * 1024
+
+
+class _Turn(NamedTuple):
+    requests: int
+    deadline_ms: int
+
+
+class Relief:
+    """Who waits for memory, and whose turn it is."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._account = host.account
+        self.waiting: dict[Channel, None] = {}
+        self.turns: dict[Channel, _Turn] = {}
+        self._ended: dict[Channel, None] = {}
+        self._stuck_since_ms: int | None = None
+        self._due = False
+        self._timer: asyncio.TimerHandle | None = None
+        self.ended = 0
+        """Connections ended because memory was short."""
+        host.account.on_short = self._later
+
+    def must_wait(self, channel: Channel) -> bool:
+        """Whether nothing more is to be read of a connection just now; it is told (`Channel.go_on`) when it is."""
+        if not self._account.short or channel in self.turns:
+            return False
+        if channel not in self.waiting:
+            self.waiting[channel] = None
+            self._account.on_released = self._later
+            self._say(channel, "waits for memory")
+            self._later()
+        return True
+
+    def forget(self, channel: Channel) -> None:
+        """It is gone."""
+        self.waiting.pop(channel, None)
+        self._ended.pop(channel, None)
+        if self.turns.pop(channel, None) is not None:
+            self._later()
+
+    def close(self) -> None:
+        """Nothing more is decided."""
+        self._account.on_released = None
+        self._account.on_short = lambda: None
+        self._due = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _later(self) -> None:
+        """Decide at the end of this event: the core may be in the middle of a step."""
+        if not self._due:
+            self._due = True
+            self._host.loop.call_soon(self._decide)
+
+    def _decide(self) -> None:
+        self._due = False
+        now_ms = self._host.now_ms()
+        if self._account.short:
+            self._host.buffers.drop_pool()
+        self._end_turns(now_ms)
+        while self._account.total - self._going() > self._account.limit:
+            largest = self._largest(self._host.channels.values())
+            if largest is None:
+                break
+            self._end(largest, "memory is short and it holds most")
+        self._give_turns(now_ms)
+        if not self.waiting and not self.turns:
+            self._account.on_released = None
+        elif self._timer is None:
+            self._timer = self._host.loop.call_later(_LOOK_S, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        self._decide()
+
+    def _going(self) -> int:
+        """What goes with connections that were ended and whose end the core has not been told yet."""
+        return sum(self._account.held_by(channel.connection.id) for channel in self._ended)
+
+    def _end_turns(self, now_ms: int) -> None:
+        for channel, turn in list(self.turns.items()):
+            if channel.requests != turn.requests or not channel.unfinished:
+                del self.turns[channel]
+            elif now_ms >= turn.deadline_ms:
+                del self.turns[channel]
+                self._end(channel, "memory is short and the rest of its frame comes too slowly")
+
+    def _give_turns(self, now_ms: int) -> None:
+        for channel in sorted(self.waiting, key=lambda one: one.missing_bytes):
+            missing = channel.missing_bytes
+            if self._account.short and missing > self._account.limit - self._account.total:
+                break
+            del self.waiting[channel]
+            self.turns[channel] = _Turn(channel.requests, now_ms + TURN_MS + missing * 1000 // TURN_BYTES_PER_S)
+            channel.go_on()
+        if not self.waiting or self.turns:
+            self._stuck_since_ms = None
+        elif self._stuck_since_ms is None:
+            self._stuck_since_ms = now_ms
+        elif now_ms - self._stuck_since_ms >= STUCK_MS:
+            self._stuck_since_ms = None
+            largest = self._largest(self.waiting)
+            if largest is not None:
+                self._end(largest, "memory is short, nobody gives any back, and of those that wait it holds most")
+
+    def _largest(self, channels: Iterable[Channel]) -> Channel | None:
+        """Who holds most of them, if it is worth anything."""
+        held = self._account.by_holder
+        largest, most = None, SMALL_BYTES - 1
+        for channel in channels:
+            size = held.get(channel.connection.id, 0)
+            if size > most and not channel.waits & LEFT:
+                largest, most = channel, size
+        return largest
+
+    def _end(self, channel: Channel, why: str) -> None:
+        self.ended += 1
+        self._say(channel, f"is ended: {why}")
+        self.waiting.pop(channel, None)
+        self._ended[channel] = None
+        channel.abort()
+
+    def _say(self, channel: Channel, what: str) -> None:
+        account = self._account
+        self._host.refusals.tell(
+            channel.connection.client_host,
+            f"{account.total / _MIB:.1f} of {account.limit / _MIB:.0f} MiB for requests are held; the connection of "
+            f"{channel.name} with {account.held_by(channel.connection.id) / _MIB:.1f} MiB {what}",
+        )

@@ -1,0 +1,49 @@
+"""How many connections, and how fast: honest crowds get in, floods do not."""
+
+from __future__ import annotations
+
+from barnabas.broker.config import BrokerConfig
+from barnabas.broker.host.admission import Admission
+
+
+def test_two_thousand_clients_of_one_address_get_in_at_once_with_the_defaults() -> None:
+    admission = Admission(BrokerConfig(), 100_000)
+    assert [admission.admit("172.17.0.1", 0) for _ in range(2000)] == [None] * 2000
+
+
+def test_a_flood_of_one_address_is_refused_and_others_get_in() -> None:
+    admission = Admission(BrokerConfig(), 1_000_000)
+    answers = []
+    for _ in range(10_000):
+        answers.append(admission.admit("10.0.0.1", 0))
+        if answers[-1] is None:
+            admission.leave("10.0.0.1")
+    assert answers.count(None) == 2500
+    assert answers[-1] == ("it opened more than 250 connections a second; max.connection.creation.rate allows no more")
+    assert admission.admit("10.0.0.2", 0) is None
+    assert admission.admit("10.0.0.1", 3) is not None
+    assert admission.admit("10.0.0.1", 4) is None, "tokens come back at 250 a second"
+
+
+def test_all_addresses_together_are_bounded_too() -> None:
+    admission = Admission(BrokerConfig(), 1_000_000)
+    answers = [admission.admit(f"10.0.{number // 100}.{number % 100}", 0) for number in range(6000)]
+    assert answers.count(None) == 5000
+    assert "more than 500 connections a second were opened" in str(answers[-1])
+
+
+def test_a_changed_rate_is_in_force_at_once() -> None:
+    config = BrokerConfig(max_connection_creation_rate=1)
+    admission = Admission(config, 100)
+    assert [admission.admit("a", 0) is None for _ in range(12)].count(True) == 10
+    config.max_connection_creation_rate = 100
+    assert admission.admit("a", 0) is None
+
+
+def test_addresses_are_remembered_in_a_bounded_table() -> None:
+    admission = Admission(BrokerConfig(max_connection_creation_rate=1_000_000), 10_000_000)
+    for number in range(20_000):
+        admission.admit(str(number), 0)
+        admission.leave(str(number))
+    assert len(admission._buckets) <= 4096
+    assert not admission._by_address

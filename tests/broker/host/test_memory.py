@@ -1,0 +1,57 @@
+"""How much may be held for requests, on large machines and in small containers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from barnabas.broker.account import UNLIMITED
+from barnabas.broker.config import BrokerConfig, ConfigError, load
+from barnabas.broker.host.memory import account_for, container_bytes
+
+MIB = 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    ("container", "limit"),
+    [(None, 160 * MIB), (8192 * MIB, 160 * MIB), (512 * MIB, 128 * MIB), (256 * MIB, 100 * MIB)],
+)
+def test_160_mib_by_default_less_in_a_small_container_and_never_less_than_a_frame(
+    container: int | None, limit: int
+) -> None:
+    assert account_for(BrokerConfig(), container).limit == limit
+
+
+def test_minus_one_is_no_limit_as_in_kafka() -> None:
+    account = account_for(BrokerConfig(queued_max_request_bytes=-1), 256 * MIB)
+    assert account.limit == UNLIMITED
+    account.charge(1, "kept", 2**40)
+    assert not account.short
+
+
+def test_a_limit_below_one_largest_frame_is_refused_as_in_kafka() -> None:
+    with pytest.raises(ConfigError, match=r"queued.max.request.bytes=5: .*write at least .*104857600.*or -1"):
+        load(overrides={"queued.max.request.bytes": "5"})
+    assert load(overrides={"queued.max.request.bytes": "-1"}).config.queued_max_request_bytes == -1
+
+
+def test_the_least_limit_of_the_groups_above_a_process_counts(tmp_path: Path) -> None:
+    root, own = tmp_path / "cgroup", tmp_path / "own"
+    (root / "a/b").mkdir(parents=True)
+    own.write_text("1:cpu:/x\n0::/a/b\n")
+    assert container_bytes(str(root), str(own)) is None
+    (root / "a/b/memory.max").write_text("max\n")
+    assert container_bytes(str(root), str(own)) is None
+    (root / "a/memory.max").write_text("1000\n")
+    (root / "memory.max").write_text("2000\n")
+    assert container_bytes(str(root), str(own)) == 1000
+
+
+def test_version_1_of_control_groups_is_read_too(tmp_path: Path) -> None:
+    (tmp_path / "memory").mkdir()
+    limit = tmp_path / "memory/memory.limit_in_bytes"
+    limit.write_text("9223372036854771712\n")
+    assert container_bytes(str(tmp_path), str(tmp_path / "none")) is None
+    limit.write_text("1234\n")
+    assert container_bytes(str(tmp_path), str(tmp_path / "none")) == 1234

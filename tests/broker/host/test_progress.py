@@ -1,0 +1,146 @@
+"""Whoever has begun something goes on with it, or goes."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+
+import pytest
+
+from barnabas.broker.context import RequestContext
+from barnabas.broker.host.host import Host
+from barnabas.protocol.requests.api_versions import ApiVersionsResponse
+from tests.broker.host.fake_core import FakeCore, Raw, api_versions_request, client, parks, serving, until
+
+WINDOW_MS = 1000
+RATE = 100
+
+
+class Clock:
+    """Time that a test moves, and looks at progress that happen when it does."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.now_ms = host.now_ms()
+        host.now_ms = lambda: self.now_ms
+
+    def move(self, elapsed_ms: int) -> None:
+        self.now_ms += elapsed_ms
+        if self.host.progress._timer is not None:
+            self.host.progress._timer.cancel()
+            self.host.progress._look()
+
+
+def settings() -> dict[str, int]:
+    return {"barnabas_connection_progress_ms": WINDOW_MS, "barnabas_connection_progress_bytes_per_second": RATE}
+
+
+async def accepted(host: Host) -> None:
+    await until(lambda: len(host.channels) == 1)
+
+
+async def trickle(host: Host, clock: Clock, raw: Raw, data: bytes, size: int, period_ms: int) -> None:
+    """Send `data` in pieces of `size` bytes, one every `period_ms`, until it is through or the broker has enough."""
+    for at in range(0, len(data), size):
+        if not host.channels:
+            return
+        before = host.received_bytes
+        raw.send(data[at : at + size])
+        await until(lambda: host.received_bytes > before or not host.channels)  # noqa: B023 - awaited at once
+        clock.move(period_ms)
+        await asyncio.sleep(0)
+
+
+async def test_who_opens_and_stays_silent_goes(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(FakeCore(), **settings()) as host, client(host.port) as raw:
+        clock = Clock(host)
+        await accepted(host)
+        clock.move(WINDOW_MS - 1)
+        assert host.channels
+        clock.move(1)
+        assert await raw.ended() == b""
+    assert "its first request came to 0 bytes in" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "data", [struct.pack(">i", 5000) + bytes(5000), b"GET /health HTTP/1.1\r\nX: " + b"x" * 5000, b"BNB1" + bytes(5000)]
+)
+async def test_a_byte_a_second_is_too_slow_for_a_frame_and_for_a_head_of_http(data: bytes) -> None:
+    async with serving(FakeCore(), **settings()) as host, client(host.port) as raw:
+        clock = Clock(host)
+        await accepted(host)
+        await trickle(host, clock, raw, data, 1, 1000)
+        assert not host.channels
+        assert host.received_bytes <= 8
+
+
+async def test_a_slow_honest_upload_lives_however_long_it_takes() -> None:
+    core = FakeCore()
+    async with serving(core, **settings()) as host, client(host.port) as raw:
+        clock = Clock(host)
+        await accepted(host)
+        # ApiVersions v0 with bytes behind it, which its decoder refuses: what counts is that it is decoded at all.
+        body = api_versions_request(5)[4:]
+        upload = struct.pack(">i", len(body) + 20_000) + body + bytes(20_000)
+        await trickle(host, clock, raw, upload, 2 * RATE, 1000)
+        (channel,) = host.channels.values() or [None]
+        assert channel is None or channel.requests == 1
+        assert host.received_bytes == len(upload), "a hundred seconds, and nobody ended it"
+
+
+async def test_what_is_not_begun_has_no_deadline() -> None:
+    async with serving(FakeCore(), **settings()) as host, client(host.port) as raw:
+        clock = Clock(host)
+        raw.ask(1)
+        assert await raw.answer() == 1
+        for _ in range(10):
+            clock.move(10 * WINDOW_MS)
+        raw.ask(2)
+        assert await raw.answer() == 2
+        assert host.progress._timer is None or not host.progress._marks
+
+
+async def test_the_clock_stands_while_a_request_of_the_connection_is_parked() -> None:
+    core = FakeCore(parks)
+    async with serving(core, **settings()) as host, client(host.port) as raw:
+        clock = Clock(host)
+        raw.ask(1)
+        raw.send(api_versions_request(2)[:10])
+        await until(lambda: any(channel.paused for channel in host.channels.values()))
+        for _ in range(10):
+            clock.move(WINDOW_MS)
+        assert host.channels
+        core.contexts[0].respond(ApiVersionsResponse())
+        host.settle()
+        assert await raw.answer() == 1
+        await until(lambda: not next(iter(host.channels.values())).paused)
+        clock.move(WINDOW_MS)
+        assert host.channels, "the window began anew"
+        clock.move(WINDOW_MS)
+        assert await raw.ended() == b""
+
+
+async def test_a_byte_a_second_behind_every_answer_is_not_for_ever() -> None:
+    """What is begun after a parked fetch is measured like anything else."""
+    core = FakeCore()
+    async with serving(core, **settings()) as host, client(host.port) as raw:
+        clock = Clock(host)
+        raw.ask(1)
+        assert await raw.answer() == 1
+        await trickle(host, clock, raw, api_versions_request(2), 1, 1000)
+        assert not host.channels
+
+
+async def test_who_does_not_read_its_last_answer_goes() -> None:
+    def much(request: object, context: RequestContext, now_ms: int) -> None:
+        context._channel.send([bytes(20_000_000)])  # type: ignore[attr-defined]
+        context.close("enough")
+
+    async with serving(FakeCore(much), **settings()) as host, client(host.port) as raw:
+        clock = Clock(host)
+        raw.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        raw.ask(1)
+        await until(lambda: any(channel.unfinished == "its last answer" for channel in host.channels.values()))
+        clock.move(WINDOW_MS)
+        clock.move(WINDOW_MS)
+        await until(lambda: not host.channels)

@@ -1,0 +1,229 @@
+"""While memory is short, who holds much is not read from, and everybody else is served."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+
+from barnabas.broker.account import KINDS, PARKED, RECEIVED, REQUESTS, UNREAD, Account
+from barnabas.broker.context import RequestContext
+from barnabas.broker.host import looking
+from barnabas.broker.host import relief as relief_module
+from barnabas.broker.host.channel import DECODED_WEIGHT, OUT_BYTES_MAX
+from barnabas.broker.host.host import Host
+from tests.broker.host.fake_core import FakeCore, Raw, client, parks, serving, until
+
+MIB = 1024 * 1024
+FRAME = 4 * MIB
+
+
+def small_core(limit: int = 10 * MIB) -> FakeCore:
+    core = FakeCore()
+    core.account = Account(limit, FRAME)
+    return core
+
+
+def large_request(size: int = FRAME) -> bytes:
+    """ApiVersions at version 0 with so many bytes behind it, which its decoding leaves alone or refuses."""
+    return struct.pack(">ihhih", size, 18, 0, 7, -1) + bytes(size - 10)
+
+
+async def served(host: Host) -> None:
+    async with client(host.port) as other:
+        other.ask(77)
+        assert await other.answer() == 77
+
+
+async def received(host: Host, count: int) -> None:
+    await until(lambda: host.received_bytes >= count)
+
+
+async def test_who_holds_most_is_not_read_from_and_others_are_served(caplog: pytest.LogCaptureFixture) -> None:
+    core = small_core()
+    async with serving(core, socket_request_max_bytes=FRAME) as host:
+        peers = [client(host.port) for _ in range(12)]
+        raws = [await one.__aenter__() for one in peers]
+        for raw in raws:
+            raw.send(large_request()[: FRAME - 1])
+        await until(lambda: len(host.relief.waiting) >= 8)
+        assert core.account.total <= core.account.limit
+        await served(host)
+        assert core.account.by_kind[RECEIVED] == core.account.total
+        assert "MiB waits for memory" in caplog.text
+        for one in peers:
+            await one.__aexit__(None, None, None)
+        await until(lambda: not host.channels)
+        assert core.account.total == host.buffers.pooled_bytes, "all but the pool went with the connections"
+
+
+async def test_large_frames_that_do_not_fit_together_are_all_handled_one_after_the_other() -> None:
+    core = small_core()
+    core.handler = lambda request, context, now_ms: context.respond(None)
+    async with serving(core, socket_request_max_bytes=FRAME) as host:
+        peers = [client(host.port) for _ in range(12)]
+        raws = [await one.__aenter__() for one in peers]
+        for raw in raws:
+            raw.send(produce(FRAME - 100))
+        await until(lambda: len(core.requests) == 12)
+        assert host.relief.ended == 0
+        await until(lambda: not host.relief.waiting and not host.relief.turns)
+        for one in peers:
+            await one.__aexit__(None, None, None)
+
+
+async def test_who_has_a_turn_and_does_not_use_it_is_ended(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    core = small_core()
+    async with serving(core, socket_request_max_bytes=FRAME) as host:
+        now_ms = host.now_ms()
+        host.now_ms = lambda: now_ms
+        core.account.charge(0, PARKED, 5 * MIB)
+        async with client(host.port) as raw:
+            raw.send(large_request()[:MIB])
+            await until(lambda: bool(host.relief.turns))
+            (turn,) = host.relief.turns.values()
+            rest_ms = turn.deadline_ms - now_ms - relief_module.TURN_MS
+            assert 3000 < rest_ms < 4000, "a second for each MiB that is missing"
+            now_ms = turn.deadline_ms - 1
+            host.relief._decide()
+            assert len(host.relief.turns) == 1
+            now_ms += 1
+            host.relief._decide()
+            assert await raw.ended() == b""
+        assert "the rest of its frame comes too slowly" in caplog.text
+        assert host.relief.ended == 1
+        core.account.release(0, PARKED, 5 * MIB)
+
+
+async def test_nobody_waits_for_ever_in_vain(caplog: pytest.LogCaptureFixture) -> None:
+    """Parked operations keep everything, and give nothing back: of those that wait the largest goes, in the end."""
+    core = small_core()
+    async with serving(core, socket_request_max_bytes=FRAME) as host:
+        now_ms = host.now_ms()
+        host.now_ms = lambda: now_ms
+        core.account.charge(0, PARKED, 10 * MIB - 200_000)
+        async with client(host.port) as raw:
+            raw.send(large_request()[:90_000])
+            await until(lambda: bool(host.relief.waiting))
+            host.relief._decide()
+            now_ms += relief_module.STUCK_MS - 1
+            host.relief._decide()
+            assert host.relief.ended == 0
+            now_ms += 1
+            host.relief._decide()
+            assert await raw.ended() == b""
+        assert "nobody gives any back" in caplog.text
+        core.account.release(0, PARKED, 10 * MIB - 200_000)
+
+
+async def test_above_the_limit_whoever_holds_most_is_ended(caplog: pytest.LogCaptureFixture) -> None:
+    core = small_core()
+    async with serving(core) as host, client(host.port) as much, client(host.port) as little:
+        for raw in (much, little):
+            raw.ask(1)
+            await raw.answer()
+        first, second = host.channels
+        core.account.charge(first, PARKED, 7 * MIB)
+        core.account.charge(second, PARKED, 4 * MIB)
+        assert await much.ended() == b""
+        assert "memory is short and it holds most" in caplog.text
+        core.account.release(first, PARKED, 7 * MIB)
+        little.ask(2)
+        assert await little.answer() == 2
+        core.account.release(second, PARKED, 4 * MIB)
+        assert host.relief.ended == 1
+
+
+def produce(size: int) -> bytes:
+    """Produce v3 without topics, and `size` bytes of a client id: decoded, and large."""
+    body = struct.pack(">hhih", 0, 3, 9, 30_000) + b"c" * 30_000
+    body += struct.pack(">hhii", -1, 0, 1000, 1) + struct.pack(">h", 1) + b"t"
+    records = size - len(body) - 12
+    body += struct.pack(">iii", 1, 0, records) + bytes(records)
+    return struct.pack(">i", len(body)) + body
+
+
+def fetch(partitions: int) -> bytes:
+    body = struct.pack(">hhih", 1, 4, 9, -1) + struct.pack(">iiiibi", -1, 500, 1, 1, 0, 1) + struct.pack(">h", 1) + b"t"
+    body += struct.pack(">i", partitions) + struct.pack(">iqi", 0, 0, 1) * partitions
+    return struct.pack(">i", len(body)) + body
+
+
+@pytest.mark.parametrize(("request_bytes", "weight"), [(produce(100_000), 1), (fetch(2000), DECODED_WEIGHT)])
+async def test_a_request_is_charged_while_it_waits_for_its_answer(request_bytes: bytes, weight: int) -> None:
+    core = small_core()
+    core.handler = parks
+    async with serving(core) as host, client(host.port) as raw:
+        raw.send(request_bytes)
+        await until(lambda: len(core.contexts) == 1)
+        await until(lambda: core.account.by_kind[REQUESTS] == (len(request_bytes) - 4) * weight)
+        core.contexts[0].respond(None)
+        assert core.account.by_kind[REQUESTS] == 0
+        raw.send(request_bytes)
+        await until(lambda: core.account.by_kind[REQUESTS] > 0)
+        await raw.close()
+        await until(lambda: not host.channels)
+        assert core.account.by_kind[REQUESTS] == 0
+
+
+async def stall(core: FakeCore, raw: Raw, piece: Any) -> None:
+    """Make the peer read nothing, and answer it until it stalls."""
+
+    def flood(request: Any, context: RequestContext, now_ms: int) -> None:
+        context._channel.send([piece])  # type: ignore[attr-defined]
+        context.respond(None)
+
+    core.handler = flood
+    raw.writer.transport.pause_reading()  # type: ignore[attr-defined]
+    for _ in range(100):
+        raw.ask(1)
+
+
+async def test_answers_unread_are_charged_until_they_are_read_or_their_connection_goes() -> None:
+    core = small_core(64 * MIB)
+    async with serving(core) as host, client(host.port) as raw:
+        await stall(core, raw, bytes(MIB))
+        await until(lambda: core.account.by_kind[UNREAD] > 0)
+        assert core.account.by_kind[UNREAD] <= OUT_BYTES_MAX + 2 * MIB
+        raw.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        for _ in range(100):
+            await raw.reader.readexactly(MIB)
+        await until(lambda: core.account.by_kind[UNREAD] == 0)
+        await stall(core, raw, bytes(MIB))
+        await until(lambda: core.account.by_kind[UNREAD] > 0)
+        for channel in host.channels.values():
+            channel.abort()
+        assert core.account.by_kind[UNREAD] == 0
+
+
+async def test_records_unread_are_not_charged_for_they_are_views_of_what_is_there_anyway() -> None:
+    core = small_core(64 * MIB)
+    async with serving(core) as host, client(host.port) as raw:
+        await stall(core, raw, memoryview(bytes(MIB)))
+        (channel,) = host.channels.values()
+        await until(lambda: bool(looking.connection(channel, 0)["stalled"]))
+        assert core.account.by_kind[UNREAD] == 0
+
+
+async def test_the_account_is_shown_in_state_and_metrics() -> None:
+    core = small_core()
+    core.handler = parks
+    async with serving(core) as host, client(host.port) as raw:
+        raw.send(fetch(2000))
+        await until(lambda: core.account.total > 0)
+        shown = host.snapshot()
+        assert shown["memory"]["held_bytes"] == core.account.total
+        assert shown["memory"]["limit_bytes"] == 10 * MIB
+        assert set(shown["memory"]["by_kind"]) == set(KINDS)
+        assert shown["memory"]["largest"] == [
+            {"connection": 1, "client_host": "127.0.0.1", "held_bytes": core.account.total}
+        ]
+        assert shown["connections"][0]["held_bytes"] == core.account.total
+        read = host.registry.read
+        assert read("barnabas:Memory", "HeldBytes", {"kind": REQUESTS}) == {"value": core.account.total}
+        assert read("barnabas:Memory", "LimitBytes") == {"value": 10 * MIB}
+        assert read("kafka.network:SocketServer", "MemoryPoolUsed") == {"value": core.account.total}
+        assert read("kafka.network:SocketServer", "MemoryPoolAvailable") == {"value": 10 * MIB - core.account.total}
