@@ -283,7 +283,7 @@ class Client:
             if address is None:
                 raise OSError(f"{action.host} has no address")
             await self._loop.create_connection(lambda: transport, address, action.port)
-        except OSError as error:
+        except (OSError, OverflowError, ValueError) as error:  # the latter two: no such port, no such host name
             self.network.on_disconnected(
                 node_id, f"cannot connect to {action.host}:{action.port}: {error}", self.now_ms()
             )

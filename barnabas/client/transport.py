@@ -19,9 +19,19 @@ from barnabas.protocol.ids import Buffer
 MAX_FRAME_BYTES: Final = 256 * 1024 * 1024
 """A frame longer than this is nonsense: the largest honest answer is a fetch, bounded by `fetch.max.bytes`."""
 
+_BELIEVED_BYTES: Final = 64 * 1024 * 1024
+"""Memory for a frame that announces more is taken as its bytes come."""
+
 _SCRATCH_BYTES: Final = 64 * 1024
 _SMALL_BYTES_MAX: Final = 4096
 _WAKE_BYTES: Final = 512 * 1024
+
+
+def _grown(frame: memoryview, length: int) -> memoryview:
+    """A buffer of twice the size, `length` at most, with what is there."""
+    grown = memoryview(bytearray(min(2 * len(frame), length)))
+    grown[: len(frame)] = frame
+    return grown
 
 
 class TransportListener(Protocol):
@@ -58,7 +68,7 @@ class Transport(asyncio.BufferedProtocol):
         self._scratch_view = memoryview(self._scratch)
         self._filled = 0
         self._frame: memoryview | None = None  # a large frame under way
-        self._frame_filled = 0
+        self._frame_filled = self._frame_bytes = 0
 
     # ---- asyncio's calls ------------------------------------------------------------------------------------------
 
@@ -83,10 +93,12 @@ class Transport(asyncio.BufferedProtocol):
             self._cut_frames()
             return
         self._frame_filled += nbytes
-        self._wake_at(len(self._frame) - self._frame_filled)
-        if self._frame_filled == len(self._frame):
+        self._wake_at(self._frame_bytes - self._frame_filled)
+        if self._frame_filled == self._frame_bytes:
             frame, self._frame = self._frame, None
             self._listener.transport_frame(self, frame)
+        elif self._frame_filled == len(self._frame):
+            self._frame = _grown(self._frame, self._frame_bytes)
 
     def pause_writing(self) -> None:
         """Bytes wait for the socket."""
@@ -174,7 +186,8 @@ class Transport(asyncio.BufferedProtocol):
     def _begin_large(self, length: int, head: memoryview) -> None:
         # Fresh and filled with zeros each time: into a buffer that another processor read last the system copies four
         # times slower, which costs more than the zeros do.
-        self._frame = memoryview(bytearray(length))
+        self._frame = memoryview(bytearray(min(length, _BELIEVED_BYTES)))
+        self._frame_bytes = length
         self._frame[: len(head)] = head
         self._frame_filled = len(head)
         self._wake_at(length - len(head))

@@ -335,3 +335,24 @@ async def test_a_closed_loop_leaves_no_number_to_write_to(monkeypatch):
         transport.write([b"request"])
     transport.abort()
     await end()
+
+
+def test_a_frame_that_announces_much_costs_what_comes_of_it(monkeypatch):
+    """Memory for a large frame is taken as its bytes come, doubling; the frame is whole all the same."""
+    monkeypatch.setattr("barnabas.client.transport._BELIEVED_BYTES", 100_000)
+    sent = random.Random(3).randbytes(1_234_567)
+    left = memoryview(len(sent).to_bytes(4, "big") + sent)
+    told = Told()
+    transport = Transport(1, told, -1, -1)
+    took, rooms = 0, []
+    while left:
+        room = transport.get_buffer(-1)
+        size = min(len(room), len(left))
+        room[:size] = left[:size]
+        left = left[size:]
+        transport.buffer_updated(size)
+        took += size
+        rooms.append(len(room))
+        assert took + len(room) <= max(2 * took + 100_000, 200_000)
+    assert bytes(told.frames[0]) == sent
+    assert len(rooms) > 3

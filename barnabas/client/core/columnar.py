@@ -13,14 +13,16 @@ numpy and pyarrow are imported on first use (extras `arrow`, `spark`, `spark-wor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.client.core.batches import Batch
-from barnabas.client.core.record_scan import VARINT_BYTES_MAX, VARLONG_BYTES_MAX, find_records, varints
-from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError, ProtocolError
+from barnabas.client.core.record_scan import VARINT_BYTES_MAX, VARLONG_BYTES_MAX, find_records, pieces, varints
+from barnabas.protocol.batch import BatchHeader
+from barnabas.protocol.errors import BarnabasError, ProtocolError
+from barnabas.protocol.ids import Buffer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,12 +30,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Ints = NDArray[np.int64]
-
-AREA_BYTES_MAX: Final = 1 << 28
-"""One piece of columns holds at most this many record bytes (or one batch): Arrow's offsets have 31 bits."""
-
-GROUP_RECORDS: Final = 4096
-"""Parts are decoded together until they have so many records: a call costs 0.1 ms whatever it holds."""
 
 MISSING_EXTRA: Final = "columns need numpy and pyarrow: pip install 'barnabas[arrow]'"
 
@@ -89,13 +85,24 @@ class Columns:
         return pa.RecordBatch.from_pydict(columns)
 
 
+@dataclass(slots=True, eq=False)
+class Area:
+    """Records of one batch, decompressed. What came uncompressed is the part of `source` from byte `at` on."""
+
+    header: BatchHeader
+    data: Buffer
+    source: memoryview | None = None
+    at: int = 0
+
+
 class Part(NamedTuple):
-    """Batches of one partition, in order; records below `position` are left out."""
+    """Areas of one partition, in order; records below `position` are left out, refused if the part `goes_on`."""
 
     topic: str
     partition: int
-    batches: Sequence[Batch]
+    areas: list[Area]
     position: int
+    goes_on: bool = False
 
 
 def require_libraries() -> None:
@@ -111,70 +118,21 @@ def require_libraries() -> None:
         raise BarnabasError(MISSING_EXTRA) from error
 
 
-def decode_columns(
-    topic: str, partition: int, batches: Sequence[Batch], position: int, *, headers: bool = False
-) -> Iterator[Columns]:
-    """Decodes batches of one partition, in order; records below `position` are left out.
-
-    Yields one `Columns` for every 256 MiB of records (nearly always exactly one, none when nothing remains).
+def areas_of(batch: Batch, count_max: int) -> Iterator[Area]:
+    """A batch's records, in pieces of at most `count_max`.
 
     Raises:
-        KafkaError: CORRUPT_MESSAGE, a record breaks its batch's framing.
-        BarnabasError: numpy or pyarrow is absent.
+        ProtocolError: broken data, or lengths that do not lead to records.
+        IndexError: lengths that lead out of the data.
     """
-    yield from decode_parts([Part(topic, partition, batches, position)], headers=headers)
-
-
-def decode_parts(parts: Iterable[Part], *, headers: bool = False) -> Iterator[Columns]:
-    """Decodes several partitions' batches, small parts together; what `decode_columns` says holds for each of them.
-
-    Raises:
-        KafkaError: CORRUPT_MESSAGE, once the parts before the corrupt one were yielded.
-        BarnabasError: numpy or pyarrow is absent.
-    """
-    require_libraries()
-    for group in _groups(parts):
-        try:
-            found = _decode_group(group, headers)
-        except (IndexError, ProtocolError) as error:
-            if len(group) == 1:
-                raise _corrupt(group[0], error) from None
-            for part in group:  # those before the corrupt one are whole
-                yield from decode_parts([part], headers=headers)
-        else:
-            yield from found
-
-
-def _groups(parts: Iterable[Part]) -> Iterator[list[Part]]:
-    """Cuts parts that are too large, joins those that are too small."""
-    group: list[Part] = []
-    size = records = 0
-    for part in parts:
-        start = 0
-        for index, batch in enumerate(part.batches):
-            if size and size + len(batch.area) > AREA_BYTES_MAX:
-                if index > start:
-                    group.append(part._replace(batches=part.batches[start:index]))
-                yield group
-                group, size, records, start = [], 0, 0, index
-            size += len(batch.area)
-            records += batch.header.record_count
-        if start < len(part.batches):
-            group.append(part._replace(batches=part.batches[start:]))
-        if records >= GROUP_RECORDS:
-            yield group
-            group, size, records = [], 0, 0
-    if group:
-        yield group
-
-
-def _corrupt(part: Part, error: Exception) -> KafkaError:
-    why = str(error) if isinstance(error, ProtocolError) else "a field runs past the end or is no varint"
-    return KafkaError(
-        ErrorCode.CORRUPT_MESSAGE,
-        f"{part.topic}-{part.partition}, records of the batches from offset "
-        f"{part.batches[0].header.base_offset} on: {why}",
-    )
+    data = batch.open()
+    source = None if batch.header.compression else batch.source
+    if batch.header.record_count <= count_max:
+        yield Area(batch.header, data, source, batch.at)
+        return
+    view = memoryview(data)
+    for start, end, count in pieces(data, batch.header.record_count, count_max):
+        yield Area(batch.header._replace(record_count=count), view[start:end], source, batch.at + start)
 
 
 def _refuse_if(wrong: NDArray[np.bool_], why: str) -> None:
@@ -182,15 +140,21 @@ def _refuse_if(wrong: NDArray[np.bool_], why: str) -> None:
         raise ProtocolError(why)
 
 
-def _decode_group(parts: Sequence[Part], with_headers: bool) -> list[Columns]:
+def decode_group(parts: Sequence[Part], with_headers: bool) -> list[Columns]:
+    """Decodes several partitions' areas together: what remains of each part is one `Columns`.
+
+    Raises:
+        ProtocolError: a record breaks its batch's framing.
+        IndexError: a field runs past the end or is no varint.
+    """
     import numpy as np
     import pyarrow as pa
 
-    batches = [batch for part in parts for batch in part.batches]
-    headers = [batch.header for batch in batches]
+    areas = [area for part in parts for area in part.areas]
+    headers = [area.header for area in areas]
     counts = [header.record_count for header in headers]
-    data, places = _one_source(batches)
-    starts, ends = find_records(data, places, counts, [len(batch.area) for batch in batches])
+    data, places = _one_source(areas)
+    starts, ends = find_records(data, places, counts, [len(area.data) for area in areas])
     raw = np.frombuffer(data, np.uint8)
 
     timestamp, at = varints(raw, starts + 1, VARLONG_BYTES_MAX)
@@ -231,7 +195,7 @@ def _decode_group(parts: Sequence[Part], with_headers: bool) -> list[Columns]:
     return _split(joined, offset, parts)
 
 
-def _one_source(batches: Sequence[Batch]) -> tuple[bytes | bytearray, list[int]]:
+def _one_source(areas: Sequence[Area]) -> tuple[bytes | bytearray, list[int]]:
     """Bytes that hold all record areas, and where each begins in them.
 
     That is the frame they came in, without a copy, unless an area was compressed, or they came in several frames, or in
@@ -239,25 +203,25 @@ def _one_source(batches: Sequence[Batch]) -> tuple[bytes | bytearray, list[int]]
     """
     import numpy as np
 
-    frame = None if batches[0].source is None else batches[0].source.obj
+    frame = None if areas[0].source is None else areas[0].source.obj
     if isinstance(frame, bytes | bytearray):
         first = np.frombuffer(frame, np.uint8).__array_interface__["data"][0]
         places: list[int] = []
         source: memoryview | None = None
         offset = 0
-        for batch in batches:
-            if batch.source is not source:
-                source = batch.source
+        for area in areas:
+            if area.source is not source:
+                source = area.source
                 if source is None or source.obj is not frame:
                     break
                 offset = np.frombuffer(source, np.uint8).__array_interface__["data"][0] - first
-            if places and offset + batch.at < places[-1]:
+            if places and offset + area.at < places[-1]:
                 break  # partitions are handed out in another order than they came: Arrow's offsets must rise
-            places.append(offset + batch.at)
+            places.append(offset + area.at)
         else:
             return frame, places
-    areas = [batch.area for batch in batches]
-    return b"".join(areas), [0, *accumulate(map(len, areas[:-1]))]
+    parts = [area.data for area in areas]
+    return b"".join(parts), [0, *accumulate(map(len, parts[:-1]))]
 
 
 def _split(joined: Columns, offset: Ints, parts: Sequence[Part]) -> list[Columns]:
@@ -267,9 +231,11 @@ def _split(joined: Columns, offset: Ints, parts: Sequence[Part]) -> list[Columns
     found: list[Columns] = []
     start = 0
     for part in parts:
-        end = start + sum(batch.header.record_count for batch in part.batches)
+        end = start + sum(area.header.record_count for area in part.areas)
         own = offset[start:end]
         _refuse_if(own[1:] <= own[:-1], "offsets that do not rise")
+        if part.goes_on:
+            _refuse_if(own[:1] < part.position, "offsets that do not rise")
         # The batch that contains the position is sent whole: its first records may lie below, as with Kafka.
         first = start + int(np.searchsorted(own, part.position))
         if first < end:

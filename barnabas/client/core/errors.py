@@ -39,3 +39,7 @@ class Disconnected(KafkaError):
     def __init__(self, detail: str, *, timed_out: bool = False) -> None:
         super().__init__(ErrorCode.NETWORK_EXCEPTION, detail)
         self.timed_out = timed_out
+
+
+class MalformedAnswer(Disconnected):
+    """The answer broke the protocol or was none to the request, so the connection was closed."""

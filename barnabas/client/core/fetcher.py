@@ -11,14 +11,14 @@ handed out is the taker's: while that is decoded, the next answer is on its way,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final
 
-from barnabas.client.core.batches import last_batch, one_buffer, readable_batches
+from barnabas.client.core.batches import Walk, last_batch, one_buffer
 from barnabas.client.core.consumer_config import ConsumerConfig
-from barnabas.client.core.consumer_record import ConsumerRecord, RecordDecoder
-from barnabas.client.core.errors import ConfigError
+from barnabas.client.core.consumer_record import ConsumerRecord, RecordDecoder, RecordReader
+from barnabas.client.core.errors import ConfigError, MalformedAnswer
 from barnabas.client.core.fetch_session import FetchSession, Wanted
 from barnabas.client.core.lookups import ISOLATION, Lookups
 from barnabas.client.core.metadata import NEVER
@@ -145,7 +145,9 @@ class Fetcher:
         if response is None:
             session.lost()
             self._delay(wanted, now_ms)
-            if error is not None and not isinstance(error, KafkaError):
+            if isinstance(error, MalformedAnswer):
+                self._refuse(wanted, error)
+            elif error is not None and not isinstance(error, KafkaError):
                 self._fail(wanted, error)
             return
         incremental = session.epoch > 0
@@ -187,7 +189,8 @@ class Fetcher:
         position.last_stable_offset = data.last_stable_offset
         position.log_start_offset = data.log_start_offset
         if data.records is not None and len(data.records):
-            position.fetched = Fetched(data.records, data.aborted_transactions, want.offset)
+            aborted = data.aborted_transactions if self._isolation else None
+            position.fetched = Fetched(one_buffer(data.records), aborted)
 
     def _on_error(self, position: Position, want: Wanted, data: PartitionData, now_ms: int) -> None:
         code = data.error_code
@@ -216,6 +219,15 @@ class Fetcher:
             position = self.positions.get(where)
             if position is not None:
                 position.retry_at_ms = now_ms + self.config.retry_backoff_ms
+
+    def _refuse(self, wanted: Mapping[TopicPartition, Wanted], error: BarnabasError) -> None:
+        """The answer cannot be read: each partition it was to tell of says so, until a seek. Others go on."""
+        for where, want in wanted.items():
+            position = self.positions.get(where)
+            if position is not None and position.offset == want.offset and not position.buffered:
+                detail = f"{where}, offset {want.offset}: {error}"
+                position.error = KafkaError(ErrorCode.CORRUPT_MESSAGE, detail)
+        self._on_change()
 
     def _fail(self, wanted: Iterable[TopicPartition], error: BarnabasError) -> None:
         for where in wanted:
@@ -264,22 +276,27 @@ class Fetcher:
     def _take_from(self, position: Position, taken: list[ConsumerRecord], count_max: int) -> None:
         if position.error is not None:
             return
-        self._open(position)
-        while position.batches and len(taken) < count_max:
-            batch = position.batches[0]
-            if not position.records:
-                position.records = self._decoder.decode(position.where, batch, position.offset)
-            room = count_max - len(taken)
-            share = position.records[:room]
-            del position.records[:room]
+        reader = self._reader(position)
+        while len(taken) < count_max and (share := reader.read(count_max - len(taken))):
             taken += share
-            if share:
-                position.offset = share[-1].offset + 1
-            if not position.records:
-                position.batches.popleft()
-                position.offset_epoch = batch.header.leader_epoch
-        if not position.buffered:
-            self._drained(position)
+            position.offset, position.offset_epoch = reader.next_offset, reader.leader_epoch
+        if reader.at_end():
+            if reader.end <= reader.start:
+                raise _no_whole_batch(position)
+            position.drop_buffer()
+            self._drained(position, reader.end)
+
+    def _reader(self, position: Position) -> RecordReader:
+        """What reads a partition's buffer record by record. One partition's batch is unpacked at a time."""
+        if position.reader is None:
+            assert position.fetched is not None
+            for other in self.positions.values():
+                other.reader = None
+            where, start = position.where, position.offset
+            data, aborted = position.fetched.data, position.fetched.aborted
+            walk = Walk(where, data, start, check_crcs=self.config.check_crcs, aborted=aborted)
+            position.reader = RecordReader(self._decoder, where, walk, start, position.offset_epoch)
+        return position.reader
 
     def take_parts(self) -> list[Taken]:
         """Everything buffered, as it came; positions move behind it, so that the next fetch may go while it is decoded.
@@ -296,7 +313,7 @@ class Fetcher:
                     position.error = error
                 else:
                     position.drop_buffer()
-                    self._drained(position)
+                    self._drained(position, taken[-1].next_position)
             if position.error is not None:
                 if taken:
                     break
@@ -304,22 +321,16 @@ class Fetcher:
         return taken
 
     def _take_whole(self, position: Position) -> Taken:
-        fetched = position.fetched
-        if fetched is None:
-            # A batch that was begun record by record is still the first here: its rest follows as columns.
-            position.offset_epoch = position.batches[-1].header.leader_epoch
-            batches = tuple(position.batches)
-            return Taken(position.where, position.offset, position.next_offset, batches=batches)
-        check_crcs, data = self.config.check_crcs, one_buffer(fetched.records)
-        last = last_batch(position.where, data, check_crcs=check_crcs)
+        assert position.fetched is not None
+        check_crcs, data = self.config.check_crcs, position.fetched.data
+        last = last_batch(position.where, data, position.offset, check_crcs=check_crcs)
         if last is None or last.next_offset <= position.offset:
             raise _no_whole_batch(position)
-        position.next_offset, position.offset_epoch = last.next_offset, last.leader_epoch
-        aborted = fetched.aborted if self._isolation else None
-        return Taken(position.where, position.offset, last.next_offset, data, aborted, check_crcs)
+        position.offset_epoch = last.leader_epoch
+        return Taken(position.where, position.offset, last.next_offset, data, position.fetched.aborted, check_crcs)
 
     def give_back(self, parts: Iterable[Taken], error: BarnabasError | None) -> None:
-        """Parts that were taken and not handed out are fetched again; the first is the one the error is about.
+        """Parts that were taken and not handed out are handed out again; the first is the one the error is about.
 
         A partition that was moved since, or given up, keeps its place; one whose leader changed goes back all the same.
         """
@@ -328,26 +339,12 @@ class Fetcher:
             if position is not None and position.offset == part.next_position:
                 position.seek(part.position)
                 position.error = error
+                if error is None:
+                    position.fetched = Fetched(part.data, part.aborted)
             error = None
 
-    def _open(self, position: Position) -> None:
-        fetched = position.fetched
-        if fetched is None:
-            return
-        batches, position.next_offset = readable_batches(
-            position.where,
-            fetched.records,
-            position.offset,
-            check_crcs=self.config.check_crcs,
-            aborted=fetched.aborted if self._isolation else None,
-        )
-        if position.next_offset == position.offset:
-            raise _no_whole_batch(position)
-        position.fetched = None
-        position.batches.extend(batches)
-
-    def _drained(self, position: Position) -> None:
-        position.offset = position.next_offset
+    def _drained(self, position: Position, end: int) -> None:
+        position.offset = end
         # The next to be asked for and served is another one: whoever was served goes to the end.
         del self.positions[position.where]
         self.positions[position.where] = position

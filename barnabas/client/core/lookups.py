@@ -149,6 +149,9 @@ class Lookups:
             answer: ListOffsetsPartitionResponse | None = answers.get(where)
             if answer is None or answer.error_code:
                 self._retry(position, answer.error_code if answer else None, error, now_ms)
+            elif answer.offset < 0:
+                detail = f"{where}: the leader tells offset {answer.offset} for timestamp {timestamp}"
+                position.error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, detail)
             else:
                 position.seek(answer.offset)
         self._on_change()

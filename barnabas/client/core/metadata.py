@@ -202,7 +202,7 @@ class Metadata:
             topics.update((name, info) for name, info in self.cluster.topics.items() if self._wanted(name))
         for topic in response.topics:
             name = topic.name or self.cluster.topic_names.get(topic.topic_id, "")
-            if topic.error_code == 0 and name and self._wanted(name):
+            if topic.error_code == 0 and name and self._wanted(name) and _is_complete(topic):
                 topics[name] = self._topic(name, topic)
             elif name:
                 topics.pop(name, None)
@@ -235,8 +235,17 @@ class Metadata:
             name = topic.name or ""
             if topic.error_code in _FATAL:
                 self.topic_errors[name] = KafkaError(topic.error_code, name)
+            elif not _is_complete(topic):
+                told = sorted(each.partition_index for each in topic.partitions)[:10]
+                detail = f"{name}: the broker tells of {len(topic.partitions)} partitions, numbered {told}"
+                self.topic_errors[name] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, detail)
             elif any(code in STALE_METADATA for code in (topic.error_code, *(p.error_code for p in topic.partitions))):
                 self.request_update()
+
+
+def _is_complete(topic: MetadataResponseTopic) -> bool:
+    """Whether an answer tells of each partition once; `TopicInfo` counts on it."""
+    return sorted(each.partition_index for each in topic.partitions) == list(range(len(topic.partitions)))
 
 
 _FATAL: Final = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})

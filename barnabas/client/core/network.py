@@ -19,7 +19,7 @@ from barnabas.client.core.cluster import Cluster, Node
 from barnabas.client.core.config import ClientConfig
 from barnabas.client.core.connections import NEVER_TRIED, Connections, NodeConnection, State
 from barnabas.client.core.dialect import Dialect
-from barnabas.client.core.errors import ClientClosed, Disconnected, FeatureMissing
+from barnabas.client.core.errors import ClientClosed, Disconnected, FeatureMissing, MalformedAnswer
 from barnabas.client.core.metadata import NEVER, Metadata
 from barnabas.protocol.api import VERSIONS, ApiKey, key_of
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError, ProtocolError
@@ -158,7 +158,7 @@ class NetworkClient:
             if correlation_id != request.correlation_id:
                 raise ProtocolError(f"answer {correlation_id} came where {request.correlation_id} was due")
         except ProtocolError as error:
-            self.disconnect(node_id, str(error), now_ms)
+            self._refuse(node_id, request, error, now_ms)
             return
         queue.popleft()
         throttle_ms = getattr(response, "throttle_time_ms", 0)
@@ -375,6 +375,16 @@ class NetworkClient:
         queue.append(InFlight(correlation_id, key, version, request, on_done, now_ms + timeout_ms, expects_answer))
         self.connections.of(node_id).last_active_ms = now_ms
         self._actions.append(Write(node_id, buffers))
+
+    def _refuse(self, node_id: int, request: InFlight, error: ProtocolError, now_ms: int) -> None:
+        """Close the connection that a bad answer came on. The request it was to answer is told that apart."""
+        told = request.on_done
+
+        def on_done(response: Any, _: BarnabasError | None, now_ms: int) -> None:
+            told(None, MalformedAnswer(f"node {node_id}: {error}"), now_ms)
+
+        request.on_done = on_done
+        self.disconnect(node_id, str(error), now_ms)
 
     def _decode(self, request: InFlight, frame: memoryview) -> tuple[int, Any]:
         if request.key == ApiKey.API_VERSIONS and self.dialect.name == "kafka":

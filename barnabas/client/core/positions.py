@@ -9,14 +9,13 @@ FETCHING     a position that may be fetched               a seek, OFFSET_OUT_OF_
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
-from barnabas.client.core.batches import Batch
+from barnabas.client.core.consumer_record import RecordReader
 from barnabas.protocol.errors import BarnabasError
-from barnabas.protocol.ids import Records, TopicPartition
+from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.requests.fetch import AbortedTransaction
 
 
@@ -32,9 +31,8 @@ class Phase(Enum):
 class Fetched:
     """One partition's part of an answer, as it came; walked and decoded when the application asks for it."""
 
-    records: Records | None
-    aborted: list[AbortedTransaction] | None
-    offset: int
+    data: memoryview
+    aborted: Sequence[AbortedTransaction] | None
 
 
 @dataclass(slots=True, eq=False)
@@ -51,9 +49,7 @@ class Position:
     asking: bool = False
     retry_at_ms: int = 0
     fetched: Fetched | None = None
-    batches: deque[Batch] = field(default_factory=deque)
-    records: list[Any] = field(default_factory=list)
-    next_offset: int = -1
+    reader: RecordReader | None = None  # of `fetched`, once it is read record by record
     high_watermark: int = -1
     last_stable_offset: int = -1
     log_start_offset: int = -1
@@ -62,13 +58,12 @@ class Position:
     @property
     def buffered(self) -> bool:
         """Whether something waits for the application here."""
-        return self.fetched is not None or bool(self.batches)
+        return self.fetched is not None
 
     def drop_buffer(self) -> None:
         """Forget what was fetched: it belongs to another position."""
         self.fetched = None
-        self.batches.clear()
-        self.records = []
+        self.reader = None
 
     def seek(self, offset: int, offset_epoch: int = -1) -> None:
         """Go to an offset; what was buffered or in flight for another one no longer counts."""

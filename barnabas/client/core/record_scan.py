@@ -9,11 +9,12 @@ numpy is imported on first use.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.ids import Buffer
 from barnabas.protocol.primitives import read_varint
 from barnabas.protocol.records import RECORD_SIZE_MIN
 
@@ -66,7 +67,7 @@ def _all_records(
         if guess and count < len(longest) and longest[count] == size:
             shapes.append(longest[:count])
         else:
-            shape = _scan(data, raw, at, at + size, count)
+            shape, _ = _scan(data, raw, at, at + size, count)
             shapes.append(shape)
             if count >= len(longest):
                 longest = np.append(shape, size)
@@ -84,8 +85,28 @@ def _all_records(
     return (starts, ends) if chained and int(length.min()) >= RECORD_SIZE_MIN - 1 else None
 
 
-def _scan(data: bytes | bytearray, raw: NDArray[np.uint8], at: int, limit: int, count: int) -> Ints:
-    """Where the records of one batch start, counted from its first one.
+def pieces(data: Buffer, count: int, count_max: int) -> Iterator[tuple[int, int, int]]:
+    """Cuts a record area into pieces of at most `count_max` records: where each begins and ends, and its records.
+
+    Raises:
+        IndexError: the lengths lead out of the data.
+    """
+    import numpy as np
+
+    raw = np.frombuffer(data, np.uint8)
+    start = 0
+    while count > count_max:
+        _, end = _scan(data, raw, start, len(data), count_max)
+        if end > len(data):
+            raise IndexError
+        yield start, end, count_max
+        start = end
+        count -= count_max
+    yield start, len(data), count
+
+
+def _scan(data: Buffer, raw: NDArray[np.uint8], at: int, limit: int, count: int) -> tuple[Ints, int]:
+    """Where the next `count` records start, counted from the first one, and where the last of them ends.
 
     Looks for runs of one length, walks where there are none, and looks again after ever more records.
     """
@@ -107,10 +128,10 @@ def _scan(data: bytes | bytearray, raw: NDArray[np.uint8], at: int, limit: int, 
         found.append(np.array(walked, np.int64))
         left -= share
         block *= 2
-    return (found[0] if len(found) == 1 else np.concatenate(found)) - base
+    return (found[0] if len(found) == 1 else np.concatenate(found)) - base, at
 
 
-def _equal_run(data: bytes | bytearray, raw: NDArray[np.uint8], at: int, limit: int, count: int) -> tuple[int, int]:
+def _equal_run(data: Buffer, raw: NDArray[np.uint8], at: int, limit: int, count: int) -> tuple[int, int]:
     """How many records from `at` on have the length of the first one, and the distance between them."""
     import numpy as np
 
@@ -129,7 +150,7 @@ def _equal_run(data: bytes | bytearray, raw: NDArray[np.uint8], at: int, limit: 
     return (len(same) if same.all() else int(np.argmin(same))), step
 
 
-def _walk(data: bytes | bytearray, at: int, count: int, starts: list[int]) -> int:
+def _walk(data: Buffer, at: int, count: int, starts: list[int]) -> int:
     """Adds the starts of the next `count` records, from length to length (0.1 us a record); returns the end."""
     add = starts.append
     for _ in range(count):

@@ -83,11 +83,23 @@ def decode_records(data: Buffer, position: int = 0, *, bytes_max: int = BYTES_MA
 def decode_area(area: bytes, header: BatchHeader, make: Callable[..., T]) -> list[T]:
     """`make(offset, timestamp, key, value, headers)` for each record of a decompressed record area.
 
+    Raises:
+        ProtocolError: anything but exactly the announced records.
+    """
+    made, end = decode_next(area, 0, header.record_count, header, make)
+    if end != len(area):
+        raise ProtocolError(f"{len(area) - end} bytes follow the last of {header.record_count} records")
+    return made
+
+
+def decode_next(area: bytes, at: int, count: int, header: BatchHeader, make: Callable[..., T]) -> tuple[list[T], int]:
+    """`make(...)` as above for the `count` records from byte `at` on, and the byte behind them.
+
     The loop reads varints of one or two bytes, as ordinary records have them, and checks at the end of each record that
     it met nothing else; whatever looks odd is read once more, strictly, by `_read_record`.
 
     Raises:
-        ProtocolError: anything but exactly the announced records.
+        ProtocolError: the bytes hold no such records.
     """
     made: list[T] = []
     add = made.append
@@ -96,8 +108,8 @@ def decode_area(area: bytes, header: BatchHeader, make: Callable[..., T]) -> lis
     append_time = header.max_timestamp if header.is_log_append_time else None
     size = len(area)
     headers: Headers
-    end = 0
-    for _ in range(header.record_count):
+    end = at
+    for _ in range(count):
         start = p = end
         try:
             n = area[p]
@@ -143,9 +155,7 @@ def decode_area(area: bytes, header: BatchHeader, make: Callable[..., T]) -> lis
         else:
             t, d, key, value, headers, end = _read_record(area, start)
         add(make(base_offset + d, base_timestamp + t if append_time is None else append_time, key, value, headers))
-    if end != size:
-        raise ProtocolError(f"{size - end} bytes follow the last of {header.record_count} records")
-    return made
+    return made, end
 
 
 def decode_slices(data: Buffer, position: int, count: int) -> Iterator[list[Record]]:

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.client.core.batches import readable_batches
-from barnabas.client.core.columnar import Columns, Part, decode_columns, decode_parts
+from barnabas.client.core.batches import Batch, Walk
+from barnabas.client.core.columnar import Columns
+from barnabas.client.core.taken import Taken, decode_taken
 from barnabas.protocol import batch as wire
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
+from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.records import Record, decode_records, encode_batch
 from barnabas.protocol.requests.fetch import AbortedTransaction
 
@@ -47,9 +49,21 @@ def make_batch(
     return bytes(encode_batch(header, records))
 
 
+def walked(data: bytes, position: int) -> tuple[list[Batch], int]:
+    walk = Walk("t-0", memoryview(data), position)
+    return list(walk), walk.next_position
+
+
 def columns_of(data: bytes, position: int = 0, **options: Any) -> list[Columns]:
-    batches, _ = readable_batches("t-0", memoryview(data), position, **options)
-    return list(decode_columns("t", 0, batches, position, headers=True))
+    return decoded([Taken(TopicPartition("t", 0), position, -1, memoryview(data), **options)])
+
+
+def decoded(taken: list[Taken]) -> list[Columns]:
+    found, left, error = decode_taken(taken, headers=True)
+    if error is not None:
+        raise error
+    assert not left
+    return found
 
 
 def rows_of(found: list[Columns]) -> list[tuple[Any, ...]]:
@@ -146,21 +160,20 @@ def test_control_batches_and_aborted_data_are_passed_over() -> None:
     found = columns_of(data, aborted=[AbortedTransaction(9, 0)])
     assert [row[3] for row in rows_of(found)] == [b"plain", b"later"]
     assert [row[3] for row in rows_of(columns_of(data))] == [b"aborted", b"plain", b"later"]
-    assert readable_batches("t-0", data, 0)[1] == 5
+    assert walked(data, 0)[1] == 5
 
 
 def test_a_cut_last_batch_waits_for_the_next_fetch() -> None:
     first, second = make_batch(0, [(b"a", b"b", 0, [])]), make_batch(1, [(b"c", b"d" * 50, 0, [])])
     for cut in (1, 20, 70, len(second) - 1):
-        batches, next_position = readable_batches("t-0", first + second[:cut], 0)
+        batches, next_position = walked(first + second[:cut], 0)
         assert (len(batches), next_position) == (1, 1)
 
 
 def test_compacted_batches_pass_the_position_over_what_is_gone() -> None:
     data = make_batch(0, [(b"a", b"b", 0, [])], last_delta=9) + make_batch(10, [], last_delta=4)
-    batches, next_position = readable_batches("t-0", data, 3)
-    assert next_position == 15
-    assert list(decode_columns("t", 0, batches, 3)) == []
+    assert walked(data, 3)[1] == 15
+    assert columns_of(data, 3) == []
 
 
 def test_a_wrong_checksum_is_named_and_may_be_ignored() -> None:
@@ -215,16 +228,16 @@ def test_a_count_its_bytes_cannot_hold_costs_no_memory() -> None:
 
 
 def test_large_areas_come_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("barnabas.client.core.columnar.AREA_BYTES_MAX", 100)
+    monkeypatch.setattr("barnabas.client.core.taken.AREA_BYTES_MAX", 100)
     data = b"".join(make_batch(index, [(b"k", b"v" * 60, 0, [])]) for index in range(5))
     found = columns_of(data)
     assert [len(columns) for columns in found] == [1, 1, 1, 1, 1]
     assert rows_of(found) == plain_rows(data)
 
 
-def parts_of(*described: tuple[int, bytes, int]) -> list[Part]:
+def parts_of(*described: tuple[int, bytes, int]) -> list[Taken]:
     return [
-        Part("t", partition, readable_batches("t", memoryview(raw), 0, check_crcs=False)[0], position)
+        Taken(TopicPartition("t", partition), position, -1, memoryview(raw), check_crcs=False)
         for partition, raw, position in described
     ]
 
@@ -232,7 +245,7 @@ def parts_of(*described: tuple[int, bytes, int]) -> list[Part]:
 def test_partitions_decoded_together_come_apart_again() -> None:
     first = make_batch(7, [(b"k", b"v%d" % index, index, [("h", b"1")]) for index in range(5)])
     second = make_batch(3, [(None, b"w%d" % index, index, []) for index in range(9)], attributes=wire.LOG_APPEND_TIME)
-    found = list(decode_parts(parts_of((0, first, 9), (1, second, 0), (2, first, 12), (3, b"", 0)), headers=True))
+    found = decoded(parts_of((0, first, 9), (1, second, 0), (2, first, 12), (3, b"", 0)))
     assert [(columns.partition, len(columns)) for columns in found] == [(0, 3), (1, 9)]
     assert rows_of(found[:1]) == plain_rows(first, 9)
     assert found[1].value.to_pylist() == [b"w%d" % index for index in range(9)]
@@ -247,9 +260,8 @@ def test_partitions_of_one_frame_in_any_order(order: tuple[int, ...]) -> None:
     parts = []
     for number in order:
         start = 7 + sum(map(len, raws[:number]))
-        batches, _ = readable_batches("t", frame[start : start + len(raws[number])], number)
-        parts.append(Part("t", number, batches, number))
-    found = list(decode_parts(parts))
+        parts.append(Taken(TopicPartition("t", number), number, -1, frame[start : start + len(raws[number])]))
+    found = decoded(parts)
     assert [each.partition for each in found] == list(order)
     for each in found:
         number = each.partition
@@ -262,11 +274,12 @@ def test_a_corrupt_partition_does_not_hide_those_before_it() -> None:
     whole = make_batch(0, [(b"k", b"v", 0, [])])
     broken = bytearray(whole)
     broken[wire.HEADER_SIZE] = 2 * 50
-    decoding = decode_parts(parts_of((0, whole, 0), (1, bytes(broken), 0), (2, whole, 0)))
-    assert next(decoding).partition == 0
-    with pytest.raises(KafkaError, match="t-1, records") as caught:
-        next(decoding)
-    assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
+    found, left, error = decode_taken(parts_of((0, whole, 0), (1, bytes(broken), 0), (2, whole, 0)))
+    assert [columns.partition for columns in found] == [0]
+    assert [each.where.partition for each in left] == [1, 2]
+    assert isinstance(error, KafkaError)
+    assert error.code == ErrorCode.CORRUPT_MESSAGE
+    assert "t-1, at or after offset 0" in str(error)
 
 
 def test_batches_of_one_size_and_count_need_not_be_built_alike() -> None:
