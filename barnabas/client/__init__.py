@@ -1,21 +1,4 @@
-"""The client: producer, consumer and admin over one network layer; it speaks Kafka's protocol or the native dialect.
+"""The client: producer, consumer and admin over one network layer (`barnabas.net`), in either dialect.
 
-For whoever builds on the network layer (all on one event loop):
-
-    config = ClientConfig.of({"bootstrap.servers": "localhost:9092"}, client_id="mine")   # core/config.py
-    client = Client(config)                       # connection.py
-    await client.start()                          # first metadata; ClientTimeout if nobody answers
-    client.cluster                                # core/cluster.py: Cluster, immutable, replaced by each answer
-    client.cluster.leader(TopicPartition(...))    # Node | None; .partition .partitions_for .topic_id .topic_names
-    await client.refresh_metadata(["topic"])      # newer than now, topics added to the interest; returns the Cluster
-    await client.send(node_id, request)           # -> response; Disconnected (retriable), FeatureMissing, ClientClosed
-    (await client.any_node()).id                  # the least loaded node
-    client.metadata.request_update()              # something was stale; refreshed in the background, with back-off
-    client.metadata.update_leader(tp, leader, epoch, node)   # a hint from an answer (KIP-951)
-    await client.close()
-
-A core part that decides by itself (the sender, the fetcher) is a driver: `client.drivers.append(f)`, `f(now_ms) ->
-deadline_ms` runs after every event and asks `client.network.ready(node_id, now_ms)` before
-`client.network.send(node_id, request, now_ms, on_done)`; `on_done(response, error, now_ms)` is called exactly once.
-`client.pump()` runs a step by hand after state changed outside of an event. New settings: subclass `ClientConfig`.
+`produce` and `consume` decide and never wait; the modules beside them are the shells, which only wait.
 """

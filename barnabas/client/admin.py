@@ -13,12 +13,12 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, NamedTuple, TypeVar
 
-from barnabas.client.connection import Client
-from barnabas.client.core.cluster import PartitionInfo, TopicInfo
-from barnabas.client.core.config import ClientConfig
-from barnabas.client.core.errors import ClientTimeout, Disconnected
-from barnabas.client.core.metadata import Metadata
 from barnabas.client.loop_thread import LoopThread
+from barnabas.net.cluster import PartitionInfo, TopicInfo
+from barnabas.net.config import ClientConfig
+from barnabas.net.errors import ClientTimeout, Disconnected
+from barnabas.net.host.connection import Client
+from barnabas.net.metadata import Metadata
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.requests.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic

@@ -18,18 +18,18 @@ from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
-from barnabas.client.connection import Client
-from barnabas.client.core.columnar import Columns, require_libraries
-from barnabas.client.core.consumer_config import ConsumerConfig
-from barnabas.client.core.consumer_record import ConsumerRecord
-from barnabas.client.core.errors import ClientClosed, ClientTimeout, ConfigError
-from barnabas.client.core.fetcher import Fetcher
-from barnabas.client.core.lookups import ISOLATION
-from barnabas.client.core.metadata import Metadata
-from barnabas.client.core.positions import Phase
-from barnabas.client.core.taken import Taken, decode_taken
+from barnabas.client.consume.columnar import Columns, require_libraries
+from barnabas.client.consume.config import ConsumerConfig
+from barnabas.client.consume.fetcher import Fetcher
+from barnabas.client.consume.lookups import ISOLATION
+from barnabas.client.consume.positions import Phase
+from barnabas.client.consume.record import ConsumerRecord
+from barnabas.client.consume.taken import Taken, decode_taken
 from barnabas.client.loop_thread import Asked
 from barnabas.client.offsets import OffsetAndTimestamp, lookup, wait_for_data
+from barnabas.net.errors import ClientClosed, ClientTimeout, ConfigError
+from barnabas.net.host.connection import Client
+from barnabas.net.metadata import Metadata
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.ids import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 

@@ -7,22 +7,22 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Self
 
-from barnabas.client.connection import monotonic_ms
-from barnabas.client.core.cluster import PartitionInfo
-from barnabas.client.core.config import ProducerConfig
-from barnabas.client.core.errors import ClientClosed, ClientTimeout
-from barnabas.client.core.producer import NeedMemory, NeedMetadata, Placed
-from barnabas.client.core.producer_batch import BatchResult
-from barnabas.client.core.records import Headers, ProducerRecord, RecordMetadata
 from barnabas.client.futures import AsyncRecordFuture
+from barnabas.client.produce.batch import BatchResult
+from barnabas.client.produce.config import ProducerConfig
+from barnabas.client.produce.core import NeedMemory, NeedMetadata, Placed
+from barnabas.client.produce.records import Headers, ProducerRecord, RecordMetadata
 from barnabas.client.sending import OnDelivery, make_core, too_long, wall_ms, watch
+from barnabas.net.cluster import PartitionInfo
+from barnabas.net.errors import ClientClosed, ClientTimeout
+from barnabas.net.host.connection import monotonic_ms
 from barnabas.protocol.errors import BarnabasError
 
 log = logging.getLogger(__name__)
 
 
 class AsyncProducer:
-    """Sends records from coroutines of one loop. Settings are Kafka's (`core/config.py`, `ProducerConfig`)."""
+    """Sends records from coroutines of one loop. Settings are Kafka's (`produce/config.py`)."""
 
     def __init__(self, settings: Mapping[str, Any] | str | None = None, **named: Any) -> None:
         self.config = ProducerConfig.of(settings, **named)

@@ -14,12 +14,12 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from barnabas.client.async_consumer import AsyncConsumer, decode_or_give_back
-from barnabas.client.connection import monotonic_ms
-from barnabas.client.core.columnar import Columns
-from barnabas.client.core.consumer_record import ConsumerRecord
-from barnabas.client.core.errors import ClientClosed
+from barnabas.client.consume.columnar import Columns
+from barnabas.client.consume.record import ConsumerRecord
 from barnabas.client.loop_thread import Asked, LoopThread
 from barnabas.client.offsets import OffsetAndTimestamp
+from barnabas.net.errors import ClientClosed
+from barnabas.net.host.connection import monotonic_ms
 from barnabas.protocol.ids import TopicPartition
 
 __all__ = ["AsyncConsumer", "Consumer"]

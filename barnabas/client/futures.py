@@ -8,9 +8,9 @@ import threading
 from collections.abc import Callable, Generator
 from typing import Any
 
-from barnabas.client.core.errors import ClientTimeout
-from barnabas.client.core.producer_batch import BatchResult
-from barnabas.client.core.records import RecordMetadata
+from barnabas.client.produce.batch import BatchResult
+from barnabas.client.produce.records import RecordMetadata
+from barnabas.net.errors import ClientTimeout
 from barnabas.protocol.errors import BarnabasError
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
-from barnabas.client.core.errors import ClientClosed
+from barnabas.net.errors import ClientClosed
 
 T = TypeVar("T")
 

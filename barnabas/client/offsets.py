@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from barnabas.client.connection import Client
-from barnabas.client.core.errors import ClientTimeout, Disconnected
-from barnabas.client.core.fetch_session import FetchSession, Wanted
-from barnabas.client.core.lookups import list_offsets
+from barnabas.client.consume.fetch_session import FetchSession, Wanted
+from barnabas.client.consume.lookups import list_offsets
+from barnabas.net.errors import ClientTimeout, Disconnected
+from barnabas.net.host.connection import Client
 from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.requests.fetch import FetchRequest, FetchResponse

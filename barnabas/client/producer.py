@@ -22,15 +22,15 @@ from types import TracebackType
 from typing import Any, Self
 
 from barnabas.client.async_producer import AsyncProducer
-from barnabas.client.connection import monotonic_ms
-from barnabas.client.core.cluster import PartitionInfo
-from barnabas.client.core.config import ProducerConfig
-from barnabas.client.core.errors import ClientClosed, ClientTimeout
-from barnabas.client.core.metadata import Metadata
-from barnabas.client.core.producer import NeedMemory, NeedMetadata, Placed
-from barnabas.client.core.records import Headers, ProducerRecord
 from barnabas.client.futures import BlockingRecordFuture
+from barnabas.client.produce.config import ProducerConfig
+from barnabas.client.produce.core import NeedMemory, NeedMetadata, Placed
+from barnabas.client.produce.records import Headers, ProducerRecord
 from barnabas.client.sending import OnDelivery, make_core, too_long, wall_ms, watch
+from barnabas.net.cluster import PartitionInfo
+from barnabas.net.errors import ClientClosed, ClientTimeout
+from barnabas.net.host.connection import monotonic_ms
+from barnabas.net.metadata import Metadata
 from barnabas.protocol.errors import BarnabasError
 
 __all__ = ["AsyncProducer", "Producer"]
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 class Producer:
-    """Sends records from any thread. Settings are Kafka's (`core/config.py`, `ProducerConfig`); timeouts in seconds.
+    """Sends records from any thread. Settings are Kafka's (`produce/config.py`); timeouts in seconds.
 
     The constructor starts the sender thread and does not wait for a broker. A producer does not survive `fork`: the
     child gets `ClientClosed` and makes its own. One that nobody closed is closed at exit.

@@ -7,14 +7,15 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from barnabas.client.connection import Client
-from barnabas.client.core.config import ProducerConfig
-from barnabas.client.core.errors import BufferExhausted, ClientTimeout
-from barnabas.client.core.metadata import Metadata
-from barnabas.client.core.producer import NeedMemory, NeedMetadata, ProducerCore
-from barnabas.client.core.producer_batch import BatchResult
-from barnabas.client.core.records import RecordMetadata
+from barnabas.client.errors import BufferExhausted
 from barnabas.client.futures import RecordFuture
+from barnabas.client.produce.batch import BatchResult
+from barnabas.client.produce.config import ProducerConfig
+from barnabas.client.produce.core import NeedMemory, NeedMetadata, ProducerCore
+from barnabas.client.produce.records import RecordMetadata
+from barnabas.net.errors import ClientTimeout
+from barnabas.net.host.connection import Client
+from barnabas.net.metadata import Metadata
 from barnabas.protocol.errors import BarnabasError
 
 F = TypeVar("F")

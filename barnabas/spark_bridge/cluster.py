@@ -17,11 +17,11 @@ from dataclasses import fields
 from typing import Any, Final, TypeVar
 
 from barnabas.client.admin import Admin
+from barnabas.client.consume.columnar import Columns
+from barnabas.client.consume.config import ConsumerConfig
 from barnabas.client.consumer import Consumer
-from barnabas.client.core.cluster import TopicInfo
-from barnabas.client.core.columnar import Columns
-from barnabas.client.core.config import ClientConfig
-from barnabas.client.core.consumer_config import ConsumerConfig
+from barnabas.net.cluster import TopicInfo
+from barnabas.net.config import ClientConfig
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition, format_uuid
 from barnabas.spark_bridge.offsets import OffsetError, Offsets, Span

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from barnabas.client.core.columnar import Columns, same_int32, same_string
+from barnabas.client.consume.columnar import Columns, same_int32, same_string
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,8 +12,8 @@ import pytest
 import barnabas.client.consumer as blocking
 from barnabas import Broker, Consumer, Producer, aio
 from barnabas.client import async_consumer
-from barnabas.client.core.errors import ClientClosed, ClientTimeout, ConfigError
-from barnabas.client.core.taken import decode_taken
+from barnabas.client.consume.taken import decode_taken
+from barnabas.net.errors import ClientClosed, ClientTimeout, ConfigError
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
 

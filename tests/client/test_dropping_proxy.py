@@ -1,6 +1,6 @@
 """C04 over real sockets: a proxy loses an answer with five requests in flight; each record is there once, in order.
 
-The simulated twin, with losses at random, stands in `tests/client/core/test_sender.py`.
+The simulated twin, with losses at random, stands in `tests/client/produce/test_sender.py`.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from barnabas.client.core.errors import ClientClosed
 from barnabas.client.loop_thread import Asked, LoopThread
+from barnabas.net.errors import ClientClosed
 
 WAIT = 10
 

@@ -10,19 +10,13 @@ from collections.abc import Iterator
 import pytest
 
 from barnabas import Broker
-from barnabas.client.connection import Client
-from barnabas.client.core.config import ClientConfig
-from barnabas.client.core.errors import (
-    BufferExhausted,
-    ClientClosed,
-    ClientTimeout,
-    ConfigError,
-    RecordTooLarge,
-    SerializationFailed,
-)
-from barnabas.client.core.interceptors import ProducerInterceptor
+from barnabas.client.errors import BufferExhausted, RecordTooLarge, SerializationFailed
 from barnabas.client.futures import BlockingRecordFuture
+from barnabas.client.produce.interceptors import ProducerInterceptor
 from barnabas.client.producer import AsyncProducer, Producer
+from barnabas.net.config import ClientConfig
+from barnabas.net.errors import ClientClosed, ClientTimeout, ConfigError
+from barnabas.net.host.connection import Client
 from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.records import decode_records
 from barnabas.protocol.requests.fetch import FetchPartition, FetchRequest, FetchTopic

@@ -38,7 +38,8 @@ BANNED = {
     "uvloop",
 }
 CORE = (
-    ["protocol", "client/core"]
+    ["protocol", "client/produce", "client/consume", "client/errors.py", "client/serializers.py"]
+    + [f"net/{path.name}" for path in sorted((PACKAGE / "net").glob("*.py"))]
     + [f"broker/{floor}" for floor in ("config", "log", "delayed", "replica", "cluster", "handlers", "node")]
     + [f"broker/{room}.py" for room in ("ports", "jobs", "context", "account", "metrics")]
     + ["broker/memory_disk"]

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows
 
 from barnabas import Admin, Broker, Consumer, Producer
-from barnabas.client.core.errors import ClientTimeout
+from barnabas.net.errors import ClientTimeout
 from barnabas.protocol.ids import TopicPartition
 from barnabas.spark_bridge import cluster as cluster_module
 from barnabas.spark_bridge import source

@@ -1,0 +1,1 @@
+"""The consumer without I/O: positions, fetches, and from fetched bytes to records and columns."""

@@ -1,0 +1,85 @@
+"""What a consumer knows of each assigned partition: where it stands, what is buffered, whether it may be fetched.
+
+state        meaning                                      left by
+RESET        no position: ask the leader for an offset    an offset arrives, a seek
+VALIDATE     the leader changed: does the log still       the answer: FETCHING, or a truncation was found
+             hold what we have read?
+FETCHING     a position that may be fetched               a seek, OFFSET_OUT_OF_RANGE, a new leader epoch
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from barnabas.client.consume.record import RecordReader
+from barnabas.protocol.errors import BarnabasError
+from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.requests.fetch import AbortedTransaction
+
+
+class Phase(Enum):
+    """The state of a partition's position."""
+
+    RESET = "reset"
+    VALIDATE = "validate"
+    FETCHING = "fetching"
+
+
+@dataclass(slots=True)
+class Fetched:
+    """One partition's part of an answer, as it came; walked and decoded when the application asks for it."""
+
+    data: memoryview
+    aborted: Sequence[AbortedTransaction] | None
+
+
+@dataclass(slots=True, eq=False)
+class Position:
+    """One assigned partition. Offsets are -1 while unknown."""
+
+    where: TopicPartition
+    phase: Phase = Phase.RESET
+    offset: int = -1
+    offset_epoch: int = -1
+    leader_epoch: int = -1
+    reset_to: int | None = None
+    paused: bool = False
+    asking: bool = False
+    retry_at_ms: int = 0
+    fetched: Fetched | None = None
+    reader: RecordReader | None = None  # of `fetched`, once it is read record by record
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    error: BarnabasError | None = None
+
+    @property
+    def buffered(self) -> bool:
+        """Whether something waits for the application here."""
+        return self.fetched is not None
+
+    def drop_buffer(self) -> None:
+        """Forget what was fetched: it belongs to another position."""
+        self.fetched = None
+        self.reader = None
+
+    def seek(self, offset: int, offset_epoch: int = -1) -> None:
+        """Go to an offset; what was buffered or in flight for another one no longer counts."""
+        self.drop_buffer()
+        self.phase = Phase.FETCHING
+        self.offset = offset
+        self.offset_epoch = offset_epoch
+        self.reset_to = None
+        self.error = None
+        self.retry_at_ms = 0
+
+    def await_reset(self, timestamp: int | None) -> None:
+        """Ask for an offset by timestamp (earliest, latest), or by the reset policy (None)."""
+        self.drop_buffer()
+        self.phase = Phase.RESET
+        self.offset = -1
+        self.reset_to = timestamp
+        self.error = None
+        self.retry_at_ms = 0

@@ -1,1 +1,0 @@
-"""The client without I/O: time and chance are arguments; bytes, decisions and deadlines come out."""

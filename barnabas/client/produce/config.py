@@ -1,0 +1,77 @@
+"""The producer's settings: Kafka's names, defaults and conflicts (4.3.0)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from barnabas.net.config import AS_IS, INT_MAX, MINUTE, ClientConfig, at_least, between, dotted, one_of
+from barnabas.net.errors import ConfigError
+from barnabas.protocol.compression import LZ4_FAST
+
+
+@dataclass(slots=True, kw_only=True)
+class ProducerConfig(ClientConfig):
+    """Kafka's producer settings and their defaults (4.3.0)."""
+
+    acks: int = -1
+    enable_idempotence: bool = True
+    batch_size: int = at_least(0, 16384)
+    linger_ms: int = at_least(0, 5)
+    buffer_memory: int = at_least(0, 32 * 1024 * 1024)
+    max_block_ms: int = at_least(0, MINUTE)
+    max_request_size: int = at_least(0, 1024 * 1024)
+    retries: int = at_least(0, INT_MAX)
+    delivery_timeout_ms: int = at_least(0, 2 * MINUTE)
+    compression_type: str = one_of(("none", "gzip", "snappy", "lz4", "zstd"), "none")
+    compression_gzip_level: int = between(1, 9, -1, -1)
+    compression_lz4_level: int = between(1, 17, LZ4_FAST)
+    compression_zstd_level: int = between(-131_072, 22, 3)
+    metadata_max_idle_ms: int = at_least(5000, 5 * MINUTE)
+    transaction_timeout_ms: int = at_least(1, MINUTE)
+    partitioner_class: Any = field(default=None, metadata=AS_IS)
+    partitioner_adaptive_partitioning_enable: bool = True
+    partitioner_availability_timeout_ms: int = at_least(0, 0)
+    partitioner_ignore_keys: bool = False
+    key_serializer: Any = field(default="bytes", metadata=AS_IS)
+    value_serializer: Any = field(default="bytes", metadata=AS_IS)
+    interceptor_classes: Any = field(default=(), metadata=AS_IS)
+
+    @property
+    def compression_level(self) -> int | None:
+        """The level for `compression.type`; None is the codec's own (KIP-390)."""
+        level: int | None = getattr(self, f"compression_{self.compression_type}_level", None)
+        return None if self.compression_type == "gzip" and level == -1 else level
+
+    def check(self, explicit: frozenset[str]) -> None:
+        """Kafka's rules between acks, retries, in-flight requests, idempotence and the delivery timeout."""
+        # Not super(): slots dataclasses are rebuilt by the decorator, and the zero-argument form would miss.
+        ClientConfig.check(self, explicit)
+        self._check_idempotence(explicit)
+        least = min(self.linger_ms + self.request_timeout_ms, INT_MAX)
+        if self.delivery_timeout_ms < least:
+            if "delivery_timeout_ms" in explicit:
+                raise ConfigError(
+                    f"delivery.timeout.ms ({self.delivery_timeout_ms}) must be at least linger.ms + request.timeout.ms "
+                    f"({least}): raise it or lower those"
+                )
+            self.delivery_timeout_ms = least
+
+    def _check_idempotence(self, explicit: frozenset[str]) -> None:
+        conflicts = (
+            ("acks", self.acks != -1, "acks=all"),
+            ("retries", self.retries == 0, "retries > 0"),
+            (
+                "max_in_flight_requests_per_connection",
+                self.max_in_flight_requests_per_connection > 5,
+                "max.in.flight.requests.per.connection <= 5",
+            ),
+        )
+        for name, conflict, need in conflicts:
+            if not (conflict and self.enable_idempotence):
+                continue
+            if "enable_idempotence" in explicit:
+                raise ConfigError(
+                    f"enable.idempotence needs {need}, but {dotted(name)} says otherwise: drop one of them"
+                )
+            self.enable_idempotence = False

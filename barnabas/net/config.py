@@ -1,0 +1,184 @@
+"""Settings under Kafka's names: `{"linger.ms": 5}` or `linger_ms=5`, with Kafka's defaults and Kafka's conflicts.
+
+Each class is the list of what its client understands. A key nobody knows is refused with the nearest name, because a
+misspelt setting that is silently ignored costs more than an error at start.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, TypeVar
+
+from barnabas.net.errors import ConfigError
+
+C = TypeVar("C", bound="ClientConfig")
+SECOND: Final = 1000
+MINUTE: Final = 60 * SECOND
+INT_MAX: Final = 2**31 - 1
+DEFAULT_PORT: Final = 9092
+_TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
+
+
+def at_least(minimum: int, default: int) -> Any:
+    """An integer setting with a lower bound."""
+    return field(default=default, metadata={"min": minimum})
+
+
+def between(least: int, most: int, default: int, *extra: int) -> Any:
+    """An integer setting with both bounds; `extra` values lie outside of them and are taken all the same."""
+    return field(default=default, metadata={"between": (least, most, *extra)})
+
+
+def one_of(choices: tuple[str, ...], default: str) -> Any:
+    """A setting that is one of a few words."""
+    return field(default=default, metadata={"choices": choices})
+
+
+AS_IS: Final = {"as_is": True}
+"""Marks a setting that takes a Python object (a serializer, a partitioner, a list of interceptors) as it is."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ClientConfig:
+    """What every client needs: where the cluster is, and how patient to be with it. Times in ms, sizes in bytes."""
+
+    bootstrap_servers: tuple[str, ...] = (f"127.0.0.1:{DEFAULT_PORT}",)
+    client_id: str = "barnabas"
+    client_rack: str = ""
+    dialect: str = one_of(("kafka", "native"), "kafka")
+    client_dns_lookup: str = one_of(("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"), "use_all_dns_ips")
+    request_timeout_ms: int = at_least(0, 30 * SECOND)
+    default_api_timeout_ms: int = at_least(0, MINUTE)
+    retry_backoff_ms: int = at_least(0, 100)
+    retry_backoff_max_ms: int = at_least(0, SECOND)
+    reconnect_backoff_ms: int = at_least(0, 50)
+    reconnect_backoff_max_ms: int = at_least(0, SECOND)
+    socket_connection_setup_timeout_ms: int = at_least(0, 10 * SECOND)
+    socket_connection_setup_timeout_max_ms: int = at_least(0, 30 * SECOND)
+    connections_max_idle_ms: int = at_least(-1, 9 * MINUTE)
+    max_in_flight_requests_per_connection: int = at_least(1, 5)
+    metadata_max_age_ms: int = at_least(0, 5 * MINUTE)
+    metadata_recovery_strategy: str = one_of(("rebootstrap", "none"), "rebootstrap")
+    metadata_recovery_rebootstrap_trigger_ms: int = at_least(0, 5 * MINUTE)
+    send_buffer_bytes: int = at_least(-1, 128 * 1024)
+    receive_buffer_bytes: int = at_least(-1, 64 * 1024)
+
+    @classmethod
+    def of(cls: type[C], settings: Mapping[str, Any] | str | None = None, **named: Any) -> C:
+        """Read settings given as a mapping with Kafka's names, as keyword arguments with `_`, or both.
+
+        A string alone stands for `bootstrap.servers`.
+
+        Raises:
+            ConfigError: an unknown key (the nearest name is told), a key given twice, a bad value, or a conflict.
+        """
+        known = {each.name: each for each in fields(cls)}
+        given: dict[str, Any] = {}
+        if isinstance(settings, str):
+            settings = {"bootstrap.servers": settings}
+        for key, value in [*(settings or {}).items(), *named.items()]:
+            name = key.replace(".", "_")
+            if name not in known:
+                raise ConfigError(_unknown(key, known))
+            if name in given:
+                raise ConfigError(f"{dotted(name)} is given twice")
+            given[name] = _read(dotted(name), value, str(known[name].type), known[name].metadata)
+        config = cls(**given)
+        config.check(frozenset(given))
+        return config
+
+    def check(self, explicit: frozenset[str]) -> None:
+        """Refuse settings that contradict each other; `explicit` are the names somebody set."""
+        if not self.bootstrap_servers:
+            raise ConfigError("bootstrap.servers is empty: name at least one host:port")
+        for server in self.bootstrap_servers:
+            parse_server(server)
+        if self.retry_backoff_max_ms < self.retry_backoff_ms:
+            self.retry_backoff_ms = self.retry_backoff_max_ms
+
+
+def dotted(name: str) -> str:
+    """Kafka's spelling of an attribute name."""
+    return name.replace("_", ".")
+
+
+def parse_server(text: str) -> tuple[str, int]:
+    """`host:port`, `[v6]:port` or a bare host (port 9092).
+
+    Raises:
+        ConfigError: no host, or a port that is none.
+    """
+    host, _, port = text.strip().rpartition(":")
+    if not host or (":" in host and not host.endswith("]")):
+        host, port = text.strip(), str(DEFAULT_PORT)
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isascii() or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ConfigError(f"bootstrap.servers: {text!r} is not host:port")
+    return host, int(port)
+
+
+def _unknown(key: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(dotted(key), [dotted(name) for name in known], n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return f"unknown setting {key!r}{hint}"
+
+
+def _read(key: str, value: Any, kind: str, metadata: Mapping[str, Any]) -> Any:
+    if metadata.get("as_is"):
+        return value
+    if key == "acks":
+        return _acks(value)
+    reader = _READERS.get(kind)
+    if reader is None:
+        return value
+    try:
+        read = reader(value)
+    except (TypeError, ValueError):
+        raise ConfigError(f"{key}: {value!r} is no {kind}") from None
+    if "min" in metadata and read < metadata["min"]:
+        raise ConfigError(f"{key}: {read} is below its minimum {metadata['min']}")
+    if "between" in metadata:
+        least, most, *extra = metadata["between"]
+        if not least <= read <= most and read not in extra:
+            others = "".join(f" or equal to {each}" for each in extra)
+            raise ConfigError(f"{key}: {read} must be between {least} and {most}{others}")
+    if "choices" in metadata and read not in metadata["choices"]:
+        raise ConfigError(f"{key}: {read!r} is none of {', '.join(metadata['choices'])}")
+    return read
+
+
+def _acks(value: Any) -> int:
+    number = {"all": -1, "-1": -1, "0": 0, "1": 1}.get(str(value).strip().lower())
+    if number is None:
+        raise ConfigError(f"acks: {value!r} is none of all, -1, 0, 1")
+    return number
+
+
+def _bool(value: Any) -> bool:
+    text = str(value).strip().lower()
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise ValueError(text)
+
+
+def _int(value: Any) -> int:
+    if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
+        raise TypeError(value)
+    return int(value)
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    parts = value.split(",") if isinstance(value, str) else [str(each) for each in value]
+    return tuple(part.strip() for part in parts if part.strip())
+
+
+_READERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "int": _int,
+    "bool": _bool,
+    "str": str,
+    "tuple[str, ...]": _words,
+}

@@ -1,0 +1,1 @@
+"""The network core on asyncio: sockets, name look-ups, one timer."""

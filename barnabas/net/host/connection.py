@@ -1,0 +1,326 @@
+"""The async shell of the network core: sockets, name look-ups, one timer. Producer, consumer and admin share it.
+
+    client = Client(ClientConfig.of(bootstrap_servers="localhost:9092"))
+    await client.start()                                  # connects, learns the brokers
+    cluster = await client.refresh_metadata(["flights"])  # newer than now, with these topics in it
+    answer = await client.send(node_id, ListOffsetsRequest(...))
+    await client.close()
+
+Every event (a frame, a timer, a call) enters the core, then `pump` does what the core decided. All on one loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from ipaddress import ip_address
+from typing import Any
+
+from barnabas.net.backoff import Random
+from barnabas.net.cluster import Cluster, Node
+from barnabas.net.config import ClientConfig
+from barnabas.net.errors import ClientClosed, ClientTimeout
+from barnabas.net.host.transport import Transport
+from barnabas.net.metadata import NEVER, Metadata
+from barnabas.net.network import Connect, Disconnect, NetworkClient
+from barnabas.protocol.errors import BarnabasError
+
+Driver = Callable[[int], int]
+"""`driver(now_ms) -> deadline_ms`: a core part (sender, fetcher) that acts on each step and says when it is due."""
+
+
+def monotonic_ms() -> int:
+    """The client's clock: whole milliseconds, monotonic."""
+    return time.monotonic_ns() // 1_000_000
+
+
+class Client:
+    """Connections to a cluster on the running loop.
+
+    `drivers` are called after every event, before the core's actions are carried out.
+    """
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        metadata: Metadata | None = None,
+        *,
+        uniform: Random = random.random,
+        clock: Callable[[], int] = monotonic_ms,
+    ) -> None:
+        self.config = config
+        self.metadata = metadata or Metadata(config, uniform)
+        self.network = NetworkClient(config, self.metadata, uniform)
+        self.drivers: list[Driver] = []
+        self.now_ms = clock
+        self._transports: dict[int, Transport] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = NEVER
+        self._pumping = False
+        self._again = False
+        self._closed = False
+        self._waiters: list[asyncio.Future[None]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.metadata.listeners.append(self._wake_waiters)
+
+    @property
+    def cluster(self) -> Cluster:
+        """The newest snapshot of the cluster."""
+        return self.metadata.cluster
+
+    # ---- life -----------------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Bind to the running loop and begin to connect, without waiting for anything."""
+        self._loop = asyncio.get_running_loop()
+        self.pump()
+
+    async def start(self, timeout_ms: int | None = None) -> None:
+        """Connect and learn the cluster.
+
+        Raises:
+            ClientTimeout: no broker answered within `timeout_ms` (`default.api.timeout.ms` by default).
+        """
+        self.open()
+        await self.wait_for_metadata(lambda: not self.cluster.is_bootstrap, timeout_ms)
+
+    async def close(self) -> None:
+        """Close all connections; whatever is under way fails with `ClientClosed`."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self.network.close(self.now_ms())
+        self._perform()
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._wake_waiters(self.metadata)
+        await asyncio.sleep(0)  # aborted transports report their end on the loop's next turn
+
+    # ---- requests -------------------------------------------------------------------------------------------------
+
+    async def send(
+        self, node_id: int, request: Any, *, timeout_ms: int | None = None, max_version: int | None = None
+    ) -> Any:
+        """Send to a node, connecting if need be, and await its response (of the request's API).
+
+        Raises:
+            Disconnected: the connection failed, or the answer did not come within `timeout_ms`
+                (`request.timeout.ms` by default). The request may have been carried out.
+            FeatureMissing: the broker serves no version of the request that we speak.
+            ClientClosed: the client was closed.
+        """
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def on_done(response: Any, error: BarnabasError | None, now_ms: int) -> None:
+            if answer.done():
+                return
+            if error is not None:
+                answer.set_exception(error)
+            else:
+                answer.set_result(response)
+
+        self.network.enqueue(node_id, request, self.now_ms(), on_done, timeout_ms=timeout_ms, max_version=max_version)
+        self.pump()
+        return await answer
+
+    async def any_node(self, timeout_ms: int | None = None) -> Node:
+        """The least loaded node, waiting out reconnect back-offs.
+
+        Raises:
+            ClientTimeout: no node can be tried within `timeout_ms`.
+        """
+        deadline_ms = self.now_ms() + (self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+        while True:
+            node = self.network.least_loaded_node(self.now_ms())
+            if node is not None:
+                return node
+            if self._closed:
+                raise ClientClosed("the client is closed")
+            now_ms = self.now_ms()
+            if now_ms >= deadline_ms:
+                raise ClientTimeout("no broker can be reached")
+            delays = [self.network.poll_delay_ms(each, now_ms) for each in self.cluster.nodes]
+            await asyncio.sleep(min(max(min(delays, default=1), 1), deadline_ms - now_ms, 1000) / 1000)
+
+    # ---- metadata -------------------------------------------------------------------------------------------------
+
+    async def refresh_metadata(self, topics: Iterable[str] = (), timeout_ms: int | None = None) -> Cluster:
+        """Ask for metadata newer than now, these topics added to the interest, and return the snapshot.
+
+        A topic the cluster does not know (yet) is absent from it.
+
+        Raises:
+            KafkaError: one of the topics is refused for good (invalid name, no authorisation).
+            ClientTimeout: nothing newer came within `timeout_ms` (`default.api.timeout.ms` by default).
+        """
+        names = tuple(topics)
+        self.metadata.add_topics(names, self.now_ms())
+        version = self.metadata.request_update()
+        await self.wait_for_metadata(lambda: self.metadata.version > version, timeout_ms)
+        for name in names:
+            error = self.metadata.topic_errors.get(name)
+            if error is not None:
+                raise error
+        return self.cluster
+
+    async def wait_for_metadata(self, condition: Callable[[], bool], timeout_ms: int | None = None) -> None:
+        """Wait until `condition()` holds, tested after every change of the metadata.
+
+        Raises:
+            ClientTimeout: it did not within `timeout_ms` (`default.api.timeout.ms` by default).
+            BarnabasError: the metadata can never be had.
+        """
+        wait_ms = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        deadline_ms = self.now_ms() + wait_ms
+        self.pump()
+        while not condition():
+            if self._closed:
+                raise ClientClosed("the client was closed")
+            if self.metadata.fatal is not None:
+                raise self.metadata.fatal
+            left_ms = deadline_ms - self.now_ms()
+            if left_ms <= 0:
+                servers = ", ".join(self.config.bootstrap_servers)
+                raise ClientTimeout(f"no metadata from {servers} within {wait_ms} ms")
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            await asyncio.wait([waiter], timeout=left_ms / 1000)
+
+    def _wake_waiters(self, metadata: Metadata) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    # ---- the step -------------------------------------------------------------------------------------------------
+
+    def pump(self) -> None:
+        """Let the core act on the present time, carry out its decisions, arm the timer. Safe to call at any time."""
+        if self._pumping:
+            self._again = True
+            return
+        if self._loop is None or self._closed:
+            return
+        self._pumping = True
+        try:
+            due = NEVER
+            self._again = True
+            while self._again:
+                self._again = False
+                now_ms = self.now_ms()
+                self.network.tick(now_ms)
+                due = NEVER
+                for driver in self.drivers:
+                    due = min(due, driver(now_ms))
+                self.network.maybe_refresh(now_ms)
+                self._perform()
+            self._arm(min(due, self.network.next_deadline_ms(self.now_ms())))
+        finally:
+            self._pumping = False
+
+    def _arm(self, due_ms: int) -> None:
+        if self._timer is not None:
+            if self._timer_ms <= due_ms and due_ms - self._timer_ms < 50:
+                return  # fires early enough; a spare step is cheaper than a new timer each time
+            self._timer.cancel()
+            self._timer = None
+        if due_ms < NEVER and self._loop is not None:
+            self._timer_ms = due_ms
+            delay_ms = max(due_ms - self.now_ms(), 0)
+            self._timer = self._loop.call_later((delay_ms + 0.5) / 1000, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self.pump()
+
+    def _perform(self) -> None:
+        while actions := self.network.take_actions():
+            for action in actions:
+                if isinstance(action, Connect):
+                    self._open(action)
+                elif isinstance(action, Disconnect):
+                    self._close_transport(action.node_id)
+                else:
+                    transport = self._transports.get(action.node_id)
+                    if transport is not None:
+                        transport.write(action.buffers)
+
+    def _close_transport(self, node_id: int) -> None:
+        transport = self._transports.pop(node_id, None)
+        if transport is not None:
+            transport.abort()
+        task = self._tasks.pop(node_id, None)
+        if task is not None:
+            task.cancel()
+
+    # ---- opening ----------------------------------------------------------------------------------------------------
+
+    def _open(self, action: Connect) -> None:
+        self._close_transport(action.node_id)
+        assert self._loop is not None
+        task = self._loop.create_task(self._connect(action))
+        self._tasks[action.node_id] = task
+        task.add_done_callback(partial(self._connect_ended, action.node_id))
+
+    def _connect_ended(self, node_id: int, task: asyncio.Task[None]) -> None:
+        if self._tasks.get(node_id) is task:
+            del self._tasks[node_id]
+
+    async def _connect(self, action: Connect) -> None:
+        assert self._loop is not None
+        node_id = action.node_id
+        transport = Transport(node_id, self, self.config.send_buffer_bytes, self.config.receive_buffer_bytes)
+        try:
+            address = action.address or self.network.resolved(node_id, await self._resolve(action.host, action.port))
+            if address is None:
+                raise OSError(f"{action.host} has no address")
+            await self._loop.create_connection(lambda: transport, address, action.port)
+        except (OSError, OverflowError, ValueError) as error:  # the latter two: no such port, no such host name
+            self.network.on_disconnected(
+                node_id, f"cannot connect to {action.host}:{action.port}: {error}", self.now_ms()
+            )
+            self.pump()
+
+    async def _resolve(self, host: str, port: int) -> list[str]:
+        try:
+            return [str(ip_address(host))]
+        except ValueError:
+            pass
+        assert self._loop is not None
+        found = await self._loop.getaddrinfo(host, port, type=1)
+        return list(dict.fromkeys(str(each[4][0]) for each in found))
+
+    # ---- the transport's calls --------------------------------------------------------------------------------------
+
+    def transport_open(self, transport: Transport) -> None:
+        """The socket to a node is connected."""
+        self._transports[transport.node_id] = transport
+        self.network.on_connected(transport.node_id, self.now_ms())
+        self.pump()
+
+    def transport_frame(self, transport: Transport, frame: memoryview) -> None:
+        """A frame came."""
+        if self._transports.get(transport.node_id) is transport:
+            self.network.on_received(transport.node_id, frame, self.now_ms())
+            self.pump()
+
+    def transport_written(self, transport: Transport) -> None:
+        """All bytes left: the core may have more for this node."""
+        if self._transports.get(transport.node_id) is transport:
+            self.network.on_written(transport.node_id, self.now_ms())
+            self.pump()
+
+    def transport_lost(self, transport: Transport, reason: str) -> None:
+        """The socket is gone."""
+        if self._transports.get(transport.node_id) is transport:
+            del self._transports[transport.node_id]
+            self.network.on_disconnected(transport.node_id, reason, self.now_ms())
+            self.pump()

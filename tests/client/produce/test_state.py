@@ -1,0 +1,95 @@
+"""Sequences of one partition: what may leave, and when the epoch goes up."""
+
+from __future__ import annotations
+
+from barnabas.client.produce.batch import ProducerBatch
+from barnabas.client.produce.state import ProducerState
+from barnabas.protocol.ids import TopicPartition
+
+HERE, THERE = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def with_id() -> ProducerState:
+    state = ProducerState()
+    state.set_id(9, 0)
+    return state
+
+
+def batch(where: TopicPartition = HERE) -> ProducerBatch:
+    made = ProducerBatch(where, bytearray(200), 0)
+    assert made.try_append(0, None, b"x", ()) == 0
+    return made
+
+
+def drained(state: ProducerState, where: TopicPartition = HERE) -> ProducerBatch:
+    made = batch(where)
+    assert state.may_drain(made)
+    state.on_drained(made)
+    made.in_flight = True
+    return made
+
+
+def test_nothing_leaves_without_an_id():
+    assert not ProducerState().may_drain(batch())
+    assert with_id().may_drain(batch())
+
+
+def test_sequences_follow_each_other_by_partition():
+    state = with_id()
+    assert [drained(state).base_sequence for _ in range(3)] == [0, 1, 2]
+    assert drained(state, THERE).base_sequence == 0
+
+
+def test_only_the_first_in_flight_may_be_sent_again():
+    state = with_id()
+    first, second = drained(state), drained(state)
+    assert state.may_drain(first)
+    assert not state.may_drain(second)
+    state.on_acked(first, 0)
+    assert state.may_drain(second)
+
+
+def test_nothing_new_leaves_while_the_fate_of_an_expired_batch_is_open():
+    state = with_id()
+    expired, rest = drained(state), drained(state)
+    state.on_expired_in_flight(expired)
+    assert not state.may_drain(batch())
+    assert state.may_drain(batch(THERE))
+    state.resolve()
+    assert not state.may_drain(batch()), "the rest is still out"
+    state.on_failed(rest, 45, sequence_unused=False)
+    assert state.resolve()
+    assert state.epoch == 1
+    assert drained(state).base_sequence == 0
+
+
+def test_an_expired_batch_that_was_written_after_all_leaves_no_gap():
+    state = with_id()
+    expired = drained(state)
+    state.on_expired_in_flight(expired)
+    state.on_acked(expired, 0)
+    assert not state.resolve()
+    assert state.epoch == 0
+    assert drained(state).base_sequence == 1
+
+
+def test_after_a_bump_other_partitions_finish_their_old_epoch_first():
+    state = with_id()
+    failed, other = drained(state), drained(state, THERE)
+    state.on_failed(failed, 87, sequence_unused=True)
+    assert state.resolve()
+    fresh = batch(THERE)
+    assert not state.may_drain(fresh)
+    state.on_acked(other, 0)
+    assert state.may_drain(fresh)
+    state.on_drained(fresh)
+    assert (fresh.producer_epoch, fresh.base_sequence) == (1, 0)
+
+
+def test_batches_that_wait_for_a_retry_begin_the_new_epoch_at_0():
+    state = with_id()
+    failed, waiting = drained(state), drained(state)
+    state.on_failed(failed, 87, sequence_unused=True)
+    state.resolve()
+    assert (waiting.producer_epoch, waiting.base_sequence, waiting.sequence_reset) == (1, 0, True)
+    assert drained(state).base_sequence == 1
