@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,11 +16,14 @@ BOUND_S = 20.0
 
 
 class Process:
-    """`barnabas broker` with the given options; `port` is known once `banner` has come."""
+    """`barnabas broker` with the given options; `port` is known once `banner` has come.
 
-    def __init__(self, *options: str, environment: Mapping[str, str] | None = None) -> None:
+    `inside` is a command that runs another, such as `nsenter`.
+    """
+
+    def __init__(self, *options: str, environment: Mapping[str, str] | None = None, inside: Sequence[str] = ()) -> None:
         self.popen = subprocess.Popen(
-            [sys.executable, "-m", "barnabas.broker", *options],
+            [*inside, sys.executable, "-m", "barnabas.broker", *options],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -62,8 +65,10 @@ class Process:
 
 
 @contextmanager
-def broker(*options: str, environment: Mapping[str, str] | None = None) -> Iterator[Process]:
-    process = Process(*options, environment=environment)
+def broker(
+    *options: str, environment: Mapping[str, str] | None = None, inside: Sequence[str] = ()
+) -> Iterator[Process]:
+    process = Process(*options, environment=environment, inside=inside)
     try:
         yield process
     finally:

@@ -112,10 +112,16 @@ def replace(*files: tuple[str, bytes], durable: bool = True) -> None:
 
     With `durable` false without the syncs.
     """
-    for full, data in files:
-        _write(full + TEMPORARY, data, durable)
-    for full, _ in files:
-        os.replace(full + TEMPORARY, full)
+    try:
+        for full, data in files:
+            _write(full + TEMPORARY, data, durable)
+        for full, _ in files:
+            os.replace(full + TEMPORARY, full)
+    except OSError:
+        for full, _ in files:  # what is left of them only takes room, of which there may be none
+            with contextlib.suppress(OSError):
+                os.unlink(full + TEMPORARY)
+        raise
     if durable:
         sync_directory(os.path.dirname(files[0][0]))
 
@@ -157,5 +163,7 @@ def copy(source: int, target: int, size: int) -> None:
         data = os.pread(source, min(1 << 20, size - position), position)
         if not data:
             raise OSError(errno.EIO, "file is shorter than it was")
-        os.pwrite(target, data, position)
-        position += len(data)
+        count = os.pwrite(target, data, position)
+        if not count:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        position += count  # what a short write left is read again

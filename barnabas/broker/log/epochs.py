@@ -59,10 +59,10 @@ class LeaderEpochs:
         starts = [start for _, start in ours[same : same + 1] + saved[same : same + 1]]
         return max(min(starts), 0) if starts else None
 
-    def saved(self) -> None:
-        """The checkpoint holds what is here now."""
-        self._saved = self.entries
-        self._changed = False
+    def saved(self, entries: list[tuple[int, int]] | None = None) -> None:
+        """The checkpoint holds `entries` now (None: what is here)."""
+        self._saved = self.entries if entries is None else entries
+        self._changed = self._saved != self.entries
 
     def lost(self) -> None:
         """The checkpoint could not be written: what it holds is not known."""

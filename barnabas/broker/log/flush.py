@@ -1,9 +1,10 @@
 """Bringing a log to stable storage, off the loop's thread, and telling those who wait for it.
 
 One sync runs at a time; everybody who asks meanwhile is served by the next one (group commit). Sealed segments go
-first, each with its indexes, so that the recovery point never passes an index that could be missing. A sync that
-failed is never repeated: the kernel may have dropped the bytes it could not write and would report success the second
-time. The log refuses writes from then on.
+first, each with its indexes. A sync that failed is never repeated: the kernel may have dropped the bytes it could not
+write and would report success the second time. The log refuses writes from then on. An index that could not be written
+(a full disk) is another matter: it is written with the next sync, and until then the recovery point that is saved does
+not pass its segment (`Log.recovery_point_to_save`).
 """
 
 from __future__ import annotations
@@ -90,31 +91,41 @@ class Flusher:
         files = [] if segment is log.active else segment.index_files()
         size = segment.size
         missing = 1 + len(files)
-        first_error: OSError | None = None
+        sync_error: OSError | None = None
+        indexes_saved = bool(files)
 
-        def done(error: OSError | None) -> None:
-            nonlocal missing, first_error
+        def synced(error: OSError | None) -> None:
+            nonlocal sync_error
+            sync_error = error
+            arrived()
+
+        def written(error: OSError | None) -> None:
+            nonlocal indexes_saved
+            indexes_saved = indexes_saved and error is None
+            arrived()
+
+        def arrived() -> None:
+            nonlocal missing
             missing -= 1
-            first_error = first_error or error
             if missing:
                 return
-            if first_error is not None and segment in log.segments and not log.closed:
-                self._fail(first_error)
+            if sync_error is not None and segment in log.segments and not log.closed:
+                self._fail(sync_error)
                 return
             if log.cuts != self._cuts:
                 self._finish(target)
                 return
             segment.synced_size = max(segment.synced_size, min(size, segment.size))
-            segment.indexes_saved = segment.indexes_saved or bool(files)
+            segment.indexes_saved = segment.indexes_saved or indexes_saved
             self._step(work, target)
 
         try:
-            segment.file.sync(done)
+            segment.file.sync(synced)
         except OSError as error:
             self._fail(error)
             return
         for path, data in files:
-            log.disk.write_atomic(path, data, done)
+            log.disk.write_atomic(path, data, written)
 
     def _finish(self, target: int) -> None:
         """Tell those who waited for what is durable now, and go on if there is more.

@@ -9,8 +9,9 @@ half of it is one-line doors to those rooms.
 from __future__ import annotations
 
 import errno
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeVar
 from zlib import crc32
@@ -393,11 +394,11 @@ class Log:
         """
         offset = self.log_end_offset
         old = self.segments[-1]
-        old.close_times()
         try:
             segment = Segment.create(self.disk, self.directory, offset, now_ms)
         except OSError as error:
             raise self._storage_error(error) from error
+        old.close_times()
         if old.base == offset:  # an empty one is replaced by its like
             self.segments.pop()
             self.bases.pop()
@@ -409,11 +410,23 @@ class Log:
             self._flusher.start()
 
     def take_snapshot(self) -> None:
-        """Write the producer state at the log end, off the loop's thread; a failure only costs time at a start."""
-        offset = self.log_end_offset
-        if not self.snapshots or self.snapshots[-1] < offset:
-            self.snapshots.append(offset)
-        self.disk.write_atomic(self._snapshot_path(offset), self.producers.snapshot(), lambda _: None)
+        """Write the producer state at the log end, off the loop's thread.
+
+        Where that fails, a start reads more batches, and the next roll or the stop writes another.
+        """
+        offset, cuts = self.log_end_offset, self.cuts
+
+        def done(error: OSError | None) -> None:
+            if error is not None or self.closed or offset in self.snapshots:
+                return
+            if self.cuts == cuts:
+                insort(self.snapshots, offset)
+            else:  # of records that are gone
+                with suppress(OSError):
+                    self.disk.remove(path)
+
+        path = self._snapshot_path(offset)
+        self.disk.write_atomic(path, self.producers.snapshot(), done)
 
     def _snapshot_path(self, offset: int) -> str:
         return f"{self.directory}/{stem(offset)}{SNAPSHOT_SUFFIX}"
@@ -448,16 +461,18 @@ class Log:
         """
         if not self.epochs.behind(OFFSET_MAX if cut else self.log_end_offset):
             return None
-        self.epochs.saved()
         gate = Gate()
+        entries = self.epochs.entries
 
         def done(error: OSError | None) -> None:
-            if error is not None:
+            if error is None:
+                self.epochs.saved(entries)
+            else:
                 self.epochs.lost()
             gate.open(error)
 
         path = f"{self.directory}/{checkpoint.LEADER_EPOCH_FILE}"
-        self.disk.write_atomic(path, checkpoint.format_epochs(self.epochs.entries), done)
+        self.disk.write_atomic(path, checkpoint.format_epochs(entries), done)
         return gate
 
     # Reads
@@ -630,9 +645,7 @@ class Log:
         active.close_times()
         flushing = self._flusher.gate() if self.failed is None else None
         self.failed = self.failed or OSError(errno.ESHUTDOWN, "the broker is stopping")
-        # A flush writes the indexes of what is sealed.
-        unsaved = [active] if flushing is not None else self.segments
-        files = dict(file for one in unsaved if one.size and not one.indexes_saved for file in one.index_files())
+        files = dict(file for one in self.segments if one.size and not one.indexes_saved for file in one.index_files())
         offset = self.log_end_offset
         # Without any snapshot a clean start takes it that there are no producers (Kafka does, too).
         if offset and (self.snapshots[-1] != offset if self.snapshots else self.producers.producers):

@@ -1,15 +1,19 @@
 """Cutting a log from its end (UnifiedLog.truncateTo, truncateFullyAndStartAt).
 
-All that must be read is read first, so a `NotYet` leaves the log as it was.
+All that must be read is read first, so a `NotYet` leaves the log as it was. So does a disk that refuses, a full one
+above all: what is new is made before what is old is renamed away, and names go back where they were.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
 
 from barnabas.broker.log.producer_state import ProducerState
 from barnabas.broker.log.scan import scan
 from barnabas.broker.log.segment import (
+    CLEANED_SUFFIX,
     DELETED_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -22,6 +26,8 @@ from barnabas.broker.log.state import Change, LogView
 from barnabas.broker.ports import Disk
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
+_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+
 
 def truncate_to(log: LogView, offset: int) -> Change | None:
     """Drop every batch that ends at or after `offset`; None if there is none.
@@ -33,7 +39,7 @@ def truncate_to(log: LogView, offset: int) -> Change | None:
 
     Raises:
         NotYet: bytes must be read first; nothing was changed.
-        KafkaError: KAFKA_STORAGE_ERROR.
+        KafkaError: KAFKA_STORAGE_ERROR, the log is as it was.
     """
     if offset >= log.log_end_offset:
         return None
@@ -59,16 +65,21 @@ def truncate_to(log: LogView, offset: int) -> Change | None:
         log_end = max(log_end, log.log_start_offset)
     kept = [snapshot for snapshot in log.snapshots if snapshot <= log_end]
     producers = rebuild_producers(log, kept, log_end)
-    try:
+    following = log.segments[index + 1 :]
+    # From the end on: whoever is killed meanwhile leaves no gap.
+    with _undone_on_failure(log) as rename:
+        for gone in reversed(following):
+            for path in _files_of(log.disk, gone):
+                rename(path, path + DELETED_SUFFIX)
         segment.truncate(end, log_end)
-    except OSError as error:
-        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.directory}: {error}") from error
     if max_offset < log_end and max_timestamp > segment.max_timestamp:
         segment.max_timestamp, segment.max_timestamp_offset = max_timestamp, max_offset
     segment.bytes_since_index = unindexed
-    drop_segments(log, log.segments[index + 1 :])
-    remove_snapshots(log.disk, log.directory, [snapshot for snapshot in log.snapshots if snapshot > log_end])
+    for gone in following:
+        gone.close()
+        log.discard([gone.path(suffix) + DELETED_SUFFIX for suffix in _SUFFIXES])
     return Change(
+        failed=_remove(log, [snapshot for snapshot in log.snapshots if snapshot > log_end]),
         segments=list(log.segments[: index + 1]),
         log_start_offset=min(log.log_start_offset, log_end),
         log_end_offset=log_end,
@@ -85,15 +96,21 @@ def truncate_fully_and_start_at(log: LogView, offset: int, now_ms: int) -> Chang
     """Drop everything; the next record gets `offset`.
 
     Raises:
-        KafkaError: KAFKA_STORAGE_ERROR.
+        KafkaError: KAFKA_STORAGE_ERROR, the log is as it was.
     """
-    drop_segments(log, log.segments)
-    try:
-        fresh = Segment.create(log.disk, log.directory, offset, now_ms)
-    except OSError as error:
-        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.directory}: {error}") from error
-    remove_snapshots(log.disk, log.directory, log.snapshots)
+    fresh = Segment(log.disk, log.directory, offset, now_ms)
+    path = fresh.path(LOG_SUFFIX)
+    with _undone_on_failure(log) as rename:
+        fresh.adopt(log.disk.open(path + CLEANED_SUFFIX, create=True))  # a start that finds it so takes it away
+        for gone in reversed(log.segments):
+            for old in _files_of(log.disk, gone):
+                rename(old, old + DELETED_SUFFIX)
+        log.disk.rename(path + CLEANED_SUFFIX, path)
+    for gone in log.segments:
+        gone.close()
+        log.discard([gone.path(suffix) + DELETED_SUFFIX for suffix in _SUFFIXES])
     return Change(
+        failed=_remove(log, log.snapshots),
         segments=[fresh],
         log_start_offset=offset,
         log_end_offset=offset,
@@ -104,6 +121,39 @@ def truncate_fully_and_start_at(log: LogView, offset: int, now_ms: int) -> Chang
         producers=ProducerState(),
         snapshots=[],
     )
+
+
+@contextmanager
+def _undone_on_failure(log: LogView) -> Iterator[Callable[[str, str], None]]:
+    """Gives what renames files; when anything fails in the block, they are called again what they were called.
+
+    Raises:
+        KafkaError: KAFKA_STORAGE_ERROR, what failed. If names could not be put back, the log has failed for good.
+    """
+    renamed: list[tuple[str, str]] = []
+
+    def rename(old: str, new: str) -> None:
+        log.disk.rename(old, new)
+        renamed.append((old, new))
+
+    try:
+        yield rename
+    except OSError as error:
+        try:
+            for old, new in reversed(renamed):
+                log.disk.rename(new, old)
+        except OSError as again:
+            log.adopt(Change(failed=again))
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.directory}: {error}") from error
+
+
+def _remove(log: LogView, snapshots: Sequence[int]) -> OSError | None:
+    """Remove snapshots of records that are gone. One that stays would be believed by a later start."""
+    try:
+        remove_snapshots(log.disk, log.directory, snapshots)
+    except OSError as error:
+        return error
+    return None
 
 
 def rebuild_producers(log: LogView, snapshots: Sequence[int], end_offset: int) -> ProducerState:
@@ -144,13 +194,14 @@ def drop_segments(log: LogView, segments: Sequence[Segment]) -> None:
 def rename_away(disk: Disk, segment: Segment) -> list[str]:
     """Rename a segment's files away; returns what they are called now."""
     segment.close()
-    gone = []
-    for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-        path = segment.path(suffix)
-        if disk.exists(path):
-            disk.rename(path, path + DELETED_SUFFIX)
-            gone.append(path + DELETED_SUFFIX)
-    return gone
+    paths = _files_of(disk, segment)
+    for path in paths:
+        disk.rename(path, path + DELETED_SUFFIX)
+    return [path + DELETED_SUFFIX for path in paths]
+
+
+def _files_of(disk: Disk, segment: Segment) -> list[str]:
+    return [path for path in map(segment.path, _SUFFIXES) if disk.exists(path)]
 
 
 def remove_snapshots(disk: Disk, directory: str, snapshots: Sequence[int]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.delayed import CallbackTask
@@ -32,6 +32,9 @@ from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.ids import NO_LEADER, ZERO_UUID, Buffer, TopicPartition
 
 logger = logging.getLogger(__name__)
+
+RETRY_MS: Final = 500
+"""How soon a log that found no room on the disk is made, once there is some."""
 
 
 class ReplicaManager:
@@ -60,6 +63,9 @@ class ReplicaManager:
         self._due = tuple(timer.due for timer in self._timers)
         self._now_ms = now_ms
         self._shrink_task = CallbackTask(self._shrink_isrs)
+        self._refused: dict[TopicPartition, PartitionState] = {}
+        self._retries = False
+        self._host_task = CallbackTask(self._host_refused)
         gauges.register(self, registry)
 
     # Life and time
@@ -227,16 +233,35 @@ class ReplicaManager:
             try:
                 log = self._log_of(key, state.topic_id)
             except KafkaError as error:
-                if key not in self.logs.failed:  # said already
+                if key not in self.hosted.offline and key not in self.logs.failed:  # said already
                     logger.error("%s is offline: %s", key, error)
                 self.hosted.offline[key] = None
+                if key not in self.logs.failed:
+                    self._try_again(key, state, now_ms)
                 return
-            self.hosted.offline.pop(key, None)
+            if key in self.hosted.offline:
+                logger.info("%s is online", key)
+                del self.hosted.offline[key]
+                self._refused.pop(key, None)
             partition = self.hosted.online[key] = Partition(key, state.topic_id, log, self.shared)
         if state.leader == self.shared.broker_id:
             partition.become_leader(state, now_ms)
         elif partition.become_follower(state):
             self.shared.check_not_leader(key)
+
+    def _try_again(self, key: TopicPartition, state: PartitionState, now_ms: int) -> None:
+        """The disk had no room for a new log: look soon whether it has."""
+        self._refused[key] = state
+        if not self._retries:
+            self._retries = True
+            self.shared.timer.add(self._host_task, now_ms + RETRY_MS)
+
+    def _host_refused(self, now_ms: int) -> None:
+        self._retries = False
+        refused, self._refused = self._refused, {}
+        for key, state in refused.items():
+            if key in self.hosted.offline:
+                self._host(key, state, now_ms)
 
     def _log_of(self, key: TopicPartition, topic_id: bytes) -> Log:
         """The partition's log, found or made. One that a deleted topic of the same name left behind makes way.
@@ -253,6 +278,7 @@ class ReplicaManager:
         """The partition is hosted here no longer: its log goes, and what waits for it is answered with that."""
         was_offline = key in self.hosted.offline
         self.hosted.offline.pop(key, None)
+        self._refused.pop(key, None)
         partition = self.hosted.online.pop(key, None)
         if partition is not None:
             partition.stop()

@@ -69,6 +69,25 @@ def test_a_log_that_cannot_be_made_is_offline_until_it_can(monkeypatch, caplog):
     assert world.gauge("ReplicaManager", "OfflineReplicaCount") == 0
 
 
+def test_a_log_that_found_no_room_is_made_within_a_second_of_it(monkeypatch):
+    world = World()
+
+    def refuse(path):
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(world.disk, "make_dir", refuse)
+        world.host(P(0))
+        world.host(P(1))
+        world.move(1000)
+        world.delete(P(1))
+    assert world.produce(P(0), acks=1).codes == [ErrorCode.KAFKA_STORAGE_ERROR]
+    world.move(600)
+    assert world.produce(P(0), acks=1).codes == [0]
+    assert world.manager.partition(P(1)) is None, "deleted meanwhile"
+    assert world.gauge("ReplicaManager", "OfflineReplicaCount") == 0
+
+
 def test_a_topic_made_anew_under_the_same_name_begins_empty():
     world = World()
     world.host(P(0))

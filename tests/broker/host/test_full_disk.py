@@ -1,0 +1,181 @@
+"""A disk of 64 MB, filled and freed ten times under load: nothing waits for a restart, nothing is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barnabas.client.admin import Admin
+from barnabas.client.consumer import Consumer
+from barnabas.client.producer import Producer
+from barnabas.protocol.errors import BarnabasError
+from barnabas.protocol.ids import TopicPartition
+from tests.cli.process import broker
+
+ROUNDS = 10
+PARTITIONS = 3
+FULL_S = 0.25
+AGAIN_S = 1.0
+BLOCK = bytes(256 * 1024)
+SETTINGS = ("log.segment.bytes=1048576", "metadata.log.max.record.bytes.between.snapshots=4096")
+
+
+class SmallDisk:
+    """64 MB of memory as a file system of its own, in a namespace of its own: `inside` runs a command there."""
+
+    def __init__(self, where: Path) -> None:
+        where.mkdir()
+        self.data = where / "data"
+        mount = f"mount -t tmpfs -o size=64m tmpfs '{where}' && mkdir '{self.data}' && echo mounted && exec sleep 120"
+        self.holder = subprocess.Popen(
+            ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert self.holder.stdout is not None
+        self.mounted = self.holder.stdout.readline() == "mounted\n"
+        pid = self.holder.pid
+        self.inside = ("nsenter", f"--target={pid}", "--user", "--mount", "--preserve-credentials", "--wd=/")
+        self._ballast = Path(f"/proc/{pid}/root{where}/ballast")
+
+    def fill(self) -> None:
+        """Leave not one byte."""
+        with self._ballast.open("ab", buffering=0) as file, contextlib.suppress(OSError):
+            size = len(BLOCK)
+            while size:
+                try:
+                    file.write(BLOCK[:size])
+                except OSError:
+                    size //= 2
+        assert os.statvfs(self._ballast.parent).f_bavail == 0
+
+    def free(self) -> None:
+        """Give the room back."""
+        self._ballast.unlink()
+
+    def end(self) -> None:
+        self.holder.kill()
+        self.holder.wait()
+        assert self.holder.stdout is not None
+        self.holder.stdout.close()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    try:
+        disk = SmallDisk(tmp_path / "small")
+    except FileNotFoundError:
+        pytest.skip("no unshare here: a file system of 64 MB cannot be made")
+    try:
+        if not disk.mounted:
+            pytest.skip("no user namespaces here: a file system of 64 MB cannot be made")
+        yield disk
+    finally:
+        disk.end()
+
+
+class Load:
+    """Records to all partitions, all the time; remembers which were acknowledged."""
+
+    def __init__(self, port: int) -> None:
+        self.acknowledged: dict[tuple[int, int], bytes] = {}
+        self.producer = Producer(
+            bootstrap_servers=f"127.0.0.1:{port}",
+            linger_ms=1,
+            delivery_timeout_ms=3000,
+            request_timeout_ms=1000,
+            retry_backoff_ms=20,
+            retry_backoff_max_ms=50,
+        )
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        number = 0
+        while not self._stopped.wait(0.002):
+            for partition in range(PARTITIONS):
+                value = b"%d" % number + bytes(3000)
+                self.producer.send("t", value, partition=partition, on_delivery=partial(self._delivered, value))
+            number += 1
+
+    def _delivered(self, value: bytes, metadata: Any, error: BaseException | None) -> None:
+        if error is None:
+            self.acknowledged[metadata.partition, metadata.offset] = value
+
+    def ends(self) -> list[int]:
+        """The newest acknowledged offset of each partition."""
+        known = list(self.acknowledged)
+        return [max((offset for at, offset in known if at == partition), default=-1) for partition in range(PARTITIONS)]
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._thread.join()
+        self.producer.close(timeout=0)
+
+
+def try_until(deadline: float, work: Any) -> None:
+    """Again and again, until it goes well or time is up: then its error."""
+    while True:
+        try:
+            work()
+        except BarnabasError:
+            if time.monotonic() > deadline:
+                raise
+        else:
+            return
+
+
+def everything(port: int) -> dict[tuple[int, int], bytes]:
+    found: dict[tuple[int, int], bytes] = {}
+    with Consumer("t", bootstrap_servers=f"127.0.0.1:{port}", auto_offset_reset="earliest") as consumer:
+        ends = consumer.end_offsets([TopicPartition("t", number) for number in range(PARTITIONS)])
+        while len(found) < sum(ends.values()):
+            records = consumer.poll(5000)
+            assert records, "the log ends before its end offset"
+            found.update({(record.partition, record.offset): bytes(record.value) for record in records})
+    return found
+
+
+def test_ten_times_full_and_nothing_is_over(small_disk: SmallDisk) -> None:
+    options = ("--port", "0", "--data-dir", str(small_disk.data), "--topic", f"t:{PARTITIONS}")
+    settings = [part for setting in SETTINGS for part in ("--set", setting)]
+    with broker(*options, *settings, inside=small_disk.inside) as process:
+        with Admin(bootstrap_servers=f"127.0.0.1:{process.port}", request_timeout_ms=300) as admin:
+            load = Load(process.port)
+            try:
+                for number in range(ROUNDS):
+                    small_disk.fill()
+                    full_until = time.monotonic() + FULL_S
+                    created = 0
+                    while time.monotonic() < full_until:
+                        with contextlib.suppress(BarnabasError):
+                            admin.create_topic(f"full-{number}-{created}", partitions=1)
+                        created += 1
+                    before = load.ends()
+                    small_disk.free()
+                    deadline = time.monotonic() + AGAIN_S
+                    try_until(deadline, lambda number=number: admin.create_topic(f"again-{number}", partitions=1))
+                    while not all(now > then for now, then in zip(load.ends(), before, strict=True)):
+                        assert time.monotonic() < deadline, f"round {number}: {before} to {load.ends()}"
+            finally:
+                load.stop()
+        assert process.end(signal.SIGKILL) == -signal.SIGKILL
+    assert len(load.acknowledged) > ROUNDS * PARTITIONS
+    with broker(*options, *settings, inside=small_disk.inside) as process:
+        found = everything(process.port)
+        with Admin(bootstrap_servers=f"127.0.0.1:{process.port}") as admin:
+            assert {f"again-{number}" for number in range(ROUNDS)} <= set(admin.list_topics())
+        assert process.end() == 0
+    assert {where: value for where, value in load.acknowledged.items() if found.get(where) != value} == {}

@@ -1,0 +1,165 @@
+"""A full disk ends nothing for good: at whichever call it fills up, the log is as it was, or has what it was given."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from barnabas.broker.log import Log
+from barnabas.broker.log.segment import DELETED_SUFFIX
+from barnabas.broker.memory_disk import Faults, MemoryDisk
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from tests.broker.log.harness import NOW, World, append, everything
+
+
+class Filling(Faults):
+    """No room is left at the call `full_at` and at all that come after it (`stays`), or at that one alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.full_at: int | None = None
+        self.stays = True
+
+    def fill(self, full_at: int | None, *, stays: bool = True) -> None:
+        self.calls, self.full_at, self.stays = 0, full_at, stays
+
+    @property
+    def was_full(self) -> bool:
+        return self.full_at is not None and self.calls > self.full_at
+
+    def ask(self, path: str) -> None:
+        if path.endswith(DELETED_SUFFIX):  # putting names back needs no room
+            return
+        at = self.calls
+        self.calls += 1
+        if self.full_at is not None and (at >= self.full_at if self.stays else at == self.full_at):
+            raise OSError(errno.ENOSPC, "no space left on device", path)
+
+
+@pytest.fixture
+def filling(tmp_path: Any) -> World:
+    world = World("memory", tmp_path)
+    world.disk = MemoryDisk(faults=Filling())
+    return world
+
+
+def filled(world: World) -> Log:
+    log = world.new_log(segment_bytes=300, index_interval_bytes=50)
+    for number in range(12):
+        append(log, b"%d" % number, leader_epoch=number // 5, pid=1, epoch=0, sequence=number)
+    world.run(log.flush())
+    world.settle()
+    return log
+
+
+def state_of(world: World, log: Log) -> list[Any]:
+    values = [record.value for record in everything(world, log)]
+    return [log.log_start_offset, log.log_end_offset, log.bases, log.epochs.entries, values, log.failed]
+
+
+WORK: dict[str, Callable[[Log], Any]] = {
+    "append": lambda log: append(log, b"new", leader_epoch=3, pid=1, epoch=0, sequence=12),
+    "roll": lambda log: log.roll(NOW),
+    "truncate within a segment": lambda log: log.truncate_to(5),
+    "truncate to a beginning": lambda log: log.truncate_to(log.bases[1]),
+    "truncate all": lambda log: log.truncate_fully_and_start_at(40),
+    "truncate all, same name": lambda log: log.truncate_fully_and_start_at(0),
+}
+
+
+def moments(world: World, work: Callable[[Log], Any], *, stays: bool) -> Iterator[tuple[Log, list[Any], bool]]:
+    """The disk is full at the first call of the work, at the second, ... until it goes through without that call."""
+    full_at = 0
+    while True:
+        log = filled(world)
+        before = state_of(world, log)
+        world.disk.faults.fill(full_at, stays=stays)
+        try:
+            work(log)
+            refused = False
+        except KafkaError as error:
+            refused = error.code == ErrorCode.KAFKA_STORAGE_ERROR
+            assert refused, error  # noqa: PT017
+        world.settle()
+        was_full = world.disk.faults.was_full
+        world.disk.faults.fill(None)
+        if not was_full:
+            assert full_at > 0, "the work asks the disk for nothing"
+            return
+        yield log, before, refused
+        log.release()
+        world.disk = MemoryDisk(faults=Filling())
+        full_at += 1
+
+
+@pytest.mark.parametrize("stays", [True, False])
+@pytest.mark.parametrize("name", WORK)
+def test_the_disk_fills_up_at_any_call(filling: World, name: str, stays: bool) -> None:
+    refusals = 0
+    for log, before, refused in moments(filling, WORK[name], stays=stays):
+        refusals += refused
+        if refused:
+            assert state_of(filling, log) == before
+        assert log.failed is None
+        end = log.log_end_offset
+        assert append(log, b"later", leader_epoch=3).first_offset == end, "there is room again"
+        filling.run(log.flush())
+        filling.settle()
+        assert log.recovery_point == end + 1
+        after = state_of(filling, log)
+        log.release()
+        again = filling.open_log(clean=False, config=log.config, high_watermark=end + 1)
+        assert state_of(filling, again) == after, "and it is all there after a kill"
+    assert refusals > 0
+
+
+def test_an_index_that_found_no_room_is_written_later(filling: World) -> None:
+    log = filled(filling)
+    log.save_epochs()
+    filling.settle()
+    filling.disk.faults.fill(1)  # the new segment is made, and then nothing fits
+    log.roll(NOW)
+    filling.settle()
+    sealed = log.segments[-2]
+    assert log.failed is None
+    assert not sealed.indexes_saved
+    assert log.recovery_point == 12, "the records are on the device"
+    assert log.recovery_point_to_save() == sealed.base, "and a start would have to walk them"
+    filling.disk.faults.fill(None)
+    append(log, b"next")
+    filling.run(log.flush())
+    filling.settle()
+    assert sealed.indexes_saved
+    assert log.recovery_point_to_save() == 13
+    assert filling.disk.load(sealed.path(".index")) == bytes(sealed.offsets.data)
+
+
+def test_a_snapshot_that_found_no_room_is_written_at_the_stop(filling: World) -> None:
+    """Else a clean start would take it that there are no producers, and their retries would be written twice."""
+    log = filling.new_log()
+    append(log, b"a", pid=1, epoch=0, sequence=0)
+    filling.disk.faults.fill(1)
+    log.roll(NOW)
+    filling.settle()
+    filling.disk.faults.fill(None)
+    log = filling.restart(log, clean=True)
+    assert append(log, b"a", pid=1, epoch=0, sequence=0).duplicate
+
+
+def test_epochs_that_found_no_room_hold_the_saved_recovery_point_back(filling: World) -> None:
+    log = filling.new_log()
+    append(log, b"a", leader_epoch=1)
+    append(log, b"b", leader_epoch=2)
+    filling.run(log.flush())
+    filling.disk.faults.fill(0)
+    log.save_epochs()
+    assert log.recovery_point_to_save() == 0, "nothing is written yet"
+    filling.settle()
+    assert log.recovery_point_to_save() == 0
+    filling.disk.faults.fill(None)
+    log.save_epochs()
+    filling.settle()
+    assert log.recovery_point_to_save() == 2
