@@ -15,6 +15,7 @@ COMMANDS: Final = {
     "consume": ("barnabas.cli.consume", "print records"),
     "top": ("barnabas.cli.top", "watch the inside of a broker"),
     "explain": ("barnabas.cli.explain", "show how the timing wheel works"),
+    "log": ("barnabas.cli.log", "check, show and repair the logs of a data directory"),
     "health": ("barnabas.cli.health", "exit 0 if a broker serves, else 1"),
 }
 

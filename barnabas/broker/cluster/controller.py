@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from barnabas.broker.cluster import config_rules, topic_rules
 from barnabas.broker.cluster.config_rules import Alteration
 from barnabas.broker.cluster.image import Delta, Image, PartitionState, TopicState
+from barnabas.broker.cluster.record_log import Commit, RecordLog
 from barnabas.broker.cluster.records import (
     BrokerChange,
     MetadataRecord,
@@ -41,21 +42,6 @@ from barnabas.protocol.ids import NO_LEADER, ZERO_UUID
 logger = logging.getLogger(__name__)
 
 PRODUCER_ID_BLOCK_SIZE: Final = 1000
-Commit = Callable[[KafkaError | None], None]
-
-
-class RecordLog(Protocol):
-    """Where records go. The cluster's is a Raft log."""
-
-    def append(self, records: Sequence[MetadataRecord], committed: Commit) -> None:
-        """Append the records as one unit and call `committed` later, in the order of the appends.
-
-        Raises:
-            KafkaError: nothing was appended.
-        """
-
-    def append_in_steps(self, records: Sequence[MetadataRecord], committed: Commit) -> Job[None]:
-        """As `append`, in bounded steps; nobody else may append meanwhile."""
 
 
 class LocalController:
@@ -247,12 +233,19 @@ class LocalController:
         return 0
 
     def allocate_producer_ids(self, broker_id: int, done: Callable[[KafkaError | None, int, int], None]) -> None:
-        """A block of producer ids nobody else gets: `done(error, first, count)`."""
+        """A block of producer ids nobody else gets, not even after its record was lost: `done(error, first, count)`."""
 
         def allocate() -> None:
             first = self._pending.next_producer_id
-            record = ProducerIds(broker_id, first + PRODUCER_ID_BLOCK_SIZE)
-            self._write([record], lambda fault: done(fault, first, PRODUCER_ID_BLOCK_SIZE))
+            end = first + PRODUCER_ID_BLOCK_SIZE
+
+            def committed(fault: KafkaError | None) -> None:
+                if fault is not None:
+                    done(fault, first, PRODUCER_ID_BLOCK_SIZE)
+                else:
+                    self._log.keep_producer_ids(end, lambda fault: done(fault, first, PRODUCER_ID_BLOCK_SIZE))
+
+            self._write([ProducerIds(broker_id, end)], committed)
 
         self._turns.do(allocate, lambda fault: done(fault, -1, 0))
 

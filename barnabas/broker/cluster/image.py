@@ -2,6 +2,8 @@
 
 `image.apply(records)` returns the `Delta`: what is different now, for those who act on it. What hangs on the image
 (`PartitionState`, `BrokerState`) is never changed, only replaced. An image is the replica room's `ClusterView`.
+
+Records of a topic that is not there are passed over: its own record was given up by a repair (see `repair`).
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import Any, Final
 
 from barnabas.broker.cluster.records import (
     BrokerChange,
+    Cluster,
     Config,
     FeatureLevel,
     MetadataRecord,
@@ -88,9 +91,10 @@ class Delta:
 class Image:
     """The cluster's state. Read its fields freely; only `apply` writes them."""
 
-    __slots__ = ("brokers", "configs", "features", "next_producer_id", "topics", "topics_by_id")
+    __slots__ = ("brokers", "cluster_id", "configs", "features", "next_producer_id", "topics", "topics_by_id")
 
     def __init__(self) -> None:
+        self.cluster_id = ""
         self.brokers: dict[int, BrokerState] = {}
         self.topics: dict[str, TopicState] = {}
         self.topics_by_id: dict[bytes, TopicState] = {}
@@ -163,6 +167,7 @@ class Image:
     def copy(self) -> Image:
         """An image of its own with the same content (what hangs on it is shared, for it is only ever replaced)."""
         other = Image()
+        other.cluster_id = self.cluster_id
         other.brokers = dict(self.brokers)
         other.topics = {name: topic.copy() for name, topic in self.topics.items()}
         other.topics_by_id = {topic.topic_id: topic for topic in other.topics.values()}
@@ -173,6 +178,8 @@ class Image:
 
     def to_records(self) -> Iterator[MetadataRecord]:
         """The shortest list of records that adds up to this image (a snapshot)."""
+        if self.cluster_id:
+            yield Cluster(self.cluster_id)
         for name, level in sorted(self.features.items()):
             yield FeatureLevel(name, level)
         for _, broker in sorted(self.brokers.items()):
@@ -232,7 +239,9 @@ def _topic(image: Image, record: Topic, delta: Delta) -> None:
 
 
 def _partition(image: Image, record: Partition, delta: Delta) -> None:
-    topic = image.topics_by_id[record.topic_id]
+    topic = image.topics_by_id.get(record.topic_id)
+    if topic is None:
+        return
     state = PartitionState(
         record.topic_id,
         record.leader,
@@ -247,8 +256,10 @@ def _partition(image: Image, record: Partition, delta: Delta) -> None:
 
 
 def _change_partition(image: Image, record: PartitionChange, delta: Delta) -> None:
-    topic = image.topics_by_id[record.topic_id]
-    old = topic.partitions[record.partition]
+    topic = image.topics_by_id.get(record.topic_id)
+    old = None if topic is None else topic.partitions.get(record.partition)
+    if topic is None or old is None:
+        return
     state = PartitionState(
         old.topic_id,
         old.leader if record.leader is None else record.leader,
@@ -262,7 +273,9 @@ def _change_partition(image: Image, record: PartitionChange, delta: Delta) -> No
 
 
 def _remove_topic(image: Image, record: RemoveTopic, delta: Delta) -> None:
-    topic = image.topics_by_id.pop(record.topic_id)
+    topic = image.topics_by_id.pop(record.topic_id, None)
+    if topic is None:
+        return
     del image.topics[topic.name]
     image.configs.pop((TOPIC_RESOURCE, topic.name), None)
     delta.topic_configs.pop(topic.name, None)
@@ -295,6 +308,10 @@ def _feature(image: Image, record: FeatureLevel, delta: Delta) -> None:
     image.features[record.name] = record.level
 
 
+def _cluster(image: Image, record: Cluster, delta: Delta) -> None:
+    image.cluster_id = record.cluster_id
+
+
 _APPLY: Final[dict[type, Callable[[Image, Any, Delta], None]]] = {
     RegisterBroker: _register,
     BrokerChange: _change_broker,
@@ -306,4 +323,5 @@ _APPLY: Final[dict[type, Callable[[Image, Any, Delta], None]]] = {
     Config: _config,
     ProducerIds: _producer_ids,
     FeatureLevel: _feature,
+    Cluster: _cluster,
 }

@@ -7,6 +7,10 @@ the segments below go. A start reads the newest snapshot, then the log from ther
 
     00000000000000000000.log                           records 0 to 4711
     00000000000000004000-0000000003.checkpoint         the image after record 3999
+    000001.00000000000000000000.4711.cut               what a start or a repair cut off at byte 4711
+
+Nothing of it is cut silently: a start looks all of it through first (`log/check`), and refuses what is broken and is no
+torn tail, or what ends before the ledger says that it does (`judgement`).
 """
 
 from __future__ import annotations
@@ -15,21 +19,24 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from barnabas.broker.cluster.controller import Commit
+from barnabas.broker.cluster import judgement
 from barnabas.broker.cluster.image import Image
+from barnabas.broker.cluster.judgement import DIRECTORY, SUFFIX, newest_snapshot, snapshots
+from barnabas.broker.cluster.ledger import LEDGER_FILE, Ledger, LedgerUnreadable
+from barnabas.broker.cluster.record_log import Commit
 from barnabas.broker.cluster.records import MetadataRecord, decode, encode
 from barnabas.broker.config import TopicConfig
 from barnabas.broker.config.topics import METADATA_TOPIC
 from barnabas.broker.jobs import Gate, Job, wait
 from barnabas.broker.log import AppendOrigin, Isolation, Log
+from barnabas.broker.log.check import check_log
+from barnabas.broker.log.losses import Report
 from barnabas.broker.ports import Disk, NotYet, Token, WallClock
-from barnabas.protocol.batch import batches, crc_ok, read_header
-from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.protocol.batch import batches, read_header
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import Buffer, TopicPartition
-from barnabas.protocol.records import BatchBuilder, decode_records, decode_slices
+from barnabas.protocol.records import BatchBuilder, decode_slices
 
-DIRECTORY: Final = f"{METADATA_TOPIC}-0"
-SUFFIX: Final = ".checkpoint"
 TOPIC_ID: Final = (1).to_bytes(16, "big")
 """Kafka's reserved id of the metadata topic (`Uuid.METADATA_TOPIC_ID`)."""
 _BATCH_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -39,14 +46,10 @@ _RECORDS_PER_STEP: Final = 250
 logger = logging.getLogger(__name__)
 
 
-class MetadataUnreadable(BarnabasError):
-    """The metadata cannot be read: serving without it would lose topics."""
-
-
 class MetadataLog:
-    """The records of a cluster of one, in order."""
+    """The records of a cluster of one, in order. `report` is told of what a start cuts off."""
 
-    def __init__(self, disk: Disk, clock: WallClock, snapshot_bytes_max: int) -> None:
+    def __init__(self, disk: Disk, clock: WallClock, snapshot_bytes_max: int, report: Report | None = None) -> None:
         self._disk = disk
         self._clock = clock
         self._snapshot_bytes_max = snapshot_bytes_max
@@ -57,7 +60,8 @@ class MetadataLog:
             retention_ms=-1,
             file_delete_delay_ms=0,
         )
-        self._log = Log(disk, DIRECTORY, TopicPartition(METADATA_TOPIC, 0), TOPIC_ID, config)
+        self.ledger = Ledger(disk)
+        self._log = Log(disk, DIRECTORY, TopicPartition(METADATA_TOPIC, 0), TOPIC_ID, config, report=report)
         self._epoch = 0
         self._bytes_since_snapshot = 0
         self._snapshotting = False
@@ -72,33 +76,47 @@ class MetadataLog:
         """Whether enough has come together for another snapshot."""
         return self._bytes_since_snapshot > self._snapshot_bytes_max and not self._snapshotting
 
-    def load(self, image: Image) -> Job[None]:
+    def load(self, image: Image, *, in_use: bool = False) -> Job[None]:
         """Replay everything into `image`.
 
+        Args:
+            image: an empty one.
+            in_use: the data directory holds what only a broker with metadata can have written.
+
         Raises:
-            MetadataUnreadable: a snapshot is broken, or the log does not reach back to it.
+            MetadataUnreadable: something is broken or missing that was there; nothing was changed.
             UnknownRecord: a newer release wrote it.
             OSError: the disk failed.
         """
-        name, start = self._newest_snapshot()
-        if name is not None:
-            for records in _decode_batches(self._disk.load(f"{DIRECTORY}/{name}"), name):
+        try:
+            self.ledger.load()
+        except LedgerUnreadable as fault:
+            logger.warning("%s; it is written anew from the metadata log", fault)
+        snapshot = newest_snapshot(self._disk)
+        found = yield from check_log(self._disk, DIRECTORY, gapless=True)
+        judgement.judge(found, snapshot, self.ledger, in_use=in_use)
+        if snapshot is not None:
+            data = self._disk.load(f"{DIRECTORY}/{snapshot.name}")
+            whole = bool(found.segments) and not found.segments[0].base
+            for records in judgement.snapshot_records(data, snapshot, log_holds_all=whole):
                 image.apply(records)
                 yield None
+        if found.broken is not None:
+            logger.warning(
+                "the metadata log ends in a torn batch, which was never announced: %s, byte %d",
+                found.broken.path,
+                found.broken.position,
+            )
+        start = 0 if snapshot is None else snapshot.end
         log = self._log
         yield from log.recover(clean=False, now_ms=self._clock.now_ms(), log_start_offset=start)
-        if log.bases[0] > start:
-            raise MetadataUnreadable(
-                f"{DIRECTORY} begins at {log.bases[0]} and its newest snapshot ends at {start}: files are missing; "
-                "restore the data directory from a copy"
-            )
-        if log.log_end_offset < start:
-            raise MetadataUnreadable(
-                f"{DIRECTORY} ends at {log.log_end_offset} and its newest snapshot at {start}: records are missing; "
-                "restore the data directory from a copy"
-            )
-        offset = start
-        while offset < log.log_end_offset:
+        yield from self._replay(image, start)
+        log.advance_high_watermark(log.log_end_offset)
+        self._epoch = max(found.latest_epoch, log.latest_epoch, -1 if snapshot is None else snapshot.epoch) + 1
+        log.assign_epoch(self._epoch)
+
+    def _replay(self, image: Image, offset: int) -> Job[None]:
+        while offset < self._log.log_end_offset:
             view = yield from self._read(offset)
             for position, _ in batches(view):
                 header = read_header(view, position)
@@ -109,9 +127,31 @@ class MetadataLog:
                 self._bytes_since_snapshot += header.size
                 offset = header.next_offset
             yield None
-        log.advance_high_watermark(log.log_end_offset)
-        self._epoch = log.latest_epoch + 1
-        log.assign_epoch(self._epoch)
+
+    def note(self, producer_ids_end: int = 0) -> Gate:
+        """Bring the ledger up to date with what is committed; the gate opens when it is, or could not be."""
+        gate = Gate()
+
+        def written(error: OSError | None) -> None:
+            if error is not None:
+                logger.warning("%s was not written: %s", LEDGER_FILE, error)
+            gate.open()
+
+        self.ledger.raise_to(self._log.high_watermark, producer_ids_end)
+        self.ledger.write(written)
+        return gate
+
+    def keep_producer_ids(self, end: int, kept: Commit) -> None:
+        """Note down in a second place that ids below `end` may be given out; `kept` hears when it is on the device."""
+
+        def written(error: OSError | None) -> None:
+            if error is None:
+                kept(None)
+            else:
+                kept(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{LEDGER_FILE} cannot be written: {error}"))
+
+        self.ledger.raise_to(self._log.high_watermark, end)
+        self.ledger.write(written)
 
     def _read(self, offset: int) -> Job[Buffer]:
         held: list[Token] = []
@@ -191,24 +231,21 @@ class MetadataLog:
         gate = Gate()
         self._disk.write_atomic(f"{DIRECTORY}/{name}", bytes(data), gate.open)
         yield from wait(gate)
-        for other in self._snapshots():
-            if other < name:
-                self._disk.remove(f"{DIRECTORY}/{other}")
+        for other in snapshots(self._disk):
+            if other.name < name:
+                self._disk.remove(f"{DIRECTORY}/{other.name}")
         self._log.raise_log_start_offset(end)
         yield from self._log.retain(now_ms)
         logger.info("metadata snapshot %s: %d records, %d bytes", name, base, len(data))
 
     def close(self) -> Job[None]:
-        """Flush and release the files."""
+        """Flush and release the files, and note down where the log ends.
+
+        Raises:
+            OSError: the disk failed.
+        """
         yield from self._log.close()
-
-    def _snapshots(self) -> list[str]:
-        names = self._disk.list(DIRECTORY) if self._disk.exists(DIRECTORY) else []
-        return [name for name in names if name.endswith(SUFFIX) and name[:20].isdigit()]
-
-    def _newest_snapshot(self) -> tuple[str | None, int]:
-        names = self._snapshots()
-        return (names[-1], int(names[-1][:20])) if names else (None, 0)
+        yield from wait(self.note())
 
 
 def _slices(records: Iterator[MetadataRecord]) -> Iterator[list[MetadataRecord]]:
@@ -220,14 +257,3 @@ def _slices(records: Iterator[MetadataRecord]) -> Iterator[list[MetadataRecord]]
             part = []
     if part:
         yield part
-
-
-def _decode_batches(data: bytes, name: str) -> Iterator[list[MetadataRecord]]:
-    end = 0
-    for position, size in batches(data):
-        if not crc_ok(data, position, size):
-            break
-        yield [decode(record.value or b"") for record in decode_records(data, position)]
-        end = position + size
-    if end != len(data):
-        raise MetadataUnreadable(f"{DIRECTORY}/{name} is broken at byte {end}; restore the data directory from a copy")

@@ -98,6 +98,12 @@ class FeatureLevel(NamedTuple):
     level: int
 
 
+class Cluster(NamedTuple):
+    """Whose metadata this is: the cluster's id in Kafka's text form, once and for all."""
+
+    cluster_id: str
+
+
 MetadataRecord: TypeAlias = (
     RegisterBroker
     | BrokerChange
@@ -109,6 +115,7 @@ MetadataRecord: TypeAlias = (
     | Config
     | ProducerIds
     | FeatureLevel
+    | Cluster
 )
 
 _KINDS: Final[dict[int, Any]] = {
@@ -122,6 +129,7 @@ _KINDS: Final[dict[int, Any]] = {
     8: Config,
     9: ProducerIds,
     10: FeatureLevel,
+    11: Cluster,
 }
 _NUMBERS: Final = {kind: number for number, kind in _KINDS.items()}
 

@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import Callable, Sequence
 
+from barnabas.broker.cluster.judgement import MetadataUnreadable
 from barnabas.broker.config import BrokerConfig, advertised_endpoints, listening_endpoints
 from barnabas.broker.host.clock import SystemWallClock
 from barnabas.broker.host.data_dir import DataDirLock
@@ -75,7 +76,7 @@ class Assembly:
         try:
             await self.host.start(self.listening)
             await self.host.ready()
-        except DataDirError as error:
+        except (DataDirError, MetadataUnreadable) as error:
             await self.host.abandon()
             self.release()
             raise DataDirError(f"{self.data_dir}: {error}") from error

@@ -92,11 +92,13 @@ class Core:
         self.rescheduled = True
         """Whether `next_deadline_ms` may say something earlier than when it was last asked."""
         self.jobs = JobQueue(lambda: self.on_jobs())
-        self.metadata = MetadataLog(disk, clock, config.metadata_log_max_record_bytes_between_snapshots)
+        self.logs = LogManager(disk, config, self._config_of, clock)
+        self.metadata = MetadataLog(
+            disk, clock, config.metadata_log_max_record_bytes_between_snapshots, self.logs.losses.report
+        )
         self.controller = LocalController(
             config, self.metadata, self.image, entropy, self._publish, self.defer, self._run_alone
         )
-        self.logs = LogManager(disk, config, self._config_of, clock)
         self._topic_configs: dict[str, TopicConfig] = {}
         """Settings by topic, shared by its partitions; forgotten as soon as any topic's, or the broker's, change."""
         self.replicas: ReplicaManager

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from barnabas.broker.cluster.judgement import DIRECTORY as METADATA_DIRECTORY
+from barnabas.broker.cluster.ledger import LEDGER_FILE
 from barnabas.broker.config.properties import parse_properties
 from barnabas.broker.jobs import Job, write_all
 from barnabas.broker.ports import Disk, Entropy
@@ -76,6 +78,28 @@ def _fresh(disk: Disk, entropy: Entropy, node_id: int) -> Identity:
             f"the data directory holds {foreign[0]} but no {FILE}: it is not a broker's; name an empty or a new one"
         )
     return Identity(node_id, format_uuid(entropy.uuid()), format_uuid(entropy.uuid()), fresh=True)
+
+
+def in_use(disk: Disk) -> bool:
+    """Whether the directory holds what only a broker with metadata can have written: its first start went through.
+
+    A first start makes itself known, then makes the metadata log, then anything else.
+    """
+    first = {*_HARMLESS, FILE, METADATA_DIRECTORY, f"{LEDGER_FILE}.tmp"}
+    return any(name not in first for name in disk.list(""))
+
+
+def check_cluster(identity: Identity, known: str) -> None:
+    """Compare with the cluster id in the metadata (empty: none was written yet).
+
+    Raises:
+        DataDirError: it is another.
+    """
+    if known not in ("", identity.cluster_id):
+        raise DataDirError(
+            f"{FILE} says that this is a directory of cluster {identity.cluster_id or '(none)'}, and its metadata is "
+            f"that of cluster {known}; write cluster.id={known} back into {FILE}, or restore the directory from a copy"
+        )
 
 
 def write(disk: Disk, identity: Identity) -> Job[None]:

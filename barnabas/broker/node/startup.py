@@ -16,7 +16,7 @@ import logging
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.cluster.records import FeatureLevel, MetadataRecord
+from barnabas.broker.cluster.records import Cluster, FeatureLevel, MetadataRecord, ProducerIds
 from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult
 from barnabas.broker.config import parse_topics
 from barnabas.broker.handlers.api_versions import METADATA_VERSION
@@ -85,17 +85,20 @@ def run(core: Core, mine: Identity) -> Job[None]:
     controller, node_id = core.controller, core.config.node_id
     if mine.fresh:
         yield from identity.write(core.disk, mine)
-    yield from core.metadata.load(core.image)
+    yield from core.metadata.load(core.image, in_use=not mine.fresh and identity.in_use(core.disk))
+    identity.check_cluster(mine, core.image.cluster_id)
     controller.reload()
     core.refresh_settings()
-    if "metadata.version" not in core.image.features:
-        yield from _write(core, [FeatureLevel("metadata.version", METADATA_VERSION)])
+    missing = _missing_records(core, mine)
+    if missing:
+        yield from _write(core, missing)
     registered = _Commit()
     endpoints = [(one.listener, one.host, one.port) for one in core.endpoints]
     controller.register_broker(node_id, endpoints, core.config.broker_rack, registered)
     yield from registered.wait()
     for records in controller.step_down(node_id):
         yield from _write(core, records)
+    noted = core.metadata.note(core.image.next_producer_id)
     core.phase = Phase.RECOVERING
     core.release_held()
     topics = core.image.topics
@@ -113,10 +116,25 @@ def run(core: Core, mine: Identity) -> Job[None]:
     core.logs.start(now_ms)
     yield from _create_start_topics(core)
     yield from _host_all(core)  # what changed in large slices is still on its way; done twice is done once
+    yield from wait(noted)
     core.phase = Phase.READY
     core.release_held()
     found = "a new data directory" if core.fresh else "a clean end" if clean else "a sudden end, logs checked"
     logger.info("ready: %s, %d topics, %d partitions", found, len(core.image.topics), len(core.logs.logs))
+
+
+def _missing_records(core: Core, mine: Identity) -> list[MetadataRecord]:
+    """What a first start writes, one after a release that did not, and one after records were lost and given up."""
+    image, handed_out = core.image, core.metadata.ledger.producer_ids_end
+    records: list[MetadataRecord] = []
+    if not image.cluster_id:
+        records.append(Cluster(mine.cluster_id))
+    if "metadata.version" not in image.features:
+        records.append(FeatureLevel("metadata.version", METADATA_VERSION))
+    if image.next_producer_id < handed_out:
+        logger.warning("producer ids below %d may have been given out; they are not given out again", handed_out)
+        records.append(ProducerIds(mine.node_id, handed_out))
+    return records
 
 
 def _write(core: Core, records: list[MetadataRecord]) -> Job[None]:

@@ -26,6 +26,8 @@ class SlowLog:
     def __init__(self) -> None:
         self.pending: list[Callable[[KafkaError | None], None]] = []
         self.refuse: KafkaError | None = None
+        self.kept: list[int] = []
+        self.refuse_to_keep: KafkaError | None = None
 
     def append(self, records: Sequence[MetadataRecord], committed: Callable[[KafkaError | None], None]) -> None:
         if self.refuse is not None:
@@ -35,6 +37,10 @@ class SlowLog:
     def append_in_steps(self, records: Sequence[MetadataRecord], committed: Callable[[KafkaError | None], None]) -> Any:
         yield None
         self.append(records, committed)
+
+    def keep_producer_ids(self, end: int, kept: Callable[[KafkaError | None], None]) -> None:
+        self.kept.append(end)
+        kept(self.refuse_to_keep)
 
     def commit(self, fault: KafkaError | None = None) -> None:
         self.pending.pop(0)(fault)

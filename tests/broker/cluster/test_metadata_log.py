@@ -6,9 +6,11 @@ import pytest
 
 from barnabas.broker.cluster import metadata_log
 from barnabas.broker.cluster.image import Image
-from barnabas.broker.cluster.metadata_log import DIRECTORY, MetadataLog, MetadataUnreadable
+from barnabas.broker.cluster.judgement import DIRECTORY, MetadataUnreadable
+from barnabas.broker.cluster.metadata_log import MetadataLog
 from barnabas.broker.cluster.records import (
     BrokerChange,
+    Cluster,
     Config,
     FeatureLevel,
     MetadataRecord,
@@ -38,6 +40,7 @@ EVERY_KIND: list[MetadataRecord] = [
     Config(2, "t", "retention.ms", None),
     ProducerIds(1, 1000),
     FeatureLevel("metadata.version", 30),
+    Cluster("AAAAAAAAAAAAAAAAAAAAAA"),
 ]
 
 
