@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -45,6 +46,11 @@ class RequestContext(ABC):
 
         Only Produce with acks=0 has no answer.
         """
+
+    def respond_in_steps(self, response: Any) -> Iterator[None]:
+        """As `respond`, for an answer of many elements: a job writes it in bounded steps, where the way back can."""
+        self.respond(response)
+        yield None
 
     @abstractmethod
     def close(self, reason: str) -> None:

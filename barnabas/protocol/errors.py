@@ -231,6 +231,14 @@ class KafkaError(BarnabasError):
         """Whether the same request may succeed later."""
         return self.code in RETRIABLE
 
+    def kept(self) -> KafkaError:
+        """The same error, to be kept in an answer: it lets go of the frames that it was raised in.
+
+        They hold whatever was at work there, the answer itself too: a circle that only the collector could free.
+        """
+        self.__context__ = self.__cause__ = None
+        return self.with_traceback(None)
+
 
 class ProtocolError(BarnabasError):
     """Bytes that break the protocol: the connection they came on is refused, nothing else."""

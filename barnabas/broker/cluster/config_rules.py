@@ -116,9 +116,10 @@ def _apply(change: Alteration, current: str | None, key: Key | None) -> str | No
             f"Can't {verbs[operation]} key {change.name} because its type is not LIST.",
         )
     words = [word for word in (current if current is not None else _default(key)).split(",") if word]
-    asked = [word.strip() for word in change.value.split(",") if word.strip()]
+    asked = dict.fromkeys(word.strip() for word in change.value.split(",") if word.strip())
     if operation is Operation.APPEND:
-        words += [word for word in asked if word not in words]
+        there = set(words)
+        words += [word for word in asked if word not in there]
     else:
         words = [word for word in words if word not in asked]
     return ",".join(words)

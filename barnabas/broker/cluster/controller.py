@@ -20,7 +20,8 @@ from typing import Final
 
 from barnabas.broker.cluster import config_rules, topic_rules
 from barnabas.broker.cluster.config_rules import Alteration
-from barnabas.broker.cluster.image import Delta, Image, PartitionState, TopicState
+from barnabas.broker.cluster.image import Delta, Image, TopicState
+from barnabas.broker.cluster.leadership import hand_over, judge
 from barnabas.broker.cluster.record_log import Commit, RecordLog
 from barnabas.broker.cluster.records import (
     BrokerChange,
@@ -30,7 +31,7 @@ from barnabas.broker.cluster.records import (
     ProducerIds,
     RegisterBroker,
 )
-from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult
+from barnabas.broker.cluster.topic_rules import NewTopic, Taken, TopicResult
 from barnabas.broker.cluster.turns import SMALL_MAX, RunJob, Turns, answer_defect
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.config.topics import PARTITIONS_PER_OPERATION_MAX
@@ -42,6 +43,10 @@ from barnabas.protocol.ids import NO_LEADER, ZERO_UUID
 logger = logging.getLogger(__name__)
 
 PRODUCER_ID_BLOCK_SIZE: Final = 1000
+CHECKED_PER_STEP: Final = 20
+"""Resources whose settings are checked in one step: about 100 µs each."""
+CHANGED_SETTINGS_WEIGHT: Final = 5
+"""A resource whose settings change costs as much as so many partitions."""
 
 
 class LocalController:
@@ -75,37 +80,42 @@ class LocalController:
     ) -> None:
         """Create topics; each on its own succeeds or fails. `done` gets one result per topic, in order."""
         total = sum(max(topic_rules.partitions_of(topic, self._config.num_partitions), 0) for topic in topics)
-        size = total if total <= PARTITIONS_PER_OPERATION_MAX else 0
-        operation = self._create_topics(topics, total, validate_only, done)
+        if total > PARTITIONS_PER_OPERATION_MAX:
+            fault = KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+            done([TopicResult(topic.name, error=fault) for topic in topics])
+            return
+        size = max(total, len(topics))
+        operation = self._create_topics(topics, validate_only, done)
         self._turns.take(size, operation, lambda fault: done([TopicResult(one.name, error=fault) for one in topics]))
 
     def _create_topics(
         self,
         topics: Sequence[NewTopic],
-        total: int,
         validate_only: bool,
         done: Callable[[list[TopicResult]], None],
     ) -> Job[None]:
         results = []
         records: list[MetadataRecord] = []
         scratch = self._pending if len(topics) == 1 else self._pending.sketch()
+        taken = Taken(scratch.topics)
         for topic in topics:
             try:
-                if total > PARTITIONS_PER_OPERATION_MAX:
-                    raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
                 created, result = yield from topic_rules.create_topic(
                     scratch,
                     topic,
                     self._fresh_topic_id(),
+                    taken=taken,
                     defaults=(self._config.num_partitions, self._config.default_replication_factor),
                     below=self._entropy.below,
                     check_settings=lambda settings: config_rules.check_topic_settings(self._config, settings),
                 )
             except KafkaError as fault:
-                results.append(TopicResult(topic.name, error=fault))
+                results.append(TopicResult(topic.name, error=fault.kept()))
+                yield None
                 continue
             if scratch is not self._pending:
                 scratch.topics[topic.name] = TopicState(topic.name, result.topic_id)
+                taken.add(topic.name)
             records += created
             results.append(result)
             yield None
@@ -114,19 +124,22 @@ class LocalController:
     def delete_topics(self, topic_ids: Sequence[bytes], done: Callable[[list[TopicResult]], None]) -> None:
         """Delete topics by id, each at most once in a call."""
         operation = self._delete_topics(topic_ids, done)
-        self._turns.take(0, operation, lambda fault: done([TopicResult("", one, fault) for one in topic_ids]))
+        self._turns.take(
+            len(topic_ids), operation, lambda fault: done([TopicResult("", one, fault) for one in topic_ids])
+        )
 
     def _delete_topics(self, topic_ids: Sequence[bytes], done: Callable[[list[TopicResult]], None]) -> Job[None]:
         results = []
         records: list[MetadataRecord] = []
-        for topic_id in topic_ids:
+        for number, topic_id in enumerate(topic_ids, 1):
             try:
                 topic = topic_rules.find_topic(self._pending, None, topic_id)
+                records += topic_rules.remove_topic(topic)
+                results.append(TopicResult(topic.name, topic_id))
             except KafkaError as fault:
-                results.append(TopicResult("", topic_id, fault))
-                continue
-            records += topic_rules.remove_topic(topic)
-            results.append(TopicResult(topic.name, topic_id))
+                results.append(TopicResult("", topic_id, fault.kept()))
+            if number % SMALL_MAX == 0:
+                yield None
         yield from self._finish(records, results, done)
 
     def create_partitions(
@@ -141,7 +154,9 @@ class LocalController:
             topic = self._pending.topics.get(name)
             size += 0 if topic is None else max(count - len(topic.partitions), 0)
         operation = self._create_partitions(topics, validate_only, done)
-        self._turns.take(size, operation, lambda fault: done([TopicResult(one[0], error=fault) for one in topics]))
+        self._turns.take(
+            max(size, len(topics)), operation, lambda fault: done([TopicResult(one[0], error=fault) for one in topics])
+        )
 
     def _create_partitions(
         self,
@@ -158,7 +173,7 @@ class LocalController:
                 )
                 results.append(TopicResult(name))
             except KafkaError as fault:
-                results.append(TopicResult(name, error=fault))
+                results.append(TopicResult(name, error=fault.kept()))
             yield None
         yield from self._finish([] if validate_only else records, results, done)
 
@@ -169,8 +184,10 @@ class LocalController:
         done: Callable[[list[KafkaError | None]], None],
     ) -> None:
         """Change settings of resources, each named once: (type, name, changes). One error or None per resource."""
-        self._turns.do(
-            lambda: self._alter_configs(resources, validate_only, done), lambda fault: done([fault for _ in resources])
+        self._turns.take(
+            len(resources) * CHANGED_SETTINGS_WEIGHT,
+            self._alter_configs(resources, validate_only, done),
+            lambda fault: done([fault for _ in resources]),
         )
 
     def _alter_configs(
@@ -178,7 +195,7 @@ class LocalController:
         resources: Sequence[tuple[int, str, Sequence[Alteration]]],
         validate_only: bool,
         done: Callable[[list[KafkaError | None]], None],
-    ) -> None:
+    ) -> Job[None]:
         errors: list[KafkaError | None] = []
         records: list[MetadataRecord] = []
         for resource_type, name, changes in resources:
@@ -186,11 +203,19 @@ class LocalController:
                 records += config_rules.alter(self._pending, self._config, resource_type, name, changes)
                 errors.append(None)
             except KafkaError as fault:
-                errors.append(fault)
+                errors.append(fault.kept())
+            if len(errors) % CHECKED_PER_STEP == 0:
+                yield None
+
+        def committed(fault: KafkaError | None) -> None:
+            done(errors if fault is None else [one or fault for one in errors])
+
         if validate_only or not records:
             done(errors)
+        elif self._turns.alone:
+            yield from self._write_alone(records, committed)
         else:
-            self._write(records, lambda fault: done(errors if fault is None else [one or fault for one in errors]))
+            self._write(records, committed)
 
     def alter_partition(self, proposal: IsrProposal, done: Callable[[IsrAnswer], None]) -> None:
         """Change an ISR. The answer never comes from inside this call (see `ports`)."""
@@ -202,7 +227,7 @@ class LocalController:
     def _alter_partition(self, proposal: IsrProposal, done: Callable[[IsrAnswer], None]) -> None:
         topic = self._pending.topics_by_id.get(proposal.topic_id)
         state = None if topic is None else topic.partitions.get(proposal.partition.partition)
-        code = self._judge(proposal, state)
+        code = judge(self._pending, proposal, state)
         if code:
             self._defer(lambda: done(IsrAnswer(code)))
             return
@@ -216,21 +241,6 @@ class LocalController:
                 done(IsrAnswer(0, state.leader_epoch, state.partition_epoch + 1, proposal.isr))
 
         self._write([record], committed)
-
-    def _judge(self, proposal: IsrProposal, state: PartitionState | None) -> int:
-        if state is None:
-            return ErrorCode.UNKNOWN_TOPIC_ID
-        if proposal.leader_epoch > state.leader_epoch or proposal.partition_epoch > state.partition_epoch:
-            return ErrorCode.NOT_CONTROLLER
-        if proposal.leader_epoch < state.leader_epoch:
-            return ErrorCode.FENCED_LEADER_EPOCH
-        if proposal.partition_epoch < state.partition_epoch:
-            return ErrorCode.INVALID_UPDATE_VERSION
-        if not set(proposal.isr) <= set(state.replicas) or state.leader not in proposal.isr:
-            return ErrorCode.INVALID_REQUEST
-        if not all(self._pending.is_alive(member) for member in proposal.isr):
-            return ErrorCode.INELIGIBLE_REPLICA
-        return 0
 
     def allocate_producer_ids(self, broker_id: int, done: Callable[[KafkaError | None, int, int], None]) -> None:
         """A block of producer ids nobody else gets, not even after its record was lost: `done(error, first, count)`."""
@@ -277,25 +287,11 @@ class LocalController:
         Kafka does this when a broker stops in good order or at its next registration; with `step_up` either way a
         restart raises the epoch by two. Its place in the ISR the broker keeps: nobody else could lead.
         """
-        return self._hand_over(lambda state: state.leader == broker_id, NO_LEADER)
+        return hand_over(self._pending, lambda state: state.leader == broker_id, NO_LEADER)
 
     def step_up(self, broker_id: int) -> Iterator[list[MetadataRecord]]:
         """Records, in slices, that let a broker lead what has no leader and has it in sync."""
-        return self._hand_over(lambda state: state.leader == NO_LEADER and broker_id in state.isr, broker_id)
-
-    def _hand_over(self, wanted: Callable[[PartitionState], bool], leader: int) -> Iterator[list[MetadataRecord]]:
-        changes: list[MetadataRecord] = []
-        for topic in list(self._pending.topics.values()):
-            for partition, state in topic.partitions.items():
-                if topic.topic_id not in self._pending.topics_by_id:
-                    break  # deleted since the last slice
-                if wanted(state):
-                    changes.append(PartitionChange(topic.topic_id, partition, leader=leader))
-                if len(changes) >= SMALL_MAX:
-                    yield changes
-                    changes = []
-        if changes:
-            yield changes
+        return hand_over(self._pending, lambda state: state.leader == NO_LEADER and broker_id in state.isr, broker_id)
 
     def write(self, records: Sequence[MetadataRecord], done: Commit) -> None:
         """Append records as they are, for what no other method decides (further brokers, an assignment by hand)."""
@@ -329,7 +325,7 @@ class LocalController:
             self._write(records, committed)
 
     def _write_alone(self, records: Sequence[MetadataRecord], done: Commit) -> Job[None]:
-        """As `_write` in bounded steps, of records that make or grow topics; nothing else is in flight."""
+        """As `_write` in bounded steps; nothing else is in flight. New partitions are made on the side."""
         fault: KafkaError | None = None
         appended = Gate()
 
@@ -346,6 +342,14 @@ class LocalController:
             return
         yield None
         side, delta = Image(), Delta()
+        if not any(isinstance(one, Partition) for one in records):
+            yield from wait(appended)
+            if fault is None:
+                self._committed.apply(records, delta)
+                self._pending.apply(records)
+                self._publish(delta)
+            done(fault)
+            return
         for start in range(0, len(records), SMALL_MAX):
             part = records[start : start + SMALL_MAX]
             for topic_id in {one.topic_id for one in part if isinstance(one, Partition)}:

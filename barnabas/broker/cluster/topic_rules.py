@@ -70,18 +70,34 @@ def check_topic_name(name: str) -> None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
 
 
-def check_collision(image: Image, name: str) -> None:
-    """Refuse a name that differs from an existing one in `.` and `_` alone (their metrics would be the same).
+class Taken:
+    """The names of one request's new topics must not collide with: each is looked at once, however many are asked for.
 
-    Raises:
-        KafkaError: INVALID_TOPIC_EXCEPTION.
+    Nothing is done before a name with `.` or `_` asks.
     """
-    if "." not in name and "_" not in name:
-        return
-    folded = name.replace(".", "_")
-    for other in image.topics:
-        if other != name and other.replace(".", "_") == folded:
+
+    def __init__(self, topics: Mapping[str, object]) -> None:
+        self._topics = topics
+        self._folded: dict[str, str] | None = None
+
+    def check_collision(self, name: str) -> None:
+        """Refuse a name that differs from an existing one in `.` and `_` alone (their metrics would be the same).
+
+        Raises:
+            KafkaError: INVALID_TOPIC_EXCEPTION.
+        """
+        if "." not in name and "_" not in name:
+            return
+        if self._folded is None:
+            self._folded = {other.replace(".", "_"): other for other in self._topics if "." in other or "_" in other}
+        other = self._folded.get(name.replace(".", "_"), name)
+        if other != name:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
+
+    def add(self, name: str) -> None:
+        """A topic that the same request makes."""
+        if self._folded is not None:
+            self._folded[name.replace(".", "_")] = name
 
 
 class Placement:
@@ -212,17 +228,20 @@ def create_topic(
     topic: NewTopic,
     topic_id: bytes,
     *,
+    taken: Taken,
     defaults: tuple[int, int],
     below: Callable[[int], int],
     check_settings: Rules,
 ) -> Job[tuple[list[MetadataRecord], TopicResult]]:
     """The records that create a topic; `defaults` are the broker's partitions and replication factor.
 
+    `taken` knows the names there are.
+
     Raises:
         KafkaError: why it cannot be created.
     """
     check_topic_name(topic.name)
-    check_collision(image, topic.name)
+    taken.check_collision(topic.name)
     if topic.name in image.topics:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
     settings = {name: value for name, value in topic.settings.items() if value is not None}

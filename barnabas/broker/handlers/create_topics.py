@@ -9,13 +9,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult
 from barnabas.broker.config.topics import METADATA_TOPIC
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.config_entries import topic_entries
 from barnabas.broker.handlers.services import CLUSTER, Operation, Resource, Services
+from barnabas.broker.handlers.steps import answer, slices
+from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.requests.create_topics import (
     CreatableTopic,
@@ -25,6 +27,8 @@ from barnabas.protocol.requests.create_topics import (
     CreateTopicsResponse,
 )
 
+TOLD_PER_STEP: Final = 20
+"""Topics whose settings are worked out in one step: about 150 µs each where all differ."""
 Told: TypeAlias = dict[tuple[tuple[str, str], ...], list[CreatableTopicConfigs]]
 """All settings of a topic by those it was given: a thousand topics of one request seldom differ in them."""
 
@@ -43,12 +47,25 @@ def handle(services: Services, request: CreateTopicsRequest, context: RequestCon
             asked.append(topic)
 
     def done(results: list[TopicResult]) -> None:
-        told: Told = {}
-        for topic, result in zip(asked, results, strict=True):
-            answers[topic.name] = _answer(services, topic, result, told)
-        context.respond(CreateTopicsResponse(topics=list(answers.values())))
+        services.work(_tell(services, list(zip(asked, results, strict=True)), answers, context), request, context)
 
     services.controller.create_topics([_new_topic(topic) for topic in asked], request.validate_only, done)
+
+
+def _tell(
+    services: Services,
+    results: list[tuple[CreatableTopic, TopicResult]],
+    answers: dict[str, CreatableTopicResult],
+    context: RequestContext,
+) -> Job[None]:
+    told: Told = {}
+    for some in slices(results, TOLD_PER_STEP):
+        for topic, result in some:
+            answers[topic.name] = _answer(services, topic, result, told)
+        if some is not results:
+            yield None
+    settings = sum(len(one.configs or ()) for one in answers.values())
+    yield from answer(context, CreateTopicsResponse(topics=list(answers.values())), len(answers) + settings)
 
 
 def _refusal(services: Services, name: str, times: int, context: RequestContext) -> KafkaError | None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.services import Operation, Resource, Services
+from barnabas.broker.handlers.steps import SLICE, answer, gathered, slices
+from barnabas.broker.jobs import Job
 from barnabas.broker.replica.types import DeleteRecordsResult
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import TopicPartition
@@ -21,6 +23,10 @@ from barnabas.protocol.requests.delete_records import (
 
 def handle(services: Services, request: DeleteRecordsRequest, context: RequestContext, now_ms: int) -> None:
     """Delete, and answer now or when the replicas have followed."""
+    services.work(_serve(services, request, context, now_ms), request, context)
+
+
+def _serve(services: Services, request: DeleteRecordsRequest, context: RequestContext, now_ms: int) -> Job[None]:
     topics: dict[str, DeleteRecordsTopicResult] = {}
     offsets: dict[TopicPartition, int] = {}
     refused: dict[TopicPartition, DeleteRecordsResult] = {}
@@ -35,12 +41,18 @@ def handle(services: Services, request: DeleteRecordsRequest, context: RequestCo
                 refused[key] = DeleteRecordsResult(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             else:
                 offsets[key] = part.offset
-
-    def respond(results: dict[TopicPartition, DeleteRecordsResult]) -> None:
-        for key, result in {**results, **refused}.items():
+            if (len(refused) + len(offsets)) % SLICE == 0:
+                yield None
+    results: dict[TopicPartition, DeleteRecordsResult] = yield from gathered(
+        offsets, lambda some, got: services.replicas.delete_records(some, request.timeout_ms, got, now_ms)
+    )
+    told = list({**results, **refused}.items())
+    for some in slices(told):
+        for key, result in some:
             topics[key.topic].partitions.append(
                 DeleteRecordsPartitionResult(key.partition, result.low_watermark, result.error_code)
             )
-        context.respond(DeleteRecordsResponse(topics=list(topics.values())))
-
-    services.replicas.delete_records(offsets, request.timeout_ms, respond, now_ms)
+        if some is not told:
+            yield None
+    response = DeleteRecordsResponse(topics=list(topics.values()))
+    yield from answer(context, response, len(told) + len(topics))

@@ -3,16 +3,22 @@
 - Topics (2): every setting with its effective value; unknown: UNKNOWN_TOPIC_OR_PARTITION, no name for a topic:
   INVALID_TOPIC_EXCEPTION. Brokers (4): this broker's id, or the empty name for what all brokers share; any other id is
   INVALID_REQUEST. Other resources are not kept here: INVALID_REQUEST.
+- A resource named twice is answered once (Kafka: twice). An answer of too many settings ends in POLICY_VIOLATION.
 - `configuration_keys` null or empty: all of them. Synonyms only if asked for. v3 on: the type; documentation is null.
 """
 
 from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import Final, TypeAlias
 
 from barnabas.broker.cluster.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from barnabas.broker.cluster.topic_rules import check_topic_name
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.config_entries import Entry, broker_entries, cluster_entries, topic_entries
 from barnabas.broker.handlers.services import CLUSTER, Operation, Resource, Services
+from barnabas.broker.handlers.steps import answer
+from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.requests.describe_configs import (
     DescribeConfigsRequest,
@@ -23,28 +29,80 @@ from barnabas.protocol.requests.describe_configs import (
     DescribeConfigsSynonym,
 )
 
+DESCRIBED_PER_STEP: Final = 10
+"""Resources in one step: up to 200 µs each."""
+SETTINGS_TOLD_MAX: Final = 200_000
+"""Settings that one answer tells, and no resource more: 5,000 topics with all of theirs, some 20 MB."""
+KNOWN_MAX: Final = 100
+_TOO_MANY: Final = f"The answer would tell more than {SETTINGS_TOLD_MAX} settings; name fewer resources at a time."
+
+Known: TypeAlias = dict[Hashable, dict[str, DescribeConfigsResourceResult]]
+"""What was told of resources, by what it depends on."""
+
 
 def handle(services: Services, request: DescribeConfigsRequest, context: RequestContext, now_ms: int) -> None:
     """Answer with the settings asked for."""
+    services.work(_serve(services, request, context), request, context)
+
+
+def _serve(services: Services, request: DescribeConfigsRequest, context: RequestContext) -> Job[None]:
     results = []
-    for resource in request.resources:
+    told_count = 0
+    known: Known = {}
+    for resource in _once(request.resources):
         result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
-        wanted = resource.configuration_keys
         try:
-            result.configs = [
-                _told(entry, request.include_synonyms)
-                for entry in _entries(services, resource, context)
-                if not wanted or entry.name in wanted
-            ]
+            if told_count > SETTINGS_TOLD_MAX:
+                raise KafkaError(ErrorCode.POLICY_VIOLATION, _TOO_MANY)
+            result.configs = _settings(services, resource, context, request.include_synonyms, known)
             result.error_message = ""
+            told_count += len(result.configs)
         except KafkaError as fault:
             result.error_code, result.error_message = fault.code, fault.detail
         results.append(result)
-    context.respond(DescribeConfigsResponse(results=results))
+        if len(results) % DESCRIBED_PER_STEP == 0:
+            yield None
+    yield from answer(context, DescribeConfigsResponse(results=results), told_count + len(results))
 
 
-def _entries(services: Services, resource: DescribeConfigsResource, context: RequestContext) -> list[Entry]:
-    name, image, static = resource.resource_name, services.image, services.static_config
+def _once(resources: list[DescribeConfigsResource]) -> list[DescribeConfigsResource]:
+    """Each resource once, with all settings that it was named with."""
+    found: dict[tuple[int, str], DescribeConfigsResource] = {}
+    for one in resources:
+        twin = found.setdefault((one.resource_type, one.resource_name), one)
+        if twin is not one:
+            all_of_it = not twin.configuration_keys or not one.configuration_keys
+            keys = None if all_of_it else [*(twin.configuration_keys or ()), *(one.configuration_keys or ())]
+            found[one.resource_type, one.resource_name] = DescribeConfigsResource(
+                one.resource_type, one.resource_name, keys
+            )
+    return list(found.values())
+
+
+def _settings(
+    services: Services, resource: DescribeConfigsResource, context: RequestContext, with_synonyms: bool, known: Known
+) -> list[DescribeConfigsResourceResult]:
+    """What is told of a resource; topics with the same settings of their own share it."""
+    entries_key = _check(services, resource, context)
+    all_told = known.get(entries_key)
+    if all_told is None:
+        if len(known) == KNOWN_MAX:
+            known.clear()
+        entries = _entries(services, resource.resource_type, resource.resource_name)
+        all_told = known[entries_key] = {entry.name: _told(entry, with_synonyms) for entry in entries}
+    if not resource.configuration_keys:
+        return list(all_told.values())
+    wanted = set(resource.configuration_keys)
+    return [told for name, told in all_told.items() if name in wanted]
+
+
+def _check(services: Services, resource: DescribeConfigsResource, context: RequestContext) -> Hashable:
+    """Refuse what cannot be described; what the settings of the resource depend on.
+
+    Raises:
+        KafkaError: why it cannot.
+    """
+    name, image = resource.resource_name, services.image
     topical = resource.resource_type == TOPIC_RESOURCE
     target = Resource("topic", name) if topical else CLUSTER
     if not services.authorise(context.connection.principal, Operation.DESCRIBE_CONFIGS, target):
@@ -54,15 +112,20 @@ def _entries(services: Services, resource: DescribeConfigsResource, context: Req
         check_topic_name(name)
         if name not in image.topics:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
-        return list(topic_entries(image, static, image.topic_overrides(name)))
+        return tuple(sorted(image.topic_overrides(name).items()))
     if resource.resource_type != BROKER_RESOURCE:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
-    if name == "":
-        return list(cluster_entries(image))
-    if name != str(services.node_id):
+    if name not in ("", str(services.node_id)):
         detail = f"Unexpected broker id, expected {services.node_id} or empty string, but received {name}"
         raise KafkaError(ErrorCode.INVALID_REQUEST, detail)
-    return list(broker_entries(image, static))
+    return name
+
+
+def _entries(services: Services, resource_type: int, name: str) -> Iterator[Entry]:
+    image, static = services.image, services.static_config
+    if resource_type == TOPIC_RESOURCE:
+        return topic_entries(image, static, image.topic_overrides(name))
+    return cluster_entries(image) if name == "" else broker_entries(image, static)
 
 
 def _told(entry: Entry, with_synonyms: bool) -> DescribeConfigsResourceResult:

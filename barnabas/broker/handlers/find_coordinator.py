@@ -4,6 +4,7 @@ There are no groups and no transactions yet, so every key has COORDINATOR_NOT_AV
 about. It is served all the same: librdkafka takes a broker without this API for one too old to read lz4, and would send
 records uncompressed without a word.
 
+- A key named twice is answered once.
 - v1: key types (0 group, 1 transaction), and an error message. v4: many keys. v5 and v6 name further errors.
 - A key type that nobody knows is INVALID_REQUEST; so is that of share groups (2, KIP-932), which are not served.
 """
@@ -34,5 +35,5 @@ def handle(services: Services, request: FindCoordinatorRequest, context: Request
     if context.api_version < _MANY_KEYS_FROM:
         context.respond(FindCoordinatorResponse(0, code, text, NO_LEADER, "", -1))
         return
-    none = [Coordinator(key, NO_LEADER, "", -1, code, text) for key in request.coordinator_keys]
+    none = [Coordinator(key, NO_LEADER, "", -1, code, text) for key in dict.fromkeys(request.coordinator_keys)]
     context.respond(FindCoordinatorResponse(coordinators=none))

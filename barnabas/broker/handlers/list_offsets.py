@@ -17,6 +17,8 @@ from typing import Final
 
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.services import Operation, Resource, Services
+from barnabas.broker.handlers.steps import SLICE, answer, gathered, slices
+from barnabas.broker.jobs import Job
 from barnabas.broker.log import Isolation
 from barnabas.broker.replica.types import ListOffsetsQuery, ListOffsetsResult
 from barnabas.protocol.errors import ErrorCode
@@ -36,6 +38,10 @@ _FIRST_VERSION: Final = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, _EARLIEST_PENDING_UP
 
 def handle(services: Services, request: ListOffsetsRequest, context: RequestContext, now_ms: int) -> None:
     """Look up, and answer now or when the bytes are there."""
+    services.work(_serve(services, request, context, now_ms), request, context)
+
+
+def _serve(services: Services, request: ListOffsetsRequest, context: RequestContext, now_ms: int) -> Job[None]:
     named = Counter(
         TopicPartition(topic.name, part.partition_index) for topic in request.topics for part in topic.partitions
     )
@@ -52,26 +58,31 @@ def handle(services: Services, request: ListOffsetsRequest, context: RequestCont
             answers.append((told, key, early))
             if early is None:
                 queries[key] = ListOffsetsQuery(part.timestamp, part.current_leader_epoch)
-
-    def respond(results: dict[TopicPartition, ListOffsetsResult]) -> None:
-        for told, key, early in answers:
-            result = early if early is not None else results[key]
-            code = result.error_code
-            if code == ErrorCode.OFFSET_NOT_AVAILABLE and context.api_version < 5:
-                code = ErrorCode.LEADER_NOT_AVAILABLE
-            epoch = result.leader_epoch if context.api_version >= 4 else -1
-            told.partitions.append(
-                ListOffsetsPartitionResponse(key.partition, code, result.timestamp, result.offset, epoch)
-            )
-        context.respond(ListOffsetsResponse(topics=topics))
-
+            if len(answers) % SLICE == 0:
+                yield None
     if request.replica_id != CONSUMER_REPLICA_ID:
         isolation = Isolation.LOG_END
     else:
         isolation = Isolation.TXN_COMMITTED if request.isolation_level == _READ_COMMITTED else Isolation.HIGH_WATERMARK
-    services.replicas.list_offsets(
-        queries, isolation, respond, now_ms, leader_only=request.replica_id != DEBUGGING_REPLICA_ID
+    leader_only = request.replica_id != DEBUGGING_REPLICA_ID
+    results: dict[TopicPartition, ListOffsetsResult] = yield from gathered(
+        queries,
+        lambda some, got: services.replicas.list_offsets(some, isolation, got, now_ms, leader_only=leader_only),
     )
+    for some in slices(answers):
+        for told, key, early in some:
+            told.partitions.append(_told(key, early if early is not None else results[key], context.api_version))
+        if some is not answers:
+            yield None
+    yield from answer(context, ListOffsetsResponse(topics=topics), len(answers) + len(topics))
+
+
+def _told(key: TopicPartition, result: ListOffsetsResult, version: int) -> ListOffsetsPartitionResponse:
+    code = result.error_code
+    if code == ErrorCode.OFFSET_NOT_AVAILABLE and version < 5:
+        code = ErrorCode.LEADER_NOT_AVAILABLE
+    epoch = result.leader_epoch if version >= 4 else -1
+    return ListOffsetsPartitionResponse(key.partition, code, result.timestamp, result.offset, epoch)
 
 
 def _early(part: ListOffsetsPartition, allowed: bool, times: int, version: int) -> ListOffsetsResult | None:

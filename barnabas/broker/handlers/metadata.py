@@ -13,14 +13,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from barnabas.broker.cluster.image import TopicState
 from barnabas.broker.cluster.topic_rules import (
     INTERNAL_TOPICS,
     NewTopic,
+    Taken,
     TopicResult,
-    check_collision,
     check_topic_name,
 )
 from barnabas.broker.context import RequestContext
@@ -32,6 +33,8 @@ from barnabas.broker.handlers.services import (
     Services,
     authorised_operations,
 )
+from barnabas.broker.handlers.steps import SLICE, answer
+from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import NO_LEADER, ZERO_UUID
 from barnabas.protocol.requests.metadata import (
@@ -43,9 +46,16 @@ from barnabas.protocol.requests.metadata import (
     MetadataResponseTopic,
 )
 
+T = TypeVar("T")
+
 
 def handle(services: Services, request: MetadataRequest, context: RequestContext, now_ms: int) -> None:
     """Answer with brokers and topics, and start the creation of topics that are not there."""
+    services.work(_serve(services, request, context), request, context)
+
+
+def _serve(services: Services, request: MetadataRequest, context: RequestContext) -> Job[None]:
+    topics = yield from _topics(services, request, context)
     image = services.image
     listener = context.connection.listener
     brokers = []
@@ -62,23 +72,27 @@ def handle(services: Services, request: MetadataRequest, context: RequestContext
         controller_id=brokers[services.entropy.below(len(brokers)) if len(brokers) > 1 else 0].node_id
         if brokers
         else NO_LEADER,
-        topics=_topics(services, request, context),
+        topics=topics,
     )
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = authorised_operations(services, context, CLUSTER)
-    context.respond(response)
+    partitions = sum(len(topic.partitions) for topic in topics)
+    yield from answer(context, response, len(topics) + partitions)
 
 
-def _topics(services: Services, request: MetadataRequest, context: RequestContext) -> list[MetadataResponseTopic]:
+def _topics(services: Services, request: MetadataRequest, context: RequestContext) -> Job[list[MetadataResponseTopic]]:
     image = services.image
     asked = request.topics
     if asked is None or (not asked and context.api_version == 0):
-        everything: Iterable[TopicState] = image.topics.values()
-        return [
-            _describe(services, topic, request, context)
-            for topic in everything
-            if _may_see(services, topic.name, context)
-        ]
+        everything = list(image.topics.values())
+        return (
+            yield from _each(
+                everything,
+                lambda topic: (
+                    _describe(services, topic, request, context) if _may_see(services, topic.name, context) else None
+                ),
+            )
+        )
     if context.api_version < 12 and any(topic.topic_id != ZERO_UUID for topic in asked):
         return [MetadataResponseTopic(ErrorCode.INVALID_REQUEST, topic.name or "", topic.topic_id) for topic in asked]
     may_create = (
@@ -86,7 +100,29 @@ def _topics(services: Services, request: MetadataRequest, context: RequestContex
         and (request.allow_auto_topic_creation or context.api_version < 4)
         and not services.recovering()
     )
-    return [_one(services, topic, request, context, may_create) for topic in {_key(one): one for one in asked}.values()]
+    once = list({_key(one): one for one in asked}.values())
+    taken = Taken(image.topics)
+    return (
+        yield from _each(once, lambda topic: _one(services, topic, request, context, taken if may_create else None))
+    )
+
+
+def _each(
+    things: Sequence[T], describe: Callable[[T], MetadataResponseTopic | None]
+) -> Job[list[MetadataResponseTopic]]:
+    """What is told of each, `SLICE` topics and partitions at a time."""
+    told: list[MetadataResponseTopic] = []
+    elements = 0
+    for number, thing in enumerate(things, 1):
+        topic = describe(thing)
+        elements += 1
+        if topic is not None:
+            told.append(topic)
+            elements += len(topic.partitions)
+        if elements >= SLICE and number < len(things):
+            elements = 0
+            yield None
+    return told
 
 
 def _key(topic: MetadataRequestTopic) -> tuple[str | None, bytes]:
@@ -94,8 +130,13 @@ def _key(topic: MetadataRequestTopic) -> tuple[str | None, bytes]:
 
 
 def _one(
-    services: Services, asked: MetadataRequestTopic, request: MetadataRequest, context: RequestContext, may_create: bool
+    services: Services,
+    asked: MetadataRequestTopic,
+    request: MetadataRequest,
+    context: RequestContext,
+    taken: Taken | None,
 ) -> MetadataResponseTopic:
+    """What is told of a topic named; `taken`, if it may be created, knows the names it must not collide with."""
     image = services.image
     if asked.name is None:
         topic = image.topics_by_id.get(asked.topic_id)
@@ -110,11 +151,11 @@ def _one(
         return _describe(services, topic, request, context)
     try:
         check_topic_name(name)
-        if may_create:
-            check_collision(image, name)
+        if taken is not None:
+            taken.check_collision(name)
     except KafkaError as fault:
         return MetadataResponseTopic(fault.code, name)
-    if may_create:
+    if taken is not None:
         resource = Resource("topic", name)
         authorise, principal = services.authorise, context.connection.principal
         if not (authorise(principal, Operation.CREATE, CLUSTER) or authorise(principal, Operation.CREATE, resource)):

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.services import CLUSTER, Operation, Resource, Services
+from barnabas.broker.handlers.steps import SLICE, answer, gathered, slices
+from barnabas.broker.jobs import Job
 from barnabas.broker.replica.types import EpochQuery, EpochResult
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import TopicPartition
@@ -21,6 +23,10 @@ from barnabas.protocol.requests.offset_for_leader_epoch import (
 
 def handle(services: Services, request: OffsetForLeaderEpochRequest, context: RequestContext, now_ms: int) -> None:
     """Answer at once."""
+    services.work(_serve(services, request, context), request, context)
+
+
+def _serve(services: Services, request: OffsetForLeaderEpochRequest, context: RequestContext) -> Job[None]:
     principal = context.connection.principal
     follower = services.authorise(principal, Operation.CLUSTER_ACTION, CLUSTER)
     results: dict[TopicPartition, EpochResult] = {}
@@ -33,10 +39,17 @@ def handle(services: Services, request: OffsetForLeaderEpochRequest, context: Re
                 results[key] = EpochResult(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             else:
                 queries[key] = EpochQuery(part.leader_epoch, part.current_leader_epoch)
-    results.update(services.replicas.offsets_for_leader_epoch(queries))
+            if (len(results) + len(queries)) % SLICE == 0:
+                yield None
+    results |= yield from gathered(queries, lambda some, got: got(services.replicas.offsets_for_leader_epoch(some)))
     topics = {topic.topic: OffsetForLeaderTopicResult(topic.topic) for topic in request.topics}
-    for key, result in results.items():
-        topics[key.topic].partitions.append(
-            EpochEndOffset(result.error_code, key.partition, result.leader_epoch, result.end_offset)
-        )
-    context.respond(OffsetForLeaderEpochResponse(topics=list(topics.values())))
+    told = list(results.items())
+    for some in slices(told):
+        for key, result in some:
+            topics[key.topic].partitions.append(
+                EpochEndOffset(result.error_code, key.partition, result.leader_epoch, result.end_offset)
+            )
+        if some is not told:
+            yield None
+    response = OffsetForLeaderEpochResponse(topics=list(topics.values()))
+    yield from answer(context, response, len(told) + len(topics))

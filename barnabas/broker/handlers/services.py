@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from barnabas.broker.account import Account
 from barnabas.broker.cluster.controller import LocalController
@@ -15,6 +15,8 @@ from barnabas.broker.cluster.producer_ids import ProducerIdPool
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.sessions import FetchSessions
+from barnabas.broker.handlers.steps import Runner, work
+from barnabas.broker.jobs import Job
 from barnabas.broker.ports import Entropy
 from barnabas.broker.replica import ReplicaManager
 
@@ -48,7 +50,10 @@ CLUSTER: Final = Resource("cluster", "kafka-cluster")
 
 @lru_cache(maxsize=4096)
 def topic_resource(name: str) -> Resource:
-    """The topic of that name. Every produce and fetch asks for one: those of late are kept."""
+    """The topic of that name, which must be there. Every produce and fetch asks for one: those of late are kept.
+
+    Names that nobody knows are not to be kept: they may be long, and many.
+    """
     return Resource("topic", name)
 
 
@@ -79,9 +84,15 @@ class Services:
     sessions: FetchSessions
     entropy: Entropy
     recovering: Callable[[], bool]
+    run: Runner
+    failed: Callable[[Any, RequestContext, Exception], None]
     authorise: Authorise = allow_all
     creating: dict[str, None] = field(default_factory=dict)
     account: Account = field(default_factory=Account)
+
+    def work(self, steps: Job[None], request: Any, context: RequestContext) -> None:
+        """Serve a request by a job: its first slice now, what is left among the broker's jobs (see `steps`)."""
+        work(self.run, steps, lambda fault: self.failed(request, context, fault))
 
     @property
     def node_id(self) -> int:

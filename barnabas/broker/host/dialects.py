@@ -10,6 +10,7 @@ No Kafka frame can begin like one of the others: read as a length, all of them l
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from importlib import import_module
 from typing import Any, Final, Protocol, cast
 
@@ -36,6 +37,11 @@ class Dialect(Protocol):
 
     def encode_response(self, api_key: int, version: int, correlation_id: int, response: Any) -> list[Buffer]:
         """The answer's frame, its length included, payloads by reference."""
+
+    def encode_response_in_steps(
+        self, api_key: int, api_version: int, correlation_id: int, response: Any
+    ) -> Generator[None, None, list[Buffer]]:
+        """As `encode_response`, in bounded steps where the dialect can."""
 
     def encode_unsupported_api_versions(self, correlation_id: int) -> list[Buffer]:
         """The answer to ApiVersions at a version nobody knows."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.broker.context import RequestContext
@@ -55,6 +56,29 @@ class Request(RequestContext):
         if response.throttle_time_ms > 0:
             channel.mute(response.throttle_time_ms)
         channel.send(buffers)
+
+    def respond_in_steps(self, response: Any) -> Iterator[None]:
+        """As `respond`, for an answer of many elements: written in bounded steps of a job."""
+        channel = self._channel
+        if channel.outstanding is not self or channel.state is not _OPEN:
+            self.respond(response)
+            return
+        try:
+            assert channel.dialect is not None
+            buffers = yield from channel.dialect.encode_response_in_steps(
+                self.api_key, self.api_version, self.correlation_id, response
+            )
+        except Exception:
+            logger.exception("no answer could be encoded for %s (API %d)", channel.name, self.api_key)
+            channel.refuse("its answer could not be encoded")
+            return
+        channel.outstanding = None
+        if channel.request_bytes:
+            channel.answered()
+        if channel.state is _OPEN:
+            if response.throttle_time_ms > 0:
+                channel.mute(response.throttle_time_ms)
+            channel.send(buffers)
 
     def close(self, reason: str) -> None:
         """End the connection."""

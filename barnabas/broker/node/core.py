@@ -48,6 +48,9 @@ _NEW: Final = startup.Phase.NEW
 _RECOVERING: Final = startup.Phase.RECOVERING
 _READY: Final = startup.Phase.READY
 
+SETTINGS_AT_ONCE_MAX: Final = 20
+"""Topics whose settings are put in force in one step: about 100 µs each, and some for each partition."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -157,6 +160,8 @@ class Core:
             entropy=self.entropy,
             recovering=lambda: not self.ready,
             account=self.account,
+            run=lambda steps, ended: self.jobs.add("request", steps, ended),
+            failed=self._failed,
         )
         self.phase = startup.Phase.LOADING
         self.jobs.add("start", startup.run(self, mine), self._started)
@@ -307,8 +312,7 @@ class Core:
             self.jobs.add("partitions", startup.follow(self, [*delta.removed, *delta.partitions]))
         elif delta.partitions or delta.removed:
             self.replicas.apply(delta.partitions, delta.removed, self.now_ms)
-        for topic in delta.topic_configs:
-            self._set_topic_config(topic)
+        self._set_topic_configs(list(delta.topic_configs))
         if self.metadata.snapshot_due:
             self.jobs.add("metadata snapshot", self.metadata.snapshot(self.image))
 
@@ -318,8 +322,19 @@ class Core:
         self._topic_configs.clear()
         if changed:
             logger.info("dynamic settings changed: %s", ", ".join(changed))
-            for topic in self.image.topics:
-                self._set_topic_config(topic)
+            self._set_topic_configs(list(self.image.topics))
+
+    def _set_topic_configs(self, topics: Sequence[str]) -> None:
+        if len(topics) > SETTINGS_AT_ONCE_MAX:
+            self.jobs.add("settings", self._set_topic_configs_in_steps(topics))
+            return
+        for topic in topics:
+            self._set_topic_config(topic)
+
+    def _set_topic_configs_in_steps(self, topics: Sequence[str]) -> Job[None]:
+        for start in range(0, len(topics), SETTINGS_AT_ONCE_MAX):
+            self._set_topic_configs(topics[start : start + SETTINGS_AT_ONCE_MAX])
+            yield None
 
     def _set_topic_config(self, topic: str) -> None:
         state = self.image.topics.get(topic)

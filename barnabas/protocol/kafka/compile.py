@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, TypeAlias
 
 from barnabas.protocol.ids import Buffer
@@ -16,6 +16,9 @@ Decoder: TypeAlias = Callable[[Buffer, int], tuple[Any, int]]
 
 Encoder: TypeAlias = Callable[[bytearray, Any], list[Buffer]]
 """`encode(head, message)` appends to `head` and gives all buffers, `head` first; raises EncodeError."""
+
+EncoderInSteps: TypeAlias = Callable[[bytearray, Any], Generator[None, None, list[Buffer]]]
+"""As `Encoder`, in bounded steps."""
 
 
 def _what(api: Api, version: int, response: bool) -> str:
@@ -37,4 +40,11 @@ def compile_encoder(api: Api, version: int, *, response: bool) -> Encoder:
     """An encoder of the requests or responses of an API at one version."""
     message = api.response if response else api.request
     encoder: Encoder = EncoderWriter(message, version, api.is_flexible(version), _what(api, version, response)).build()
+    return encoder
+
+
+def compile_encoder_in_steps(api: Api, version: int) -> EncoderInSteps:
+    """An encoder of the responses of an API at one version, for those of many elements."""
+    what = _what(api, version, response=True)
+    encoder: EncoderInSteps = EncoderWriter(api.response, version, api.is_flexible(version), what, True).build()
     return encoder

@@ -7,17 +7,24 @@ buffers, the payload follows by reference, and a new `w` begins.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from barnabas.protocol.kafka.schema import BYTES, RECORDS, STRING, Array, Field, Primitive, Struct, Type
 from barnabas.protocol.kafka.source import Source
 
+ELEMENTS_PER_STEP: Final = 1000
+"""About a millisecond."""
+
 
 class EncoderWriter:
-    """Writes `encode(w, message) -> [w, ...]`: appends the message to `w` and lists all buffers."""
+    """Writes `encode(w, message) -> [w, ...]`: appends the message to `w` and lists all buffers.
 
-    def __init__(self, message: Struct, version: int, flexible: bool, what: str) -> None:
+    With `in_steps` it is a generator, which stops after every `ELEMENTS_PER_STEP` array elements and returns the list.
+    """
+
+    def __init__(self, message: Struct, version: int, flexible: bool, what: str, in_steps: bool = False) -> None:
         self.version = version
+        self.in_steps = in_steps
         self.flexible = flexible
         self.source = Source(what)
         self._w = "w"
@@ -25,6 +32,8 @@ class EncoderWriter:
         source = self.source
         with source.block("def encode(w, m):"):
             source.line("out = []")
+            if in_steps:
+                source.line(f"turns = {ELEMENTS_PER_STEP}")
             with source.block("try:"):
                 self._struct(message, "m", "")
                 self._flush()
@@ -231,3 +240,8 @@ class EncoderWriter:
         with source.block(f"for {element} in {value}:", path):
             self._value(kind, False, element, f"{path}[]")
             self._flush()
+            if self.in_steps:
+                source.line("turns -= 1")
+                with source.block("if not turns:"):
+                    source.line(f"turns = {ELEMENTS_PER_STEP}")
+                    source.line("yield")

@@ -10,6 +10,7 @@ Decoders take the bytes without the length; encoders hand out a list of buffers 
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from struct import Struct
 from typing import Any, Final
 
@@ -129,6 +130,14 @@ def encode_response(api_key: int, api_version: int, correlation_id: int, respons
     write = writer(RESPONSES[api_key])
     assert write is not None
     return _frame([correlation_id, write(response, payloads)], payloads)
+
+
+def encode_response_in_steps(
+    api_key: int, api_version: int, correlation_id: int, response: Any
+) -> Generator[None, None, list[Buffer]]:
+    """As `encode_response`; msgpack packs in one step."""
+    yield None
+    return encode_response(api_key, api_version, correlation_id, response)
 
 
 def encode_unsupported_api_versions(correlation_id: int) -> list[Buffer]:

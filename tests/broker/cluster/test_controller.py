@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.broker.cluster import controller as controller_module
 from barnabas.broker.cluster import image as image_module
 from barnabas.broker.cluster import topic_rules
 from barnabas.broker.cluster.controller import LocalController
@@ -344,12 +345,12 @@ def test_a_defect_ends_one_operation_and_not_the_line(monkeypatch: pytest.Monkey
     def told(name: str) -> Callable[[list[TopicResult]], None]:
         return lambda results: said.append((name, [one.error and int(one.error.code) for one in results]))
 
-    def broken(image: Image, name: str) -> None:
+    def broken(taken: topic_rules.Taken, name: str) -> None:
         assert "broken" not in name
 
-    monkeypatch.setattr(topic_rules, "check_collision", broken)
+    monkeypatch.setattr(topic_rules.Taken, "check_collision", broken)
     monkeypatch.setattr(topic_rules, "remove_topic", None)
-    monkeypatch.setattr(LocalController, "_judge", None)
+    monkeypatch.setattr(controller_module, "judge", None)
     topic_id = cluster.create(NewTopic("t"))[0].topic_id
     proposal = IsrProposal(TopicPartition("t", 0), topic_id, 0, 0, (1,))
     controller = cluster.controller

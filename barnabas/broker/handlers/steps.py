@@ -1,0 +1,91 @@
+"""Requests that ask for much, in slices: the loop goes to others between them.
+
+A handler that may have much to do is a job. Its first slice is done where the request is handled, so a small request is
+answered at once, as if there were no jobs; what has more slices than one goes on among the broker's jobs. Requests of
+one connection are handled one at a time, so their order is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeVar
+
+from barnabas.broker.context import RequestContext
+from barnabas.broker.jobs import Gate, Job, wait
+from barnabas.broker.ports import Token
+
+SLICE: Final = 500
+"""So many things are looked up or told in one step: one to three ms."""
+
+K = TypeVar("K")
+Q = TypeVar("Q")
+T = TypeVar("T")
+
+Ended = Callable[[Exception | None], None]
+
+
+class Runner(Protocol):
+    """Who takes on jobs, and answers a request whose job failed."""
+
+    def __call__(self, steps: Job[None], ended: Ended) -> None:
+        """Take on a job; `ended` hears of its end."""
+
+
+def work(run: Runner, steps: Job[None], failed: Callable[[Exception], None]) -> None:
+    """Do the first slice, and leave the rest to the broker's jobs; `failed` hears what a later slice raised.
+
+    Raises:
+        Exception: what the first slice raised.
+    """
+    for token in steps:
+        run(_resumed(token, steps), lambda fault: failed(fault) if fault is not None else None)
+        return
+
+
+def _resumed(token: Token | None, steps: Job[None]) -> Job[None]:
+    if token is not None:
+        yield token
+    yield from steps
+
+
+def slices(things: Sequence[T], size: int = SLICE) -> Iterator[Sequence[T]]:
+    """The things in their order, so many at a time; nothing is copied where they are few."""
+    if len(things) <= size:
+        yield things
+        return
+    for start in range(0, len(things), size):
+        yield things[start : start + size]
+
+
+def gathered(
+    queries: Mapping[K, Q],
+    ask: Callable[[Mapping[K, Q], Callable[[dict[K, Any]], None]], None],
+    size: int = SLICE,
+) -> Job[dict[K, Any]]:
+    """Ask a slice at a time; all results, in the order of the queries, once the last of them has come."""
+    results: dict[K, Any] = {}
+    complete = Gate()
+
+    def answered(part: dict[K, Any]) -> None:
+        results.update(part)
+        if len(results) == len(queries):
+            complete.open()
+
+    if not queries:
+        return results
+    for part in slices(list(queries), size):
+        if len(results) or len(part) < len(queries):
+            ask({key: queries[key] for key in part}, answered)
+            yield None
+        else:
+            ask(queries, answered)
+    yield from wait(complete)
+    return {key: results[key] for key in queries}
+
+
+def answer(context: RequestContext, response: Any, elements: int) -> Generator[None, None, None]:
+    """Send a response of about so many elements, written in slices where they are many."""
+    if elements <= SLICE:
+        context.respond(response)
+    else:
+        yield from context.respond_in_steps(response)

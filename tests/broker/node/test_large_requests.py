@@ -1,0 +1,237 @@
+"""Requests that ask for much: answered in slices between which others are served, each thing once, nothing kept."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from barnabas.broker.handlers.steps import SLICE
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.requests import (
+    create_partitions,
+    create_topics,
+    delete_records,
+    delete_topics,
+    describe_configs,
+    find_coordinator,
+    incremental_alter_configs,
+    list_offsets,
+    metadata,
+    offset_for_leader_epoch,
+    produce,
+)
+from tests.broker.node.world import World, batch
+
+MANY = 3 * SLICE + 1
+
+
+@pytest.fixture
+def world() -> World:
+    world = World(auto_create_topics_enable=False)
+    world.create("t", 2)
+    return world
+
+
+def names(count: int = MANY) -> list[str]:
+    return [f"a.{number}" for number in range(count)]
+
+
+LARGE: dict[str, tuple[int, Callable[[], Any], Callable[[Any], list[Any]]]] = {
+    "metadata": (
+        12,
+        lambda: metadata.MetadataRequest([metadata.MetadataRequestTopic(name=name) for name in names()]),
+        lambda answer: answer.topics,
+    ),
+    "list_offsets": (
+        7,
+        lambda: list_offsets.ListOffsetsRequest(
+            topics=[
+                list_offsets.ListOffsetsTopic("t", [list_offsets.ListOffsetsPartition(at, -1, -1)])
+                for at in range(MANY)
+            ]
+        ),
+        lambda answer: answer.topics,
+    ),
+    "delete_records": (
+        2,
+        lambda: delete_records.DeleteRecordsRequest(
+            [delete_records.DeleteRecordsTopic(name, [delete_records.DeleteRecordsPartition(0, 0)]) for name in names()]
+        ),
+        lambda answer: answer.topics,
+    ),
+    "offset_for_leader_epoch": (
+        4,
+        lambda: offset_for_leader_epoch.OffsetForLeaderEpochRequest(
+            topics=[
+                offset_for_leader_epoch.OffsetForLeaderTopic(
+                    name, [offset_for_leader_epoch.OffsetForLeaderPartition(0, -1, 0)]
+                )
+                for name in names()
+            ]
+        ),
+        lambda answer: answer.topics,
+    ),
+    "produce": (
+        9,
+        lambda: produce.ProduceRequest(
+            None,
+            1,
+            1000,
+            [
+                produce.TopicProduceData(
+                    "t", partition_data=[produce.PartitionProduceData(at, batch(b"x")) for at in range(2)]
+                ),
+                *(
+                    produce.TopicProduceData(name, partition_data=[produce.PartitionProduceData(0, batch(b"x"))])
+                    for name in names(MANY - 1)
+                ),
+            ],
+        ),
+        lambda answer: answer.responses,
+    ),
+    "create_topics": (
+        7,
+        lambda: create_topics.CreateTopicsRequest([create_topics.CreatableTopic(name, 0, 1) for name in names()]),
+        lambda answer: answer.topics,
+    ),
+    "delete_topics": (
+        6,
+        lambda: delete_topics.DeleteTopicsRequest([delete_topics.DeleteTopicState(name) for name in names()]),
+        lambda answer: answer.responses,
+    ),
+    "create_partitions": (
+        3,
+        lambda: create_partitions.CreatePartitionsRequest(
+            [create_partitions.CreatePartitionsTopic(name, 2, None) for name in names()]
+        ),
+        lambda answer: answer.results,
+    ),
+    "describe_configs": (
+        4,
+        lambda: describe_configs.DescribeConfigsRequest(
+            [describe_configs.DescribeConfigsResource(2, name) for name in names()]
+        ),
+        lambda answer: answer.results,
+    ),
+    "incremental_alter_configs": (
+        1,
+        lambda: incremental_alter_configs.IncrementalAlterConfigsRequest(
+            [incremental_alter_configs.AlterConfigsResource(2, name) for name in names()]
+        ),
+        lambda answer: answer.responses,
+    ),
+}
+AT_ONCE = {"produce", "delete_topics"}
+"""Whose many names nobody knows are refused without a look at anything: well below a ms for each hundred."""
+
+
+@pytest.mark.parametrize("api", LARGE)
+def test_a_large_request_is_answered_in_slices(world: World, api: str) -> None:
+    version, request, told = LARGE[api]
+    answer = world.send(request(), version)
+    if api not in AT_ONCE:
+        assert not answer.done, "all of it was done in one step"
+    world.settle()
+    assert len(told(answer.response)) == MANY
+
+
+def test_others_are_served_between_the_slices(world: World) -> None:
+    version, request, _ = LARGE["metadata"]
+    large = world.send(request(), version)
+    assert world.core.run_job_step(world.now_ms)
+    assert world.put(batch(b"v")).error_code == 0
+    assert large.done, "`put` has let all jobs run"
+
+
+def test_produce_to_many_partitions_appends_to_each_once() -> None:
+    world = World()
+    world.create("many", 500)
+    records = {("many", partition): batch(b"%d" % partition) for partition in range(500)}
+    answer = world.produce(records)
+    assert not answer.done
+    world.settle()
+    parts = answer.response.responses[0].partition_responses
+    assert [(part.index, part.error_code, part.base_offset) for part in parts] == [(n, 0, 0) for n in range(500)]
+
+
+def test_a_thing_named_twice_is_answered_once(world: World) -> None:
+    resources = [describe_configs.DescribeConfigsResource(4, "1") for _ in range(1000)]
+    answer = world.ask(describe_configs.DescribeConfigsRequest(resources), 4)
+    assert len(answer.results) == 1
+    keys = [["retention.ms"], ["segment.ms"]]
+    named = [describe_configs.DescribeConfigsResource(2, "t", key) for key in keys]
+    (told,) = world.ask(describe_configs.DescribeConfigsRequest(named), 4).results
+    assert {entry.name for entry in told.configs} == {"retention.ms", "segment.ms"}
+    coordinators = world.ask(find_coordinator.FindCoordinatorRequest("", 0, ["g"] * 1000), 4).coordinators
+    assert [one.key for one in coordinators] == ["g"]
+
+
+def test_the_settings_that_one_answer_tells_are_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("barnabas.broker.handlers.describe_configs.SETTINGS_TOLD_MAX", 50)
+    for number in range(4):
+        world.create(f"n{number}")
+    resources = [describe_configs.DescribeConfigsResource(2, f"n{number}") for number in range(4)]
+    results = world.ask(describe_configs.DescribeConfigsRequest(resources), 4).results
+    assert [one.error_code for one in results] == [0, 0, ErrorCode.POLICY_VIOLATION, ErrorCode.POLICY_VIOLATION]
+    assert "name fewer resources" in results[2].error_message
+
+
+def test_topics_with_the_same_settings_share_what_is_told(world: World) -> None:
+    for name in ("a", "b"):
+        world.create(name, retention_ms=5)
+    resources = [describe_configs.DescribeConfigsResource(2, name) for name in ("a", "b", "t")]
+    a, b, other = world.ask(describe_configs.DescribeConfigsRequest(resources), 4).results
+    assert all(one is two for one, two in zip(a.configs, b.configs, strict=True))
+    assert a.configs != other.configs
+
+
+def test_names_are_compared_with_those_there_once_for_all() -> None:
+    """Counted, not timed: the names that are there are walked once for a request."""
+    world = World()
+    world.create("x.y")
+
+    class Counting(dict[str, Any]):
+        walks = 0
+
+        def __iter__(self) -> Any:
+            Counting.walks += 1
+            return super().__iter__()
+
+    world.core.image.topics = Counting(world.core.image.topics)
+    asked = [metadata.MetadataRequestTopic(name=f"q_{number}") for number in range(50)]
+    world.ask(metadata.MetadataRequest([*asked, metadata.MetadataRequestTopic(name="x_y")], True), 9)
+    assert Counting.walks <= 1
+    new = [create_topics.CreatableTopic(name, 1, 1) for name in ("b.c", "b_c", "x_y")]
+    codes = [one.error_code for one in world.ask(create_topics.CreateTopicsRequest(new), 7).topics]
+    assert codes == [0, ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.INVALID_TOPIC_EXCEPTION]
+
+
+def test_words_are_appended_to_a_list_once() -> None:
+    from barnabas.broker.cluster import config_rules
+    from barnabas.broker.cluster.config_rules import Alteration, Operation
+
+    words = ",".join(f"w{number}" for number in range(20_000))
+    change = Alteration("unknown.list", Operation.APPEND, words)
+    assert config_rules._apply(change, words, None) == words  # four hundred million comparisons until now
+    assert config_rules._apply(Alteration("unknown.list", Operation.SUBTRACT, words), words, None) == ""
+
+
+@pytest.mark.parametrize("api", ["create_topics", "create_partitions", "incremental_alter_configs", "delete_topics"])
+def test_refusals_leave_nothing_behind_that_only_the_collector_could_free(world: World, api: str) -> None:
+    version, request, _ = LARGE[api]
+
+    def ask() -> None:
+        world.ask(request(), version)
+
+    ask()
+    gc.collect()
+    gc.disable()
+    try:
+        ask()
+        left = [one for one in gc.get_objects() if isinstance(one, KafkaError)]
+        assert not left, f"{len(left)} errors are kept by their own frames"
+    finally:
+        gc.enable()
