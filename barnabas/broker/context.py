@@ -24,6 +24,8 @@ class Connection:
     principal: str = "User:ANONYMOUS"
     client_software_name: str = ""
     client_software_version: str = ""
+    open: bool = True
+    """Whether somebody is still there to answer."""
 
 
 class RequestContext(ABC):

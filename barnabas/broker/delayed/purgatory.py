@@ -140,6 +140,18 @@ class Purgatory:
             self.timer.cancel(operation)
         return operations
 
+    def cancel(self, operation: DelayedOperation) -> None:
+        """Take one operation out of the timer and of all lists; it is neither completed nor answered."""
+        if operation.completed:
+            return
+        operation.completed = True
+        self.timer.cancel(operation)
+        self.estimated_total -= 1
+        for key in operation.keys:
+            watchers = self.watchers.get(key)
+            if watchers is not None and watchers.pop(operation, _ABSENT) is not _ABSENT and not watchers:
+                del self.watchers[key]
+
     def advance(self, now_ms: int) -> None:
         """Expire what is due by `now_ms`, then purge if enough has finished."""
         self.timer.advance(now_ms)

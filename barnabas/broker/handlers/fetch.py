@@ -3,6 +3,7 @@
 Order: session (70, 71, 106 for the whole answer), then per partition topic id known (100), permission (29), partition
 known (3), and what reading says: epoch (74, 75), leadership (6), topic id (103), divergence, range (1).
 
+- `max_wait_ms` is capped by `barnabas.fetch.max.wait.ms` (Kafka: a client may wait 24 days).
 - Errors found before reading only join the answer: with one readable partition the request still waits.
 - Records are an empty field, never null, where there are none (kafka-python breaks on null).
 - v4 to v12 name topics, v13 on has ids alone. v7 on has sessions, v9 on leader epochs, v12 on diverging epochs.
@@ -14,10 +15,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from barnabas.broker.context import RequestContext
+from barnabas.broker.context import Connection, RequestContext
 from barnabas.broker.handlers import leaders
-from barnabas.broker.handlers.services import CLUSTER, Operation, Services, topic_resource
-from barnabas.broker.handlers.sessions import FIRST_VERSION_WITH_IDS, Asked, FetchSessions
+from barnabas.broker.handlers.services import CLUSTER, Operation, Resource, Services, topic_resource
+from barnabas.broker.handlers.sessions import FIRST_VERSION_WITH_IDS, Asked, FetchSessions, weight
 from barnabas.broker.log import Isolation
 from barnabas.broker.replica.types import FetchInfo, FetchParams, FetchResult
 from barnabas.protocol.errors import ErrorCode
@@ -38,6 +39,7 @@ _READ: Final = Operation.READ
 _LOG_END: Final = Isolation.LOG_END
 _HIGH_WATERMARK: Final = Isolation.HIGH_WATERMARK
 _TXN_COMMITTED: Final = Isolation.TXN_COMMITTED
+_UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 _HINTED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -45,11 +47,11 @@ def handle(services: Services, request: FetchRequest, context: RequestContext, n
     """Read, and answer now or when enough has come."""
     version = context.api_version
     sessions: FetchSessions = services.sessions
-    fetching = sessions.begin(request, version, now_ms)
+    fetching = sessions.begin(request, version, context, now_ms)
     if fetching.error:
         context.respond(FetchResponse(error_code=fetching.error))
         return
-    params = _params(services, request, version)
+    params = _params(services, request, version, context.connection)
     readable: list[tuple[TopicPartition, FetchInfo]] = []
     order: list[Asked] = []
     refused: list[tuple[Asked, PartitionData]] = []
@@ -61,6 +63,7 @@ def handle(services: Services, request: FetchRequest, context: RequestContext, n
             assert asked.key is not None
             order.append(asked)
             readable.append((asked.key, asked.info))
+    unknown = sum(weight(asked) for asked, data in refused if data.error_code in _UNKNOWN)
     committed = params.isolation is _TXN_COMMITTED
 
     def respond(results: dict[TopicPartition, FetchResult]) -> None:
@@ -69,7 +72,9 @@ def handle(services: Services, request: FetchRequest, context: RequestContext, n
         listed = sessions.finish(
             fetching,
             answers,
-            privileged=params.from_follower,
+            context,
+            privileged=_is_follower(services, params),
+            unknown=unknown,
             uses_ids=version >= FIRST_VERSION_WITH_IDS,
             now_ms=now_ms,
         )
@@ -85,7 +90,12 @@ def handle(services: Services, request: FetchRequest, context: RequestContext, n
         respond({})
 
 
-def _params(services: Services, request: FetchRequest, version: int) -> FetchParams:
+def _is_follower(services: Services, params: FetchParams) -> bool:
+    """Whether another broker of the cluster asks, by what it says: any client may write a replica id."""
+    return params.replica_id in services.image.brokers and params.replica_id != services.node_id
+
+
+def _params(services: Services, request: FetchRequest, version: int, connection: Connection) -> FetchParams:
     replica_id, replica_epoch = request.replica_id, -1
     if version >= 15:
         state = request.replica_state
@@ -98,11 +108,12 @@ def _params(services: Services, request: FetchRequest, version: int) -> FetchPar
     return FetchParams(
         replica_id,
         replica_epoch,
-        request.max_wait_ms,
+        min(request.max_wait_ms, services.config.barnabas_fetch_max_wait_ms),
         min(request.min_bytes, max_bytes),
         max_bytes,
         isolation,
         replica_id >= 0 or (replica_id == CONSUMER_REPLICA_ID and version < 11),
+        connection,
     )
 
 
@@ -122,7 +133,8 @@ def _refusal(services: Services, asked: Asked, context: RequestContext, params: 
     if params.replica_id >= 0:
         allowed = services.authorise(principal, Operation.CLUSTER_ACTION, CLUSTER)
     else:
-        allowed = services.authorise(principal, _READ, topic_resource(key.topic))
+        resource = Resource("topic", key.topic) if topic is None else topic_resource(key.topic)
+        allowed = services.authorise(principal, _READ, resource)
     if not allowed:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if topic is None or asked.partition not in topic.partitions:

@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers import leaders
-from barnabas.broker.handlers.services import Operation, Services, allow_all, topic_resource
+from barnabas.broker.handlers.services import Operation, Resource, Services, allow_all, topic_resource
 from barnabas.broker.handlers.steps import gathered
 from barnabas.broker.jobs import Job
 from barnabas.broker.log.types import AppendInfo
@@ -108,7 +108,8 @@ def _append_all(services: Services, request: ProduceRequest, context: RequestCon
         else:
             name = data.name
             known = image.topics.get(name)
-        if not error and not services.authorise(context.connection.principal, _WRITE, topic_resource(name)):
+        resource = Resource("topic", name) if known is None else topic_resource(name)
+        if not error and not services.authorise(context.connection.principal, _WRITE, resource):
             error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         keys: list[TopicPartition] = []
         layout.append((data.name, data.topic_id, keys))

@@ -8,14 +8,22 @@
 
 An incremental answer lists the partitions that have records, a changed high watermark or log start, a redirect, a
 divergence or an error; an error forgets the high watermark told, so that the partition is told again once it is over.
+A session belongs to the connection that used it last, and ends with it; Kafka keeps it until it is evicted, and a
+client that comes back finds it. Here such a client has error 70, and asks for all once more. One connection, client or
+address is given so many sessions and no more (see `_may_have`); who asks for more is served without one, and so is who
+asks for many partitions that nobody knows.
+
 Partitions that returned records move to the end, for the first ones get the bytes. Source: `FetchSession`.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from barnabas.broker.config.topics import TOPIC_NAME_LENGTH_MAX
+from barnabas.broker.context import RequestContext
 from barnabas.broker.metrics import Meter, MetricsRegistry
 from barnabas.broker.ports import Entropy
 from barnabas.broker.replica.types import FetchInfo
@@ -36,8 +44,15 @@ FINAL_EPOCH: Final = -1
 NO_SESSION: Final = 0
 EVICTION_MS: Final = 120_000
 FIRST_VERSION_WITH_IDS: Final = 13
-PARTITIONS_MAX: Final = 1_000_000
-"""Partitions all sessions may remember together. Kafka has no bound; names that nobody knows count, too."""
+PARTITIONS_MAX: Final = 200_000
+"""Partitions all sessions may remember together, some 600 bytes each. Kafka has no bound."""
+UNKNOWN_MAX: Final = 1000
+"""Partitions among them that nobody knows, as a consumer may ask for before its topic is made."""
+PER_CONNECTION_MAX: Final = 10
+"""Sessions of one connection; a consumer needs one."""
+
+Holder = tuple[str, str | None]
+"""Address and client id."""
 
 Key = tuple[str | bytes, int]
 
@@ -88,9 +103,32 @@ class Asked:
 class Session:
     """What one client fetches, in the order it is served."""
 
-    __slots__ = ("asked", "created_ms", "epoch", "id", "privileged", "used_ms", "uses_ids")
+    __slots__ = (
+        "asked",
+        "connection_id",
+        "created_ms",
+        "epoch",
+        "holder",
+        "id",
+        "privileged",
+        "unknown",
+        "used_ms",
+        "uses_ids",
+    )
 
-    def __init__(self, session_id: int, asked: dict[Key, Asked], privileged: bool, uses_ids: bool, now_ms: int) -> None:
+    def __init__(
+        self,
+        session_id: int,
+        asked: dict[Key, Asked],
+        context: RequestContext,
+        privileged: bool,
+        uses_ids: bool,
+        unknown: int,
+        now_ms: int,
+    ) -> None:
+        self.connection_id = context.connection.id
+        self.holder: Holder = (context.connection.client_host, context.client_id)
+        self.unknown = unknown
         self.id = session_id
         self.asked = asked
         self.privileged = privileged
@@ -121,6 +159,9 @@ class FetchSessions:
     def __init__(self, slots_max: int, entropy: Entropy, registry: MetricsRegistry) -> None:
         self.slots_max = slots_max
         self.sessions: dict[int, Session] = {}
+        self._by_connection: Counter[int] = Counter()
+        self._by_holder: Counter[Holder] = Counter()
+        self._by_address: Counter[str] = Counter()
         self._entropy = entropy
         self._evictions: Meter = registry.meter("FetchSessionCache", "IncrementalFetchSessionEvictionsPerSec")
         registry.gauge("FetchSessionCache", "NumIncrementalFetchSessions", None, lambda: len(self.sessions))
@@ -131,13 +172,13 @@ class FetchSessions:
             lambda: sum(len(session.asked) for session in self.sessions.values()),
         )
 
-    def begin(self, request: FetchRequest, api_version: int, now_ms: int) -> Fetching:
+    def begin(self, request: FetchRequest, api_version: int, context: RequestContext, now_ms: int) -> Fetching:
         """Find out what a request asks."""
         uses_ids = api_version >= FIRST_VERSION_WITH_IDS
         session_id, epoch = request.session_id, request.session_epoch
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if session_id != NO_SESSION:
-                self.sessions.pop(session_id, None)
+                self._drop(session_id)
             asked: dict[Key, Asked] = {}
             _merge(asked, request.topics, uses_ids)
             return Fetching(asked, opens=epoch == INITIAL_EPOCH)
@@ -152,11 +193,16 @@ class FetchSessions:
         _merge(session.asked, request.topics, uses_ids)
         _forget(session.asked, request.forgotten_topics_data, uses_ids)
         if len(session.asked) > before and not self._room_for(0):
-            del self.sessions[session_id]  # the client asks for all once more, and gets no session for it
+            self._drop(session_id)  # the client asks for all once more, and gets no session for it
             return Fetching({}, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if not session.asked:
-            del self.sessions[session_id]
+            self._drop(session_id)
             return Fetching({})
+        if session.connection_id != context.connection.id:
+            self._count(session, -1)
+            session.connection_id = context.connection.id
+            session.holder = (context.connection.client_host, context.client_id)
+            self._count(session, 1)
         session.epoch = session.epoch % (2**31 - 1) + 1
         session.used_ms = now_ms
         return Fetching(session.asked, session=session)
@@ -165,24 +211,36 @@ class FetchSessions:
         self,
         fetching: Fetching,
         answers: list[tuple[Asked, PartitionData]],
+        context: RequestContext,
         *,
         privileged: bool,
+        unknown: int,
         uses_ids: bool,
         now_ms: int,
     ) -> list[tuple[Asked, PartitionData]] | None:
-        """What of the answers is to be sent (`fetching.session_id` with it); None: the session went on without it."""
+        """What of the answers is to be sent (`fetching.session_id` with it); None: the session went on without it.
+
+        `unknown` is the weight of the partitions asked for that nobody knows.
+        """
         session = fetching.session
         if session is None:
             size = len(fetching.asked)
-            if fetching.opens and self._room_for(size) and self._make_room(size, privileged, now_ms):
+            wanted = fetching.opens and self._room_for(size) and self._may_have(context, unknown)
+            if wanted and self._make_room(size, privileged, now_ms):
                 session_id = self._fresh_id()
-                self.sessions[session_id] = Session(session_id, fetching.asked, privileged, uses_ids, now_ms)
+                session = Session(session_id, fetching.asked, context, privileged, uses_ids, unknown, now_ms)
+                self.sessions[session_id] = session
+                self._count(session, 1)
                 fetching.session_id = session_id
                 for asked, data in answers:
                     asked.told(data)
             return answers
         if session.epoch != fetching.epoch:
             return None
+        session.unknown = unknown
+        if unknown and self._unknown() > UNKNOWN_MAX:
+            self._drop(session.id)
+            fetching.session_id = NO_SESSION
         listed = []
         for asked, data in answers:
             if asked.told(data):
@@ -192,6 +250,12 @@ class FetchSessions:
                     if session.asked.pop(key, None) is not None:
                         session.asked[key] = asked
         return listed
+
+    def disconnected(self, connection_id: int) -> None:
+        """A connection is gone, and its sessions with it."""
+        if self._by_connection.get(connection_id):
+            for session in [one for one in self.sessions.values() if one.connection_id == connection_id]:
+                self._drop(session.id)
 
     def snapshot(self, now_ms: int) -> list[dict[str, Any]]:
         """All sessions as plain values."""
@@ -223,15 +287,51 @@ class FetchSessions:
             settled = now_ms - oldest.created_ms > EVICTION_MS
             if not (settled and (oldest.privileged, len(oldest.asked)) < (privileged, size)):
                 return False
-        del self.sessions[oldest.id]
+        self._drop(oldest.id)
         self._evictions.mark()
         return True
+
+    def _may_have(self, context: RequestContext, unknown: int) -> bool:
+        """Whether who asks may have one session more: nobody is to take the places of all others."""
+        if not context.connection.open:
+            return False
+        address = context.connection.client_host
+        half, most = max(self.slots_max // 2, 1), max(self.slots_max * 9 // 10, 1)
+        return (
+            self._by_connection[context.connection.id] < PER_CONNECTION_MAX
+            and self._by_holder[address, context.client_id] < half
+            and self._by_address[address] < most
+            and (not unknown or self._unknown() + unknown <= UNKNOWN_MAX)
+        )
+
+    def _unknown(self) -> int:
+        return sum(session.unknown for session in self.sessions.values())
+
+    def _drop(self, session_id: int) -> None:
+        session = self.sessions.pop(session_id, None)
+        if session is not None:
+            self._count(session, -1)
+
+    def _count(self, session: Session, change: int) -> None:
+        for counter, key in (
+            (self._by_connection, session.connection_id),
+            (self._by_holder, session.holder),
+            (self._by_address, session.holder[0]),
+        ):
+            counter[key] += change  # type: ignore[index]
+            if not counter[key]:  # type: ignore[index]
+                del counter[key]
 
     def _fresh_id(self) -> int:
         while True:
             session_id = self._entropy.below(2**31 - 1) + 1
             if session_id not in self.sessions:
                 return session_id
+
+
+def weight(asked: Asked) -> int:
+    """How much a partition that nobody knows counts: a name that no topic can have, more than there is room for."""
+    return 1 if len(asked.topic) <= TOPIC_NAME_LENGTH_MAX else UNKNOWN_MAX + 1
 
 
 def _merge(asked: dict[Key, Asked], topics: Iterable[FetchTopic], uses_ids: bool) -> None:

@@ -148,6 +148,7 @@ class Core:
             self.registry,
             now_ms,
         )
+        self.replicas.shared.run = lambda job, ended: self.jobs.add("fetch", job, ended)
         self.services = Services(
             config=config,
             static_config=self.static_config,
@@ -350,8 +351,12 @@ class Core:
         self.connections[connection.id] = connection
 
     def disconnected(self, connection: Connection) -> None:
-        """A connection is gone. Its parked operations stay until they complete; their answers go nowhere."""
+        """A connection is gone. Its parked fetches end; a produce is seen through, its answer goes nowhere."""
         self.connections.pop(connection.id, None)
+        connection.open = False
+        if self.phase is not _NEW:
+            self.replicas.disconnected(connection.id)
+            self.services.sessions.disconnected(connection.id)
 
     def snapshot(self, now_ms: int) -> dict[str, Any]:
         """All that can be looked at, as plain values that JSON can hold."""

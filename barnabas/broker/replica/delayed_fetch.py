@@ -38,7 +38,7 @@ _HIGH_WATERMARK: Final = Isolation.HIGH_WATERMARK
 class DelayedFetch(DelayedOperation):
     """`starts` holds (partition, what was asked, where its first read began); `answer` reads afresh and responds."""
 
-    __slots__ = ("_answer", "_hosted", "_params", "_starts", "_token")
+    __slots__ = ("_answer", "_hosted", "_params", "_starts", "_token", "parked_partitions")
 
     def __init__(
         self,
@@ -54,6 +54,8 @@ class DelayedFetch(DelayedOperation):
         self._hosted = hosted
         self._answer = answer
         self._token: Token | None = None
+        self.parked_partitions = 0
+        """How many it counts among the broker's parked partitions; none before it waits."""
 
     def try_complete(self) -> bool:
         """Complete when a case says so, or when enough bytes can be read."""
@@ -73,6 +75,8 @@ class DelayedFetch(DelayedOperation):
 
     def on_complete(self) -> None:
         """Read all partitions afresh and answer."""
+        if self.parked_partitions:
+            self._hosted.shared.unparked(self, connection_id(self._params))
         self._answer()
 
     def on_expiration(self) -> None:
@@ -126,6 +130,11 @@ class DelayedFetch(DelayedOperation):
             self._token = None
 
         token.on_ready(lambda: shared.actions.add(check))
+
+
+def connection_id(params: FetchParams) -> int:
+    """The connection that asks; -1 where there is none."""
+    return -1 if params.connection is None else params.connection.id
 
 
 def _end_for(isolation: Isolation, partition: Partition) -> OffsetMetadata:

@@ -3,6 +3,9 @@
 Answer at once when: max_wait_ms <= 0; nothing is asked; min_bytes are there; reading one partition gave an error, a
 diverging epoch, or a redirect. Else park, watched by every partition.
 
+A fetch of more than `PARTITIONS_AT_ONCE_MAX` partitions is a job that reads so many in a step. A fetch whose connection
+closes ends at once; Kafka lets it wait until its time is up, which no client can tell.
+
 Partitions are read in the request's order, each limited by min(its max_bytes, what is left of the request's); the
 first that has data gives its first batch whole, however large.
 """
@@ -11,11 +14,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from barnabas.broker.jobs import Job
 from barnabas.broker.log.types import FetchData
-from barnabas.broker.ports import NotYet
-from barnabas.broker.replica.delayed_fetch import DelayedFetch
+from barnabas.broker.ports import NotYet, Token
+from barnabas.broker.replica.delayed_fetch import DelayedFetch, connection_id
 from barnabas.broker.replica.hosted import HostedPartitions
 from barnabas.broker.replica.partition import Partition
 from barnabas.broker.replica.types import FetchInfo, FetchParams, FetchResult
@@ -23,24 +27,31 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition
 
 FetchResults: TypeAlias = dict[TopicPartition, FetchResult]
+Ends: TypeAlias = dict[TopicPartition, int]
 Asked: TypeAlias = Sequence[tuple[TopicPartition, FetchInfo]]
 Respond: TypeAlias = Callable[[FetchResults], None]
+
+PARTITIONS_AT_ONCE_MAX: Final = 500
+"""Partitions that one step reads: about 3 µs each."""
+PARKED_PARTITIONS_MAX: Final = 200_000
+"""Partitions of all fetches that wait, half a KiB each. Above it a large fetch has its answer at once, as it stands.
+
+Kafka has no such bound; a client cannot tell this from a wait that was over, and asks again."""
 
 logger = logging.getLogger(__name__)
 
 
 def fetch(hosted: HostedPartitions, params: FetchParams, asked: Asked, respond: Respond, now_ms: int) -> None:
     """Read and respond, or park, see `ReplicaManager.fetch`."""
-    deadline_ms = now_ms + params.max_wait_ms
     shared = hosted.shared
+    deadline_ms = now_ms + params.max_wait_ms
     for key, _ in asked:
         shared.stats.all.total_fetches.count += 1
         partition = hosted.online.get(key)
         if partition is not None:
             partition.stats.total_fetches.count += 1
 
-    def attempt(step_ms: int) -> None:
-        results, ends = read_partitions(hosted, params, asked)
+    def decide(results: FetchResults, ends: Ends, step_ms: int) -> None:
         if params.from_follower:
             _learn(hosted, params, asked, results, ends, step_ms)
         if _answer_now(params, results):
@@ -48,21 +59,74 @@ def fetch(hosted: HostedPartitions, params: FetchParams, asked: Asked, respond: 
         else:
             _park(hosted, params, asked, results, respond, deadline_ms, step_ms)
 
-    shared.when_read(attempt, now_ms)
+    _read_all(hosted, params, asked, decide, now_ms)
+
+
+def _read_all(
+    hosted: HostedPartitions,
+    params: FetchParams,
+    asked: Asked,
+    then: Callable[[FetchResults, Ends, int], None],
+    now_ms: int,
+) -> None:
+    """Read all partitions and go on with `then(results, ends, now_ms)`: at once, or in steps where they are many."""
+    shared = hosted.shared
+    if len(asked) <= PARTITIONS_AT_ONCE_MAX:
+
+        def attempt(step_ms: int) -> None:
+            results, ends = read_partitions(hosted, params, asked, params.max_bytes)
+            then(results, ends, step_ms)
+
+        shared.when_read(attempt, now_ms)
+        return
+
+    def ended(fault: Exception | None) -> None:
+        if fault is not None:
+            logger.error("a fetch of %d partitions failed", len(asked), exc_info=fault)
+            then({key: _failed(hosted, key, fault) for key, _ in asked}, {}, now_ms)
+
+    shared.run(_read_in_steps(hosted, params, asked, then, now_ms), ended)
+
+
+def _read_in_steps(
+    hosted: HostedPartitions,
+    params: FetchParams,
+    asked: Asked,
+    then: Callable[[FetchResults, Ends, int], None],
+    now_ms: int,
+) -> Job[None]:
+    results: FetchResults = {}
+    ends: Ends = {}
+    left_bytes = params.max_bytes
+    for start in range(0, len(asked), PARTITIONS_AT_ONCE_MAX):
+        some = asked[start : start + PARTITIONS_AT_ONCE_MAX]
+        held: list[Token] = []
+        while True:
+            try:
+                part, part_ends = read_partitions(hosted, params, some, left_bytes, left_bytes == params.max_bytes)
+                break
+            except NotYet as pending:
+                held.append(pending.token)
+            yield held[-1]
+        results |= part
+        ends |= part_ends
+        left_bytes = max(0, left_bytes - sum(len(result.records) for result in part.values()))
+        yield None
+    then(results, ends, now_ms)
 
 
 def read_partitions(
-    hosted: HostedPartitions, params: FetchParams, asked: Asked
-) -> tuple[FetchResults, dict[TopicPartition, int]]:
-    """Read all partitions; errors are results. Also returns the log end each was read at (bytes are leased).
+    hosted: HostedPartitions, params: FetchParams, asked: Asked, left_bytes: int, min_one: bool = True
+) -> tuple[FetchResults, Ends]:
+    """Read partitions; errors are results. Also returns the log end each was read at (bytes are leased).
+
+    Of `left_bytes` at most, but that with `min_one` the first batch comes whole.
 
     Raises:
         NotYet: a partition's bytes are not in memory; run the whole step again.
     """
     results: FetchResults = {}
-    ends: dict[TopicPartition, int] = {}
-    left_bytes = params.max_bytes
-    min_one = True
+    ends: Ends = {}
     for key, info in asked:
         try:
             partition = hosted.get(key)
@@ -152,17 +216,21 @@ def _park(
     deadline_ms: int,
     now_ms: int,
 ) -> None:
+    shared = hosted.shared
+    if params.connection is not None and not params.connection.open:
+        return  # it was closed while a job read for it: nobody waits
+    if len(asked) > PARTITIONS_AT_ONCE_MAX and shared.parked_partitions + len(asked) > PARKED_PARTITIONS_MAX:
+        _respond(hosted, params, results, respond)
+        return
     starts = [(key, info, start) for key, info in asked if (start := results[key].start) is not None]
 
-    def answer(step_ms: int) -> None:
-        fresh, _ = read_partitions(hosted, params, asked)
-        _respond(hosted, params, fresh, respond)
+    def answer() -> None:
+        _read_all(hosted, params, asked, lambda fresh, _, __: _respond(hosted, params, fresh, respond), now_ms)
 
-    operation = DelayedFetch(
-        deadline_ms - now_ms, params, starts, hosted, lambda: hosted.shared.when_read(answer, now_ms)
-    )
+    operation = DelayedFetch(deadline_ms - now_ms, params, starts, hosted, answer)
     # The keys alone: an operation keeps what it is given, and has no use for what was read so far.
-    hosted.shared.fetch.try_complete_else_watch(operation, tuple(results), now_ms)
+    if not shared.fetch.try_complete_else_watch(operation, tuple(results), now_ms):
+        shared.parked(operation, connection_id(params), len(starts))
 
 
 def _respond(hosted: HostedPartitions, params: FetchParams, results: FetchResults, respond: Respond) -> None:

@@ -210,6 +210,10 @@ class ReplicaManager:
             if partition is not None:
                 partition.leader_id = NO_LEADER
 
+    def disconnected(self, connection_id: int) -> None:
+        """A connection is gone: what only waits to be read by it ends; what was written is seen through."""
+        self.shared.disconnected(connection_id)
+
     def partition(self, key: TopicPartition) -> Partition | None:
         """The partition hosted here, or None."""
         return self.hosted.online.get(key)

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.delayed import Purgatory, Timer
+from barnabas.broker.jobs import Job
 from barnabas.broker.metrics import MetricsRegistry
 from barnabas.broker.ports import Controller, NotYet, Token, WallClock
 from barnabas.broker.replica.action_queue import ActionQueue
 from barnabas.broker.replica.stats import BrokerStats
 from barnabas.broker.replica.types import ClusterView
 from barnabas.protocol.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.broker.replica.delayed_fetch import DelayedFetch
+
+RunJob: TypeAlias = Callable[[Job[None], Callable[[Exception | None], None]], None]
+
+
+def run_to_its_end(job: Job[None], ended: Callable[[Exception | None], None]) -> None:
+    """Where nobody else takes on jobs; such a job must have nothing to wait for."""
+    for token in job:
+        assert token is None, "nobody is here to wait"
+    ended(None)
 
 
 class Shared:
@@ -26,11 +40,14 @@ class Shared:
         "controller",
         "delete_records",
         "fetch",
+        "parked_partitions",
         "produce",
         "purgatories",
+        "run",
         "stats",
         "timer",
         "validate_full",
+        "waiting",
         "wall_clock",
     )
 
@@ -50,6 +67,11 @@ class Shared:
         self.cluster = cluster
         self.wall_clock = wall_clock
         self.validate_full = config.barnabas_validate_records == "full"
+        self.run: RunJob = run_to_its_end
+        """Who takes on a job, and says that it ended."""
+        self.waiting: dict[int, dict[DelayedFetch, None]] = {}
+        """The fetches that wait, by connection."""
+        self.parked_partitions = 0
         self.actions = ActionQueue()
         self.stats = BrokerStats(registry)
         self.timer = Timer(now_ms)
@@ -68,6 +90,27 @@ class Shared:
     def awaited(self) -> bool:
         """Whether anybody waits for anything, so that an append must be told of."""
         return bool(self.fetch.watchers or self.produce.watchers or self.delete_records.watchers)
+
+    def parked(self, operation: DelayedFetch, connection_id: int, partitions: int) -> None:
+        """A fetch of a connection waits from now on."""
+        operation.parked_partitions = partitions
+        self.parked_partitions += partitions
+        self.waiting.setdefault(connection_id, {})[operation] = None
+
+    def unparked(self, operation: DelayedFetch, connection_id: int) -> None:
+        """A fetch waits no longer."""
+        self.parked_partitions -= operation.parked_partitions
+        operation.parked_partitions = 0
+        mine = self.waiting[connection_id]
+        del mine[operation]
+        if not mine:
+            del self.waiting[connection_id]
+
+    def disconnected(self, connection_id: int) -> None:
+        """Nobody is left to answer on this connection: its fetches wait no longer."""
+        for operation in tuple(self.waiting.get(connection_id, ())):
+            self.unparked(operation, connection_id)
+            self.fetch.cancel(operation)
 
     def check_all(self, key: TopicPartition) -> None:
         """The high or low watermark of `key` rose, or its ISR changed: try what waits for it."""

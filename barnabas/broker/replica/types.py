@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from barnabas.broker.context import Connection
 from barnabas.broker.log.types import EpochEnd, Isolation, OffsetMetadata
 from barnabas.protocol.ids import CONSUMER_REPLICA_ID, ZERO_UUID, Buffer, TopicPartition
 
@@ -70,7 +71,7 @@ class FetchParams:
     """What a Fetch says for all of its partitions.
 
     `isolation` is LOG_END for followers and debuggers. `leader_only`: only the leader may serve it (a follower's
-    fetch, or a consumer below version 11, which cannot be told of another replica).
+    fetch, or a consumer below version 11, which cannot be told of another replica). `connection`: who waits.
     """
 
     replica_id: int = CONSUMER_REPLICA_ID
@@ -80,6 +81,7 @@ class FetchParams:
     max_bytes: int = 2**31 - 1
     isolation: Isolation = Isolation.HIGH_WATERMARK
     leader_only: bool = False
+    connection: Connection | None = None
 
     @property
     def from_follower(self) -> bool:

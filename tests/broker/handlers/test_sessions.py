@@ -1,6 +1,14 @@
 from __future__ import annotations
 
-from barnabas.broker.handlers.sessions import Asked, Fetching, FetchSessions
+from barnabas.broker.context import Connection, RequestContext
+from barnabas.broker.handlers.sessions import (
+    PER_CONNECTION_MAX,
+    UNKNOWN_MAX,
+    Asked,
+    Fetching,
+    FetchSessions,
+    weight,
+)
 from barnabas.broker.metrics import MetricsRegistry
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.requests.fetch import (
@@ -18,6 +26,9 @@ class Sessions:
     def __init__(self, slots_max: int = 10) -> None:
         self.cache = FetchSessions(slots_max, CountingEntropy(), MetricsRegistry())
         self.now_ms = 0
+        self.who: Who | None = None
+        """Who asks; None: each time somebody else."""
+        self.last = who(0)
 
     def begin(self, session: tuple[int, int], *partitions: int, forget: list[int] | None = None) -> Fetching:
         topics = [FetchTopic("t", partitions=[FetchPartition(one) for one in partitions])] if partitions else []
@@ -25,19 +36,43 @@ class Sessions:
         request = FetchRequest(
             session_id=session[0], session_epoch=session[1], topics=topics, forgotten_topics_data=forgotten
         )
-        return self.cache.begin(request, 12, self.now_ms)
+        self.last = self.who or who(self.last.connection.id + 1)
+        return self.cache.begin(request, 12, self.last, self.now_ms)
 
-    def finish(self, fetching: Fetching, *changes: PartitionData, privileged: bool = False) -> list[int] | None:
+    def finish(
+        self, fetching: Fetching, *changes: PartitionData, privileged: bool = False, unknown: int = 0
+    ) -> list[int] | None:
         """The partitions listed in the answer; those not among `changes` have nothing new."""
         told = {data.partition_index: data for data in changes}
         answers = [(asked, told.get(asked.partition, plain(asked))) for asked in list(fetching.asked.values())]
-        listed = self.cache.finish(fetching, answers, privileged=privileged, uses_ids=False, now_ms=self.now_ms)
+        listed = self.cache.finish(
+            fetching,
+            answers,
+            self.last,
+            privileged=privileged,
+            unknown=unknown,
+            uses_ids=False,
+            now_ms=self.now_ms,
+        )
         return None if listed is None else [asked.partition for asked, _ in listed]
 
     def open(self, *partitions: int, privileged: bool = False) -> int:
         fetching = self.begin((0, 0), *partitions)
         assert self.finish(fetching, privileged=privileged) == list(partitions)
         return fetching.session_id
+
+
+class Who(RequestContext):
+    def respond(self, response: object) -> None:
+        raise AssertionError("sessions answer nobody")
+
+    def close(self, reason: str) -> None:
+        raise AssertionError("sessions close nothing")
+
+
+def who(connection_id: int, address: str = "", client_id: str | None = None) -> Who:
+    address = address or f"10.1.0.{connection_id}"
+    return Who(Connection(connection_id, "PLAINTEXT", address, "kafka", 0), 1, 12, client_id or f"c{connection_id}")
 
 
 def plain(asked: Asked) -> PartitionData:
@@ -158,3 +193,91 @@ def test_the_partitions_of_all_sessions_are_bounded_together(monkeypatch) -> Non
     assert sessions.finish(sessions.begin((first, 2), 3, forget=[0])) == [3]
     assert sessions.begin((second, 1), 9).error == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert list(sessions.cache.sessions) == [first]
+
+
+def test_a_connection_has_so_many_sessions_and_no_more() -> None:
+    sessions = Sessions(slots_max=100)
+    me = sessions.who = who(1)
+    for _ in range(PER_CONNECTION_MAX):
+        sessions.open(0)
+    eleventh = sessions.begin((0, 0), 0)
+    assert sessions.finish(eleventh) == [0], "it is served"
+    assert eleventh.session_id == 0, "without a session"
+    sessions.cache.disconnected(me.connection.id)
+    assert not sessions.cache.sessions, "they go with their connection"
+    assert sessions.open(0)
+
+
+def test_one_client_and_one_address_leave_room_for_others() -> None:
+    sessions = Sessions(slots_max=20)
+    made = []
+    for number in range(30):
+        sessions.who = who(number, "10.0.0.1", "greedy")
+        fetching = sessions.begin((0, 0), 0)
+        sessions.finish(fetching)
+        made.append(fetching.session_id != 0)
+    assert made == [True] * 10 + [False] * 20, "half of the slots for one client id of one address"
+    for number in range(30, 60):
+        sessions.who = who(number, "10.0.0.1")
+        sessions.finish(sessions.begin((0, 0), 0))
+    assert len(sessions.cache.sessions) == 18, "nine tenths for one address"
+    sessions.who = who(60, "10.0.0.2")
+    assert sessions.open(0)
+
+
+def test_a_session_follows_who_uses_it() -> None:
+    sessions = Sessions()
+    session_id = sessions.open(0)
+    first = sessions.last
+    sessions.finish(sessions.begin((session_id, 1)))  # over another connection
+    sessions.cache.disconnected(first.connection.id)
+    assert sessions.begin((session_id, 2)).error == 0
+    sessions.cache.disconnected(sessions.last.connection.id)
+    assert sessions.begin((session_id, 3)).error == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_partitions_that_nobody_knows_do_not_fill_the_cache() -> None:
+    sessions = Sessions()
+    few = sessions.begin((0, 0), 0)
+    sessions.finish(few, unknown=UNKNOWN_MAX)
+    assert few.session_id != 0
+    more = sessions.begin((0, 0), 1)
+    assert sessions.finish(more, unknown=1) == [1]
+    assert more.session_id == 0
+    known = sessions.open(2)
+    grown = sessions.begin((known, 1), 3)
+    sessions.finish(grown, unknown=1)
+    assert grown.session_id == 0
+    assert known not in sessions.cache.sessions
+
+
+def test_a_name_that_no_topic_can_have_is_not_remembered() -> None:
+    assert weight(Asked(FetchTopic("n" * 249), FetchPartition(0))) == 1
+    assert weight(Asked(FetchTopic("n" * 250), FetchPartition(0))) > UNKNOWN_MAX
+
+
+def test_what_a_session_evicts_is_told_from_what_it_keeps() -> None:
+    """The least of those that have had their time: no follower before a consumer, no large one before a small one."""
+    sessions = Sessions(slots_max=3)
+    follower = sessions.open(0, privileged=True)
+    sessions.now_ms = 1
+    large, small = sessions.open(0, 1, 2), sessions.open(0, 1)
+    sessions.now_ms = 120_002
+    for session_id in (small, large, follower):
+        sessions.finish(sessions.begin((session_id, 1)))
+    newest = sessions.open(0, 1, 2, 3)
+    assert set(sessions.cache.sessions) == {follower, large, newest}
+    second = sessions.begin((0, 0), 0, 1, 2, 3)
+    sessions.finish(second)
+    assert set(sessions.cache.sessions) == {follower, newest, second.session_id}
+    declined = sessions.begin((0, 0), *range(9))
+    sessions.finish(declined)
+    assert declined.session_id == 0, "those left are a follower's, and too young"
+
+
+def test_a_watermark_told_beside_an_error_is_told_again() -> None:
+    sessions = Sessions()
+    session_id = sessions.open(0)
+    assert sessions.finish(sessions.begin((session_id, 1)), data(0, error_code=5)) == [0]
+    assert sessions.finish(sessions.begin((session_id, 2)), data(0)) == [0], "the error is over"
+    assert sessions.finish(sessions.begin((session_id, 3)), data(0)) == []

@@ -1,0 +1,181 @@
+"""What a fetch that waits is tied to: its connection, a longest time, and a bound for all of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.broker.context import Connection
+from barnabas.broker.replica import fetch
+from barnabas.protocol.errors import ErrorCode
+from tests.broker.node.world import World, batch, part_of, records_of
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.create("t", 2)
+    return world
+
+
+def connection(number: int = 77) -> Connection:
+    return Connection(number, "PLAINTEXT", "127.0.0.1", "kafka", 0)
+
+
+def waiting(world: World) -> tuple[int, int]:
+    """Fetches in the timer, and entries of the lists."""
+    purgatory = world.core.replicas.shared.fetch
+    return purgatory.num_delayed, purgatory.watched
+
+
+def test_a_fetch_ends_with_its_connection(world: World) -> None:
+    mine, other = connection(1), connection(2)
+    gone = world.fetch({("t", 0): 0, ("t", 1): 0}, wait_ms=10_000, connection=mine)
+    stays = world.fetch({("t", 0): 0}, wait_ms=10_000, connection=other)
+    assert waiting(world) == (2, 3)
+    world.core.disconnected(mine)
+    assert waiting(world) == (1, 1)
+    world.put(batch(b"v"))
+    world.advance(10_000)
+    assert stays.done
+    assert not gone.done
+    assert waiting(world) == (0, 0)
+    assert not world.core.replicas.shared.waiting
+    assert world.core.replicas.shared.parked_partitions == 0
+
+
+def test_a_fetch_that_was_answered_is_forgotten(world: World) -> None:
+    mine = connection()
+    world.fetch({("t", 0): 0}, wait_ms=10_000, connection=mine)
+    world.put(batch(b"v"))
+    assert not world.core.replicas.shared.waiting
+    world.core.disconnected(mine)
+
+
+def test_the_longest_wait_is_a_setting() -> None:
+    world = World(barnabas_fetch_max_wait_ms=5000)
+    world.create()
+    answer = world.fetch({("t", 0): 0}, wait_ms=2**31 - 1)
+    world.advance(4999)
+    assert not answer.done
+    world.advance(1)
+    assert answer.at_ms == 5000
+
+
+def many(
+    world: World, monkeypatch: pytest.MonkeyPatch, at_once: int = 10, partitions: int = 35
+) -> dict[tuple[str, int], int]:
+    monkeypatch.setattr(fetch, "PARTITIONS_AT_ONCE_MAX", at_once)
+    world.create("many", partitions)
+    return {("many", partition): 0 for partition in range(partitions)}
+
+
+def test_a_fetch_of_many_partitions_is_read_in_steps(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = many(world, monkeypatch)
+    for partition in (3, 30):
+        world.put(batch(b"%d" % partition), "many", partition)
+    answer = world.fetch(asked)
+    assert not answer.done
+    world.settle()
+    parts = answer.response.responses[0].partitions
+    found = {part.partition_index: [record.value for record in records_of(part.records)] for part in parts}
+    assert found == {partition: [b"%d" % partition] if partition in (3, 30) else [] for _, partition in asked}
+    least = world.fetch(asked, max_bytes=1)
+    world.settle()
+    sizes = [bool(part.records) for part in least.response.responses[0].partitions]
+    assert [at for at, size in enumerate(sizes) if size] == [3], "the first batch comes whole, and nothing after it"
+
+
+def test_a_fetch_of_many_partitions_waits_and_is_woken(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = many(world, monkeypatch)
+    mine = connection()
+    answer = world.fetch(asked, wait_ms=1000, connection=mine)
+    world.settle()
+    assert not answer.done
+    assert world.core.replicas.shared.parked_partitions == 35
+    world.put(batch(b"v"), "many", 34)
+    assert answer.at_ms == 0
+    assert [bytes(part.records) != b"" for part in answer.response.responses[0].partitions] == [False] * 34 + [True]
+
+
+def test_a_connection_that_closes_while_its_fetch_is_read_leaves_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = connection()
+    answer = world.fetch(many(world, monkeypatch), wait_ms=1000, connection=mine)
+    world.core.disconnected(mine)
+    world.settle()
+    assert not answer.done
+    assert waiting(world) == (0, 0)
+
+
+def test_large_fetches_do_not_wait_without_end(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "PARKED_PARTITIONS_MAX", 80)
+    asked = many(world, monkeypatch)
+    answers = [world.fetch(asked, wait_ms=1000) for _ in range(3)]
+    small = world.fetch({("t", 0): 0}, wait_ms=1000)
+    world.settle()
+    assert [one.done for one in [*answers, small]] == [False, False, True, False]
+
+
+def test_a_cold_look_that_must_be_repeated_wakes_the_fetch(world: World) -> None:
+    """A parked fetch that has to look a watermark's place up on the disk asks again when the bytes are there."""
+    from barnabas.broker.ports import NotYet
+    from barnabas.broker.replica import delayed_fetch
+
+    answer = world.fetch({("t", 0): 0}, wait_ms=10_000, min_bytes=1)
+    looked: list[object] = []
+
+    class Token:
+        def on_ready(self, callback: object) -> None:
+            looked.append(callback)
+
+    real = delayed_fetch._end_for
+
+    def cold(isolation: object, partition: object) -> object:
+        if not looked:
+            raise NotYet(Token())
+        return real(isolation, partition)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(delayed_fetch, "_end_for", cold)
+        world.put(batch(b"v"))
+        assert not answer.done
+        (ready,) = looked
+        ready()  # type: ignore[operator]
+        world.core.wake(world.now_ms)
+    assert answer.done
+    assert records_of(part_of(answer).records)
+
+
+def test_a_stranger_s_replica_id_is_no_follower_s_session(world: World) -> None:
+    answer = world.fetch({("t", 0): 0}, session=(0, 0), replica_id=5)
+    assert part_of(answer).error_code in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    sessions = world.core.services.sessions.snapshot(0)
+    assert [one["follower"] for one in sessions] == [False] * len(sessions)
+    assert sessions
+
+
+def test_sessions_end_with_their_connection(world: World) -> None:
+    mine = connection()
+    answer = world.fetch({("t", 0): 0}, session=(0, 0), connection=mine)
+    assert answer.response.session_id
+    world.core.disconnected(mine)
+    assert not world.core.services.sessions.sessions
+
+
+def test_names_of_unknown_topics_are_kept_nowhere(world: World) -> None:
+    from barnabas.broker.handlers.services import topic_resource
+
+    before = topic_resource.cache_info().currsize
+    world.fetch({("nobody-knows-this", 0): 0})
+    world.produce({("nobody-knows-that", 0): batch(b"v")})
+    assert topic_resource.cache_info().currsize == before
+
+
+def test_list_offsets_tells_the_epoch_of_the_earliest_record(world: World) -> None:
+    world.put(batch(b"v"))
+    world.restart()
+    world.put(batch(b"w"))
+    first = world.offsets(-2)
+    assert (first.offset, first.leader_epoch) == (0, 0)
+    assert world.offsets(-1).leader_epoch > 0
