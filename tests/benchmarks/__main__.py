@@ -5,6 +5,7 @@
 ./dev bench --only small,bulk   some groups
 ./dev bench --only spark        the PySpark source against Spark's own connector (needs Java and Maven)
 ./dev bench --compare FILE      beside an earlier run's JSON
+./dev bench --against REV       this checkout and another revision in interleaved pairs, without peers (--only, --pairs)
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ import importlib
 import sys
 from pathlib import Path
 
+from tests.benchmarks import pairs
 from tests.benchmarks.report import Row, compare, machine, page, save, show
-from tests.benchmarks.servers import Server, kafka
+from tests.benchmarks.servers import Peers, Server, kafka
 
 GROUPS = ("bulk", "small", "inside", "wheel", "client")
+PAIRS = 6
+"""As many as an interval of 95 % needs."""
 ON_REQUEST = ("spark",)
 """Groups that run only when `--only` names them: minutes of Spark against Spark's own connector (Java and Maven)."""
 
@@ -33,13 +37,28 @@ def main() -> int:
     parser.add_argument("--json", type=Path, default=Path("out/bench.json"), help="where the figures go")
     parser.add_argument("--page", type=Path, help="write the figures as Markdown, too (docs/SPEED.md)")
     parser.add_argument("--compare", type=Path, help="an earlier run's JSON")
+    parser.add_argument("--alone", action="store_true", help="measure no peers")
+    parser.add_argument(
+        "--against", metavar="REV", help="another revision, in interleaved pairs; 1 when a row is harmed"
+    )
+    parser.add_argument("--pairs", type=int, default=PAIRS, help=f"how many pairs ({PAIRS}; fewer than 6 prove little)")
     options = parser.parse_args()
     chosen = options.only.split(",")
     unknown = sorted(set(chosen) - {*GROUPS, *ON_REQUEST})
     if unknown:
         parser.error(f"unknown groups {', '.join(unknown)}; there are {', '.join(GROUPS + ON_REQUEST)}")
 
+    if options.pairs < 1:
+        parser.error(f"--pairs {options.pairs}: at least 1")
+    if options.kafka and options.alone:
+        parser.error("--kafka and --alone exclude each other")
+
     print(machine(), flush=True)
+    if options.against:
+        try:
+            return pairs.measure(options.against, options.only, options.pairs)
+        except pairs.NoSuchRevision as error:
+            parser.error(str(error))
     rows: list[Row] = []
     for group in chosen:
         print(f"\n{group}", flush=True)
@@ -47,7 +66,8 @@ def main() -> int:
             peer: Server | None = None
             if options.kafka and group in ("bulk", "small"):
                 peer = stack.enter_context(kafka())
-            for row in importlib.import_module(f"tests.benchmarks.rows_{group}").rows(peer):
+            peers = Peers(peer, others=not options.alone)
+            for row in importlib.import_module(f"tests.benchmarks.rows_{group}").rows(peers):
                 show(row)
                 rows.append(row)
     save(rows, options.json)

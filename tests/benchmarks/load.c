@@ -2,6 +2,8 @@
  *
  *   load requests HOST PORT FILE CONNECTIONS DEPTH SECONDS
  *       Sends the frame in FILE over CONNECTIONS sockets, DEPTH unanswered ones each, and times every answer.
+ *   load fill HOST PORT FILE CONNECTIONS DEPTH COUNT
+ *       The same until COUNT of them are answered, no more: so many bytes, however fast the server.
  *   load fetch HOST PORT FILE OFFSET_AT PARTITIONS BYTES_MAX READERS
  *       READERS connections fetch all partitions, each from offset 0 to the end. FILE is a Fetch v4 frame of the
  *       partitions 0 to PARTITIONS - 1; the int64 at byte OFFSET_AT is the first one's fetch offset, the next stand
@@ -121,26 +123,28 @@ struct connection {
     size_t have, body_left;            /* bytes of the length prefix read; bytes of the body still to skip */
 };
 
-static void requests(char **a) {
+static void requests(char **a, long count_max) {
     size_t size;
     char *frame = load_file(a[2], &size), *scratch = malloc(1 << 20);
     int n = atoi(a[3]), depth = atoi(a[4]);
-    double seconds = atof(a[5]);
-    if (n < 1 || n > CONNECTIONS_MAX || depth < 1 || depth > DEPTH_MAX) die("bounds");
+    double seconds = count_max ? 1e9 : atof(a[5]);
+    if (n < 1 || n > CONNECTIONS_MAX || depth < 1 || depth > DEPTH_MAX || count_max < 0) die("bounds");
     struct connection *all = calloc(n, sizeof *all);
     struct pollfd *polls = calloc(n, sizeof *polls);
     char *burst = malloc(size * depth);
     for (int i = 0; i < depth; i++) memcpy(burst + i * size, frame, size);
     for (int i = 0; i < n; i++) polls[i] = (struct pollfd){.fd = all[i].socket = dial(a[0], atoi(a[1])), .events = POLLIN};
     double start = now_us(), end = start + seconds * 1e6;
+    long left = count_max ? count_max : INT64_MAX;
     for (int i = 0; i < n; i++) {
+        int first = left < depth ? (int)left : depth;
         for (int d = 0; d < depth; d++) all[i].started[d] = now_us();
-        all[i].sent_at = 0;
-        write_all(all[i].socket, burst, size * depth);
+        all[i].sent_at = first % depth;
+        write_all(all[i].socket, burst, size * first), left -= first;
     }
     long count = 0;
     double now = start;
-    while (now < end) {
+    while (count_max ? count < count_max : now < end) {
         if (poll(polls, n, 1000) < 0 && errno != EINTR) die("poll");
         for (int i = 0; i < n; i++) {
             if (!polls[i].revents) continue;
@@ -163,6 +167,8 @@ static void requests(char **a) {
                     c->have = 0, answered++, count++;
                 }
             }
+            if (answered > left) answered = (int)left;
+            left -= answered;
             for (int d = 0; d < answered; d++) {
                 c->started[c->sent_at] = now;
                 c->sent_at = (c->sent_at + 1) % depth;
@@ -340,7 +346,8 @@ static void touch(size_t size) {
 
 int main(int argc, char **argv) {
     samples = malloc(sizeof *samples * SAMPLES_MAX);
-    if (argc == 8 && !strcmp(argv[1], "requests")) requests(argv + 2);
+    if (argc == 8 && !strcmp(argv[1], "requests")) requests(argv + 2, 0);
+    else if (argc == 8 && !strcmp(argv[1], "fill")) requests(argv + 2, atol(argv[7]));
     else if (argc == 9 && !strcmp(argv[1], "fetch")) fetch(argv + 2);
     else if (argc == 9 && !strcmp(argv[1], "wake")) wake(argv + 2);
     else if (argc == 9 && !strcmp(argv[1], "produce")) produce(argv + 2);

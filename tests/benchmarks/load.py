@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import subprocess
 import tempfile
@@ -167,9 +168,10 @@ def wake(server: Server, topic: str, start_offset: int, count: int) -> Load:
     return _run(server, "wake", _file(frame), str(offset_at), _file(produce), str(start_offset), str(count))
 
 
-def fill(server: Server, frame: bytes, requests_max_seconds: float, connections: int = 4, depth: int = 4) -> Load:
-    """Send one prepared produce frame over and over (bulk load without a client's own costs)."""
-    return _run(server, "requests", _file(frame), str(connections), str(depth), str(requests_max_seconds))
+def fill(server: Server, frame: bytes, bytes_min: float, connections: int = 4, depth: int = 4) -> Load:
+    """Send one prepared produce frame until so many bytes are there (bulk load without a client's own costs)."""
+    count = math.ceil(bytes_min / len(frame))
+    return _run(server, "fill", _file(frame), str(connections), str(depth), str(count))
 
 
 def librdkafka_produce(server: Server, topic: str, record_bytes: int, seconds: float, partitions: int) -> Load:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from tests.benchmarks import load, servers
 from tests.benchmarks.peers.clients import PARTITIONS
 from tests.benchmarks.report import Row
-from tests.benchmarks.servers import Server
+from tests.benchmarks.servers import Peers, Server
 
 COUNTS = {100: 600_000, 1024: 200_000}  # enough that connecting and the first answer are little of a run
 PRODUCE_ROUNDS = 3
@@ -44,7 +44,7 @@ def _rates(server: Server, rounds: int, modes: dict[str, str], count: int, size:
     return list(best.values())
 
 
-def rows(_kafka: Server | None) -> Iterator[Row]:
+def rows(_peers: Peers) -> Iterator[Row]:
     """100-byte and 1 KB records: produce, consume by record, consume by columnar batch."""
     with servers.barnabas() as server:
         for size, count in COUNTS.items():

@@ -1,7 +1,7 @@
 """Rows of small requests: throughput over 16 connections, the synchronous round trip, and waking a waiting consumer.
 
 All servers run side by side and are measured in turn, several rounds, each figure the best of its rounds: what the
-machine does meanwhile falls on all of them alike.
+machine does meanwhile falls on all of them alike. Ours stands there in both modes of `barnabas.validate.records`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,17 @@ from collections.abc import Callable, Iterator
 from tests.benchmarks import load, servers
 from tests.benchmarks.report import Row
 from tests.benchmarks.rows_bulk import shares
-from tests.benchmarks.servers import Server
+from tests.benchmarks.servers import MODES, Peers, Server
 
 ROUNDS = 5
 SECONDS = 1.5
 WAKES = 500
 SHAPES = {"deep": (16, 8), "flat": (16, 1), "sync": (1, 1)}
-LABELS = {"deep": "small requests, 16 connections x 8 deep", "flat": "small requests, 16 connections x 1"}
+LABELS = {
+    "deep": "small requests, 16 connections x 8 deep",
+    "flat": "small requests, 16 connections x 1",
+    "sync": "synchronous produce p50",
+}
 BARS = {
     ("deep", "mock"): (0.6, 1.2),
     ("deep", "kafka"): (2.0, 5.0),
@@ -54,38 +58,48 @@ def _wakes(running: list[Server]) -> dict[str, load.Load]:
     best: dict[str, load.Load] = {}
     for server in running:
         load.create_topic(server, "wake", 1)
-        load.wake(server, "wake", 0, WAKES)
-    for turn in range(1, ROUNDS + 1):
-        for server in running:
+        warm = servers.warm_rounds(server)
+        for turn in range(warm + ROUNDS):
             found = load.wake(server, "wake", turn * WAKES, WAKES)
-            if server.name not in best or found.p50_us < best[server.name].p50_us:
+            if turn >= warm and (server.name not in best or found.p50_us < best[server.name].p50_us):
                 best[server.name] = found
     return best
 
 
-def rows(kafka: Server | None) -> Iterator[Row]:
-    """Measure ours, the mock and, where asked, Apache Kafka."""
+def rows(peers: Peers) -> Iterator[Row]:
+    """Measure ours in both modes, the mock and, where asked, Apache Kafka."""
     with contextlib.ExitStack() as stack:
-        ours = stack.enter_context(servers.barnabas())
-        peers = [stack.enter_context(servers.mock("small:1")), *filter(None, [kafka])]
-        small = _small([ours, *peers])
-        wakes = _wakes([ours, *filter(None, [kafka])])
-    for (kind, peer), (must, aim) in BARS.items():
-        if (kind, peer) not in small:
-            continue
-        mine, theirs = small[kind, ours.name], small[kind, peer]
-        notes = [shares("ours", mine), shares(peer, theirs)]
-        if kind == "sync":
-            notes.append(f"p99: ours {mine.p99_us:.0f} µs, {peer} {theirs.p99_us:.0f} µs")
-            yield Row(
-                f"synchronous produce p50, {peer}", "µs", mine.p50_us, peer, theirs.p50_us, must, aim, "less", notes
-            )
-        else:
-            yield Row(f"{LABELS[kind]}, {peer}", "per s", mine.per_s, peer, theirs.per_s, must, aim, notes=notes)
-    woken = wakes[ours.name]
-    if kafka:
-        theirs = wakes[kafka.name]
-        yield Row("produce to waiting consumer p50", "µs", woken.p50_us, "kafka", theirs.p50_us, 0.9, 0.5, "less")
-        yield Row("produce to waiting consumer p99", "µs", woken.p99_us, "kafka", theirs.p99_us, 0.5, 0.2, "less")
-    else:
-        yield Row("produce to waiting consumer p50", "µs", woken.p50_us, notes=[f"p99 {woken.p99_us:.0f} µs"])
+        ours = [stack.enter_context(servers.barnabas(mode=mode)) for mode in MODES]
+        mock = [stack.enter_context(servers.mock("small:1"))] if peers.others else []
+        small = _small([*ours, *mock, *filter(None, [peers.kafka])])
+        wakes = _wakes([*ours, *filter(None, [peers.kafka])])
+    for mode, server in zip(MODES, ours, strict=True):
+        for kind in SHAPES:
+            mine = small[kind, server.name]
+            against = [(peer, small[kind, peer]) for peer in ("mock", "kafka") if (kind, peer) in small]
+            yield from (_row(kind, mode, mine, peer, theirs) for peer, theirs in against)
+            if not against:
+                yield _row(kind, mode, mine)
+        yield from _woken(mode, wakes[server.name], wakes.get("kafka"))
+
+
+def _row(kind: str, mode: str, mine: load.Load, peer: str = "", theirs: load.Load | None = None) -> Row:
+    name = f"{LABELS[kind]}, records {mode}" + (f", {peer}" if peer else "")
+    row = Row(name, "per s", mine.per_s, peer, notes=[shares("ours", mine)])
+    if kind == "sync":
+        row.unit, row.ours, row.better = "µs", mine.p50_us, "less"
+        row.notes.append(f"p99: ours {mine.p99_us:.0f} µs" + (f", {peer} {theirs.p99_us:.0f} µs" if theirs else ""))
+    if theirs:
+        row.must, row.aim = BARS[kind, peer]
+        row.peer = theirs.p50_us if kind == "sync" else theirs.per_s
+        row.notes.append(shares(peer, theirs))
+    return row
+
+
+def _woken(mode: str, mine: load.Load, theirs: load.Load | None) -> Iterator[Row]:
+    name = f"produce to waiting consumer, records {mode},"
+    if theirs is None:
+        yield Row(f"{name} p50", "µs", mine.p50_us, better="less", notes=[f"p99 {mine.p99_us:.0f} µs"])
+        return
+    yield Row(f"{name} p50", "µs", mine.p50_us, "kafka", theirs.p50_us, 0.9, 0.5, "less")
+    yield Row(f"{name} p99", "µs", mine.p99_us, "kafka", theirs.p99_us, 0.5, 0.2, "less")

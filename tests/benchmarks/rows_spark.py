@@ -21,7 +21,7 @@ from typing import Any
 from tests.benchmarks import load, servers
 from tests.benchmarks.peers.clients import PARTITIONS
 from tests.benchmarks.report import Row
-from tests.benchmarks.servers import Server
+from tests.benchmarks.servers import Peers, Server
 
 COUNTS = {100: 3_000_000, 1024: 600_000}
 LABELS = {100: "100 B", 1024: "1 KB"}
@@ -109,7 +109,7 @@ def _measured(server: Server, jars: str) -> list[dict[str, Any]]:
     return [*figures, *([{"trouble": trouble}] if trouble else [])]
 
 
-def rows(_kafka: Server | None) -> Iterator[Row]:
+def rows(_peers: Peers) -> Iterator[Row]:
     """Batch and streaming reads of 100-byte and 1 KB records, and one record to `foreachBatch`."""
     notes = []
     try:

@@ -10,7 +10,7 @@ from barnabas.broker.delayed import Purgatory, Timer
 from barnabas.broker.host.process import spare_the_collector
 from tests.benchmarks import bench_wheel
 from tests.benchmarks.report import Row
-from tests.benchmarks.servers import Server
+from tests.benchmarks.servers import Peers
 
 PARKED = 500_000
 TIMED_AT = 100_000
@@ -76,7 +76,7 @@ def _longest_pause_ms() -> float:
     return max(pauses, default=0.0)
 
 
-def rows(_kafka: Server | None) -> Iterator[Row]:
+def rows(_peers: Peers) -> Iterator[Row]:
     """All in this process: no sockets, no disk."""
     yield from _timers(bench_wheel.run())
     pause = _longest_pause_ms()

@@ -36,16 +36,39 @@ class Server:
         return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
 
     def resident_mb(self) -> float:
-        """Resident memory in MB (10^6 bytes)."""
-        text = Path(f"/proc/{self.pid}/status").read_text()
-        match = re.search(r"VmRSS:\s+(\d+) kB", text)
+        """Resident memory in MB (10^6 bytes), files that are mapped with it."""
+        return self._status_mb("VmRSS")
+
+    def own_mb(self) -> float:
+        """What of it is the process' own (MB): without the pages of mapped files, which the system can take back."""
+        return self._status_mb("RssAnon")
+
+    def _status_mb(self, name: str) -> float:
+        match = re.search(rf"{name}:\s+(\d+) kB", Path(f"/proc/{self.pid}/status").read_text())
         assert match
         return int(match[1]) * 1024 / 1e6
+
+
+@dataclass(slots=True, frozen=True)
+class Peers:
+    """Who is measured beside ours: librdkafka's mock and asyncio streams (`others`), and a running Apache Kafka."""
+
+    kafka: Server | None = None
+    others: bool = True
+
+
+MODES = ("full", "header")
+"""`barnabas.validate.records`: every record walked, as Apache Kafka does; or what the header of a batch can tell."""
 
 
 def warm_up_s(server: Server) -> float:
     """How long a server is loaded before it is measured: a JVM compiles for seconds, the others are what they are."""
     return 10.0 if server.name == "kafka" else 1.0
+
+
+def warm_rounds(server: Server) -> int:
+    """Rounds before the first that counts: Apache Kafka's fetch path is compiled to its best after some twenty."""
+    return 20 if server.name == "kafka" else 1
 
 
 @contextmanager
@@ -71,11 +94,13 @@ def _process(name: str, arguments: list[str]) -> Iterator[Server]:
 
 
 @contextmanager
-def barnabas(*flags: str, data_dir: str | None = None) -> Iterator[Server]:
-    """Our broker on a data directory of its own, on real disk."""
+def barnabas(*flags: str, data_dir: str | None = None, mode: str | None = None) -> Iterator[Server]:
+    """Our broker on a data directory of its own, on real disk; `mode` of MODES is in its name, None is its default."""
+    flags += ("--set", f"barnabas.validate.records={mode}") if mode else ()
+    name = f"ours, {mode}" if mode else "ours"
     with tempfile.TemporaryDirectory(prefix="barnabas-bench-") as own:
         arguments = [sys.executable, "-m", "barnabas.broker", "--port", "0", "--data-dir", data_dir or own, *flags]
-        with _process("barnabas", arguments) as server:
+        with _process(name, arguments) as server:
             yield server
 
 

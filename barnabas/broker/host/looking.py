@@ -63,18 +63,25 @@ def _process() -> str:
         "# TYPE process_cpu_seconds_total counter",
         f"process_cpu_seconds_total {spent.user + spent.system:.3f}",
     ]
-    resident = resident_bytes()
-    if resident is not None:
-        lines += ["# TYPE process_resident_memory_bytes gauge", f"process_resident_memory_bytes {resident}"]
+    memory = memory_bytes()
+    if memory is not None:
+        for name, value in zip(("resident", "private"), memory, strict=True):
+            lines += [f"# TYPE process_{name}_memory_bytes gauge", f"process_{name}_memory_bytes {value}"]
     return "\n".join(lines) + "\n"
 
 
-def resident_bytes() -> int | None:
-    """The memory this process holds now (bytes), where the system says so."""
+def memory_bytes() -> tuple[int, int] | None:
+    """What is resident of this process now, and what of it is its own (bytes), where the system says so.
+
+    The rest are pages of files that are mapped: its program, and the segments that consumers read. They are counted as
+    resident while they are in the page cache, and are the system's to take back.
+    """
     if not sys.platform.startswith("linux"):
         return None
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    with open("/proc/self/statm") as file:  # in pages: size, resident, shared with files, text, ...
+        _, resident, of_files = map(int, file.read().split()[:3])
+    page = os.sysconf("SC_PAGE_SIZE")
+    return resident * page, (resident - of_files) * page
 
 
 def _plain(value: Any) -> Any:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import mmap
 import re
+import sys
 from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 
 import barnabas.aio
 from barnabas.broker.host.prometheus import render
@@ -69,6 +74,27 @@ async def test_a_broker_s_page_parses_and_counts_what_happened() -> None:
     assert samples["kafka_server_replicamanager_partitioncount", ""] == "3"
     assert samples["kafka_log_log_logendoffset", 'partition="0",topic="t"'] == "1"
     assert samples["kafka_server_kafkaserver_brokerstate", ""] == "3"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux says what a process holds")
+async def test_resident_memory_and_what_of_it_is_the_process_own(tmp_path: Path) -> None:
+    """Pages of mapped files are resident as long as they are cached, and are not the process' own."""
+    size = 32 << 20
+    (tmp_path / "segment").write_bytes(b"x" * size)
+
+    async def told() -> tuple[int, int]:
+        async with client(broker.port) as raw:
+            samples = {name: value for name, _, value in parse(await get(raw, "/metrics"))}
+        return int(samples["process_resident_memory_bytes"]), int(samples["process_private_memory_bytes"])
+
+    async with barnabas.aio.Broker() as broker:
+        await told()  # what a first answer loads
+        resident, private = await told()
+        with (tmp_path / "segment").open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
+            assert sum(mapped[:: mmap.PAGESIZE]) > 0
+            then_resident, then_private = await told()
+    assert then_resident - resident > 0.9 * size
+    assert abs(then_private - private) < 0.1 * size
 
 
 async def test_nothing_is_worked_out_while_nobody_looks() -> None:
