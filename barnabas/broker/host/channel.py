@@ -28,7 +28,7 @@ from barnabas.broker.host import dialects, http
 from barnabas.broker.host.in_flight import Request
 from barnabas.broker.host.receive import Receiver
 from barnabas.broker.host.relief import SMALL_BYTES
-from barnabas.broker.host.states import LEFT, MUTED, SHORT, STALLED, State, move
+from barnabas.broker.host.states import LEFT, MUTED, QUEUED, SHORT, STALLED, State, move
 from barnabas.protocol.api import ApiKey, UnsupportedVersion
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.ids import Buffer
@@ -44,6 +44,8 @@ JOIN_BYTES_MAX: Final = 16 * 1024
 """Answers of so few bytes in all are joined: that costs less than a buffer of the system call for each."""
 REQUESTS_PER_TURN: Final = 256
 """So many requests of one connection at most before the others get their turn (about a millisecond)."""
+TURN_MS_MAX: Final = 3
+"""And for so long, where they are costly; while others are in line, to the end of this ms. Asked after every fourth."""
 CHARGED_BYTES_MIN: Final = 4096
 """Requests from so many bytes on are charged while they wait for their answer."""
 DECODED_WEIGHT: Final = 8
@@ -160,6 +162,7 @@ class Channel(asyncio.BufferedProtocol):
         try:
             if self.state is _OPEN or self._choose_dialect():
                 turns = REQUESTS_PER_TURN
+                limit_ms = now_ms if self._host.line else now_ms + TURN_MS_MAX
                 while turns and self.outstanding is None and not self.waits:
                     frame = receiver.next_frame()
                     if frame is None:
@@ -169,8 +172,11 @@ class Channel(asyncio.BufferedProtocol):
                     del frame
                     if self._out_bytes > OUT_BYTES_MAX:
                         self.flush()  # says at once whether the peer still reads
-                if not turns and receiver.has_bytes:
-                    self._host.loop.call_soon(self._go_on)
+                    if not turns & 3 and self._host.now_ms() > limit_ms:
+                        turns = 0
+                if not turns and receiver.has_bytes and not self.waits:
+                    self.waits |= QUEUED
+                    self._host.line_up(self)
         except ProtocolError as error:
             self.refuse(str(error))
         if self.waits & LEFT:
@@ -197,6 +203,11 @@ class Channel(asyncio.BufferedProtocol):
         """There is room for the rest of its frame."""
         self.waits &= ~SHORT
         self.receiver.make_whole()
+        self._go_on()
+
+    def take_turn(self) -> None:
+        """Its next turn has come."""
+        self.waits &= ~QUEUED
         self._go_on()
 
     def _go_on(self) -> None:

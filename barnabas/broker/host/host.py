@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -50,13 +51,14 @@ class Host:
         self.loop: asyncio.AbstractEventLoop
         self.now_ms: Callable[[], int] = mono_ms
         self.account = core.account
-        self.buffers = ReceiveBuffers(self.account, SHARED_BYTES_RECOVERING)
+        self.buffers = ReceiveBuffers(self.account)
         self.refusals = Refusals()
         self.progress = Progress(self)
         self.relief = Relief(self)
         self.admission = Admission(config, open_files_max() // 2)  # log files need handles, too
         self.dirty: list[Channel] = []  # channels with something to send
         self.channels: dict[int, Channel] = {}
+        self.line: deque[Channel] = deque()  # channels whose turn was over before their requests were
         self.listening: Sequence[Listening] = ()
         self.received_bytes = 0
         self.accepted = 0
@@ -66,6 +68,7 @@ class Host:
         self._armed_ms = 0
         self._sweep: asyncio.TimerHandle | None = None
         self._jobs_due = False
+        self._turn_due = False
         self._stopping = False
         self._gone = False
         self._ready = asyncio.Event()
@@ -84,6 +87,7 @@ class Host:
         self.listening = listening
         self.core.on_jobs = self._jobs_wait
         looking.register(self)
+        self.buffers.share(SHARED_BYTES_RECOVERING)
         self.core.start(self.now_ms())
         self._look_ready()
         self.settle()
@@ -213,6 +217,19 @@ class Host:
                 break
         self._look_ready()
         self.settle()
+
+    def line_up(self, channel: Channel) -> None:
+        """Give a channel its next turn after those in line: one turn between two looks at the sockets."""
+        self.line.append(channel)
+        if not self._turn_due:
+            self._turn_due = True
+            self.loop.call_soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        self.line.popleft().take_turn()
+        self._turn_due = bool(self.line)
+        if self.line:
+            self.loop.call_soon(self._next_turn)
 
     # -- connections
 

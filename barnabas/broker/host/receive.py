@@ -55,15 +55,15 @@ def is_leased(buffer: bytearray) -> bool:
 class ReceiveBuffers:
     """The shared buffer of a loop, and a pool of large own buffers (powers of two, `POOL_BYTES_MAX` in all).
 
-    Own buffers are charged to `account`, those of the pool to the broker; `shared_bytes` is the shared one's size.
+    Own buffers are charged to `account`, those of the pool to the broker.
     """
 
     __slots__ = ("_free", "_free_bytes", "account", "current", "shared_bytes")
 
-    def __init__(self, account: Account | None = None, shared_bytes: int = SHARED_BYTES) -> None:
+    def __init__(self, account: Account | None = None) -> None:
         self.account = account if account is not None else Account()
-        self.shared_bytes = shared_bytes
-        self.current = bytearray(shared_bytes)
+        self.shared_bytes = SHARED_BYTES
+        self.current = bytearray(SHARED_BYTES)
         self._free: dict[int, list[bytearray]] = {}
         self._free_bytes = 0
 

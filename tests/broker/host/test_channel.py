@@ -287,3 +287,32 @@ async def test_bytes_that_a_parked_request_looks_into_are_not_received_into_agai
         assert [await other.answer(), await other.answer()] == [1, 3]
         assert host.buffers.current is not first
         assert views[0] == kept == api_versions_request(2)
+
+
+async def test_costly_requests_of_one_connection_leave_room_for_another_after_a_few() -> None:
+    """Time moves by 2 ms with every request: after four the turn is over, though 100 wait."""
+    core = FakeCore()
+    async with serving(core) as host, client(host.port) as greedy, client(host.port) as other:
+        now_ms = host.now_ms()
+        host.now_ms = lambda: now_ms
+        order: list[int] = []
+
+        def costly(request: Any, context: RequestContext, at_ms: int) -> None:
+            nonlocal now_ms
+            now_ms += 2
+            order.append(context.connection.id)
+            answer(context)
+
+        core.handler = costly
+        greedy.send(b"".join(api_versions_request(number) for number in range(100)))
+        await until(lambda: bool(host.line))
+        assert 0 < len(order) < 100
+        assert len(order) % 4 == 0
+        (channel,) = host.line
+        assert channel.paused, "nothing more of it is read until its next turn"
+        other.ask(7)
+        assert await other.answer() == 7
+        assert [await greedy.answer() for _ in range(100)] == list(range(100))
+        assert not host.line
+        assert not channel.paused
+        assert 4 < order.index(2) < 100, "the other's was handled in between"

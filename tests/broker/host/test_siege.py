@@ -1,0 +1,177 @@
+"""A real process under siege: what it takes at its peak, whether others are answered, and what is left afterwards.
+
+Memory is what Linux says of the process (`VmRSS`, `VmHWM`). A bystander asks for ApiVersions all the while: 95 of 100
+answers must come within 200 ms, and every one within two seconds, for the attacker and whoever else runs on this
+machine take their share of its processors.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barnabas.broker.host.receive import POOL_BYTES_MAX
+from barnabas.cli.look import get
+from tests.broker.host.fake_core import api_versions_request
+from tests.cli.process import Process, broker
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc"),
+]
+
+MB = 1_000_000
+PEAK_BYTES_MAX = 400 * MB
+LEFT_BYTES_MAX = 150 * MB
+ANSWER_S_MAX = 0.2
+SLOWEST_S_MAX = 2.0
+
+
+def memory(process: Process, what: str) -> int:
+    """VmRSS or VmHWM of the process (bytes)."""
+    for line in Path(f"/proc/{process.popen.pid}/status").read_text().splitlines():
+        if line.startswith(f"{what}:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError(what)
+
+
+BYSTANDER = """
+import select, socket, sys, time
+port, request = int(sys.argv[1]), bytes.fromhex(sys.argv[2])
+sock = socket.create_connection(("127.0.0.1", port), 20)
+def ask():
+    began = time.monotonic()
+    sock.sendall(request)
+    head = sock.recv(4, socket.MSG_WAITALL)
+    assert len(head) == 4, "the connection was closed"
+    sock.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL)
+    return time.monotonic() - began
+print(ask(), flush=True)
+took = []
+while not select.select([sys.stdin], [], [], 0.01)[0]:
+    took.append(ask())
+took.sort()
+print(took[len(took) * 95 // 100], took[-1])
+"""
+
+
+class Bystander:
+    """A process that asks for ApiVersions over and over, from now on."""
+
+    def __init__(self, port: int) -> None:
+        self._popen = subprocess.Popen(
+            [sys.executable, "-c", BYSTANDER, str(port), api_versions_request(1).hex()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._popen.stdout is not None
+        assert self._popen.stdout.readline()
+
+    def end(self) -> tuple[float, float]:
+        """How long 95 of 100 answers, and all answers, took at most (s)."""
+        told, _ = self._popen.communicate("over\n", 20)
+        assert told, "the bystander was not answered"
+        most_s, slowest_s = map(float, told.split())
+        return most_s, slowest_s
+
+
+@contextmanager
+def siege(*options: str) -> Iterator[Process]:
+    """A broker to be attacked in the body; what must hold is looked at when it is over."""
+    with broker("--port", "0", "--memory", *options) as process:
+        bystander = Bystander(process.port)
+        idle = memory(process, "VmRSS")
+        held = state(process)["held_bytes"]
+        yield process
+        peak = memory(process, "VmHWM") - idle
+        assert peak <= PEAK_BYTES_MAX, f"{peak // MB} MB above idle"
+        soon(lambda: memory(process, "VmRSS") - idle <= LEFT_BYTES_MAX)
+        soon(lambda: state(process)["held_bytes"] <= held + POOL_BYTES_MAX)
+        most_s, slowest_s = bystander.end()
+        assert most_s <= ANSWER_S_MAX
+        assert slowest_s <= SLOWEST_S_MAX
+        assert process.end() == 0
+        assert sum(map(len, process.errors)) < 200_000
+
+
+def state(process: Process) -> dict[str, Any]:
+    """What the broker says of its account."""
+    found: dict[str, Any] = json.loads(get(f"127.0.0.1:{process.port}", "/state")[1])["memory"]
+    return found
+
+
+def soon(condition: Callable[[], bool]) -> None:
+    """It must hold within ten seconds of the attacker's leaving."""
+    until_s = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < until_s
+        time.sleep(0.05)
+
+
+def connect(stack: ExitStack, port: int) -> socket.socket:
+    sock = stack.enter_context(socket.create_connection(("127.0.0.1", port), 10))
+    sock.setblocking(False)
+    return sock
+
+
+def push(socks: list[socket.socket], piece: bytes, size: int, seconds: float) -> int:
+    """Send up to `size` bytes over each of them, as fast as they are taken, for so long; the bytes sent in all."""
+    sent = dict.fromkeys(socks, 0)
+    until_s = time.monotonic() + seconds
+    while time.monotonic() < until_s and sent:
+        for sock in list(sent):
+            try:
+                sent[sock] += sock.send(piece[: size - sent[sock]])
+            except BlockingIOError:
+                continue
+            except OSError:  # ended by the broker
+                del sent[sock]
+    return sum(sent.values())
+
+
+def test_frames_that_never_end() -> None:
+    with siege() as process, ExitStack() as stack:
+        socks = [connect(stack, process.port) for _ in range(43)]
+        for sock in socks:
+            sock.send(struct.pack(">ihhih", 100 * MB, 0, 3, 1, -1))
+        push(socks, bytes(MB), 70 * MB, 3)
+        assert state(process)["waiting"] > 20
+
+
+def test_pages_that_nobody_reads() -> None:
+    with siege("--topic", "t:3000") as process, ExitStack() as stack:
+        for _ in range(300):
+            sock = stack.enter_context(socket.socket())
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            sock.connect(("127.0.0.1", process.port))
+            with suppress(ConnectionError):
+                sock.send(b"GET /state HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        time.sleep(1)
+
+
+def test_answers_that_nobody_reads() -> None:
+    """Metadata of everything, pipelined: a small request with a large answer."""
+    request = struct.pack(">hhih", 3, 1, 7, -1) + struct.pack(">i", -1)
+    request = struct.pack(">i", len(request)) + request
+    with siege("--topic", "t:200") as process, ExitStack() as stack:
+        push([connect(stack, process.port) for _ in range(100)], request * 1000, len(request) * 1000, 3)
+
+
+def test_a_flood_of_connections() -> None:
+    with siege() as process:
+        until_s = time.monotonic() + 3
+        while time.monotonic() < until_s:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", process.port), 5) as sock:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                sock.send(b"\xff\xff\xff\xff")
