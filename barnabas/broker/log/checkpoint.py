@@ -25,7 +25,6 @@ OFFSET_FILES: Final = (RECOVERY_POINT_FILE, LOG_START_FILE, HIGH_WATERMARK_FILE,
 LEADER_EPOCH_FILE: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA_FILE: Final = "partition.metadata"
 CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
-CLEAN_SHUTDOWN_MARK: Final = b'{"version":0,"brokerEpoch":-1}'
 _ID_HEAD: Final = b"version: 0\ntopic_id: "
 _ID_SIZE: Final = len(_ID_HEAD) + 22
 _LINES_PER_STEP: Final = 1000

@@ -4,6 +4,8 @@ A log that took records since its last flush of everything leaves up to four sma
 of its active segment, a producer snapshot, its leader epochs. Each costs a sync of its own, 1.4 ms for the four; with
 thousands of logs that is more than a stop may take. So only the first logs get their files; those of the others go
 into this one, whole and under one sum, which the clean shutdown marker follows. The next start takes them from here.
+The marker says which file of this kind belongs to it, or that none does: without the one that it names the end was not
+clean, for nobody would know what the producers sent last.
 
     version i16 = 1 | crc-32c u32 of what follows | msgpack {directory: [base, size, {file name: content}]}
 
@@ -15,18 +17,21 @@ by the start that reads it. Without it nothing is lost: recovery points never pa
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import msgpack
 
+from barnabas.broker.log.checkpoint import CLEAN_SHUTDOWN_FILE
 from barnabas.broker.ports import Disk
 from barnabas.protocol.primitives import crc32c
 
 CLOSING_FILE: Final = "barnabas-closing-files"
 _HEAD = struct.Struct(">hI")
 _VERSION: Final = 1
+_NONE: Final = "none"
 
 
 class ClosingFiles(NamedTuple):
@@ -43,14 +48,31 @@ def pack(closing: Mapping[str, ClosingFiles]) -> bytes:
     return _HEAD.pack(_VERSION, crc32c(body)) + body
 
 
+def mark(packed: bytes | None) -> bytes:
+    """The clean shutdown marker: Kafka's fields (CleanShutdownFileHandler), and the sum of what goes with it."""
+    return b'{"version":0,"brokerEpoch":-1,"closingFiles":"%s"}' % _sum(packed).encode()
+
+
+def _sum(packed: bytes | None) -> str:
+    return _NONE if packed is None else f"{crc32c(packed):08x}"
+
+
 def load_closing(disk: Disk) -> dict[str, ClosingFiles]:
     """The files of a data directory; none when the stop wrote all of them where they belong.
 
+    A marker that says nothing of them, as Kafka's and those of earlier builds, goes with whatever is there.
+
     Raises:
-        ValueError: they cannot be read.
+        ValueError: they cannot be read, or are not those that the clean shutdown marker names.
         OSError: the disk failed.
     """
-    return unpack(disk.load(CLOSING_FILE)) if disk.exists(CLOSING_FILE) else {}
+    marker = json.loads(disk.load(CLEAN_SHUTDOWN_FILE))
+    packed = disk.load(CLOSING_FILE) if disk.exists(CLOSING_FILE) else None
+    named = marker.get("closingFiles") if isinstance(marker, dict) else _NONE
+    if named is not None and named != _sum(packed):
+        found = f"is another ({_sum(packed)})" if packed is not None else "is not there"
+        raise ValueError(f"{CLOSING_FILE} {found}, {CLEAN_SHUTDOWN_FILE} names {named}")
+    return {} if packed is None else unpack(packed)
 
 
 def unpack(data: bytes) -> dict[str, ClosingFiles]:

@@ -11,7 +11,7 @@ from barnabas.broker.config import BrokerConfig, TopicConfig
 from barnabas.broker.config.topics import METADATA_TOPIC
 from barnabas.broker.jobs import Gate, Job, wait, write_all
 from barnabas.broker.log import checkpoint
-from barnabas.broker.log.closing import CLOSING_FILE, ClosingFiles, load_closing, pack
+from barnabas.broker.log.closing import CLOSING_FILE, ClosingFiles, load_closing, mark, pack
 from barnabas.broker.log.housekeeping import Housekeeping
 from barnabas.broker.log.log import Log
 from barnabas.broker.log.losses import Losses
@@ -294,8 +294,9 @@ class LogManager:
                 clean = False
             log.release()
         checkpoints = yield from self._housekeeping.checkpoints()
-        if elsewhere and clean:
-            checkpoints.append((CLOSING_FILE, pack(elsewhere)))
+        packed = pack(elsewhere) if elsewhere else None
+        if packed is not None and clean:
+            checkpoints.append((CLOSING_FILE, packed))
         yield from write_all(self.disk, checkpoints)
         if clean:
-            self.disk.write_atomic(checkpoint.CLEAN_SHUTDOWN_FILE, checkpoint.CLEAN_SHUTDOWN_MARK)
+            self.disk.write_atomic(checkpoint.CLEAN_SHUTDOWN_FILE, mark(packed))

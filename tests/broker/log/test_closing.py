@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from barnabas.broker.config import TopicConfig
 from barnabas.broker.log import manager as manager_module
 from barnabas.broker.log import recovery
-from barnabas.broker.log.closing import CLOSING_FILE, ClosingFiles, pack, unpack
+from barnabas.broker.log.closing import CLOSING_FILE, ClosingFiles, mark, pack, unpack
 from barnabas.broker.log.epochs import LeaderEpochs
 from barnabas.broker.log.segment import Segment
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -127,6 +127,38 @@ def test_kept_files_that_cannot_be_read_make_the_end_a_sudden_one(memory, harm):
     memory.run(manager.shutdown())
     memory.disk.write_atomic(CLOSING_FILE, harm(memory.disk.load(CLOSING_FILE)))
     assert_all_is_there(memory, started(memory, manager, clean=False))
+
+
+@pytest.mark.parametrize("what", ["gone", "another", "none is named"])
+def test_a_marker_without_the_file_that_it_names_is_no_clean_end(world, what, caplog):
+    """Retries of producers would be written twice: what they sent last stands in that file."""
+    manager = filled(world)
+    world.run(manager.shutdown())
+    world.settle()
+    if what == "gone":
+        world.disk.remove(CLOSING_FILE)
+    elif what == "another":
+        world.disk.write_atomic(CLOSING_FILE, pack({"t-1": ClosingFiles(0, 0, {})}))
+    else:
+        world.disk.write_atomic(MARKER, mark(None))
+    fresh = started(world, manager, clean=False)
+    assert_all_is_there(world, fresh)
+    assert CLOSING_FILE in caplog.text
+
+
+@pytest.mark.parametrize("marker", [b"", b"{", b"[]", b"\0" * 30])
+def test_a_marker_that_makes_no_sense_is_no_clean_end(memory, marker):
+    manager = filled(memory)
+    memory.run(manager.shutdown())
+    memory.disk.write_atomic(MARKER, marker)
+    assert_all_is_there(memory, started(memory, manager, clean=False))
+
+
+def test_a_marker_of_an_earlier_build_goes_with_what_is_there(memory):
+    manager = filled(memory)
+    memory.run(manager.shutdown())
+    memory.disk.write_atomic(MARKER, b'{"version":0,"brokerEpoch":-1}')
+    assert_all_is_there(memory, started(memory, manager, clean=True))
 
 
 def test_a_log_that_another_program_wrote_to_meanwhile_is_walked(memory):

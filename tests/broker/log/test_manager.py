@@ -53,7 +53,7 @@ def test_the_marker_is_written_last_and_removed_first(world):
     world.run(manager.load())
     manager.create(T0, TOPIC_ID, TopicConfig())
     world.run(manager.shutdown())
-    assert world.disk.load(".kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":-1}'
+    assert world.disk.load(".kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":-1,"closingFiles":"none"}'
     world.reopen()
     job = manager_of(world).load()
     next(job)
