@@ -30,7 +30,7 @@ from barnabas.broker.config.topics import METADATA_TOPIC
 from barnabas.broker.jobs import Gate, Job, wait
 from barnabas.broker.log import AppendOrigin, Isolation, Log
 from barnabas.broker.log.check import check_log
-from barnabas.broker.log.losses import Report
+from barnabas.broker.log.losses import Losses
 from barnabas.broker.ports import Disk, NotYet, Token, WallClock
 from barnabas.protocol.batch import batches, read_header
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -47,9 +47,9 @@ logger = logging.getLogger(__name__)
 
 
 class MetadataLog:
-    """The records of a cluster of one, in order. `report` is told of what a start cuts off."""
+    """The records of a cluster of one, in order. `losses` is told of what a start cuts off."""
 
-    def __init__(self, disk: Disk, clock: WallClock, snapshot_bytes_max: int, report: Report | None = None) -> None:
+    def __init__(self, disk: Disk, clock: WallClock, snapshot_bytes_max: int, losses: Losses | None = None) -> None:
         self._disk = disk
         self._clock = clock
         self._snapshot_bytes_max = snapshot_bytes_max
@@ -61,7 +61,7 @@ class MetadataLog:
             file_delete_delay_ms=0,
         )
         self.ledger = Ledger(disk)
-        self._log = Log(disk, DIRECTORY, TopicPartition(METADATA_TOPIC, 0), TOPIC_ID, config, report=report)
+        self._log = Log(disk, DIRECTORY, TopicPartition(METADATA_TOPIC, 0), TOPIC_ID, config, losses=losses)
         self._epoch = 0
         self._bytes_since_snapshot = 0
         self._snapshotting = False

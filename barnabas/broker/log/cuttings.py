@@ -7,6 +7,7 @@ Nothing reads these files; they go with the directory. Each log keeps eight of t
 
 from __future__ import annotations
 
+import errno
 import logging
 from typing import Final
 
@@ -58,8 +59,14 @@ def keep_segment(disk: Disk, segment: Segment) -> Job[str]:
 
 
 def _make_room(disk: Disk, segment: Segment, position: int, size: int) -> Job[str]:
-    """Let the oldest go until there is room for `size` more bytes, and give the next name."""
+    """Let the oldest go until there is room for `size` more bytes, and give the next name.
+
+    Raises:
+        OSError: EFBIG, so many bytes are never kept; or the disk refuses.
+    """
     directory = segment.directory
+    if size > BYTES_MAX:
+        raise OSError(errno.EFBIG, f"{size} bytes are more than the {BYTES_MAX} that a log keeps")
     names = [name for name in disk.list(directory) if name.endswith(CUT_SUFFIX) and name.partition(".")[0].isdigit()]
     sizes = {}
     for name in names:

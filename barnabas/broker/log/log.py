@@ -23,7 +23,7 @@ from barnabas.broker.log.closing import ClosingFiles
 from barnabas.broker.log.epochs import LeaderEpochs
 from barnabas.broker.log.flush import Durable, Flusher
 from barnabas.broker.log.found import Found, Noted
-from barnabas.broker.log.losses import Losses, Report
+from barnabas.broker.log.losses import Losses
 from barnabas.broker.log.producer_state import ProducerState
 from barnabas.broker.log.segment import SNAPSHOT_SUFFIX, Segment, stem
 from barnabas.broker.log.state import Change
@@ -62,7 +62,7 @@ class Log:
         topic_id: 16 raw bytes (all zero: not known).
         config: the topic's settings; `configure` replaces them at any time.
         discard: takes the paths of files that were renamed away and may be removed later (default: at once).
-        report: is told of what is lost.
+        losses: is told of what is lost, and of reads that fail.
 
     A new object is empty and not open: run `recover` (or `open_new` for a log that is made now).
     """
@@ -75,7 +75,7 @@ class Log:
         topic_id: bytes,
         config: TopicConfig,
         discard: Callable[[list[str]], None] | None = None,
-        report: Report | None = None,
+        losses: Losses | None = None,
     ) -> None:
         self.disk = disk
         self.directory = directory
@@ -83,7 +83,7 @@ class Log:
         self.topic_id = topic_id
         self.config = config
         self.discard = discard or self._remove_now
-        self.report = report or Losses().report
+        self.losses = losses if losses is not None else Losses()
         self.segments: list[Segment] = []
         self.bases: list[int] = []
         self.epochs = LeaderEpochs()
@@ -497,14 +497,14 @@ class Log:
         try:
             return reader.offset_for_timestamp(self, timestamp_ms)
         except OSError as error:
-            raise self._storage_error(error) from error
+            raise reader.unreadable(self, error) from error
 
     def offset_of_max_timestamp(self) -> TimestampOffset | None:
         """The first record that has the largest timestamp, see `reader.offset_of_max_timestamp`."""
         try:
             return reader.offset_of_max_timestamp(self)
         except OSError as error:
-            raise self._storage_error(error) from error
+            raise reader.unreadable(self, error) from error
 
     # Cutting and forgetting
 
@@ -587,7 +587,7 @@ class Log:
             self.config.index_interval_bytes,
             now_ms,
             self.discard,
-            self.report,
+            self.losses.report,
         )
         noted = Noted(recovery_point, log_start_offset, high_watermark)
         opened = yield from recovery.recover(found, clean, noted, closing)

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 logger = logging.getLogger(__name__)
 
 _REMEMBERED: Final = 100
+_TOLD_MAX: Final = 1000
 
 
 class Loss(NamedTuple):
@@ -40,9 +41,15 @@ Report = Callable[[Loss], None]
 
 
 class Losses:
-    """The record of one data directory. `count` and `size` (bytes) are of all, `last` holds the newest hundred."""
+    """The record of one data directory.
+
+    `count` and `size` (bytes) are of all losses, `last` holds the newest hundred; `failed_reads` counts reads that the
+    device refused, or that found something else than records: each file and cause is told once.
+    """
 
     def __init__(self) -> None:
+        self.failed_reads = 0
+        self._told: set[tuple[str, str]] = set()
         self.count = 0
         self.size = 0
         self.last: deque[Loss] = deque(maxlen=_REMEMBERED)
@@ -54,9 +61,24 @@ class Losses:
         self.last.append(loss)
         logger.warning("loss: %s", loss)
 
+    def unreadable(self, partition: str, file: str, error: Exception) -> None:
+        """A read failed: count it, and say it if it was not said yet."""
+        self.failed_reads += 1
+        told = (file, str(error))
+        if told not in self._told:
+            if len(self._told) >= _TOLD_MAX:
+                self._told.clear()
+            self._told.add(told)
+            logger.warning("%s: %s cannot be read: %s (said once; reads that fail are counted)", partition, file, error)
+
     def snapshot(self) -> dict[str, Any]:
         """As plain values that JSON can hold."""
-        return {"count": self.count, "bytes": self.size, "last": [loss._asdict() for loss in self.last]}
+        return {
+            "count": self.count,
+            "bytes": self.size,
+            "failed_reads": self.failed_reads,
+            "last": [loss._asdict() for loss in self.last],
+        }
 
 
 def _known(offset: int) -> str:

@@ -14,7 +14,7 @@ from barnabas.broker.log import checkpoint
 from barnabas.broker.log.closing import CLOSING_FILE, ClosingFiles, load_closing, mark, pack
 from barnabas.broker.log.housekeeping import Housekeeping
 from barnabas.broker.log.log import Log
-from barnabas.broker.log.losses import Losses
+from barnabas.broker.log.losses import Loss, Losses
 from barnabas.broker.log.names import DELETE_SUFFIX, STRAY_SUFFIX, free_name
 from barnabas.broker.ports import Disk, WallClock
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -23,6 +23,7 @@ from barnabas.protocol.ids import ZERO_UUID, TopicPartition
 logger = logging.getLogger(__name__)
 
 _LOGS_PER_STEP = 20
+_LOOKED_AT_PER_STEP = 1000
 _FILES_OF_LOGS_MAX = 100
 """How many logs get their own files at a stop; those of the others go into one, see `closing`."""
 _CLOSING_BYTES_MAX = 64 * 1024
@@ -114,7 +115,20 @@ class LogManager:
                 self._housekeeping.keep_noted(partition, points)
                 continue
             yield None
+        yield from self._report_missing(points, topic_id_of)
         return clean
+
+    def _report_missing(self, points: dict[str, checkpoint.Points], topic_id_of: Callable[[str], bytes]) -> Job[None]:
+        """Say which directories are gone of which something was noted, and whose topic is still there."""
+        for count, partition in enumerate(points[checkpoint.HIGH_WATERMARK_FILE]):
+            topic_id = topic_id_of(partition.topic)
+            if partition not in self.logs and partition not in self.failed and topic_id != ZERO_UUID:
+                end = max(checkpoint.noted(points[file], partition, topic_id, 0) for file in points)
+                if end:
+                    first = checkpoint.noted(points[checkpoint.LOG_START_FILE], partition, topic_id, 0)
+                    self.losses.report(Loss(str(partition), first, end, 0, str(partition), "the directory is gone"))
+            if count % _LOOKED_AT_PER_STEP == _LOOKED_AT_PER_STEP - 1:
+                yield None
 
     def _open(
         self,
@@ -154,7 +168,7 @@ class LogManager:
         def discard(paths: list[str]) -> None:
             self._housekeeping.discard(paths, log.config.file_delete_delay_ms)
 
-        log = Log(self.disk, str(partition), partition, topic_id, config, discard, self.losses.report)
+        log = Log(self.disk, str(partition), partition, topic_id, config, discard, self.losses)
         self._housekeeping.heed(config)
         return log
 

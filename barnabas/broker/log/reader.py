@@ -39,7 +39,16 @@ def read(log: LogView, offset: int, max_bytes: int, isolation: Isolation, min_on
     try:
         return _read(log, offset, max_bytes, isolation, min_one)
     except OSError as error:
-        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.directory}: {error}") from error
+        raise unreadable(log, error) from error
+    except CorruptLogError as error:
+        log.losses.unreadable(str(log.topic_partition), log.directory, error)
+        raise
+
+
+def unreadable(log: LogView, error: OSError) -> KafkaError:
+    """A read failed: it is noted, and this is what to answer."""
+    log.losses.unreadable(str(log.topic_partition), str(error.filename or log.directory), error)
+    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.directory}: {error}")
 
 
 def _read(log: LogView, offset: int, max_bytes: int, isolation: Isolation, min_one: bool) -> FetchData:

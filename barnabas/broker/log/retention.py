@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from barnabas.broker.jobs import Job
+from barnabas.broker.log.losses import Loss
 from barnabas.broker.log.scan import patient
 from barnabas.broker.log.segment import Segment
 from barnabas.broker.log.state import Change, LogView
@@ -28,17 +29,17 @@ def retain(log: LogView, now_ms: int) -> Job[int]:
     """
     deleted = 0
     while not log.closed and (deletable := _below_log_start(log)[:_SEGMENTS_PER_STEP]):
-        deleted += _delete(log, deletable, now_ms)
+        deleted += _delete(log, deletable, now_ms, "log start")
         yield None
     if "delete" not in log.config.cleanup_policy:
         return deleted
     yield None
     while not log.closed and (deletable := _above_size(log)[:_SEGMENTS_PER_STEP]):
-        deleted += _delete(log, deletable, now_ms)
+        deleted += _delete(log, deletable, now_ms, f"retention.bytes={log.config.retention_bytes}")
         yield None
     old = yield from _too_old(log, now_ms)
     while old and not log.closed and list(log.segments[: len(old)]) == old:
-        deleted += _delete(log, old[:_SEGMENTS_PER_STEP], now_ms)
+        deleted += _delete(log, old[:_SEGMENTS_PER_STEP], now_ms, f"retention.ms={log.config.retention_ms}")
         old = old[_SEGMENTS_PER_STEP:]
         yield None
     return deleted
@@ -86,9 +87,13 @@ def _too_old(log: LogView, now_ms: int) -> Job[list[Segment]]:
     return old
 
 
-def _delete(log: LogView, segments: list[Segment], now_ms: int) -> int:
+def _delete(log: LogView, segments: list[Segment], now_ms: int, rule: str) -> int:
     if len(segments) == len(log.segments):
         log.roll(now_ms)
+        size = sum(segment.size for segment in segments)
+        reason = f"{rule} lets every record go"
+        first, name = log.log_start_offset, str(log.topic_partition)
+        log.losses.report(Loss(name, first, log.log_end_offset, size, log.directory, reason))
     left = list(log.segments[len(segments) :])
     begin = left[0].base
     old = [snapshot for snapshot in log.snapshots[:-1] if snapshot < begin]

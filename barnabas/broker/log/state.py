@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 from barnabas.broker.config import TopicConfig
 from barnabas.broker.log.epochs import LeaderEpochs
+from barnabas.broker.log.losses import Losses
 from barnabas.broker.log.producer_state import ProducerState
 from barnabas.broker.log.segment import Segment
 from barnabas.broker.log.types import OffsetMetadata
@@ -58,6 +59,10 @@ class LogView(Protocol):
     @property
     def discard(self) -> Callable[[list[str]], None]:
         """Takes the paths of files that were renamed away and may be removed later."""
+
+    @property
+    def losses(self) -> Losses:
+        """Is told of what is lost, and of reads that fail."""
 
     @property
     def segments(self) -> Sequence[Segment]:

@@ -97,7 +97,7 @@ class Core:
         self.jobs = JobQueue(lambda: self.on_jobs())
         self.logs = LogManager(disk, config, self._config_of, clock)
         self.metadata = MetadataLog(
-            disk, clock, config.metadata_log_max_record_bytes_between_snapshots, self.logs.losses.report
+            disk, clock, config.metadata_log_max_record_bytes_between_snapshots, self.logs.losses
         )
         self.controller = LocalController(
             config, self.metadata, self.image, entropy, self._publish, self.defer, self._run_alone
@@ -380,6 +380,7 @@ class Core:
                 for one in self.connections.values()
             ],
             "jobs": self.jobs.snapshot(),
+            "losses": self.logs.losses.snapshot(),
         }
         if self.phase is not startup.Phase.NEW:
             state["broker"]["cluster_id"] = self.services.cluster_id

@@ -1,5 +1,7 @@
 """What can be read of the whole broker: `kafka.server:type=KafkaServer` and `kafka.controller:type=KafkaController`.
 
+What was lost stands under `kafka.log:type=LogManager` (names of ours: Kafka counts nothing of the kind).
+
 Everything is counted when somebody reads. States are the numbers of Kafka's `BrokerState`.
 """
 
@@ -26,6 +28,10 @@ def register(core: Core) -> None:
     """Register the gauges of a broker that is its own controller."""
     registry, image, kind = core.registry, core.image, "kafka.controller:KafkaController"
     registry.gauge("KafkaServer", "BrokerState", None, lambda: _STATES[core.phase])
+    losses = core.logs.losses
+    registry.gauge("kafka.log:LogManager", "LossCount", None, lambda: losses.count)
+    registry.gauge("kafka.log:LogManager", "LostBytes", None, lambda: losses.size)
+    registry.gauge("kafka.log:LogManager", "FailedReadCount", None, lambda: losses.failed_reads)
     registry.gauge(kind, "ActiveControllerCount", None, lambda: 1)
     registry.gauge(kind, "ActiveBrokerCount", None, lambda: sum(not one.fenced for one in image.brokers.values()))
     registry.gauge(kind, "FencedBrokerCount", None, lambda: sum(one.fenced for one in image.brokers.values()))

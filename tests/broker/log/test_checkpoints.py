@@ -16,7 +16,7 @@ from barnabas.broker.log.checkpoint import (
     load_offsets,
     noted,
 )
-from barnabas.broker.log.losses import Loss
+from barnabas.broker.log.losses import Losses
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition
 from tests.broker.log.harness import NOW, PARTITION, TOPIC_ID, append, everything, manager_of
 
@@ -114,7 +114,6 @@ def test_a_point_above_the_end_is_not_believed(world, clean, point, caplog):
     for number in range(5):
         append(log, b"%d" % number)
     flipped = log.segments[3].size // 2
-    told: list[Loss] = []
     if clean:
         world.run(log.close())
     else:
@@ -125,11 +124,11 @@ def test_a_point_above_the_end_is_not_believed(world, clean, point, caplog):
     data[flipped] ^= 1
     world.disk.write_atomic(path, bytes(data))
     world.reopen()
-    log = type(log)(world.disk, "t-0", PARTITION, TOPIC_ID, log.config, report=told.append)
+    log = type(log)(world.disk, "t-0", PARTITION, TOPIC_ID, log.config, losses=(told := Losses()))
     world.run(log.recover(clean=clean, now_ms=NOW, **{point: 900}))
     assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (0, 3, 0)
     assert [record.value for record in everything(world, log)] == [b"0", b"1", b"2"], "the walk found the flipped bit"
-    assert [loss.end_offset for loss in told].count(900) == 1
+    assert [loss.end_offset for loss in told.last].count(900) == 1
     assert not [name for name in world.disk.list("t-0") if name.endswith(".log.deleted")]
 
 

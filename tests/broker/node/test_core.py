@@ -13,6 +13,7 @@ import pytest
 
 from barnabas.broker.cluster.records import BrokerChange, Config, PartitionChange, RegisterBroker
 from barnabas.broker.handlers import metadata as metadata_handler
+from barnabas.broker.log.losses import Loss
 from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.broker.node.identity import DataDirError
 from barnabas.broker.ports import IsrAnswer, IsrProposal
@@ -158,6 +159,20 @@ def test_the_state_of_the_broker_can_be_read_under_kafkas_names() -> None:
     assert value(controller, "OfflinePartitionsCount") == 1
     world.stop()
     assert value("KafkaServer", "BrokerState") == 7
+
+
+def test_what_was_lost_can_be_looked_at() -> None:
+    world = World()
+    losses = world.core.logs.losses
+    losses.report(Loss("t-0", 3, 5, 7, "f", "r"))
+    assert world.core.snapshot(0)["losses"] == {
+        "count": 1,
+        "bytes": 7,
+        "failed_reads": 0,
+        "last": [Loss("t-0", 3, 5, 7, "f", "r")._asdict()],
+    }
+    for name, value in (("LossCount", 1), ("LostBytes", 7), ("FailedReadCount", 0)):
+        assert world.core.registry.read("kafka.log:LogManager", name) == {"value": value}
 
 
 @pytest.mark.parametrize(
