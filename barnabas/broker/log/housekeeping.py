@@ -25,6 +25,7 @@ from barnabas.broker.jobs import Job, remove, wait
 from barnabas.broker.log import checkpoint
 from barnabas.broker.log.log import Log
 from barnabas.broker.log.names import DELETE_SUFFIX
+from barnabas.broker.log.steady import SteadyTime
 from barnabas.broker.ports import Disk, WallClock
 from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.ids import TopicPartition
@@ -68,6 +69,7 @@ class Housekeeping:
         self._now_ms = 0
         self._deadline_ms: int | None = None
         self._doomed: list[tuple[int, int, list[str]]] = []
+        self._steady = SteadyTime()
         self._started = False
         self._early: list[tuple[int, list[str]]] = []
         self._kept: dict[str, checkpoint.Points] = {}
@@ -96,6 +98,7 @@ class Housekeeping:
         """Count the first turns from `now_ms` (monotonic)."""
         self._now_ms = now_ms
         self._started = True
+        self._steady.look(self._wall_clock.now_ms(), now_ms)
         early, self._early = self._early, []
         for delay_ms, paths in early:
             self.discard(paths, delay_ms)
@@ -196,7 +199,7 @@ class Housekeeping:
             if log.closed:
                 continue
             try:
-                yield from log.retain(self._wall_clock.now_ms())
+                yield from log.retain(self._steady.look(self._wall_clock.now_ms(), self._now_ms))
             except (OSError, BarnabasError):
                 yield None  # a full or failing disk: tried again at the next turn
         return self._config.log_retention_check_interval_ms
