@@ -337,7 +337,7 @@ class LocalController:
         try:
             yield from self._log.append_in_steps(records, committed)
         except KafkaError as refusal:
-            logger.error("the metadata log refused a change: %s", refusal)
+            _say_refused(refusal)
             done(refusal)
             return
         yield None
@@ -383,9 +383,14 @@ class LocalController:
         try:
             self._log.append(records, committed)
         except KafkaError as refusal:
-            logger.error("the metadata log refused a change: %s", refusal)
+            _say_refused(refusal)
             fault = refusal
             self._defer(lambda: done(fault))
             return
         self._in_flight.append(records)
         self._pending.apply(records)
+
+
+def _say_refused(refusal: KafkaError) -> None:
+    if refusal.code != ErrorCode.NOT_CONTROLLER:  # the broker stops: that is no error
+        logger.error("the metadata log refused a change: %s", refusal)

@@ -65,6 +65,7 @@ class MetadataLog:
         self._epoch = 0
         self._bytes_since_snapshot = 0
         self._snapshotting = False
+        self._ending = False
 
     @property
     def end_offset(self) -> int:
@@ -166,7 +167,8 @@ class MetadataLog:
         """Append one operation; `committed` hears when it is on stable storage, in the order of the appends.
 
         Raises:
-            KafkaError: KAFKA_STORAGE_ERROR, or RECORD_LIST_TOO_LARGE for more than a batch holds; nothing was appended.
+            KafkaError: KAFKA_STORAGE_ERROR, RECORD_LIST_TOO_LARGE for more than a batch holds, or NOT_CONTROLLER: the
+                broker stops; nothing was appended.
         """
         for _ in self.append_in_steps(records, committed):
             pass
@@ -177,6 +179,8 @@ class MetadataLog:
         Raises:
             KafkaError: as `append`.
         """
+        if self._ending:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "the broker is stopping")
         now_ms = self._clock.now_ms()
         builder = BatchBuilder(_BATCH_BYTES_MAX)
         for number, record in enumerate(records, 1):
@@ -237,6 +241,10 @@ class MetadataLog:
         self._log.raise_log_start_offset(end)
         yield from self._log.retain(now_ms)
         logger.info("metadata snapshot %s: %d records, %d bytes", name, base, len(data))
+
+    def end(self) -> None:
+        """The broker stops: no change is taken any more, those under way are committed."""
+        self._ending = True
 
     def close(self) -> Job[None]:
         """Flush and release the files, and note down where the log ends.

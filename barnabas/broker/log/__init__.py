@@ -28,6 +28,7 @@ anything**: park on the token and call again. What takes long is a job (a genera
     producers     `producers`: state of idempotent producers; `expire_producers(now_ms)`
     jobs          `recover(...)`, `retain(now_ms)`, `compact(now_ms, ...)`, `flush()`, `close()`
     `failed`      a sync failed: appends raise KAFKA_STORAGE_ERROR until the broker is started anew; reads go on
+    `ending`      the broker stops: appends raise NOT_LEADER_OR_FOLLOWER; reads go on
 
 `LogManager`
     `load(topic_ids?) -> Job`: all logs of the directory, clean or not, with checkpoints

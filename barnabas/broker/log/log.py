@@ -8,7 +8,6 @@ half of it is one-line doors to those rooms.
 
 from __future__ import annotations
 
-import errno
 from bisect import bisect_right, insort
 from collections.abc import Callable
 from contextlib import suppress
@@ -94,7 +93,11 @@ class Log:
         self.recovery_point = 0
         self.cleaned_to = -1
         self.failed: OSError | None = None
+        self.ending = False
+        """Whether the broker stops: no record is taken any more, what is there is being synced."""
         self.closed = False
+        self._takes_records = True
+        """Neither failed, nor ending, nor closed: one look per append."""
         self.cleaning = False
         self.cuts = 0
         """How often the end was cut: a compaction that began before looks at it."""
@@ -125,7 +128,8 @@ class Log:
         self.producers = _new(change.producers, self.producers)
         self.snapshots = _new(change.snapshots, self.snapshots)
         self.cleaned_to = _new(change.cleaned_to, self.cleaned_to)
-        self.failed = _new(change.failed, self.failed)
+        if change.failed is not None:
+            self.failed, self._takes_records = change.failed, False
         if change.segments is not None or change.high_watermark is not None:
             watermark = _new(change.high_watermark, self.high_watermark)
             watermark = min(max(watermark, self.log_start_offset), self.log_end_offset)
@@ -269,10 +273,10 @@ class Log:
 
         Raises:
             InvalidRecord: INVALID_RECORD or INVALID_TIMESTAMP, with the records at fault.
-            KafkaError: any other refusal; the log is as it was.
+            KafkaError: any other refusal (NOT_LEADER_OR_FOLLOWER: the broker stops); the log is as it was.
         """
-        if self.failed is not None or self.closed:
-            raise self._storage_error(self.failed)
+        if not self._takes_records:
+            raise self._refusal()
         config = self.config
         if config is not self._judged_config:
             self._judged_config, self._takes_as_is = config, takes_as_is(config)
@@ -319,8 +323,8 @@ class Log:
             KafkaError: CORRUPT_MESSAGE for a bad sum, UNKNOWN_SERVER_ERROR for offsets that do not rise from the end
                 of this log, KAFKA_STORAGE_ERROR. Batches before the bad one are in the log.
         """
-        if self.failed is not None or self.closed:
-            raise self._storage_error(self.failed)
+        if not self._takes_records:
+            raise self._refusal()
         first_offset = -1
         rolled = False
         for batch in follower_batches(records):
@@ -602,10 +606,10 @@ class Log:
             below `offset`.
 
         Raises:
-            KafkaError: KAFKA_STORAGE_ERROR, an earlier sync failed.
+            KafkaError: KAFKA_STORAGE_ERROR, an earlier sync failed; NOT_LEADER_OR_FOLLOWER, the broker stops.
         """
-        if self.failed is not None:
-            raise self._storage_error(self.failed)
+        if not self._takes_records:
+            raise self._refusal()
         return self._flusher.when_durable(offset, callback)
 
     def flush(self) -> Job[None]:
@@ -614,14 +618,14 @@ class Log:
         Raises:
             OSError: a sync failed.
         """
-        if self.failed is None:
+        if self._takes_records:
             gate = self._flusher.gate()
             if gate is not None:
                 yield from wait(gate)
 
     def start_flush(self) -> None:
         """Begin to make everything durable, without waiting."""
-        if self.failed is None:
+        if self._takes_records:
             self._flusher.start()
 
     def recovery_point_to_save(self) -> int:
@@ -644,7 +648,7 @@ class Log:
         active = self.segments[-1]
         active.close_times()
         flushing = self._flusher.gate() if self.failed is None else None
-        self.failed = self.failed or OSError(errno.ESHUTDOWN, "the broker is stopping")
+        self.ending, self._takes_records = True, False
         files = dict(file for one in self.segments if one.size and not one.indexes_saved for file in one.index_files())
         offset = self.log_end_offset
         # Without any snapshot a clean start takes it that there are no producers (Kafka does, too).
@@ -684,10 +688,16 @@ class Log:
 
     def release(self) -> None:
         """Release the files without writing anything (deletion, or after a crash); who waits for a sync is told."""
-        self.closed = True
+        self.closed, self._takes_records = True, False
         self._flusher.cut(-1)
         for segment in self.segments:
             segment.close()
+
+    def _refusal(self) -> KafkaError:
+        """Why no record is taken. A broker that stops gives its leadership away, in Kafka's words."""
+        if self.failed is None and self.ending:
+            return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic_partition}: the broker is stopping")
+        return self._storage_error(self.failed)
 
     def _storage_error(self, error: OSError | None) -> KafkaError:
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.directory}: {error or 'the log is closed'}")

@@ -176,6 +176,7 @@ class Core:
         """Flush all logs, write the checkpoints and the clean shutdown marker, then call `done`."""
         self.now_ms = now_ms
         begun, self.phase = self.phase, startup.Phase.STOPPING
+        self.metadata.end()
         self.jobs.clear()
         self._held.clear()
 
@@ -306,8 +307,8 @@ class Core:
             self._topic_configs.clear()
         if delta.broker_configs:
             self.refresh_settings()
-        if self.phase < startup.Phase.HOSTING:
-            return
+        if not startup.Phase.HOSTING <= self.phase <= startup.Phase.READY:
+            return  # a start hosts all there is when its time has come; a stop leaves it to the next start
         if len(delta.partitions) + len(delta.removed) > startup.AT_ONCE_MAX:
             self.replicas.disown(delta.removed)
             self.jobs.add("partitions", startup.follow(self, [*delta.removed, *delta.partitions]))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import signal
 from pathlib import Path
 
 from barnabas.client.consumer import Consumer
 from barnabas.client.producer import Producer
+from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.ids import TopicPartition
 from tests.cli.process import broker
 
@@ -35,3 +39,29 @@ def test_a_stop_with_many_fresh_partitions_is_clean(tmp_path: Path) -> None:
         assert process.end() == 0
     assert found == {b"%d" % number for number in range(2 * PARTITIONS)}
     assert any("ready: a clean end" in line for line in process.errors)
+
+
+def test_a_stop_under_load_logs_no_errors(tmp_path: Path) -> None:
+    """Writes that come while it stops are refused, and that is nothing to mend."""
+    with broker("--port", "0", "--data-dir", str(tmp_path), "--topic", f"t:{PARTITIONS}") as process:
+        producer = Producer(
+            bootstrap_servers=f"127.0.0.1:{process.port}",
+            linger_ms=0,
+            max_block_ms=500,
+            delivery_timeout_ms=1500,
+            request_timeout_ms=1000,
+        )
+        for number in range(2 * PARTITIONS):
+            producer.send("t", b"before", partition=number % PARTITIONS)
+        producer.flush()
+        process.popen.send_signal(signal.SIGTERM)
+        number = 0
+        while process.popen.poll() is None:
+            with contextlib.suppress(BarnabasError):
+                producer.send("t", b"x", partition=number % PARTITIONS)
+            number += 1
+        assert process.wait() == 0
+        producer.close(timeout=0)
+    levels = {json.loads(line)["level"] for line in process.errors}
+    assert "info" in levels
+    assert "error" not in levels, process.errors

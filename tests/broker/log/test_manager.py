@@ -80,7 +80,7 @@ def test_a_shutdown_asks_the_disk_once_per_log_and_waits_for_all_together(memory
     assert asked == [4] * 10, "indexes, snapshot and epochs of all logs, before anything is waited for"
     with pytest.raises(KafkaError) as caught:
         append(manager.logs[TopicPartition("t", 0)], b"too late")
-    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert caught.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     rounds = 0
     while token is not None:
         rounds += 1

@@ -18,6 +18,7 @@ from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.broker.node.identity import DataDirError
 from barnabas.broker.ports import IsrAnswer, IsrProposal
 from barnabas.protocol.batch import set_crc
+from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.requests.create_topics import CreatableTopic, CreateTopicsRequest
 from barnabas.protocol.requests.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -270,6 +271,35 @@ def test_stopping_ends_cleanly_at_any_moment() -> None:
         world.stop()
     world = World(disk=disk)
     assert world.offsets(-1).offset == 1
+
+
+def test_what_is_refused_because_the_broker_stops_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    """Producers are sent elsewhere, as by a Kafka that gives its leadership away; what was acknowledged is there."""
+    world = World()
+    world.create(flush_messages=1)
+    ended: list[bool] = []
+    acknowledged, codes = 0, set()
+    world.send(CreateTopicsRequest([CreatableTopic("in-time", 1, 1)]), 7)
+    world.core.stop(world.now_ms, lambda: ended.append(True))
+    while not ended:
+        for acks in (1, -1):
+            answer = world.produce({("t", 0): batch(b"x")}, acks=acks)
+            topics = world.send(CreateTopicsRequest([CreatableTopic("too-late", 1, 1)]), 7)
+            if not world.core.run_job_step(world.now_ms):
+                world.disk.deliver()
+                world.core.wake(world.now_ms)
+            for response in [answer.response] if answer.done else []:
+                codes.add(response.responses[0].partition_responses[0].error_code)
+                acknowledged += response.responses[0].partition_responses[0].error_code == 0
+            codes.update(one.error_code for one in (topics.response.topics if topics.done else []))
+    assert ErrorCode.NOT_LEADER_OR_FOLLOWER in codes
+    assert codes <= {0, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_CONTROLLER}
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
+    assert not {"too-late-0", "in-time-0"} & {*world.disk.list("")}, "no log is made that nobody would close"
+    again = World(disk=world.disk)
+    assert again.offsets(-1).offset >= acknowledged
+    assert sorted(again.core.image.topics) == ["in-time", "t"]
+    assert again.put(batch(b"x"), "in-time").base_offset == 0
 
 
 def test_everything_can_be_looked_at() -> None:
