@@ -232,7 +232,11 @@ class LogManager:
             KafkaError: KAFKA_STORAGE_ERROR, its directory stays (see `failed`).
         """
         name = self._set_aside(self.logs[partition], STRAY_SUFFIX)
-        logger.warning("%s belongs to no topic of this cluster; it is now called %s", partition, name)
+        logger.warning(
+            "%s belongs to no topic of this cluster; it is now called %s (docs/DURABILITY.md says how it comes back)",
+            partition,
+            name,
+        )
 
     def _set_aside(self, log: Log, suffix: str) -> str:
         partition = log.topic_partition
