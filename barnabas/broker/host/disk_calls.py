@@ -1,6 +1,6 @@
 """The system calls of the real disk that need more than one line: what each system has, and in which order.
 
-Split from `disk.py`; nothing here knows of files or completions.
+Split from `disk_file.py`; nothing here knows of names or completions.
 """
 
 from __future__ import annotations
@@ -98,62 +98,10 @@ def sync_handle(fd: int) -> None:
         os.fsync(fd)
 
 
-def sync_directory(path: str) -> None:
-    """Make the names in a directory durable."""
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def replace(*files: tuple[str, bytes], durable: bool = True) -> None:
-    """Replace files of one directory, each as a whole: temporary file, sync, rename, and one sync of the directory.
-
-    With `durable` false without the syncs.
-    """
-    try:
-        for full, data in files:
-            _write(full + TEMPORARY, data, durable)
-        for full, _ in files:
-            os.replace(full + TEMPORARY, full)
-    except OSError:
-        for full, _ in files:  # what is left of them only takes room, of which there may be none
-            with contextlib.suppress(OSError):
-                os.unlink(full + TEMPORARY)
-        raise
-    if durable:
-        sync_directory(os.path.dirname(files[0][0]))
-
-
-def _write(full: str, data: bytes, durable: bool) -> None:
-    fd = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | NO_LINK, FILE_MODE)
-    try:
-        view = memoryview(data)
-        while len(view):
-            view = view[os.write(fd, view) :]
-        if durable:
-            sync_handle(fd)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(full)
-        raise
-    finally:
-        os.close(fd)
-
-
-def remove(full: str) -> None:
-    """Remove a file or a directory tree; nothing happens when it is absent."""
-    try:
-        os.unlink(full)
-    except FileNotFoundError:
-        return
-    except (IsADirectoryError, PermissionError):  # the latter is what macOS says of a directory
-        if not os.path.isdir(full):
-            raise
-        import shutil
-
-        shutil.rmtree(full)
+def named(error: OSError, path: str, position: int | None = None) -> OSError:
+    """The same error, which says of which file it speaks (calls on a handle do not), and of which byte."""
+    where = "" if position is None else f" at byte {position}"
+    return OSError(error.errno, f"{error.strerror or error}{where}", path)
 
 
 def copy(source: int, target: int, size: int) -> None:

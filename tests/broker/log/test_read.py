@@ -119,7 +119,8 @@ def test_timestamps_inside_a_batch_and_behind_the_log_start(world):
 @pytest.mark.parametrize("clean", [True, False])
 def test_timestamps_over_segments_and_restarts(world, clean):
     log = filled(world, segment_bytes=1500)
-    for log_now in (log, world.restart(log, clean=clean)):
+    for restarted in (False, True):
+        log_now = world.restart(log, clean=clean) if restarted else log
         for i in range(40):
             assert world.call(lambda i=i, log=log_now: log.offset_for_timestamp(NOW + i)) == (NOW + i, i * 5, 0)
         assert world.call(log_now.offset_of_max_timestamp) == (NOW + 39, 195, 0)

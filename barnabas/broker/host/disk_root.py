@@ -1,0 +1,148 @@
+"""The data directory as a handle: every call of the real disk goes relative to it.
+
+Whoever renames the directory under a living broker takes it along: the broker goes on in its own directory, and another
+of the old name is another's. Where the system has no such calls (Windows, which renames nothing that is in use) paths
+are whole. Calls on an open file, and the order of several calls, are in `disk_calls`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Final
+
+from barnabas.broker.host.disk_calls import DIRECTORY_MODE, FILE_MODE, NO_LINK, TEMPORARY, sync_handle
+
+_RELATIVE: Final = {os.open, os.stat, os.mkdir, os.rename, os.unlink, os.rmdir} <= os.supports_dir_fd
+_DIRECTORY: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
+_READ: Final = os.O_RDONLY | NO_LINK
+_WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | NO_LINK
+
+
+class Root:
+    """A data directory that is held open. Paths are relative to it, with `/`; errors are OSError and name the path.
+
+    Raises:
+        OSError: there is none.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.path.abspath(path)
+        self._fd = os.open(self.path, _DIRECTORY) if _RELATIVE else None
+
+    def close(self) -> None:
+        """Release the handle: every later call fails."""
+        if self._fd is not None and self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _at(self, path: str) -> str:
+        """The path as the system's calls take it."""
+        if self._fd is None:
+            return f"{self.path}/{path}" if path else self.path
+        return path or "."
+
+    def open(self, path: str, flags: int) -> int:
+        """A handle of a file."""
+        return os.open(self._at(path), flags, FILE_MODE, dir_fd=self._fd)
+
+    def size(self, path: str) -> int:
+        """Bytes of a file."""
+        return os.stat(self._at(path), dir_fd=self._fd).st_size
+
+    def exists(self, path: str) -> bool:
+        """Whether a file or directory of that name is there."""
+        try:
+            os.stat(self._at(path), dir_fd=self._fd)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
+    def list(self, path: str) -> list[str]:
+        """Names in a directory."""
+        if self._fd is None:
+            return os.listdir(self._at(path))
+        fd = os.open(self._at(path), _DIRECTORY, dir_fd=self._fd)
+        try:
+            return os.listdir(fd)
+        finally:
+            os.close(fd)
+
+    def make_dir(self, path: str) -> None:
+        """Make a directory and those above it; those that are there stay."""
+        for end in [at for at, letter in enumerate(path) if letter == "/"] + [len(path)]:
+            try:
+                os.mkdir(self._at(path[:end]), DIRECTORY_MODE, dir_fd=self._fd)
+            except FileExistsError:
+                if end == len(path) and not self._is_directory(path):
+                    raise
+
+    def _is_directory(self, path: str) -> bool:
+        try:
+            os.close(self.open(path, _DIRECTORY))
+        except NotADirectoryError:
+            return False
+        return True
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename a file or directory, replacing a file of that name."""
+        os.replace(self._at(old), self._at(new), src_dir_fd=self._fd, dst_dir_fd=self._fd)
+
+    def unlink(self, path: str) -> None:
+        """Remove a file."""
+        os.unlink(self._at(path), dir_fd=self._fd)
+
+    def remove(self, path: str) -> None:
+        """Remove a file or a directory tree; nothing happens when it is absent."""
+        try:
+            self.unlink(path)
+        except FileNotFoundError:
+            return
+        except (IsADirectoryError, PermissionError):  # the latter is what macOS says of a directory
+            if not self._is_directory(path):
+                raise
+            import shutil
+
+            shutil.rmtree(self._at(path), dir_fd=self._fd)
+
+    def load(self, path: str) -> bytes:
+        """The whole of a small file."""
+        with os.fdopen(self.open(path, _READ), "rb") as file:
+            return file.read()
+
+    def sync_directory(self, path: str) -> None:
+        """Make the names in a directory durable."""
+        fd = self.open(path, _DIRECTORY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def replace(self, *files: tuple[str, bytes], durable: bool = True) -> None:
+        """Replace files of one directory, each as a whole: temporary file, sync, rename, one sync of the directory.
+
+        With `durable` false without the syncs.
+        """
+        try:
+            for path, data in files:
+                self._write(path + TEMPORARY, data, durable)
+            for path, _ in files:
+                self.rename(path + TEMPORARY, path)
+        except OSError:
+            for path, _ in files:  # what is left of them only takes room, of which there may be none
+                with contextlib.suppress(OSError):
+                    self.unlink(path + TEMPORARY)
+            raise
+        if durable:
+            self.sync_directory(os.path.dirname(files[0][0]))
+
+    def _write(self, path: str, data: bytes, durable: bool) -> None:
+        fd = self.open(path, _WRITE)
+        try:
+            view = memoryview(data)
+            while len(view):
+                view = view[os.write(fd, view) :]
+            if durable:
+                sync_handle(fd)
+        finally:
+            os.close(fd)
