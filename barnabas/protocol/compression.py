@@ -73,13 +73,50 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> Buffer:
     if codec == Codec.ZSTD:
         return memoryview(cramjam.zstd.compress(data, level if level is not None else 3))
     if codec == Codec.LZ4:
-        level = None if level == LZ4_FAST else level
-        stream = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
-        stream.compress(data if isinstance(data, bytes) else bytes(data))  # it takes nothing else
-        return memoryview(stream.finish())
+        stream = CompressStream(codec, level=level)
+        stream.add(data if isinstance(data, bytes) else bytes(data))  # it takes nothing else
+        return stream.finish()
     if codec == Codec.SNAPPY:
         return memoryview(cramjam.snappy.compress_raw(data))
     raise ValueError(f"codec {codec} is unknown")
+
+
+class CompressStream:
+    """Compresses piece by piece, for who may not take long over one; snappy has no such form and is taken at the end.
+
+    Raises:
+        ValueError: an unknown codec, or none.
+    """
+
+    __slots__ = ("_codec", "_held", "_stream")
+
+    def __init__(self, codec: int, *, level: int | None = None) -> None:
+        cramjam = _cramjam()
+        self._codec = codec
+        self._held: list[bytes] = []
+        self._stream: Any = None
+        if codec == Codec.GZIP:
+            self._stream = cramjam.gzip.Compressor(level=level if level is not None else 6)
+        elif codec == Codec.ZSTD:
+            self._stream = cramjam.zstd.Compressor(level=level if level is not None else 3)
+        elif codec == Codec.LZ4:
+            level = None if level == LZ4_FAST else level
+            self._stream = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
+        elif codec != Codec.SNAPPY:
+            raise ValueError(f"codec {codec} cannot be compressed by pieces")
+
+    def add(self, data: bytes) -> None:
+        """Take the next piece."""
+        if self._stream is None:
+            self._held.append(data)
+        else:
+            self._stream.compress(data)
+
+    def finish(self) -> Buffer:
+        """All of it, compressed."""
+        if self._stream is None:
+            return compress(self._codec, b"".join(self._held))
+        return memoryview(self._stream.finish())
 
 
 def decompress(codec: int, data: Buffer, *, bytes_max: int = BYTES_MAX, ratio_max: int = RATIO_MAX) -> Buffer:

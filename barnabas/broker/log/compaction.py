@@ -10,42 +10,59 @@ A tombstone goes in two rounds: the first that keeps one writes a delete horizon
 batch, a round after that time drops it. Offsets never change. The last batch of each live producer and of the round
 stays even when it is empty, so that sequences and the log end survive.
 
+Nothing is rewritten whose sum was not checked: a new sum would make damage look whole. A segment with a batch that is
+bad (its sum, its frame, its offsets, or a record that cannot be read) stays as it is, `CompactionResult.bad` names the
+batch, and the other segments are cleaned; above such a segment tombstones stay, for it may hold what they delete.
+(Apache Kafka gives the partition up: it counts as uncleanable until the broker is started anew.)
+
 A group is written to `.log.cleaned`, made durable, renamed to `.log.swap`, and takes the place of its segments; a start
 in between either throws the first away or finishes the second.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Final
 
 from barnabas.broker.jobs import Gate, Job, wait, write_all
+from barnabas.broker.log.key_map import RECORDS_PER_STEP, BadBatch, digest, fault_of, first_bad_frame, map_keys
 from barnabas.broker.log.scan import batches_in, patient, window_at
 from barnabas.broker.log.segment import CLEANED_SUFFIX, DELETED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, Segment
 from barnabas.broker.log.state import Change, LogView
 from barnabas.broker.log.truncation import drop_segments
 from barnabas.protocol.batch import COMPRESSION_MASK, DELETE_HORIZON, BatchHeader, read_header
+from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.ids import Buffer
-from barnabas.protocol.records import BatchRewriter, Record, decode_slices, encode_batch
+from barnabas.protocol.records import BatchRewriter, Record, decode_slices_of, encode_batch, record_area
 
-_KEY_MAX: Final = 40
-_RECORDS_PER_STEP: Final = 500
-"""Records one step decodes, looks up and encodes: 1.5 ms. A batch that holds more is taken in slices."""
 _GROUP_SEGMENTS_MAX: Final = 32
 """Segments that one step replaces: three files of each are renamed."""
 _LONG_MAX: Final = 2**63 - 1
 
 
+class _BadSegment(Exception):
+    """A segment is to be left as it is."""
+
+    def __init__(self, segment: Segment, batch: BadBatch) -> None:
+        super().__init__(batch)
+        self.segment = segment
+        self.batch = batch
+
+
 @dataclass(slots=True, frozen=True)
 class CompactionResult:
-    """What a round did: offsets below `cleaned_to` are clean; bytes before and after; segments that were replaced."""
+    """What a round did: offsets below `cleaned_to` are clean; bytes before and after; segments that were replaced.
+
+    `bad`: for each segment that was left as it is the first bad batch.
+    """
 
     cleaned_to: int
     bytes_before: int
     bytes_after: int
     segments_before: int
     segments_after: int
+    bad: tuple[BadBatch, ...] = ()
 
 
 @dataclass(slots=True, frozen=True)
@@ -114,7 +131,7 @@ def compact(log: LogView, now_ms: int, *, keys_max: int) -> Job[CompactionResult
     if dirty.first_dirty >= dirty.end or log.closed:
         return None
     cuts = log.cuts
-    newest, end = yield from _map_keys(log, dirty, keys_max)
+    newest, end = yield from map_keys(log, dirty.first_dirty, dirty.end, keys_max)
     if log.cuts != cuts or log.closed:
         return None
     before = [segment for segment in log.segments[:-1] if segment.base < end]
@@ -122,55 +139,22 @@ def compact(log: LogView, now_ms: int, *, keys_max: int) -> Job[CompactionResult
     round_ = _Round(log, newest, end, now_ms, log.producers.last_offsets())
     bytes_after = segments_after = 0
     groups = yield from _groups(before, log.config.segment_bytes, log.config.segment_index_bytes)
-    for group in groups:
-        cleaned = yield from round_.clean(group)
+    while groups:
+        group = groups.pop(0)
+        try:
+            cleaned = yield from round_.clean(group)
+        except _BadSegment as found:
+            at = group.index(found.segment)
+            groups[:0] = [part for part in (group[:at], group[at + 1 :]) if part]
+            round_.bad.append(found.batch)
+            bytes_after += found.segment.size
+            segments_after += 1
+            continue
         if cleaned is None:
             return None
         bytes_after += cleaned.size
         segments_after += 1
-    return CompactionResult(end, bytes_before, bytes_after, len(before), segments_after)
-
-
-def _digest(key: bytes) -> bytes:
-    """What stands for a key in the map: long keys by a hash longer than any short key."""
-    return key if len(key) <= _KEY_MAX else blake2b(key, digest_size=_KEY_MAX + 8).digest()
-
-
-def _map_keys(log: LogView, dirty: Cleanable, keys_max: int) -> Job[tuple[dict[bytes, int], int]]:
-    """The newest offset of each key in the dirty range, and the offset up to which the map holds."""
-    newest: dict[bytes, int] = {}
-    seen = 0
-    end = dirty.first_dirty
-    sealed = zip(log.segments[:-1], log.bases[1:], strict=True)
-    for segment in [s for s, following in sealed if s.base < dirty.end and following > dirty.first_dirty]:
-        position = 0
-        while position < segment.size:
-            at = position
-            view = yield from patient(
-                lambda segment=segment, at=at: window_at(segment.file, at, segment.size)  # type: ignore[misc]
-            )
-            for offset, header in batches_in(view):
-                position = at + offset + header.size
-                if header.last_offset < dirty.first_dirty:
-                    continue
-                end = header.next_offset
-                if not header.is_control:
-                    for records in decode_slices(view, offset, _RECORDS_PER_STEP):
-                        for record in records:
-                            if record.key is not None:
-                                newest[_digest(record.key)] = record.offset
-                        if len(records) == _RECORDS_PER_STEP:
-                            yield None
-                seen += header.record_count
-                if len(newest) >= keys_max:
-                    return newest, end
-                if seen >= _RECORDS_PER_STEP:
-                    seen = 0
-                    yield None
-            if position == at:
-                raise OSError(f"{segment.file.path} holds no batch at byte {at}")
-            yield None
-    return newest, dirty.end
+    return CompactionResult(end, bytes_before, bytes_after, len(before), segments_after, tuple(round_.bad))
 
 
 def _groups(segments: list[Segment], bytes_max: int, index_bytes_max: int) -> Job[list[list[Segment]]]:
@@ -209,9 +193,15 @@ class _Round:
         self.now_ms = now_ms
         self.last_of_producers = last_of_producers
         self.cuts = log.cuts
+        self.bad: list[BadBatch] = []
 
     def clean(self, group: list[Segment]) -> Job[Segment | None]:
-        """Rewrite a group of segments as one; None if the log changed meanwhile."""
+        """Rewrite a group of segments as one; None if the log changed meanwhile.
+
+        Raises:
+            _BadSegment: one of them is to be left as it is; nothing was changed.
+            OSError: the disk failed; nothing was changed.
+        """
         log = self.log
         fresh = Segment(log.disk, log.directory, group[0].base, self.now_ms)
         path = fresh.path(LOG_SUFFIX)
@@ -222,7 +212,7 @@ class _Round:
             gate = Gate()
             fresh.file.sync(gate.open)
             yield from wait(gate)
-        except OSError:
+        except (OSError, _BadSegment):
             self._abandon(fresh)
             raise
         fresh.synced_size = fresh.size
@@ -248,6 +238,11 @@ class _Round:
             self.log.discard([path + DELETED_SUFFIX])
 
     def _rewrite(self, segment: Segment, fresh: Segment) -> Job[None]:
+        bases = self.log.bases
+        following = next((base for base in bases if base > segment.base), self.end)
+        bad = yield from first_bad_frame(segment, following)
+        if bad is not None:
+            raise _BadSegment(segment, bad)
         position = 0
         seen = 0
         while position < segment.size:
@@ -256,18 +251,25 @@ class _Round:
             kept: list[Buffer] = []
             for offset, header in batches_in(view):
                 position = at + offset + header.size
-                data = yield from self._filter(view, offset, header)
+                reason = fault_of(view, offset, header)
+                try:
+                    data = None if reason else (yield from self._filter(view, offset, header))
+                except ProtocolError as error:
+                    reason = f"it cannot be read: {error}"
+                if reason:
+                    where = at + offset, header.base_offset, header.size
+                    raise _BadSegment(segment, BadBatch(segment.file.path, *where, reason))
                 if data is not None:
                     kept.append(data)
                     self._note(fresh, data)
                 seen += header.record_count
-                if seen >= _RECORDS_PER_STEP:
+                if seen >= RECORDS_PER_STEP:
                     seen = 0
                     self._write(fresh, kept)
                     kept = []
                     yield None
             if position == at:
-                raise OSError(f"{segment.file.path} holds no batch at byte {at}")
+                raise OSError(f"{segment.file.path} changed while it was read: no batch at byte {at}")
             self._write(fresh, kept)
             yield None
 
@@ -288,32 +290,44 @@ class _Round:
         if header.is_control:
             return whole
         horizon = header.base_timestamp if header.has_delete_horizon else None
-        kept: list[Record] = []
-        if header.record_count:
-            for records in decode_slices(view, position, _RECORDS_PER_STEP):
-                kept += [record for record in records if self._stays(record, horizon)]
-                if len(records) == _RECORDS_PER_STEP:
-                    yield None
-        if not kept:
+        area = record_area(view, position, header)
+        count = 0
+        tombstones = False
+        small: list[list[Record]] | None = [] if header.record_count <= RECORDS_PER_STEP else None
+        for kept in self._kept(area, header, horizon):
+            count += len(kept)
+            tombstones = tombstones or any(record.value is None for record in kept)
+            if small is None:
+                yield None
+            else:
+                small.append(kept)
+        if not count:
             if header.last_offset not in self.last_of_producers and header.next_offset < self.end:
                 return None
             cleared = header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON)
             empty = header._replace(attributes=cleared, base_timestamp=header.max_timestamp)
             return encode_batch(empty, []) if header.record_count or header.compression else whole
-        stamp = horizon is None and any(record.value is None for record in kept)
-        if len(kept) == header.record_count and not stamp:
+        stamp = horizon is None and tombstones
+        if count == header.record_count and not stamp:
             return whole
         if stamp:
-            horizon = self.now_ms + self.log.config.delete_retention_ms
-            header = header._replace(attributes=header.attributes | DELETE_HORIZON, base_timestamp=horizon)
-        rewriter = BatchRewriter(header)
-        for start in range(0, len(kept), _RECORDS_PER_STEP):
-            rewriter.add(kept[start : start + _RECORDS_PER_STEP])
-            if len(kept) > _RECORDS_PER_STEP:
+            until = self.now_ms + self.log.config.delete_retention_ms
+            header_then = header._replace(attributes=header.attributes | DELETE_HORIZON, base_timestamp=until)
+        else:
+            header_then = header
+        rewriter = BatchRewriter(header_then)
+        for kept in self._kept(area, header, horizon) if small is None else small:
+            rewriter.add(kept)
+            if small is None:
                 yield None
         return rewriter.build()
 
+    def _kept(self, area: bytes, header: BatchHeader, horizon: int | None) -> Iterator[list[Record]]:
+        """What stays of a batch, slice by slice: a batch may hold more records than there is memory for."""
+        for records in decode_slices_of(area, header, RECORDS_PER_STEP):
+            yield [record for record in records if self._stays(record, horizon)]
+
     def _stays(self, record: Record, horizon: int | None) -> bool:
-        if record.key is None or record.offset < self.newest.get(_digest(record.key), -1):
+        if record.key is None or record.offset < self.newest.get(digest(record.key), -1):
             return False
-        return record.value is not None or horizon is None or self.now_ms < horizon
+        return record.value is not None or horizon is None or self.now_ms < horizon or bool(self.bad)

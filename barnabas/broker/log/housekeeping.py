@@ -23,6 +23,7 @@ from typing import Final
 from barnabas.broker.config import BrokerConfig, TopicConfig
 from barnabas.broker.jobs import Job, remove, wait
 from barnabas.broker.log import checkpoint
+from barnabas.broker.log.cleaner import Cleaner
 from barnabas.broker.log.log import Log
 from barnabas.broker.log.names import DELETE_SUFFIX
 from barnabas.broker.log.steady import SteadyTime
@@ -33,8 +34,6 @@ from barnabas.protocol.ids import TopicPartition
 _NEVER: Final = 2**63 - 1
 _FLUSH_LOOK_MS_MAX: Final = 1000
 _LOGS_PER_STEP: Final = 500
-_BYTES_PER_KEY: Final = 128
-"""What a key of the compaction map costs in memory: bounds it by `log.cleaner.dedupe.buffer.size`."""
 
 
 class _Task:
@@ -60,7 +59,12 @@ class Housekeeping:
     """
 
     def __init__(
-        self, disk: Disk, config: BrokerConfig, logs: Mapping[TopicPartition, Log], wall_clock: WallClock
+        self,
+        disk: Disk,
+        config: BrokerConfig,
+        logs: Mapping[TopicPartition, Log],
+        wall_clock: WallClock,
+        cleaner: Cleaner,
     ) -> None:
         self._disk = disk
         self._config = config
@@ -72,6 +76,7 @@ class Housekeeping:
         self._steady = SteadyTime()
         self._started = False
         self._early: list[tuple[int, list[str]]] = []
+        self.cleaner = cleaner
         self._kept: dict[str, checkpoint.Points] = {}
         self._removing = False
         self._count = 0
@@ -207,6 +212,7 @@ class Housekeeping:
     def forget(self, partition: TopicPartition) -> None:
         """A partition's log is no longer here."""
         self._flushed_ms.pop(partition, None)
+        self.cleaner.forget(partition)
         for noted in self._kept.values():
             noted.pop(partition, None)
 
@@ -272,31 +278,8 @@ class Housekeeping:
         return files
 
     def _clean(self) -> Job[int]:
-        """Compact the log with the largest share of dirty bytes, if one is dirty enough."""
-        wall_ms = self._wall_clock.now_ms()
-        best: Log | None = None
-        best_ratio = -1.0
-        for count, log in enumerate(self._each_log()):
-            if count % _LOGS_PER_STEP == _LOGS_PER_STEP - 1:
-                yield None
-            if "compact" not in log.config.cleanup_policy or log.cleaning or log.closed or len(log.segments) < 2:
-                continue
-            from barnabas.broker.log.compaction import cleanable  # most brokers compact nothing
-
-            try:
-                state = yield from cleanable(log, wall_ms)
-            except OSError:
-                continue
-            if (state.must or state.ratio > log.config.min_cleanable_dirty_ratio) and state.ratio > best_ratio:
-                best, best_ratio = log, state.ratio
-        if best is None:
-            return self._config.log_cleaner_backoff_ms
-        keys_max = max(1, self._config.log_cleaner_dedupe_buffer_size // _BYTES_PER_KEY)
-        try:
-            result = yield from best.compact(wall_ms, keys_max=keys_max)
-        except (OSError, BarnabasError):
-            return self._config.log_cleaner_backoff_ms
-        if result is None:
+        """Compact a log, if one is dirty enough."""
+        if not (yield from self.cleaner.turn(self._each_log(), self._now_ms, self._wall_clock.now_ms())):
             return self._config.log_cleaner_backoff_ms
         points = dict(self._kept.get(checkpoint.CLEANER_FILE, {}))
         for log in self._each_log():

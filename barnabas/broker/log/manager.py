@@ -11,6 +11,7 @@ from barnabas.broker.config import BrokerConfig, TopicConfig
 from barnabas.broker.config.topics import METADATA_TOPIC
 from barnabas.broker.jobs import Gate, Job, wait, write_all
 from barnabas.broker.log import checkpoint
+from barnabas.broker.log.cleaner import Cleaner
 from barnabas.broker.log.closing import CLOSING_FILE, ClosingFiles, load_closing, mark, pack
 from barnabas.broker.log.housekeeping import Housekeeping
 from barnabas.broker.log.log import Log
@@ -44,6 +45,7 @@ class LogManager:
         failed: partitions whose directory cannot be used, and why. It is left as it is, nothing is made in its place,
             and they answer KAFKA_STORAGE_ERROR until the next start.
         losses: what was lost.
+        cleaner: what is compacted, and what cannot be.
     """
 
     def __init__(
@@ -60,7 +62,8 @@ class LogManager:
         self.logs: dict[TopicPartition, Log] = {}
         self.failed: dict[TopicPartition, Exception] = {}
         self.losses = Losses()
-        self._housekeeping = Housekeeping(disk, config, self.logs, wall_clock)
+        self.cleaner = Cleaner(config, self.losses.report)
+        self._housekeeping = Housekeeping(disk, config, self.logs, wall_clock, self.cleaner)
 
     def get(self, partition: TopicPartition) -> Log | None:
         """A partition's log, None if there is none here.

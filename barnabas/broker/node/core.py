@@ -386,5 +386,6 @@ class Core:
         if self.phase is not startup.Phase.NEW:
             state["broker"]["cluster_id"] = self.services.cluster_id
             state |= self.replicas.snapshot(now_ms)
+            state["uncleanable"] = self.logs.cleaner.snapshot()
             state["fetch_sessions"] = self.services.sessions.snapshot(now_ms)
         return state

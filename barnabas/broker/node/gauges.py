@@ -37,6 +37,8 @@ def register(core: Core) -> None:
     registry.gauge(kind, "FencedBrokerCount", None, lambda: sum(one.fenced for one in image.brokers.values()))
     registry.gauge(kind, "GlobalTopicCount", None, lambda: len(image.topics))
     registry.gauge(kind, "GlobalPartitionCount", None, lambda: sum(len(t.partitions) for t in image.topics.values()))
+    cleaner = core.logs.cleaner
+    registry.gauge("kafka.log:LogCleanerManager", "uncleanable-partitions-count", None, lambda: cleaner.uncleanable)
     registry.gauge(kind, "OfflinePartitionsCount", None, lambda: _leaderless(core))
 
 

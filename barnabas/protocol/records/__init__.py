@@ -12,6 +12,7 @@ from barnabas.protocol.records.decode import (
     decode_next,
     decode_records,
     decode_slices,
+    decode_slices_of,
     record_area,
 )
 
@@ -25,6 +26,7 @@ __all__ = [
     "decode_next",
     "decode_records",
     "decode_slices",
+    "decode_slices_of",
     "encode_batch",
     "record_area",
 ]

@@ -7,7 +7,7 @@ from typing import Final
 
 from barnabas.protocol import batch
 from barnabas.protocol.batch import HEADER_SIZE, BatchHeader
-from barnabas.protocol.compression import Codec, compress
+from barnabas.protocol.compression import Codec, CompressStream, compress
 from barnabas.protocol.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP, Buffer
 from barnabas.protocol.primitives import varint
 from barnabas.protocol.records.decode import Headers, Record
@@ -17,6 +17,8 @@ _KNOWN: Final = 2048
 _VARINTS: Final = [varint(value) for value in range(_KNOWN)]
 _ZERO: Final = b"\x00"
 _NULL: Final = varint(-1)
+_PIECE: Final = 256 * 1024
+"""Bytes that a rewrite compresses at a time: 1 ms."""
 
 
 def _encode_headers(headers: Headers) -> bytes:
@@ -134,6 +136,11 @@ def _finish(header: BatchHeader, parts: list[Buffer], level: int | None) -> byte
         data = bytearray().join((parts[0], area))
     else:
         data = bytearray().join(parts)
+    return _seal(header, data)
+
+
+def _seal(header: BatchHeader, data: bytearray) -> bytearray:
+    """Write the header where it belongs, and sum up."""
     batch.write_header(data, 0, header._replace(length=len(data) - batch.LOG_OVERHEAD))
     batch.set_crc(data, 0, len(data))
     return data
@@ -147,34 +154,46 @@ class BatchRewriter:
     timestamp too, where records have their own and there are any.
     """
 
-    __slots__ = ("_count", "_header", "_max_timestamp", "_parts")
+    __slots__ = ("_area", "_count", "_header", "_level", "_max_timestamp", "_stream")
 
-    def __init__(self, header: BatchHeader) -> None:
+    def __init__(self, header: BatchHeader, *, level: int | None = None) -> None:
         self._header = header
-        self._parts: list[Buffer] = [bytes(HEADER_SIZE)]
+        self._level = level
+        self._area = bytearray()
+        self._stream: CompressStream | None = None
         self._count = 0
         self._max_timestamp = NO_TIMESTAMP
 
     def add(self, records: Iterable[Record]) -> None:
-        """Add records, which follow those before."""
+        """Add records, which follow those before; nothing of them is kept but their bytes, compressed as they grow."""
         base_offset, base_timestamp = self._header.base_offset, self._header.base_timestamp
-        parts = self._parts
+        parts: list[Buffer] = []
         for record in records:
             offset_delta, timestamp_delta = record.offset - base_offset, record.timestamp - base_timestamp
             parts += _encode_record(offset_delta, timestamp_delta, record.key, record.value, record.headers)[1]
             self._count += 1
             self._max_timestamp = max(self._max_timestamp, record.timestamp)
+        self._area += b"".join(parts)
+        if len(self._area) >= _PIECE and self._header.compression:
+            if self._stream is None:
+                self._stream = CompressStream(self._header.compression, level=self._level)
+            self._stream.add(bytes(self._area))
+            self._area.clear()
 
-    def build(self, *, level: int | None = None) -> bytearray:
+    def build(self) -> bytearray:
         """The finished batch."""
         header = self._header
         if self._count and not header.is_log_append_time:
             header = header._replace(max_timestamp=self._max_timestamp)
-        return _finish(header._replace(record_count=self._count), self._parts, level)
+        header = header._replace(record_count=self._count)
+        if self._stream is None:
+            return _finish(header, [bytes(HEADER_SIZE), bytes(self._area)], self._level)
+        self._stream.add(bytes(self._area))
+        return _seal(header, bytearray().join((bytes(HEADER_SIZE), self._stream.finish())))
 
 
 def encode_batch(header: BatchHeader, records: Iterable[Record], *, level: int | None = None) -> bytearray:
     """A batch of these records under this header, see `BatchRewriter`."""
-    rewriter = BatchRewriter(header)
+    rewriter = BatchRewriter(header, level=level)
     rewriter.add(records)
-    return rewriter.build(level=level)
+    return rewriter.build()

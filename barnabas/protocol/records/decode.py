@@ -165,7 +165,15 @@ def decode_slices(data: Buffer, position: int, count: int) -> Iterator[list[Reco
         ProtocolError: anything but exactly the announced records; slices before may have come out.
     """
     header = batch.read_header(data, position)
-    area = record_area(data, position, header)
+    yield from decode_slices_of(record_area(data, position, header), header, count)
+
+
+def decode_slices_of(area: bytes, header: BatchHeader, count: int) -> Iterator[list[Record]]:
+    """As `decode_slices`, of a record area that is decompressed already.
+
+    Raises:
+        ProtocolError: anything but exactly the announced records; slices before may have come out.
+    """
     if header.record_count <= count:
         yield decode_area(area, header, Record)
         return
