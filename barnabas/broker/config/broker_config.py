@@ -131,6 +131,8 @@ class BrokerConfig:
     # Our own.
     barnabas_connection_progress_bytes_per_second: int = integer(256, at_least(0))
     barnabas_connection_progress_ms: int = integer(30_000, at_least(1))
+    barnabas_controller_mutation_burst: int = integer(20_000, at_least(1), _DYNAMIC)
+    barnabas_controller_mutation_rate: int = integer(100, at_least(1), _DYNAMIC)
     barnabas_fetch_max_wait_ms: int = integer(300_000, at_least(0), _DYNAMIC)
     barnabas_topics: str = string("")
     barnabas_validate_records: str = string("header", one_of("header", "full"))

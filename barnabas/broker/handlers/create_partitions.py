@@ -2,22 +2,29 @@
 
 - `count` is the number wanted in the end; one that is no increase is INVALID_PARTITIONS. Given assignments cover the
   new partitions alone, each with as many replicas as the topic has (INVALID_REPLICA_ASSIGNMENT).
+- What is above the mutation quota: THROTTLING_QUOTA_EXCEEDED (v3 on), else a throttled answer.
 - A topic named twice is INVALID_REQUEST; `validate_only` decides and writes nothing.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from typing import Final
 
 from barnabas.broker.cluster.topic_rules import TopicResult
+from barnabas.broker.config.topics import PARTITIONS_PER_OPERATION_MAX
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.services import Operation, Resource, Services
+from barnabas.broker.handlers.throttling import Throttle
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.requests.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
+    CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
+
+QUOTA_REFUSED_FROM: Final = 3
 
 
 def handle(services: Services, request: CreatePartitionsRequest, context: RequestContext, now_ms: int) -> None:
@@ -25,12 +32,15 @@ def handle(services: Services, request: CreatePartitionsRequest, context: Reques
     named = Counter(topic.name for topic in request.topics)
     answers: dict[str, CreatePartitionsTopicResult] = {}
     asked = []
+    throttle = Throttle(services, context, QUOTA_REFUSED_FROM, now_ms)
     for topic in request.topics:
         answers[topic.name] = CreatePartitionsTopicResult(topic.name)
         if named[topic.name] > 1:
             _fail(answers[topic.name], KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
         elif not services.authorise(context.connection.principal, Operation.ALTER, Resource("topic", topic.name)):
             _fail(answers[topic.name], KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."))
+        elif not request.validate_only and (fault := throttle.refusal(_added(services, topic))) is not None:
+            _fail(answers[topic.name], fault)
         else:
             replicas = None if topic.assignments is None else [one.broker_ids for one in topic.assignments]
             asked.append((topic.name, topic.count, replicas))
@@ -39,9 +49,15 @@ def handle(services: Services, request: CreatePartitionsRequest, context: Reques
         for result in results:
             if result.error is not None:
                 _fail(answers[result.name], result.error)
-        context.respond(CreatePartitionsResponse(results=list(answers.values())))
+        context.respond(CreatePartitionsResponse(throttle.throttle_ms, list(answers.values())))
 
     services.controller.create_partitions(asked, request.validate_only, done)
+
+
+def _added(services: Services, topic: CreatePartitionsTopic) -> int:
+    known = services.image.topics.get(topic.name)
+    have = len(known.partitions) if known is not None else topic.count
+    return min(max(topic.count - have, 0), PARTITIONS_PER_OPERATION_MAX)
 
 
 def _fail(answer: CreatePartitionsTopicResult, fault: KafkaError) -> None:

@@ -3,6 +3,7 @@
 - Each topic succeeds or fails on its own; one named twice is INVALID_REQUEST. The checks are in `topic_rules`.
 - v5 on tells partitions, replication factor and all settings of what was created (never null: Java clients break on
   it); v7 the topic id. `validate_only` decides and writes nothing.
+- What is above the mutation quota: THROTTLING_QUOTA_EXCEEDED (v6 on), else a throttled answer.
 - Counts of -1 stand for the broker's defaults; the settings told are those in force (KIP-525).
 """
 
@@ -11,12 +12,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final, TypeAlias
 
-from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult
-from barnabas.broker.config.topics import METADATA_TOPIC
+from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult, partitions_of
+from barnabas.broker.config.topics import METADATA_TOPIC, PARTITIONS_PER_OPERATION_MAX
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.config_entries import topic_entries
 from barnabas.broker.handlers.services import CLUSTER, Operation, Resource, Services
 from barnabas.broker.handlers.steps import answer, slices
+from barnabas.broker.handlers.throttling import Throttle
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.requests.create_topics import (
@@ -27,6 +29,7 @@ from barnabas.protocol.requests.create_topics import (
     CreateTopicsResponse,
 )
 
+QUOTA_REFUSED_FROM: Final = 6
 TOLD_PER_STEP: Final = 20
 """Topics whose settings are worked out in one step: about 150 µs each where all differ."""
 Told: TypeAlias = dict[tuple[tuple[str, str], ...], list[CreatableTopicConfigs]]
@@ -38,8 +41,12 @@ def handle(services: Services, request: CreateTopicsRequest, context: RequestCon
     answers: dict[str, CreatableTopicResult] = {}
     named = Counter(topic.name for topic in request.topics)
     asked = []
+    throttle = Throttle(services, context, QUOTA_REFUSED_FROM, now_ms)
     for topic in request.topics:
         refusal = _refusal(services, topic.name, named[topic.name], context)
+        if refusal is None and not request.validate_only:
+            count = partitions_of(_new_topic(topic), services.config.num_partitions)
+            refusal = throttle.refusal(min(max(count, 1), PARTITIONS_PER_OPERATION_MAX))
         if refusal is not None:
             answers[topic.name] = _failed(topic.name, refusal)
         else:
@@ -47,7 +54,9 @@ def handle(services: Services, request: CreateTopicsRequest, context: RequestCon
             asked.append(topic)
 
     def done(results: list[TopicResult]) -> None:
-        services.work(_tell(services, list(zip(asked, results, strict=True)), answers, context), request, context)
+        services.work(
+            _tell(services, list(zip(asked, results, strict=True)), answers, context, throttle), request, context
+        )
 
     services.controller.create_topics([_new_topic(topic) for topic in asked], request.validate_only, done)
 
@@ -57,6 +66,7 @@ def _tell(
     results: list[tuple[CreatableTopic, TopicResult]],
     answers: dict[str, CreatableTopicResult],
     context: RequestContext,
+    throttle: Throttle,
 ) -> Job[None]:
     told: Told = {}
     for some in slices(results, TOLD_PER_STEP):
@@ -65,7 +75,8 @@ def _tell(
         if some is not results:
             yield None
     settings = sum(len(one.configs or ()) for one in answers.values())
-    yield from answer(context, CreateTopicsResponse(topics=list(answers.values())), len(answers) + settings)
+    response = CreateTopicsResponse(throttle.throttle_ms, list(answers.values()))
+    yield from answer(context, response, len(answers) + settings)
 
 
 def _refusal(services: Services, name: str, times: int, context: RequestContext) -> KafkaError | None:

@@ -2,16 +2,19 @@
 
 - v6 on names topics by name or id: both is INVALID_REQUEST; an id that is not known UNKNOWN_TOPIC_ID. Before v6 names
   come as a plain list. One named twice is INVALID_REQUEST; unknown is UNKNOWN_TOPIC_OR_PARTITION.
+- What is above the mutation quota: THROTTLING_QUOTA_EXCEEDED (v5 on), else a throttled answer.
 - `delete.topic.enable` false: TOPIC_DELETION_DISABLED (v3 on), INVALID_REQUEST before.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from typing import Final
 
 from barnabas.broker.cluster.topic_rules import TopicResult, find_topic
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.services import Operation, Resource, Services
+from barnabas.broker.handlers.throttling import Throttle
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID
 from barnabas.protocol.requests.delete_topics import (
@@ -20,6 +23,8 @@ from barnabas.protocol.requests.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+
+QUOTA_REFUSED_FROM: Final = 5
 
 
 def handle(services: Services, request: DeleteTopicsRequest, context: RequestContext, now_ms: int) -> None:
@@ -33,6 +38,7 @@ def handle(services: Services, request: DeleteTopicsRequest, context: RequestCon
         )
         return
     answers = [DeletableTopicResult(one.name, one.topic_id) for one in asked]
+    throttle = Throttle(services, context, QUOTA_REFUSED_FROM, now_ms)
     pending: list[DeletableTopicResult] = []
     found: dict[bytes, str] = {}
     named = Counter((one.name, one.topic_id) for one in asked)
@@ -43,6 +49,9 @@ def handle(services: Services, request: DeleteTopicsRequest, context: RequestCon
             topic_id, name = _find(services, one, context)
             if topic_id in found:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "The topic is named by its name and by its id.")
+            refusal = throttle.refusal(len(services.image.topics_by_id[topic_id].partitions))
+            if refusal is not None:
+                raise refusal
         except KafkaError as fault:
             answer.error_code, answer.error_message = fault.code, fault.detail or None
             continue
@@ -54,7 +63,7 @@ def handle(services: Services, request: DeleteTopicsRequest, context: RequestCon
         for answer, result in zip(pending, results, strict=True):
             if result.error is not None:
                 answer.error_code, answer.error_message = result.error.code, result.error.detail or None
-        context.respond(DeleteTopicsResponse(responses=answers))
+        context.respond(DeleteTopicsResponse(throttle.throttle_ms, answers))
 
     services.controller.delete_topics(list(found), done)
 

@@ -34,6 +34,7 @@ from barnabas.broker.handlers.services import (
     authorised_operations,
 )
 from barnabas.broker.handlers.steps import SLICE, answer
+from barnabas.broker.handlers.throttling import Throttle
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import NO_LEADER, ZERO_UUID
@@ -51,11 +52,12 @@ T = TypeVar("T")
 
 def handle(services: Services, request: MetadataRequest, context: RequestContext, now_ms: int) -> None:
     """Answer with brokers and topics, and start the creation of topics that are not there."""
-    services.work(_serve(services, request, context), request, context)
+    services.work(_serve(services, request, context, now_ms), request, context)
 
 
-def _serve(services: Services, request: MetadataRequest, context: RequestContext) -> Job[None]:
-    topics = yield from _topics(services, request, context)
+def _serve(services: Services, request: MetadataRequest, context: RequestContext, now_ms: int) -> Job[None]:
+    creation = Creation(services, context, now_ms)
+    topics = yield from _topics(services, request, context, creation)
     image = services.image
     listener = context.connection.listener
     brokers = []
@@ -67,6 +69,7 @@ def _serve(services: Services, request: MetadataRequest, context: RequestContext
         if endpoint is not None:
             brokers.append(MetadataResponseBroker(broker.broker_id, *endpoint, broker.rack))
     response = MetadataResponse(
+        throttle_time_ms=creation.throttle.throttle_ms,
         brokers=brokers,
         cluster_id=services.cluster_id,
         controller_id=brokers[services.entropy.below(len(brokers)) if len(brokers) > 1 else 0].node_id
@@ -80,7 +83,9 @@ def _serve(services: Services, request: MetadataRequest, context: RequestContext
     yield from answer(context, response, len(topics) + partitions)
 
 
-def _topics(services: Services, request: MetadataRequest, context: RequestContext) -> Job[list[MetadataResponseTopic]]:
+def _topics(
+    services: Services, request: MetadataRequest, context: RequestContext, creation: Creation
+) -> Job[list[MetadataResponseTopic]]:
     image = services.image
     asked = request.topics
     if asked is None or (not asked and context.api_version == 0):
@@ -101,9 +106,8 @@ def _topics(services: Services, request: MetadataRequest, context: RequestContex
         and not services.recovering()
     )
     once = list({_key(one): one for one in asked}.values())
-    taken = Taken(image.topics)
     return (
-        yield from _each(once, lambda topic: _one(services, topic, request, context, taken if may_create else None))
+        yield from _each(once, lambda topic: _one(services, topic, request, context, creation if may_create else None))
     )
 
 
@@ -125,6 +129,16 @@ def _each(
     return told
 
 
+class Creation:
+    """What the creation of topics on first use asks of one request: names not to collide with, and the quota."""
+
+    __slots__ = ("taken", "throttle")
+
+    def __init__(self, services: Services, context: RequestContext, now_ms: int) -> None:
+        self.taken = Taken(services.image.topics)
+        self.throttle = Throttle(services, context, 0, now_ms)
+
+
 def _key(topic: MetadataRequestTopic) -> tuple[str | None, bytes]:
     return topic.name, topic.topic_id
 
@@ -134,9 +148,9 @@ def _one(
     asked: MetadataRequestTopic,
     request: MetadataRequest,
     context: RequestContext,
-    taken: Taken | None,
+    creation: Creation | None,
 ) -> MetadataResponseTopic:
-    """What is told of a topic named; `taken`, if it may be created, knows the names it must not collide with."""
+    """What is told of a topic named, whose creation is begun if it may be."""
     image = services.image
     if asked.name is None:
         topic = image.topics_by_id.get(asked.topic_id)
@@ -151,23 +165,28 @@ def _one(
         return _describe(services, topic, request, context)
     try:
         check_topic_name(name)
-        if taken is not None:
-            taken.check_collision(name)
+        if creation is not None:
+            creation.taken.check_collision(name)
     except KafkaError as fault:
         return MetadataResponseTopic(fault.code, name)
-    if taken is not None:
+    if creation is not None:
         resource = Resource("topic", name)
         authorise, principal = services.authorise, context.connection.principal
         if not (authorise(principal, Operation.CREATE, CLUSTER) or authorise(principal, Operation.CREATE, resource)):
             return MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
-        create_on_first_use(services, name)
+        create_on_first_use(services, name, creation.throttle)
     return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name, is_internal=name in INTERNAL_TOPICS)
 
 
-def create_on_first_use(services: Services, name: str) -> None:
-    """Start a topic's creation with the broker's defaults, unless it is under way (`AutoTopicCreationManager`)."""
+def create_on_first_use(services: Services, name: str, throttle: Throttle) -> None:
+    """Start a topic's creation with the broker's defaults, unless it is under way (`AutoTopicCreationManager`).
+
+    Above the mutation quota nothing is begun, and the answer says how long to wait. Kafka would begin it all the same.
+    """
     creating = services.creating
     if name in creating or len(creating) >= AUTO_CREATE_IN_FLIGHT_MAX:
+        return
+    if throttle.refusal(services.config.num_partitions) is not None:
         return
     creating[name] = None
 

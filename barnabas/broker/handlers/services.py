@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from barnabas.broker.account import Account
 from barnabas.broker.cluster.controller import LocalController
 from barnabas.broker.cluster.image import Image
+from barnabas.broker.cluster.mutation_quota import MutationQuota
 from barnabas.broker.cluster.producer_ids import ProducerIdPool
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.context import RequestContext
@@ -84,6 +85,7 @@ class Services:
     sessions: FetchSessions
     entropy: Entropy
     recovering: Callable[[], bool]
+    mutations: MutationQuota
     run: Runner
     failed: Callable[[Any, RequestContext, Exception], None]
     authorise: Authorise = allow_all

@@ -21,6 +21,8 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.primitives import crc32c
 
 REMEMBERED_BATCHES: Final = 5
+PRODUCERS_MAX: Final = 2000
+"""Producers that one partition remembers, some 430 bytes each. Kafka has no bound but the time (a day)."""
 _HEAD = struct.Struct(">hIi")
 _ENTRY = struct.Struct(">qhiqiqiq")
 _VERSION: Final = 1
@@ -99,6 +101,8 @@ class ProducerState:
         """Remember a batch that was written (or is replayed from the log)."""
         producer = self.producers.get(producer_id)
         if producer is None:
+            if len(self.producers) >= PRODUCERS_MAX:
+                self._make_room()
             producer = self.producers[producer_id] = Producer(epoch)
         elif epoch != producer.epoch:
             producer.epoch = epoch
@@ -108,6 +112,21 @@ class ProducerState:
             del batches[0]
         batches.append(batch)
         producer.last_timestamp = batch.timestamp
+
+    def _make_room(self) -> None:
+        """Forget a tenth: first who has sent one batch and never came back, then who has been silent the longest.
+
+        Silence is told by offsets, for timestamps are the clients' own. Who is forgotten and sends again is a new
+        producer, as after `producer.id.expiration.ms`: its next batch is taken, a repetition would be taken twice.
+        """
+
+        def worth(producer_id: int) -> tuple[bool, bool, int]:
+            producer = self.producers[producer_id]
+            batches = producer.batches
+            return producer.txn_first_offset >= 0, len(batches) > 1, batches[-1].last_offset if batches else -1
+
+        for producer_id in sorted(self.producers, key=worth)[: max(1, PRODUCERS_MAX // 10)]:
+            del self.producers[producer_id]
 
     def replay(self, header: BatchHeader, last_offset: int) -> None:
         """Learn from a batch in the log that ends at `last_offset`. Markers and plain batches carry no sequence."""

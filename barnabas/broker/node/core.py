@@ -24,6 +24,7 @@ from barnabas.broker.cluster.controller import LocalController
 from barnabas.broker.cluster.dynamic import refresh
 from barnabas.broker.cluster.image import Delta, Image
 from barnabas.broker.cluster.metadata_log import MetadataLog
+from barnabas.broker.cluster.mutation_quota import MutationQuota
 from barnabas.broker.cluster.producer_ids import ProducerIdPool
 from barnabas.broker.config import BrokerConfig, Endpoint, TopicConfig
 from barnabas.broker.config.topic_config import stored_topic_config
@@ -161,6 +162,7 @@ class Core:
             entropy=self.entropy,
             recovering=lambda: not self.ready,
             account=self.account,
+            mutations=MutationQuota(config),
             run=lambda steps, ended: self.jobs.add("request", steps, ended),
             failed=self._failed,
         )

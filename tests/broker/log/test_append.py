@@ -8,7 +8,7 @@ import pytest
 
 from barnabas.broker.config import TopicConfig
 from barnabas.broker.log import AppendOrigin, InvalidRecord, Isolation, Log
-from barnabas.broker.log.validate import accept, takes_as_is, validate_client_batch
+from barnabas.broker.log.validate import _level, accept, takes_as_is, validate_client_batch
 from barnabas.protocol.batch import (
     CONTROL,
     HEADER_SIZE,
@@ -373,3 +373,11 @@ def test_follower_takes_batches_as_they_are(world):
         follower.append_as_follower(bad)
     assert follower.log_end_offset == 10, "the batches before the corrupt one are in"
     assert follower.append_as_follower(data[:30]) is None
+
+
+@pytest.mark.parametrize(
+    ("codec", "asked", "used"), [("zstd", 22, 6), ("zstd", 3, 3), ("gzip", 9, 6), ("gzip", -1, None), ("lz4", 17, 9)]
+)
+def test_no_level_of_compression_holds_up_the_others(codec, asked, used):
+    config = TopicConfig(**{f"compression_{codec}_level": asked})
+    assert _level(config, {"gzip": 1, "lz4": 3, "zstd": 4}[codec]) == used

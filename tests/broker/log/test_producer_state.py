@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.broker.log import producer_state
 from barnabas.broker.log.producer_state import ProducerBatch, ProducerState
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from tests.broker.log.harness import NOW, append
@@ -155,3 +156,26 @@ def test_broken_snapshots_are_refused(change):
     state.update(5, 1, ProducerBatch(3, 4, 11, 1, 99))
     with pytest.raises(ValueError, match="snapshot"):
         ProducerState.from_snapshot(change(state.snapshot()))
+
+
+def test_producers_that_nobody_gave_out_do_not_push_out_who_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producer_state, "PRODUCERS_MAX", 20)
+    state = ProducerState()
+    for sequence in range(3):
+        state.update(7, 0, ProducerBatch(sequence, sequence, sequence, 0, 0))
+    for number in range(1000):
+        state.update(10**12 + number, 0, ProducerBatch(0, 0, 10 + number, 0, 2**62))
+        assert len(state.producers) <= 20
+    assert 7 in state.producers, "it has come back, they have not"
+    assert 10**12 + 999 in state.producers, "the newest stays"
+    with pytest.raises(KafkaError, match="OUT_OF_ORDER"):
+        state.check(7, 0, 9, 9)
+
+
+def test_of_those_alike_the_longest_silent_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producer_state, "PRODUCERS_MAX", 20)
+    state = ProducerState()
+    for number in range(20):
+        state.update(number, 0, ProducerBatch(0, 0, number, 0, -number))
+    state.update(99, 0, ProducerBatch(0, 0, 99, 0, 0))
+    assert list(state.producers) == [*range(2, 20), 99]

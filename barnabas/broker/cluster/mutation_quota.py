@@ -1,0 +1,69 @@
+"""How many partitions a client may have made and deleted: Kafka's controller mutation quota (KIP-599).
+
+A bucket of tokens for each principal and address; a partition made or deleted takes one. Tokens come back at `rate` a
+second, up to `burst`. As in Kafka a mutation is let through while a token is left, however many it takes: what is owed
+delays the next one (`TokenBucket`, `StrictControllerMutationQuota`, `PermissiveControllerMutationQuota`).
+
+Kafka has no quota unless somebody sets one by user and client id, which a stranger chooses. This one is on by default,
+at what no start-up reaches, and goes by address.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from barnabas.broker.config import BrokerConfig
+
+BUCKETS_MAX: Final = 1000
+"""Clients that are told apart; above it those that owe nothing are forgotten, and then all the rest share one."""
+
+Client = tuple[str, str]
+"""Principal and address."""
+_OTHERS: Final[Client] = ("", "")
+
+
+@dataclass(slots=True)
+class _Bucket:
+    tokens: float
+    at_ms: int
+
+
+class MutationQuota:
+    """All buckets of one broker. Times are monotonic ms."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._config = config
+        self._buckets: dict[Client, _Bucket] = {}
+
+    def throttle_ms(self, client: Client, now_ms: int) -> int:
+        """How long the client has to wait until it may mutate again; 0 for not at all."""
+        bucket = self._buckets.get(client) or self._buckets.get(_OTHERS)
+        if bucket is None or self._refilled(bucket, now_ms) > 0:
+            return 0
+        return int(-bucket.tokens * 1000 / self._config.barnabas_controller_mutation_rate) + 1
+
+    def take(self, client: Client, partitions: int, now_ms: int) -> None:
+        """Note that the client has so many partitions made or deleted; whether it may is asked before."""
+        bucket = self._buckets.get(client)
+        if bucket is None:
+            bucket = self._new(client, now_ms)
+        self._refilled(bucket, now_ms)
+        bucket.tokens -= partitions
+
+    def _refilled(self, bucket: _Bucket, now_ms: int) -> float:
+        config = self._config
+        come = (now_ms - bucket.at_ms) * config.barnabas_controller_mutation_rate / 1000
+        bucket.tokens = min(bucket.tokens + come, float(config.barnabas_controller_mutation_burst))
+        bucket.at_ms = now_ms
+        return bucket.tokens
+
+    def _new(self, client: Client, now_ms: int) -> _Bucket:
+        burst = float(self._config.barnabas_controller_mutation_burst)
+        if len(self._buckets) >= BUCKETS_MAX:
+            self._buckets = {
+                one: bucket for one, bucket in self._buckets.items() if self._refilled(bucket, now_ms) < burst
+            }
+            if len(self._buckets) >= BUCKETS_MAX:
+                client = _OTHERS
+        return self._buckets.setdefault(client, _Bucket(burst, now_ms))

@@ -1,0 +1,155 @@
+"""The controller mutation quota (KIP-599): the bucket by itself, and as the APIs that change topics meet it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from barnabas.broker.cluster import mutation_quota
+from barnabas.broker.cluster.mutation_quota import MutationQuota
+from barnabas.broker.config import BrokerConfig
+from barnabas.broker.context import Connection
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.requests.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from barnabas.protocol.requests.create_topics import CreatableTopic, CreateTopicsRequest
+from barnabas.protocol.requests.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from tests.broker.node.world import World
+
+ME = ("User:ANONYMOUS", "10.0.0.1")
+OTHER = ("User:ANONYMOUS", "10.0.0.2")
+EXCEEDED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+
+
+def quota(rate: int = 10, burst: int = 100) -> MutationQuota:
+    return MutationQuota(BrokerConfig(barnabas_controller_mutation_rate=rate, barnabas_controller_mutation_burst=burst))
+
+
+def test_what_is_owed_delays_the_next_one() -> None:
+    bucket = quota()
+    assert bucket.throttle_ms(ME, 0) == 0
+    bucket.take(ME, 99, 0)
+    assert bucket.throttle_ms(ME, 0) == 0, "a token is left"
+    bucket.take(ME, 51, 0)
+    assert bucket.throttle_ms(ME, 0) == 5001
+    assert bucket.throttle_ms(ME, 5000) == 1
+    assert bucket.throttle_ms(ME, 5001) == 0
+    assert bucket.throttle_ms(OTHER, 0) == 0
+
+
+def test_tokens_come_back_up_to_the_burst() -> None:
+    bucket = quota()
+    bucket.take(ME, 100, 0)
+    bucket.take(ME, 100, 1_000_000)
+    assert bucket.throttle_ms(ME, 1_000_000) == 1
+
+
+def test_the_clients_told_apart_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mutation_quota, "BUCKETS_MAX", 3)
+    bucket = quota()
+    for number in range(3):
+        bucket.take(("u", str(number)), 200, 0)
+    bucket.take(("u", "fourth"), 200, 0)
+    assert bucket.throttle_ms(("u", "fifth"), 0) > 0, "all the rest share one"
+    assert bucket.throttle_ms(("u", "0"), 0) > 0
+    for number in range(50):
+        bucket.take(("u", f"later {number}"), 1, 100_000)
+        assert len(bucket._buckets) <= 4
+
+
+@pytest.fixture
+def world() -> World:
+    return World(barnabas_controller_mutation_rate=10, barnabas_controller_mutation_burst=10)
+
+
+def create(world: World, *names: str, version: int = 7, partitions: int = 1, validate_only: bool = False) -> Any:
+    topics = [CreatableTopic(name, partitions, 1) for name in names]
+    return world.ask(CreateTopicsRequest(topics, 1000, validate_only), version)
+
+
+def test_topics_above_the_quota_are_refused_one_by_one(world: World) -> None:
+    answer = create(world, *(f"t{number}" for number in range(12)))
+    assert [one.error_code for one in answer.topics] == [0] * 10 + [EXCEEDED] * 2
+    assert answer.throttle_time_ms == 1
+    assert "try again in 1 ms" in answer.topics[-1].error_message
+    assert "t10" not in world.core.image.topics
+    world.advance(1000)
+    assert [one.error_code for one in create(world, "t10", "t11").topics] == [0, 0]
+
+
+def test_one_request_may_owe_for_what_it_takes(world: World) -> None:
+    answer = create(world, "wide", partitions=60)
+    assert (answer.topics[0].error_code, answer.throttle_time_ms) == (0, 5001)
+    assert create(world, "next").topics[0].error_code == EXCEEDED
+    world.advance(5001)
+    assert create(world, "next").topics[0].error_code == 0
+
+
+def test_older_versions_are_served_and_throttled(world: World) -> None:
+    create(world, "wide", partitions=60)
+    for version in (2, 5):
+        answer = create(world, f"old{version}", version=version)
+        assert answer.topics[0].error_code == 0
+        assert answer.throttle_time_ms > 5000
+
+
+def test_who_only_asks_takes_nothing(world: World) -> None:
+    for _ in range(20):
+        assert create(world, "wide", partitions=60, validate_only=True).throttle_time_ms == 0
+    assert create(world, "t").topics[0].error_code == 0
+
+
+@pytest.mark.parametrize(("version", "code"), [(2, 0), (3, EXCEEDED)])
+def test_partitions_above_the_quota_are_refused(world: World, version: int, code: int) -> None:
+    create(world, "t", partitions=60)
+    request = CreatePartitionsRequest([CreatePartitionsTopic("t", 61, None)])
+    answer = world.ask(request, version)
+    assert answer.results[0].error_code == code
+    assert answer.throttle_time_ms > 5000
+    assert len(world.core.image.topics["t"].partitions) == (60 if code else 61)
+
+
+@pytest.mark.parametrize(("version", "code"), [(4, 0), (5, EXCEEDED), (6, EXCEEDED)])
+def test_deletions_count_as_well(world: World, version: int, code: int) -> None:
+    create(world, "t", partitions=60)
+    request = DeleteTopicsRequest([DeleteTopicState("t")], ["t"])
+    answer = world.ask(request, version)
+    assert answer.responses[0].error_code == code
+    assert answer.throttle_time_ms > 5000
+    assert ("t" in world.core.image.topics) is bool(code)
+
+
+def test_a_deletion_takes_the_topic_s_partitions(world: World) -> None:
+    create(world, "t", partitions=9)
+    assert world.delete("t") == 0
+    assert create(world, "u").topics[0].error_code == EXCEEDED
+
+
+def test_topics_are_not_created_on_first_use_above_the_quota(world: World) -> None:
+    answer = world.describe(*(f"t{number}" for number in range(12)), create=True)
+    assert [one.error_code for one in answer.topics] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 12
+    assert answer.throttle_time_ms == 1
+    assert len(world.core.image.topics) == 10
+    world.advance(1000)
+    world.describe("t10", "t11", create=True)
+    assert len(world.core.image.topics) == 12
+
+
+def test_a_topic_that_is_there_costs_nothing_to_ask_for(world: World) -> None:
+    create(world, "t", partitions=60)
+    assert world.describe("t", create=True).throttle_time_ms == 0
+
+
+def test_one_address_leaves_the_quota_of_others_alone(world: World) -> None:
+    create(world, "wide", partitions=60)
+    other = Connection(99, "PLAINTEXT", "10.9.9.9", "kafka", 0)
+    answer = world.send(CreateTopicsRequest([CreatableTopic("t", 1, 1)]), 7, connection=other)
+    world.settle()
+    assert answer.response.topics[0].error_code == 0
+
+
+def test_an_honest_start_up_meets_no_quota() -> None:
+    world = World()
+    assert create(world, *(f"t{number}" for number in range(5000))).throttle_time_ms == 0
+    assert create(world, "wide", partitions=10_000).topics[0].error_code == 0
+    assert world.delete("wide") == 0
