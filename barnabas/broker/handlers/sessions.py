@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from barnabas.broker.account import KEPT, Account
 from barnabas.broker.config.topics import TOPIC_NAME_LENGTH_MAX
 from barnabas.broker.context import RequestContext
 from barnabas.broker.metrics import Meter, MetricsRegistry
@@ -48,6 +49,8 @@ PARTITIONS_MAX: Final = 200_000
 """Partitions all sessions may remember together, some 600 bytes each. Kafka has no bound."""
 UNKNOWN_MAX: Final = 1000
 """Partitions among them that nobody knows, as a consumer may ask for before its topic is made."""
+PARTITION_BYTES: Final = 600
+"""What a session keeps of one partition, as it is charged."""
 PER_CONNECTION_MAX: Final = 10
 """Sessions of one connection; a consumer needs one."""
 
@@ -105,6 +108,7 @@ class Session:
 
     __slots__ = (
         "asked",
+        "charged_bytes",
         "connection_id",
         "created_ms",
         "epoch",
@@ -129,6 +133,7 @@ class Session:
         self.connection_id = context.connection.id
         self.holder: Holder = (context.connection.client_host, context.client_id)
         self.unknown = unknown
+        self.charged_bytes = 0
         self.id = session_id
         self.asked = asked
         self.privileged = privileged
@@ -156,7 +161,10 @@ class Fetching:
 class FetchSessions:
     """All sessions of one broker, at most `slots_max`."""
 
-    def __init__(self, slots_max: int, entropy: Entropy, registry: MetricsRegistry) -> None:
+    def __init__(
+        self, slots_max: int, entropy: Entropy, registry: MetricsRegistry, account: Account | None = None
+    ) -> None:
+        self._account = account if account is not None else Account()
         self.slots_max = slots_max
         self.sessions: dict[int, Session] = {}
         self._by_connection: Counter[int] = Counter()
@@ -198,6 +206,8 @@ class FetchSessions:
         if not session.asked:
             self._drop(session_id)
             return Fetching({})
+        if len(session.asked) != before:
+            self._charge(session)
         if session.connection_id != context.connection.id:
             self._count(session, -1)
             session.connection_id = context.connection.id
@@ -312,7 +322,16 @@ class FetchSessions:
         if session is not None:
             self._count(session, -1)
 
+    def _charge(self, session: Session) -> None:
+        size = (1 + len(session.asked)) * PARTITION_BYTES
+        session.charged_bytes = self._account.change(session.connection_id, KEPT, session.charged_bytes, size)
+
     def _count(self, session: Session, change: int) -> None:
+        """One session more or less of its connection, client and address."""
+        if change > 0:
+            self._charge(session)
+        else:
+            session.charged_bytes = self._account.change(session.connection_id, KEPT, session.charged_bytes, 0)
         for counter, key in (
             (self._by_connection, session.connection_id),
             (self._by_holder, session.holder),

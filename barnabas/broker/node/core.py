@@ -158,7 +158,9 @@ class Core:
             controller=self.controller,
             replicas=self.replicas,
             producer_ids=ProducerIdPool(config.node_id, self.controller),
-            sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, self.entropy, self.registry),
+            sessions=FetchSessions(
+                config.max_incremental_fetch_session_cache_slots, self.entropy, self.registry, self.account
+            ),
             entropy=self.entropy,
             recovering=lambda: not self.ready,
             account=self.account,

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from barnabas.broker.account import Account
 from barnabas.broker.context import Connection, RequestContext
 from barnabas.broker.handlers.sessions import (
+    PARTITION_BYTES,
     PER_CONNECTION_MAX,
     UNKNOWN_MAX,
     Asked,
@@ -281,3 +283,18 @@ def test_a_watermark_told_beside_an_error_is_told_again() -> None:
     assert sessions.finish(sessions.begin((session_id, 1)), data(0, error_code=5)) == [0]
     assert sessions.finish(sessions.begin((session_id, 2)), data(0)) == [0], "the error is over"
     assert sessions.finish(sessions.begin((session_id, 3)), data(0)) == []
+
+
+def test_the_account_hears_of_what_sessions_keep() -> None:
+    account = Account()
+    sessions = Sessions()
+    sessions.cache = FetchSessions(10, CountingEntropy(), MetricsRegistry(), account)
+    session_id = sessions.open(0, 1)
+    first = sessions.last.connection.id
+    assert account.held_by(first) == 3 * PARTITION_BYTES
+    sessions.finish(sessions.begin((session_id, 1), 2))
+    assert (account.held_by(first), account.total) == (0, 4 * PARTITION_BYTES)
+    sessions.finish(sessions.begin((session_id, 2), forget=[0, 1]))
+    assert account.total == 2 * PARTITION_BYTES
+    sessions.cache.disconnected(sessions.last.connection.id)
+    assert account.total == 0
