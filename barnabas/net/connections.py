@@ -123,7 +123,6 @@ class Connections:
         node.move(State.DISCONNECTED)
         node.retry_at_ms = now_ms + self._reconnect.wait_ms(node.failures)
         node.failures += 1
-        node.throttled_until_ms = 0
         node.versions = {}
 
     def forget(self, node_id: int) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -47,6 +49,26 @@ def test_lines_go_in_and_come_out(server: str) -> None:
     read = run("consume", "-b", server, "--exit", "--json", "--max", "1", "lines")
     (entry,) = map(json.loads, read.stdout.splitlines())
     assert (entry["topic"], entry["offset"]) == ("lines", 0)
+
+
+@pytest.mark.parametrize(("status", "code"), [("200 OK", 0), ("503 Service Unavailable", 1)])
+def test_health_asks_whether_the_broker_serves_not_whether_something_answers(status: str, code: int) -> None:
+    """A broker that still recovers answers 503: a script that waits for it must not go on."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer_once() -> None:
+            peer, _ = listening.accept()
+            with peer:
+                peer.recv(65536)
+                peer.sendall(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+
+        answering = threading.Thread(target=answer_once, daemon=True)
+        answering.start()
+        where = f"127.0.0.1:{listening.getsockname()[1]}"
+        ended = run("health", where)
+        answering.join(10)
+    assert ended.returncode == code
+    assert ended.stderr == ("" if code == 0 else f"barnabas: {where} is starting or stopping\n")
 
 
 def test_health_tells_a_broker_that_serves_from_none(server: str) -> None:

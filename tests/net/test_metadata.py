@@ -240,3 +240,23 @@ def test_topics_refused_for_good_are_told():
     world.run(until=lambda: metadata.topic_errors)
     assert metadata.topic_errors["no good"].code == 17
     assert network.cluster.topics == {}
+
+
+def test_a_partial_answer_does_not_put_off_the_refresh_of_the_rest():
+    """What one new topic was asked for says nothing about the age of the others."""
+    world = World(topics={"t": [1], "u": [1]})
+    _, metadata = connect(world)
+    metadata.add_topics(["t"], world.now_ms)
+    world.run(until=lambda: "t" in metadata.cluster.topics)
+    metadata.request_update()
+    run_to_next(world, len(times(world)))
+    full = times(world)[-1]
+    world.run(until_ms=full + 200_000)
+    metadata.add_topics(["u"], world.now_ms)
+    world.run(until=lambda: "u" in metadata.cluster.topics)
+    partial = len(times(world))
+    assert [each.name for each in world.requests(ApiKey.METADATA)[-1].request.topics] == ["u"]
+    world.run(until_ms=full + 299_900)
+    assert len(times(world)) == partial
+    world.run(until_ms=full + 300_100)
+    assert len(times(world)) == partial + 1

@@ -11,6 +11,7 @@ from barnabas.net.errors import ClientClosed, Disconnected, FeatureMissing
 from barnabas.net.metadata import Metadata
 from barnabas.net.network import NetworkClient
 from barnabas.protocol.api import ApiKey
+from barnabas.protocol.kafka.codec import encode_response
 from barnabas.protocol.requests.api_versions import ApiVersion, ApiVersionsResponse
 from barnabas.protocol.requests.delete_topics import DeleteTopicsRequest
 from barnabas.protocol.requests.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -328,3 +329,41 @@ def test_with_all_disconnected_the_never_tried_first_then_the_longest_ago():
     network.connections.disconnected(3, at + 20)
     assert network.least_loaded_node(at + 5000).id == 1
     assert network.least_loaded_node(at + 21) is None  # all are backing off
+
+
+@pytest.mark.parametrize(("off", "taken"), [(0, True), (1, False), (-1, False)])
+def test_an_answer_to_another_request_ends_the_connection(off, taken):
+    """Answers come in the order of the requests: another number means that one of the two sides has lost count."""
+    world = World()
+    network = connect(world)
+    world.handlers[ApiKey.INIT_PRODUCER_ID] = lambda node, asked: SILENCE
+    answers = Answers()
+    network.enqueue(1, request(), world.now_ms, answers)
+    world.run(until_ms=world.now_ms + 10)
+    (asked,) = world.requests(ApiKey.INIT_PRODUCER_ID)
+    number = network._correlation_id + off
+    frame = b"".join(encode_response(asked.key, asked.version, number, InitProducerIdResponse(producer_id=5)))
+    network.on_received(1, memoryview(frame)[4:], world.now_ms)
+    if taken:
+        assert answers[0].producer_id == 5
+    else:
+        assert isinstance(answers[0], Disconnected)
+        assert network.connections.of(1).state is State.DISCONNECTED
+
+
+def test_a_node_that_throttles_is_left_alone_over_a_reconnect():
+    """As in Kafka's `ClusterConnectionStates`: the time is asked of the client, not of the connection."""
+    world = World()
+    network = connect(world, reconnect_backoff_ms=10, reconnect_backoff_max_ms=10)
+    throttled = InitProducerIdResponse(throttle_time_ms=2000, producer_id=1)
+    world.handlers[ApiKey.INIT_PRODUCER_ID] = lambda node, asked: throttled
+    answers = Answers()
+    network.enqueue(1, request(), world.now_ms, answers)
+    world.run(until=lambda: answers)
+    at = world.now_ms
+    network.on_disconnected(1, "the broker went", world.now_ms)
+    assert network.connections.of(1).state is State.DISCONNECTED
+    again = Answers()
+    network.enqueue(1, request(), world.now_ms, again)
+    world.run(until=lambda: again)
+    assert world.requests(ApiKey.INIT_PRODUCER_ID)[1].at_ms == at + 2000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ pytest.importorskip("pyspark", minversion="4.2")
 pytest.importorskip("pyarrow")
 
 from barnabas import Admin, Broker, Producer
+from barnabas.cli.look import get
 from barnabas.protocol.errors import BarnabasError
 from barnabas.spark_bridge import session
 from barnabas.spark_bridge.java import find_java_home
@@ -47,6 +49,13 @@ class Cluster:
 
     def put_one(self, topic: str, value: bytes | None, key: bytes | None, headers: Any) -> None:
         self._producer.send(topic, value, key, headers=headers, partition=0).result()
+
+    def sessions(self) -> int:
+        """Fetch sessions the broker keeps now."""
+        _, page = get(self.servers, "/metrics")
+        found = re.search(r"^kafka_server_fetchsessioncache_numincrementalfetchsessions (\d+)$", page, re.MULTILINE)
+        assert found
+        return int(found[1])
 
     def close(self) -> None:
         self._producer.close()

@@ -90,6 +90,17 @@ def test_cut_spans_join_to_the_whole(start: int, size: int, rows: int, pieces: i
     assert len(split([whole], None, pieces)) == min(pieces, size)
 
 
+def test_a_least_number_of_tasks_is_dealt_to_the_spans_by_their_size() -> None:
+    """Each span gets its share of the tasks, rounded up, as in Spark's own source."""
+    spans = [Span(A0, 0, 600), Span(A1, 0, 300), Span(B0, 50, 150)]
+    cut = split(spans, None, 10)
+    assert [sum(piece.where == where for piece in cut) for where in (A0, A1, B0)] == [6, 3, 1]
+    assert [(piece.start, piece.end) for piece in cut if piece.where == A1] == [(0, 100), (100, 200), (200, 300)]
+    assert split(spans, None, 3) == spans, "there are enough of them"
+    one_is_small = [Span(A0, 0, 1), Span(A1, 0, 999)]
+    assert [sum(piece.where == where for piece in split(one_is_small, None, 4)) for where in (A0, A1)] == [1, 4]
+
+
 def test_lag_has_kafka_s_names() -> None:
     assert lag_metrics({A0: 10, A1: 4}, {A0: 4, A1: 4}) == {
         "minOffsetsBehindLatest": "0",

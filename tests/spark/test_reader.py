@@ -62,6 +62,31 @@ def read_all(reader: BatchReader) -> list[Any]:
     return [records for task in reader.partitions() for records in reader.read(task)]
 
 
+def test_the_first_plan_is_kept_until_its_batch_is_there(cluster: Cluster, stream: Stream) -> None:
+    """Asked again before the first batch, the beginning is the same: what came meanwhile belongs to the query."""
+    topic = cluster.topic(1)
+    cluster.put(topic, range(5), partitions=1)
+    reader = stream(topic, startingOffsets="latest")
+    start = reader.initialOffset()
+    first = reader.latestOffset(start, ALL)
+    cluster.put(topic, range(5, 8), partitions=1)
+    again = reader.latestOffset(start, ALL)
+    assert read_between(reader, start, first) == []
+    assert read_between(reader, start, again) == [5, 6, 7]
+
+
+def test_a_wait_of_the_planner_opens_no_session(cluster: Cluster, stream: Stream) -> None:
+    """Each wait is one question. With a session for each, the broker's thousand would be full of the planner's."""
+    topic = cluster.topic(1)
+    cluster.put(topic, range(3), partitions=1)
+    reader = stream(topic)
+    end = reader.latestOffset(reader.initialOffset(), ALL)
+    before = cluster.sessions()
+    for _ in range(3):
+        assert reader.latestOffset(end, ALL) == end
+    assert cluster.sessions() == before
+
+
 # ---- deleted, created anew, cut -------------------------------------------------------------------------------------
 
 

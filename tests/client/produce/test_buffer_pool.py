@@ -109,3 +109,16 @@ def test_no_byte_is_lost_or_made(steps):
         pool.deallocate(buffer)
     assert pool.available_bytes == pool.total_bytes
     assert not pool.waiters
+
+
+def test_what_was_reserved_comes_back_when_a_kept_buffer_serves_the_waiter():
+    """A waiter for a whole buffer had set aside what was unused, and was then given one that came back whole."""
+    pool = make()
+    tens = [pool.try_allocate(10) for _ in range(9)]
+    assert pool.try_allocate(6) is not None
+    waiter = pool.wait(10, lambda: None)
+    assert (waiter.buffer, pool.available_bytes) == (None, 0)  # the 4 that were left are reserved
+    kept = tens.pop()
+    pool.deallocate(kept)
+    assert waiter.buffer is kept
+    assert pool.available_bytes == 4

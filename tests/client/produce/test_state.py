@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from barnabas.client.produce.batch import ProducerBatch
 from barnabas.client.produce.state import ProducerState
+from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 
 HERE, THERE = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -93,3 +94,28 @@ def test_batches_that_wait_for_a_retry_begin_the_new_epoch_at_0():
     state.resolve()
     assert (waiting.producer_epoch, waiting.base_sequence, waiting.sequence_reset) == (1, 0, True)
     assert drained(state).base_sequence == 1
+
+
+def test_sequences_go_round_after_2_to_the_31():
+    """Sequences are 31 bits: 0 follows the last, and is after it, not before."""
+    state = with_id()
+    drained(state)
+    state.partition(HERE).next_sequence = 2**31 - 2
+    first, last, round_again = (drained(state) for _ in range(3))
+    assert [each.base_sequence for each in (first, last, round_again)] == [2**31 - 2, 2**31 - 1, 0]
+    state.partition(HERE).last_acked = 2**31 - 3
+    state.on_acked(first, -1)
+    state.on_acked(last, -1)
+    # 0 is the next after 2**31 - 1: if even that is out of order, the broker has lost count, and the epoch goes up.
+    assert state.can_retry(round_again, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    assert HERE in state._to_bump
+    state.on_acked(round_again, -1)
+    assert state.partition(HERE).last_acked == 0
+
+
+def test_an_expired_batch_at_the_end_of_the_circle_is_followed_by_0():
+    state = with_id()
+    drained(state)
+    state.partition(HERE).next_sequence = 2**31 - 1
+    state.on_expired_in_flight(drained(state))
+    assert state.partition(HERE).unresolved == 0
