@@ -37,7 +37,7 @@ def countdown(count: int, done: Done) -> Done:
 
 
 class Token(Protocol):
-    """A read under way. `on_ready` calls back once when its bytes (or its error) are there; at once never."""
+    """A read under way. `on_ready` calls back once when its bytes (or its error) are there, never before it returns."""
 
     def on_ready(self, callback: Callable[[], None]) -> None:
         """Call back when it is there."""

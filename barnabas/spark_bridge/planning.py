@@ -1,4 +1,4 @@
-"""Which records a query reads: resolved starts and ends, limits, guards. No Spark, no sockets: `Cluster` answers."""
+"""Which records a query reads: resolved starts and ends, limits, guards. No Spark, no sockets: `Brokers` answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class Asked(Protocol):
-    """What planning asks of a cluster (`Cluster`, or a test's own)."""
+    """What planning asks of the brokers (`Brokers`, or a test's own)."""
 
     def partitions(self) -> list[TopicPartition]:
         """The partitions the query reads."""

@@ -27,7 +27,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from barnabas.spark_bridge.cluster import Cluster, client_settings, read_span
+from barnabas.spark_bridge.brokers import Brokers, client_settings, read_span
 from barnabas.spark_bridge.needs import NEEDS_PYARROW
 from barnabas.spark_bridge.offsets import (
     OffsetError,
@@ -143,7 +143,7 @@ class BatchReader(_Reading, DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """One task per topic partition, or more where `minPartitions` or `maxRecordsPerPartition` ask for it."""
         options = self.options
-        cluster = Cluster(options)
+        cluster = Brokers(options)
         try:
             partitions = cluster.partitions()
             check_present(options, partitions)
@@ -165,7 +165,7 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def __init__(self, options: SourceOptions) -> None:
         super().__init__(options)
-        self._cluster: Cluster | None = None
+        self._cluster: Brokers | None = None
         self._begun: Offsets | None = None
         self._target: Offsets | None = None
         self._consumed: Offsets = {}
@@ -173,10 +173,10 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         self._pace = Pace(options.rows_per_trigger_min or 0, options.trigger_delay_ms_max)
 
     @property
-    def cluster(self) -> Cluster:
+    def cluster(self) -> Brokers:
         """The planner's connection, opened on first use: a pickled reader holds none."""
         if self._cluster is None:
-            self._cluster = Cluster(self.options)
+            self._cluster = Brokers(self.options)
         return self._cluster
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from barnabas import Admin, Broker, Consumer, Producer
 from barnabas.net.errors import ClientTimeout
 from barnabas.protocol.ids import TopicPartition
-from barnabas.spark_bridge import cluster as cluster_module
+from barnabas.spark_bridge import brokers as brokers_module
 from barnabas.spark_bridge import source
 from barnabas.spark_bridge.offsets import OffsetError, Span
 from barnabas.spark_bridge.options import read_options
@@ -114,7 +114,7 @@ def test_a_topic_that_goes_under_a_running_query(cluster: Cluster, stream: Strea
 def test_a_topic_that_goes_between_plan_and_task(
     cluster: Cluster, stream: Stream, fail: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster_module, "CHECK_MS", 300)
+    monkeypatch.setattr(brokers_module, "CHECK_MS", 300)
     topic = cluster.topic(1)
     cluster.put(topic, range(10), partitions=1)
     reader = stream(topic, startingOffsets="earliest", failOnDataLoss=fail)
@@ -386,11 +386,11 @@ def test_a_stretch_without_records_ends_the_task_at_once(monkeypatch: pytest.Mon
         def pause(self, where: TopicPartition) -> None: ...
 
     consumer = Aborted()
-    monkeypatch.setattr(cluster_module, "_borrowed", lambda settings: contextlib.nullcontext(consumer))
+    monkeypatch.setattr(brokers_module, "_borrowed", lambda settings: contextlib.nullcontext(consumer))
     options = read_options({"kafka.bootstrap.servers": "h:1", "subscribe": "a"}, "stream")
     span = Span(TopicPartition("a", 0), 0, 10)
     # The end of the log is not asked for, as after seconds of silence: this consumer could not tell.
-    assert list(cluster_module.read_span({}, span, options)) == []
+    assert list(brokers_module.read_span({}, span, options)) == []
     assert consumer.polls == 3
 
 
@@ -441,7 +441,7 @@ def test_the_next_task_does_not_wait_behind_the_last_one_s_fetch(cluster: Cluste
 def test_a_task_that_gets_nothing_says_so_in_time(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, stream: Stream
 ) -> None:
-    monkeypatch.setattr(cluster_module, "CHECK_MS", 100)
+    monkeypatch.setattr(brokers_module, "CHECK_MS", 100)
     topic = cluster.topic(1)
     cluster.put(topic, range(2), partitions=1)
     reader = stream(topic, startingOffsets="earliest", **{"kafkaConsumer.pollTimeoutMs": "200"})

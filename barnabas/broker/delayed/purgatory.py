@@ -34,8 +34,12 @@ class Purgatory:
 
     `purge_interval` is the number of finished operations (of those that were watched) above which the lists are swept:
     strictly more than that. The timer belongs to this purgatory alone, for its size is the number of delayed
-    operations. `watchers` is empty when nobody waits for anything. `finished` holds the completed operations that may
-    still stand in a list.
+    operations. `watchers` is empty when nobody waits for anything.
+
+    Two ledgers tell what has finished, for two questions. When to purge is Kafka's: `estimated_total`, all that were
+    watched since the last purge, less those in the timer; it counts those that have left every list as well, so the
+    moment of a purge, which PurgatorySize shows, is Kafka's to the operation. What to purge is `finished`: completed
+    operations that may still stand in a list, so that a purge need not look at those that wait.
     """
 
     __slots__ = ("_reaped_ms", "estimated_total", "finished", "name", "purge_interval", "timer", "watchers")
@@ -72,8 +76,8 @@ class Purgatory:
     def try_complete_else_watch(self, operation: DelayedOperation, keys: Collection[Hashable], now_ms: int) -> bool:
         """Complete `operation` at once, or park it under every key; True when this call completed it.
 
-        It is tried a second time once it is watched, for an event between the first try and the watching would be
-        missed else (try_complete may run code that raises one). A timeout of 0 or less expires in the next `advance`.
+        It is tried a second time once it is watched: an event between the first try and the watching (try_complete may
+        run code that raises one) would be missed otherwise. A timeout of 0 or less expires in the next `advance`.
         """
         assert keys, "an operation without a key could only ever time out"
         if operation.try_complete():
@@ -129,16 +133,6 @@ class Purgatory:
         if not watchers and self.watchers.get(key) is watchers:
             del self.watchers[key]
         return count
-
-    def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
-        """Take the list of `key` away, and its operations out of the timer.
-
-        They are neither completed nor answered: that is the caller's.
-        """
-        operations = list(self.watchers.pop(key, ()))
-        for operation in operations:
-            self.timer.cancel(operation)
-        return operations
 
     def cancel(self, operation: DelayedOperation) -> None:
         """Take one operation out of the timer and of all lists; it is neither completed nor answered."""

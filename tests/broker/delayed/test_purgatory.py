@@ -263,21 +263,6 @@ def test_completing_may_purge_or_empty_the_list_and_it_is_found_again(purgatory)
     assert purgatory.check_and_complete("k") == 1
 
 
-# Cancelling by key
-
-
-def test_cancel_for_key_hands_the_operations_over_unanswered(purgatory):
-    a, b = Op("a"), Op("b")
-    purgatory.try_complete_else_watch(a, ["k1", "k2"], 0)
-    purgatory.try_complete_else_watch(b, ["k1"], 0)
-    assert purgatory.cancel_for_key("k1") == [a, b]
-    assert purgatory.cancel_for_key("k1") == []
-    assert (purgatory.num_delayed, names(purgatory)) == (0, {"k2": ["a"]})
-    purgatory.advance(5000)
-    assert not a.completed
-    assert not b.completed
-
-
 # Purging
 
 

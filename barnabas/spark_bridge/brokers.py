@@ -1,6 +1,6 @@
 """What the source asks of a cluster, on top of the blocking consumer: topics, offsets, and the records of one span.
 
-Planning keeps one `Cluster` in Spark's long-lived planner process. Tasks borrow a consumer that the worker process
+Planning keeps one `Brokers` in Spark's long-lived planner process. Tasks borrow a consumer that the worker process
 keeps for the next task on the same broker: Spark's workers fork before this module is imported, live on between
 micro-batches, and run one task at a time.
 """
@@ -61,7 +61,7 @@ def client_settings(options: SourceOptions) -> dict[str, Any]:
     return settings
 
 
-class Cluster:
+class Brokers:
     """The planner's view. Connects on first use; `close` ends it."""
 
     def __init__(self, options: SourceOptions) -> None:
