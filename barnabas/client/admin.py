@@ -8,7 +8,6 @@ A call that names several things fails with the first error among them; the othe
 
 from __future__ import annotations
 
-import random
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, NamedTuple, TypeVar
@@ -18,6 +17,7 @@ from barnabas.net.cluster import PartitionInfo, TopicInfo
 from barnabas.net.config import ClientConfig
 from barnabas.net.errors import ClientTimeout, Disconnected
 from barnabas.net.host.connection import Client
+from barnabas.net.host.surroundings import REAL
 from barnabas.net.metadata import Metadata
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
@@ -63,7 +63,7 @@ class AsyncAdmin:
     def __init__(self, config: Mapping[str, Any] | None = None, **settings: Any) -> None:
         self.config = ClientConfig.of(config, **settings)
         # Topics of earlier questions are asked for again with each refresh: a deleted one must not come back by that.
-        self._client = Client(self.config, Metadata(self.config, random.random, allow_auto_create=False))
+        self._client = Client(self.config, Metadata(self.config, REAL.uniform, allow_auto_create=False))
 
     async def __aenter__(self) -> AsyncAdmin:
         await self.start()

@@ -11,7 +11,6 @@ and every consumer sees all records.
 from __future__ import annotations
 
 import asyncio
-import random
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -29,6 +28,7 @@ from barnabas.client.loop_thread import Asked
 from barnabas.client.offsets import OffsetAndTimestamp, lookup, wait_for_data
 from barnabas.net.errors import ClientClosed, ClientTimeout, ConfigError
 from barnabas.net.host.connection import Client
+from barnabas.net.host.surroundings import REAL, Surroundings
 from barnabas.net.metadata import Metadata
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.ids import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
@@ -43,10 +43,17 @@ class AsyncConsumer:
         ConfigError: an unknown setting, a bad value, or one that needs consumer groups.
     """
 
-    def __init__(self, *topics: str, config: Mapping[str, Any] | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        *topics: str,
+        config: Mapping[str, Any] | None = None,
+        surroundings: Surroundings = REAL,
+        **settings: Any,
+    ) -> None:
         self.config = ConsumerConfig.of(config, **settings)
-        metadata = Metadata(self.config, random.random, allow_auto_create=self.config.allow_auto_create_topics)
-        self._client = Client(self.config, metadata)
+        auto_create = self.config.allow_auto_create_topics
+        metadata = Metadata(self.config, surroundings.uniform, allow_auto_create=auto_create)
+        self._client = Client(self.config, metadata, surroundings=surroundings)
         self._fetcher = Fetcher(self.config, self._client.network, self._wake)
         self._client.drivers.append(self._fetcher.drive)
         metadata.listeners.append(self._on_metadata)

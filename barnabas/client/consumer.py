@@ -19,7 +19,7 @@ from barnabas.client.consume.record import ConsumerRecord
 from barnabas.client.loop_thread import Asked, LoopThread
 from barnabas.client.offsets import OffsetAndTimestamp
 from barnabas.net.errors import ClientClosed
-from barnabas.net.host.connection import monotonic_ms
+from barnabas.net.host.surroundings import REAL, Surroundings
 from barnabas.protocol.ids import TopicPartition
 
 __all__ = ["AsyncConsumer", "Consumer"]
@@ -35,8 +35,15 @@ class Consumer:
         ClientTimeout: no broker answered within `default.api.timeout.ms`.
     """
 
-    def __init__(self, *topics: str, config: Mapping[str, Any] | None = None, **settings: Any) -> None:
-        self._inner = AsyncConsumer(*topics, config=config, **settings)
+    def __init__(
+        self,
+        *topics: str,
+        config: Mapping[str, Any] | None = None,
+        surroundings: Surroundings = REAL,
+        **settings: Any,
+    ) -> None:
+        self._inner = AsyncConsumer(*topics, config=config, surroundings=surroundings, **settings)
+        self._now_ms = surroundings.now_ms
         self._thread = LoopThread("barnabas-consumer")
         self._handed: deque[ConsumerRecord] = deque()  # fetched for an iteration, not yet yielded
         try:
@@ -142,9 +149,9 @@ class Consumer:
 
     def poll_columns(self, timeout_ms: int | None = None, *, headers: bool = False) -> list[Columns]:
         """All that is buffered as columns, else the next to arrive; empty when `timeout_ms` passed."""
-        deadline_ms = None if timeout_ms is None else monotonic_ms() + timeout_ms
+        deadline_ms = None if timeout_ms is None else self._now_ms() + timeout_ms
         while True:
-            left_ms = None if deadline_ms is None else max(deadline_ms - monotonic_ms(), 0)
+            left_ms = None if deadline_ms is None else max(deadline_ms - self._now_ms(), 0)
             parts = self._ask(self._inner.parts_now, self._inner.give_back, left_ms)
             # Decoded on this thread: the loop's receives the next answer meanwhile.
             columns = decode_or_give_back(parts, partial(self._on_loop, self._inner.give_back), headers)

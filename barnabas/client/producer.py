@@ -15,23 +15,21 @@ import atexit
 import logging
 import os
 import threading
-import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
 from barnabas.client.async_producer import AsyncProducer
 from barnabas.client.futures import BlockingRecordFuture
 from barnabas.client.produce.config import ProducerConfig
-from barnabas.client.produce.core import NeedMemory, NeedMetadata, Placed
+from barnabas.client.produce.placing import Memory, Topic, Wait, drain, place, unknown_topic
 from barnabas.client.produce.records import Headers, ProducerRecord
-from barnabas.client.sending import OnDelivery, make_core, too_long, wall_ms, watch
+from barnabas.client.sending import OnDelivery, make_core, watch
 from barnabas.net.cluster import PartitionInfo
 from barnabas.net.errors import ClientClosed, ClientTimeout
-from barnabas.net.host.connection import monotonic_ms
+from barnabas.net.host.surroundings import REAL, Surroundings
 from barnabas.net.metadata import Metadata
-from barnabas.protocol.errors import BarnabasError
 
 __all__ = ["AsyncProducer", "Producer"]
 
@@ -45,13 +43,15 @@ class Producer:
     child gets `ClientClosed` and makes its own. One that nobody closed is closed at exit.
     """
 
-    def __init__(self, settings: Mapping[str, Any] | str | None = None, **named: Any) -> None:
+    def __init__(
+        self, settings: Mapping[str, Any] | str | None = None, *, surroundings: Surroundings = REAL, **named: Any
+    ) -> None:
         self.config = ProducerConfig.of(settings, **named)
-        self._client, self._core = make_core(self.config, BlockingRecordFuture)
+        self._client, self._core = make_core(self.config, surroundings, BlockingRecordFuture)
+        self._wall_ms, self._now_ms = surroundings.wall_ms, surroundings.now_ms
         self._lock = threading.RLock()
         self._metadata_changed = threading.Condition(self._lock)
         self._core.make_sender(self._lock)
-        self._closed: str | None = None
         self._woken = False
         self._loop = _new_loop()
         self._stopping: asyncio.Event | None = None
@@ -88,16 +88,18 @@ class Producer:
             record = core.prepare(ProducerRecord(topic, value, key, headers, partition, timestamp_ms))
             topic, value, key = record.topic, record.value, record.key
             headers, partition, timestamp_ms = record.headers, record.partition, record.timestamp_ms
-        stamp_ms = wall_ms() if timestamp_ms is None else timestamp_ms
+        stamp_ms = self._wall_ms() if timestamp_ms is None else timestamp_ms
         with self._lock:
-            if self._closed:
-                raise ClientClosed(self._closed)
+            if core.closed is not None:
+                raise ClientClosed(core.closed)
             future = core.append_fast(topic, value, key, headers, partition, stamp_ms)
         if future is None:
             if core.plain:
                 record = core.prepare(ProducerRecord(topic, value, key))
                 value, key = record.value, record.key
-            future = self._place(topic, partition, key, value, headers, stamp_ms)
+            on_sender = threading.current_thread() is self._thread  # which nothing can wake while it waits
+            wait_ms = 0 if on_sender else self.config.max_block_ms
+            future = self._placed(place(core, topic, partition, key, value, headers, stamp_ms, self._now_ms(), wait_ms))
         if on_delivery is not None or core.interceptors:
             watch(core, future, on_delivery)
         return future
@@ -108,21 +110,22 @@ class Producer:
         Raises:
             ClientTimeout: some had none after `timeout` seconds.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline_ms = None if timeout is None else self._now_ms() + timeout * 1000
+        draining = drain(self._core)
         with self._lock:
-            self._core.accumulator.flushing += 1
-            pending = [batch.result for batch in self._core.accumulator.incomplete]
+            result = next(draining, None)
             self._wake()
         try:
-            for result in pending:  # grows while it is walked: a split batch's parts follow
+            while result is not None:
                 outcome = threading.Event()
                 result.watch(0, outcome.set)
-                if not outcome.wait(None if deadline is None else max(deadline - time.monotonic(), 0)):
+                if not outcome.wait(None if deadline_ms is None else max(deadline_ms - self._now_ms(), 0) / 1000):
                     raise ClientTimeout(f"records without an outcome after {timeout} s of flush")
-                pending.extend(part for _, part in result.parts)
+                with self._lock:
+                    result = next(draining, None)
         finally:
             with self._lock:
-                self._core.accumulator.flushing -= 1
+                draining.close()
 
     def partitions_for(self, topic: str) -> tuple[PartitionInfo, ...]:
         """The topic's partitions.
@@ -130,9 +133,13 @@ class Producer:
         Raises:
             ClientTimeout: it is not known after `max.block.ms`.
         """
-        deadline_ms = monotonic_ms() + self.config.max_block_ms
+        deadline_ms = self._now_ms() + self.config.max_block_ms
         while not self._client.cluster.partitions_for(topic):
-            self._wait_for_topic(NeedMetadata(topic), None, deadline_ms)
+            if self._now_ms() >= deadline_ms:
+                raise unknown_topic(topic, None, self.config.max_block_ms)
+            self._wait_for_topic(Topic(topic, self._client.metadata.version, deadline_ms))
+            with self._lock:
+                self._core.check_open()
         return self._client.cluster.partitions_for(topic)
 
     def close(self, timeout: float | None = None) -> None:
@@ -141,8 +148,8 @@ class Producer:
         From a delivery callback it does not wait: what is left fails.
         """
         with self._lock:
-            first = self._closed is None
-            self._closed = self._closed or "the producer is closed"
+            first = self._core.closed is None
+            self._core.closed = self._core.closed or "the producer is closed"
             self._core.accumulator.closed = True
             self._metadata_changed.notify_all()
             if first:
@@ -171,80 +178,46 @@ class Producer:
 
     # ---- waiting, in the caller's thread --------------------------------------------------------------------------
 
-    def _place(
-        self,
-        topic: str,
-        partition: int | None,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers,
-        stamp_ms: int,
-    ) -> BlockingRecordFuture:
+    def _placed(self, placing: Generator[Wait, int, tuple[BlockingRecordFuture, bool]]) -> BlockingRecordFuture:
         try:
-            self._core.check_size(key, value, headers)
-            placed = self._wait_and_append(topic, partition, key, value, headers, stamp_ms)
-        except ClientClosed:
-            raise
-        except BarnabasError as error:
-            return self._core.failed(topic, partition, error, stamp_ms)
-        return self._core.future(placed.result, placed.at, stamp_ms)
-
-    def _wait_and_append(
-        self,
-        topic: str,
-        partition: int | None,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers,
-        stamp_ms: int,
-    ) -> Placed:
-        now_ms = monotonic_ms()
-        may_wait = threading.current_thread() is not self._thread
-        deadline_ms = now_ms + (self.config.max_block_ms if may_wait else 0)
-        buffer = None
-        while True:
             with self._lock:
-                if self._closed:
-                    self._core.give_back(buffer)
-                    raise ClientClosed(self._closed)
-                got = self._core.append(topic, partition, key, value, headers, stamp_ms, now_ms, buffer)
-                if isinstance(got, Placed):
-                    if self._core.should_wake(got, now_ms):
-                        self._wake()
-                    return got
-            if now_ms >= deadline_ms:
-                raise too_long(got, topic, partition, self.config.max_block_ms)
-            if isinstance(got, NeedMemory):
-                buffer = self._wait_for_memory(got, deadline_ms)
-            else:
-                buffer = None
-                self._wait_for_topic(got, partition, deadline_ms)
-            now_ms = monotonic_ms()
+                wait = next(placing)
+            while True:
+                if isinstance(wait, Memory):
+                    self._wait_for_memory(wait)
+                else:
+                    self._wait_for_topic(wait)
+                with self._lock:
+                    wait = placing.send(self._now_ms())
+        except StopIteration as end:
+            future: BlockingRecordFuture
+            future, wakes = end.value
+        finally:
+            with self._lock:
+                placing.close()
+        if wakes:
+            with self._lock:
+                self._wake()
+        return future
 
-    def _wait_for_memory(self, need: NeedMemory, deadline_ms: int) -> bytearray | None:
+    def _wait_for_memory(self, wait: Memory) -> None:
         ready = threading.Event()
-        pool = self._core.accumulator.pool
         with self._lock:
-            waiter = pool.wait(need.size, ready.set)
+            wait.waiter.wake = ready.set
+            if wait.waiter.buffer is not None:
+                return
             self._wake()
-        ready.wait(max(deadline_ms - monotonic_ms(), 0) / 1000)
-        with self._lock:
-            if waiter.buffer is None:
-                pool.give_up(waiter)
-            return waiter.buffer
+        ready.wait(max(wait.deadline_ms - self._now_ms(), 0) / 1000)
 
-    def _wait_for_topic(self, need: NeedMetadata, partition: int | None, deadline_ms: int) -> None:
+    def _wait_for_topic(self, wait: Topic) -> None:
         metadata = self._client.metadata
-        version = metadata.version
-        self._loop.call_soon_threadsafe(self._want_topic, need.topic)
+        self._loop.call_soon_threadsafe(self._want_topic, wait.name)
         with self._lock:
-            while metadata.version == version and metadata.fatal is None and not self._closed:
-                left_ms = deadline_ms - monotonic_ms()
+            while metadata.version == wait.version and metadata.fatal is None and self._core.closed is None:
+                left_ms = wait.deadline_ms - self._now_ms()
                 if left_ms <= 0:
-                    raise too_long(need, need.topic, partition, self.config.max_block_ms)
+                    return
                 self._metadata_changed.wait(left_ms / 1000)
-            if self._closed:
-                raise ClientClosed(self._closed)
 
     # ---- the sender thread ----------------------------------------------------------------------------------------
 
@@ -259,9 +232,7 @@ class Producer:
         self._client.pump()
 
     def _want_topic(self, topic: str) -> None:
-        self._client.metadata.add_topics((topic,), monotonic_ms())
-        if not self._client.metadata.update_requested:
-            self._client.metadata.request_update()
+        self._client.metadata.want(topic, self._now_ms())
         self._client.pump()
 
     def _on_metadata(self, metadata: Metadata) -> None:
@@ -298,7 +269,7 @@ class Producer:
     def _forked(self) -> None:
         """In the child of a fork: the thread is not here, the lock may be held, the sockets are the parent's."""
         self._lock = threading.RLock()
-        self._closed = "this producer belongs to the parent process; make a new one after fork"
+        self._core.closed = "this producer belongs to the parent process; make a new one after fork"
         self._finished.set()
 
 

@@ -1,20 +1,17 @@
-"""What both producers share besides their core: its making, the clock of stamps, callbacks, the words of a timeout."""
+"""What both producers share besides their core: its making, and callbacks."""
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from barnabas.client.errors import BufferExhausted
 from barnabas.client.futures import RecordFuture
 from barnabas.client.produce.batch import BatchResult
 from barnabas.client.produce.config import ProducerConfig
-from barnabas.client.produce.core import NeedMemory, NeedMetadata, ProducerCore
+from barnabas.client.produce.core import ProducerCore
 from barnabas.client.produce.records import RecordMetadata
-from barnabas.net.errors import ClientTimeout
 from barnabas.net.host.connection import Client
+from barnabas.net.host.surroundings import Surroundings
 from barnabas.net.metadata import Metadata
 from barnabas.protocol.errors import BarnabasError
 
@@ -24,24 +21,13 @@ OnDelivery = Callable[[RecordMetadata | None, BarnabasError | None], Any]
 """Called on the sender's thread with a record's metadata or its error."""
 
 
-def wall_ms() -> int:
-    """Time of day in ms since the epoch: what a record is stamped with unless the caller says otherwise."""
-    return time.time_ns() // 1_000_000
-
-
-def make_core(config: ProducerConfig, future: Callable[[BatchResult, int, int], F]) -> tuple[Client, ProducerCore[F]]:
+def make_core(
+    config: ProducerConfig, surroundings: Surroundings, future: Callable[[BatchResult, int, int], F]
+) -> tuple[Client, ProducerCore[F]]:
     """A client and the producer's core on it; `future` makes what `send` returns."""
-    metadata = Metadata(config, random.random, topic_idle_ms=config.metadata_max_idle_ms)
-    client = Client(config, metadata)
-    return client, ProducerCore(config, metadata, client.network, random.random, future)
-
-
-def too_long(need: NeedMetadata | NeedMemory, topic: str, partition: int | None, wait_ms: int) -> BarnabasError:
-    """The error of a send that waited `max.block.ms` in vain."""
-    if isinstance(need, NeedMemory):
-        return BufferExhausted(f"no {need.size} bytes of buffer.memory became free within max.block.ms ({wait_ms} ms)")
-    what = f"topic {topic}" if partition is None else f"partition {partition} of topic {topic}"
-    return ClientTimeout(f"{what} is not in the metadata after max.block.ms ({wait_ms} ms)")
+    metadata = Metadata(config, surroundings.uniform, topic_idle_ms=config.metadata_max_idle_ms)
+    client = Client(config, metadata, surroundings=surroundings)
+    return client, ProducerCore(config, metadata, client.network, surroundings.uniform, future)
 
 
 def watch(core: ProducerCore[Any], future: RecordFuture, on_delivery: OnDelivery | None) -> None:

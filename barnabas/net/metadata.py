@@ -66,6 +66,12 @@ class Metadata:
         """The topics of interest, in the order they came up."""
         return tuple(self._topics)
 
+    def want(self, topic: str, now_ms: int) -> None:
+        """Somebody waits for a topic, or for more of it than is known."""
+        self.add_topics((topic,), now_ms)
+        if not self.update_requested:
+            self.request_update()
+
     def add_topics(self, names: Iterable[str], now_ms: int) -> int:
         """Declare, or renew, interest (g); new topics are asked for at once (c). Returns the version to wait beyond."""
         for name in names:

@@ -6,6 +6,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from barnabas.client.producer import AsyncProducer, Producer
 from barnabas.net.config import ClientConfig
 from barnabas.net.errors import ClientClosed, ClientTimeout, ConfigError
 from barnabas.net.host.connection import Client
+from barnabas.net.host.surroundings import REAL
 from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.records import decode_records
 from barnabas.protocol.requests.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -243,7 +245,12 @@ def test_without_a_broker_send_fails_after_max_block() -> None:
 
 def test_memory_runs_out_while_the_broker_is_gone_and_earlier_records_expire() -> None:  # C02
     broker = Broker(topics={"t": 1})
-    settings = {"buffer_memory": 32768, "max_block_ms": 100, "delivery_timeout_ms": 600, "request_timeout_ms": 500}
+    settings: dict[str, Any] = {
+        "buffer_memory": 32768,
+        "max_block_ms": 100,
+        "delivery_timeout_ms": 600,
+        "request_timeout_ms": 500,
+    }
     producer = Producer(broker.bootstrap_servers, linger_ms=0, **settings)
     for _ in range(100):  # a busy machine may not learn of the topic within max.block.ms
         try:
@@ -378,3 +385,8 @@ async def test_a_future_without_an_outcome_says_so(servers: str, topic: str) -> 
             future.result()
         await producer.flush()
         assert future.result().offset == 0
+
+
+def test_times_and_chance_come_from_outside(servers: str, topic: str) -> None:
+    with Producer(servers, surroundings=REAL._replace(wall_ms=lambda: 1_234_567)) as producer:
+        assert producer.send(topic, b"x").result(WAIT).timestamp == 1_234_567

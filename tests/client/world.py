@@ -16,6 +16,7 @@ from barnabas.client.produce.config import ProducerConfig
 from barnabas.client.produce.core import NeedMemory, NeedMetadata, Placed, ProducerCore
 from barnabas.net.metadata import NEVER, Metadata
 from barnabas.net.network import Connect, Disconnect, NetworkClient
+from barnabas.net.step import Step
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.batch import HEADER_SIZE, read_header
 from barnabas.protocol.ids import TopicPartition
@@ -105,6 +106,7 @@ class World:
         }
         self.random = random.Random(seed)
         self.network: NetworkClient
+        self._step: Step | None = None
         self.drivers: list[Callable[[int], int]] = []
         self.connects: list[tuple[int, int]] = []
         self.hold_writes: set[int] = set()
@@ -121,17 +123,12 @@ class World:
 
     def step(self) -> int:
         """Let the client act now; returns when it wants to act again."""
-        self.network.tick(self.now_ms)
-        due = NEVER
-        while True:
-            due = min([NEVER, *(driver(self.now_ms) for driver in self.drivers)])
-            self.network.maybe_refresh(self.now_ms)
-            actions = self.network.take_actions()
-            if not actions:
-                break
-            for action in actions:
-                self._carry_out(action)
-        return min(due, self.network.next_deadline_ms(self.now_ms))
+        if self._step is None:
+            self._step = Step(self.network, self._carry_out, lambda: self.now_ms)
+            self._step.drivers = self.drivers
+        due = self._step.run()
+        assert due is not None
+        return due
 
     def run(self, until_ms: int | None = None, until: Callable[[], object] | None = None, steps: int = 100_000) -> None:
         """Run until the virtual time, or until the condition holds (bounded)."""
@@ -185,6 +182,8 @@ class World:
         self.asked.append(Asked(self.now_ms, self._node(node_id), header.api_key, header.api_version, request))
         if node_id not in self.hold_writes:
             self.network.on_written(node_id, self.now_ms)
+            assert self._step is not None
+            self._step.run()  # from within a step: it goes on
         answer = self._answer(self._node(node_id), header, request)
         delay_ms = self.latency_ms
         if isinstance(answer, Delayed):

@@ -22,6 +22,7 @@ from barnabas.client.produce.state import ProducerState
 from barnabas.client.serializers import plain_bytes, serialize, serializer
 from barnabas.net.backoff import Random
 from barnabas.net.cluster import Cluster
+from barnabas.net.errors import ClientClosed
 from barnabas.net.metadata import Metadata
 from barnabas.net.network import NetworkClient
 from barnabas.protocol.errors import BarnabasError
@@ -75,6 +76,7 @@ class ProducerCore(Generic[F]):
         self.accumulator = Accumulator(config, random, self.state)
         self.interceptors = Interceptors.of(config.interceptor_classes)
         self.sender: Sender
+        self.closed: str | None = None  # why nothing more is taken
         self._network = network
         self._random = random
         self._partitioner: Partitioner | None = _partitioner(config.partitioner_class)
@@ -106,6 +108,15 @@ class ProducerCore(Generic[F]):
         if record.value is not None:
             record.value = serialize(self._value_serializer, "value", record.value)
         return record
+
+    def check_open(self) -> None:
+        """Refuse a record that comes too late.
+
+        Raises:
+            ClientClosed: the producer is closed.
+        """
+        if self.closed is not None:
+            raise ClientClosed(self.closed)
 
     def check_size(self, key: bytes | None, value: bytes | None, headers: Headers) -> None:
         """Refuse a record that could never leave.
@@ -178,37 +189,41 @@ class ProducerCore(Generic[F]):
         now_ms: int,
         buffer: bytearray | None = None,
     ) -> Placed | NeedMetadata | NeedMemory:
-        """Place the record, in a new batch if need be; `buffer` is what a waiter was given (it is used or returned).
+        """Place the record, in a new batch if need be; `buffer` is what a waiter was given.
+
+        It goes back to the pool unless the record lies in it, also when this raises.
 
         Raises:
             ValueError: a negative partition, or a custom partitioner's answer that is none.
             KafkaError: the topic is refused for good (invalid name, no authorisation).
         """
-        topic = self._topic(topic_name, partition, now_ms)
-        if topic is None:
-            self.give_back(buffer)
-            return NeedMetadata(topic_name)
-        sticky = False
-        if partition is None:
-            partition, sticky = self._choose(topic, key, value)
-        placed = self._into_tail(topic, partition, key, value, headers, timestamp_ms)
-        if placed is None and sticky:
-            # The last batch is full now: the partition may be left behind without a half-filled batch.
-            topic.sticky.produced(0, True, len(topic.partitions), topic.available)
-            partition = topic.sticky.current(len(topic.partitions), topic.available)
+        try:
+            topic = self._topic(topic_name, partition, now_ms)
+            if topic is None:
+                return NeedMetadata(topic_name)
+            sticky = False
+            if partition is None:
+                partition, sticky = self._choose(topic, key, value)
             placed = self._into_tail(topic, partition, key, value, headers, timestamp_ms)
-        if placed is not None:
-            batch, index = placed
-            self.give_back(buffer)
-        else:
-            if buffer is None:
-                size = self.accumulator.buffer_size(key, value, headers)
-                buffer = self.accumulator.pool.try_allocate(size)
+            if placed is None and sticky:
+                # The last batch is full now: the partition may be left behind without a half-filled batch.
+                topic.sticky.produced(0, True, len(topic.partitions), topic.available)
+                partition = topic.sticky.current(len(topic.partitions), topic.available)
+                placed = self._into_tail(topic, partition, key, value, headers, timestamp_ms)
+            if placed is not None:
+                batch, index = placed
+            else:
                 if buffer is None:
-                    return NeedMemory(size)
-            queue = topic.partitions[partition]
-            batch = self.accumulator.append(queue, buffer, timestamp_ms, key, value, headers, now_ms)
-            index = 0
+                    size = self.accumulator.buffer_size(key, value, headers)
+                    buffer = self.accumulator.pool.try_allocate(size)
+                    if buffer is None:
+                        return NeedMemory(size)
+                queue = topic.partitions[partition]
+                batch = self.accumulator.append(queue, buffer, timestamp_ms, key, value, headers, now_ms)
+                buffer, index = None, 0
+        finally:
+            if buffer is not None:
+                self.accumulator.pool.deallocate(buffer)
         if sticky:
             size = batch.size if index == 0 else record_size_bound(key, value, headers)
             topic.sticky.produced(size, batch.full, len(topic.partitions), topic.available)
@@ -227,11 +242,6 @@ class ProducerCore(Generic[F]):
         batches = topic.partitions[partition].batches
         index = batches[-1].try_append(timestamp_ms, key, value, headers) if batches else -1
         return (batches[-1], index) if index >= 0 else None
-
-    def give_back(self, buffer: bytearray | None) -> None:
-        """Return a buffer that was waited for and is not needed after all."""
-        if buffer is not None:
-            self.accumulator.pool.deallocate(buffer)
 
     def _topic(self, name: str, partition: int | None, now_ms: int) -> TopicQueue | None:
         error: BarnabasError | None = self.metadata.topic_errors.get(name) or self.metadata.fatal

@@ -12,29 +12,20 @@ Every event (a frame, a timer, a call) enters the core, then `pump` does what th
 from __future__ import annotations
 
 import asyncio
-import random
-import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from ipaddress import ip_address
 from typing import Any
 
-from barnabas.net.backoff import Random
 from barnabas.net.cluster import Cluster, Node
 from barnabas.net.config import ClientConfig
 from barnabas.net.errors import ClientClosed, ClientTimeout
+from barnabas.net.host.surroundings import REAL, Surroundings
 from barnabas.net.host.transport import Transport
 from barnabas.net.metadata import NEVER, Metadata
-from barnabas.net.network import Connect, Disconnect, NetworkClient
+from barnabas.net.network import Action, Connect, Disconnect, NetworkClient
+from barnabas.net.step import Step
 from barnabas.protocol.errors import BarnabasError
-
-Driver = Callable[[int], int]
-"""`driver(now_ms) -> deadline_ms`: a core part (sender, fetcher) that acts on each step and says when it is due."""
-
-
-def monotonic_ms() -> int:
-    """The client's clock: whole milliseconds, monotonic."""
-    return time.monotonic_ns() // 1_000_000
 
 
 class Client:
@@ -48,20 +39,18 @@ class Client:
         config: ClientConfig,
         metadata: Metadata | None = None,
         *,
-        uniform: Random = random.random,
-        clock: Callable[[], int] = monotonic_ms,
+        surroundings: Surroundings = REAL,
     ) -> None:
         self.config = config
-        self.metadata = metadata or Metadata(config, uniform)
-        self.network = NetworkClient(config, self.metadata, uniform)
-        self.drivers: list[Driver] = []
-        self.now_ms = clock
+        self.now_ms = surroundings.now_ms
+        self.metadata = metadata or Metadata(config, surroundings.uniform)
+        self.network = NetworkClient(config, self.metadata, surroundings.uniform)
+        self._step = Step(self.network, self._perform, self.now_ms)
+        self.drivers = self._step.drivers
         self._transports: dict[int, Transport] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = NEVER
-        self._pumping = False
-        self._again = False
         self._closed = False
         self._waiters: list[asyncio.Future[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -96,7 +85,7 @@ class Client:
         if self._timer is not None:
             self._timer.cancel()
         self.network.close(self.now_ms())
-        self._perform()
+        self._step.perform()
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -204,27 +193,11 @@ class Client:
 
     def pump(self) -> None:
         """Let the core act on the present time, carry out its decisions, arm the timer. Safe to call at any time."""
-        if self._pumping:
-            self._again = True
-            return
         if self._loop is None or self._closed:
             return
-        self._pumping = True
-        try:
-            due = NEVER
-            self._again = True
-            while self._again:
-                self._again = False
-                now_ms = self.now_ms()
-                self.network.tick(now_ms)
-                due = NEVER
-                for driver in self.drivers:
-                    due = min(due, driver(now_ms))
-                self.network.maybe_refresh(now_ms)
-                self._perform()
-            self._arm(min(due, self.network.next_deadline_ms(self.now_ms())))
-        finally:
-            self._pumping = False
+        due_ms = self._step.run()
+        if due_ms is not None:
+            self._arm(due_ms)
 
     def _arm(self, due_ms: int) -> None:
         if self._timer is not None:
@@ -241,17 +214,15 @@ class Client:
         self._timer = None
         self.pump()
 
-    def _perform(self) -> None:
-        while actions := self.network.take_actions():
-            for action in actions:
-                if isinstance(action, Connect):
-                    self._open(action)
-                elif isinstance(action, Disconnect):
-                    self._close_transport(action.node_id)
-                else:
-                    transport = self._transports.get(action.node_id)
-                    if transport is not None:
-                        transport.write(action.buffers)
+    def _perform(self, action: Action) -> None:
+        if isinstance(action, Connect):
+            self._open(action)
+        elif isinstance(action, Disconnect):
+            self._close_transport(action.node_id)
+        else:
+            transport = self._transports.get(action.node_id)
+            if transport is not None:
+                transport.write(action.buffers)
 
     def _close_transport(self, node_id: int) -> None:
         transport = self._transports.pop(node_id, None)

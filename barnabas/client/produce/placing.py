@@ -1,0 +1,121 @@
+"""How a record that finds no open batch gets its place, and how all get their outcome.
+
+Both are generators that say what to wait for: a shell runs one up to what it yields, waits for that, and goes on.
+
+    yielded    what the shell waits for, until its deadline at most; `send` then tells the time
+    Memory     `waiter.wake` is called once `waiter.buffer` is there; the sender is told, for it frees memory
+    Topic      metadata newer than `version`, which it asks for (`Metadata.want`)
+
+What `place` holds meanwhile (a place in line, a buffer) is given back however it ends: placed, refused, closed,
+interrupted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import NamedTuple, TypeAlias, TypeVar
+
+from barnabas.client.errors import BufferExhausted
+from barnabas.client.produce.batch import BatchResult
+from barnabas.client.produce.buffer_pool import Waiter
+from barnabas.client.produce.core import NeedMemory, NeedMetadata, Placed, ProducerCore
+from barnabas.client.produce.records import Headers
+from barnabas.net.errors import ClientClosed, ClientTimeout
+from barnabas.protocol.errors import BarnabasError
+
+F = TypeVar("F")
+
+
+class Memory(NamedTuple):
+    """Wait for the pool. Deadlines are absolute ms."""
+
+    waiter: Waiter
+    deadline_ms: int
+
+
+class Topic(NamedTuple):
+    """Wait for metadata."""
+
+    name: str
+    version: int
+    deadline_ms: int
+
+
+Wait: TypeAlias = Memory | Topic
+
+
+def place(
+    core: ProducerCore[F],
+    topic: str,
+    partition: int | None,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Headers,
+    stamp_ms: int,
+    now_ms: int,
+    wait_ms: int,
+) -> Generator[Wait, int, tuple[F, bool]]:
+    """Places one record, waiting `wait_ms` at most.
+
+    Returns:
+        Its future, and whether the sender must be woken. What is wrong with the record comes through the future.
+
+    Raises:
+        ClientClosed: the producer is closed, or was while this waited.
+    """
+    deadline_ms = now_ms + wait_ms
+    waiter: Waiter | None = None
+    try:
+        core.check_size(key, value, headers)
+        while True:
+            core.check_open()
+            buffer = None
+            if waiter is not None:
+                buffer, waiter.buffer = waiter.buffer, None
+            got = core.append(topic, partition, key, value, headers, stamp_ms, now_ms, buffer)
+            if isinstance(got, Placed):
+                return core.future(got.result, got.at, stamp_ms), core.should_wake(got, now_ms)
+            if now_ms >= deadline_ms:
+                raise _too_long(got, topic, partition, wait_ms)
+            if isinstance(got, NeedMemory):
+                waiter = core.accumulator.pool.wait(got.size, _nobody)
+                now_ms = yield Memory(waiter, deadline_ms)
+                if waiter.buffer is None:
+                    core.accumulator.pool.give_up(waiter)
+            else:
+                now_ms = yield Topic(topic, core.metadata.version, deadline_ms)
+    except ClientClosed:
+        raise
+    except BarnabasError as error:
+        return core.failed(topic, partition, error, stamp_ms), False
+    finally:
+        if waiter is not None:
+            core.accumulator.pool.give_up(waiter)
+
+
+def drain(core: ProducerCore[F]) -> Generator[BatchResult, None, None]:
+    """Has everything sent now; yields one after another the outcomes to wait for, of what was handed over so far."""
+    core.accumulator.flushing += 1
+    try:
+        pending = [batch.result for batch in core.accumulator.incomplete]
+        for result in pending:  # grows while it is walked: a split batch's parts follow
+            yield result
+            pending.extend(part for _, part in result.parts)
+    finally:
+        core.accumulator.flushing -= 1
+
+
+def _nobody() -> None:
+    """Whom a waiter wakes until the shell names somebody."""
+
+
+def _too_long(need: NeedMetadata | NeedMemory, topic: str, partition: int | None, wait_ms: int) -> BarnabasError:
+    if isinstance(need, NeedMemory):
+        return BufferExhausted(f"no {need.size} bytes of buffer.memory became free within max.block.ms ({wait_ms} ms)")
+    return unknown_topic(topic, partition, wait_ms)
+
+
+def unknown_topic(topic: str, partition: int | None, wait_ms: int) -> ClientTimeout:
+    """The error of a wait for metadata that was in vain."""
+    what = f"topic {topic}" if partition is None else f"partition {partition} of topic {topic}"
+    return ClientTimeout(f"{what} is not in the metadata after max.block.ms ({wait_ms} ms)")
