@@ -17,16 +17,15 @@ from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
-from barnabas.client.consume.columnar import Columns, require_libraries
+from barnabas.client.consume.columnar import Columns
 from barnabas.client.consume.config import ConsumerConfig
-from barnabas.client.consume.fetcher import Fetcher
+from barnabas.client.consume.core import ConsumerCore
 from barnabas.client.consume.lookups import ISOLATION
-from barnabas.client.consume.positions import Phase
 from barnabas.client.consume.record import ConsumerRecord
 from barnabas.client.consume.taken import Taken, decode_taken
 from barnabas.client.loop_thread import Asked
 from barnabas.client.offsets import OffsetAndTimestamp, lookup, wait_for_data
-from barnabas.net.errors import ClientClosed, ClientTimeout, ConfigError
+from barnabas.net.errors import ClientTimeout, ConfigError
 from barnabas.net.host.connection import Client
 from barnabas.net.host.surroundings import REAL, Surroundings
 from barnabas.net.metadata import Metadata
@@ -54,15 +53,14 @@ class AsyncConsumer:
         auto_create = self.config.allow_auto_create_topics
         metadata = Metadata(self.config, surroundings.uniform, allow_auto_create=auto_create)
         self._client = Client(self.config, metadata, surroundings=surroundings)
-        self._fetcher = Fetcher(self.config, self._client.network, self._wake)
-        self._client.drivers.append(self._fetcher.drive)
+        self._core = ConsumerCore(self.config, self._client.network, self._wake)
+        self._client.drivers.append(self._core.fetcher.drive)
         metadata.listeners.append(self._on_metadata)
-        self._topics = topics
+        self._core.topics = topics
         self._waiter: asyncio.Future[None] | None = None
         self._asked: list[Asked[Any]] = []
-        self._handed: deque[ConsumerRecord] = deque()
+        self._ahead: deque[ConsumerRecord] = deque()  # taken for an iteration, not yet handed out
         self._started = False
-        self._closed = False
 
     async def __aenter__(self) -> AsyncConsumer:
         await self.start()
@@ -85,15 +83,15 @@ class AsyncConsumer:
         self._started = True
         try:
             await self._client.start()
-            if self._topics:
-                await self.subscribe(*self._topics)
+            if self._core.topics:
+                await self.subscribe(*self._core.topics)
         except BaseException:
             await self.close()
             raise
 
     async def close(self) -> None:
         """Closes all connections; who waits in `poll` gets ClientClosed."""
-        self._closed = True
+        self._core.closed = True
         await self._client.close()
         self._wake()
 
@@ -101,52 +99,40 @@ class AsyncConsumer:
 
     async def subscribe(self, *topics: str) -> None:
         """Consume all partitions of these topics, from now on instead of what was assigned before."""
-        self._topics = topics
+        self._return_ahead()
+        self._core.topics = topics
         await self._client.refresh_metadata(topics)
-        self._assign_topics()
+        if self._core.assign_topics():
+            self._client.pump()
 
     def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
         """Consume exactly these partitions; those that stay keep their position."""
-        self._topics = ()
-        self._assign([TopicPartition(*where) for where in partitions])
-        self._client.metadata.add_topics({where.topic for where in self._fetcher.positions}, self._client.now_ms())
+        self._return_ahead()
+        self._core.assign(partitions, self._client.now_ms())
         self._client.pump()
 
     def assignment(self) -> list[TopicPartition]:
         """The assigned partitions."""
-        return sorted(self._fetcher.positions)
-
-    def _assign(self, partitions: list[TopicPartition]) -> None:
-        self._fetcher.assign(partitions)
-        self._handed = deque(record for record in self._handed if (record[0], record[1]) in self._fetcher.positions)
-
-    def _assign_topics(self) -> None:
-        known = [self._client.cluster.partitions_for(topic) for topic in self._topics]
-        partitions = [TopicPartition(info.topic, info.partition) for infos in known for info in infos]
-        if len(partitions) != len(self._fetcher.positions) or set(partitions) != set(self._fetcher.positions):
-            self._assign(partitions)
-            self._client.pump()
+        return self._core.assignment()
 
     def _on_metadata(self, _: Metadata) -> None:
-        if self._topics:
-            self._assign_topics()
+        if self._core.topics and self._core.assign_topics():
+            self._client.pump()
         self._wake()
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Fetch and hand out nothing of these until `resume`; what is buffered is kept."""
-        for where in partitions:
-            self._fetcher.position_of(where).paused = True
+        self._return_ahead()
+        self._core.pause(partitions, True)
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Go on with paused partitions."""
-        for where in partitions:
-            self._fetcher.position_of(where).paused = False
-        self._wake()
+        self._core.pause(partitions, False)
         self._client.pump()
 
     def paused(self) -> list[TopicPartition]:
         """The paused partitions."""
-        return sorted(where for where, position in self._fetcher.positions.items() if position.paused)
+        return self._core.paused()
 
     # ---- where it stands ------------------------------------------------------------------------------------------
 
@@ -156,10 +142,9 @@ class AsyncConsumer:
         Raises:
             ConfigError: it is not assigned, or the offset is negative.
         """
-        if offset < 0:
-            raise ConfigError(f"seek to {offset}: an offset is not negative; seek_to_beginning and seek_to_end exist")
-        self._fetcher.position_of(where).seek(offset)
-        self._moved({where})
+        self._return_ahead()
+        self._core.seek(where, offset)
+        self._client.pump()
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Go to the first records of these partitions, of all without arguments."""
@@ -170,13 +155,8 @@ class AsyncConsumer:
         self._seek_to(partitions, LATEST_TIMESTAMP)
 
     def _seek_to(self, partitions: Iterable[TopicPartition], timestamp: int) -> None:
-        chosen = set(partitions) or set(self._fetcher.positions)
-        for where in chosen:
-            self._fetcher.position_of(where).await_reset(timestamp)
-        self._moved(chosen)
-
-    def _moved(self, chosen: set[TopicPartition]) -> None:
-        self._handed = deque(record for record in self._handed if (record[0], record[1]) not in chosen)
+        self._return_ahead()
+        self._core.seek_to(partitions, timestamp)
         self._client.pump()
 
     async def position(self, where: TopicPartition, timeout_ms: int | None = None) -> int:
@@ -185,18 +165,12 @@ class AsyncConsumer:
         Raises:
             ClientTimeout: a reset is under way and was not answered in time.
         """
+        self._return_ahead()
         deadline_ms = self._deadline(timeout_ms)
-        for record in self._handed:
-            if (record[0], record[1]) == where:
-                return record.offset
-        while True:
-            position = self._fetcher.position_of(where)
-            if position.phase is not Phase.RESET:
-                return position.offset
-            if position.error is not None:
-                raise position.error
+        while (offset := self._core.position(where)) is None:
             if not await self._wait(deadline_ms):
                 raise ClientTimeout(f"the position of {where} is unknown: its leader did not tell an offset in time")
+        return offset
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset of each partition."""
@@ -225,7 +199,7 @@ class AsyncConsumer:
 
     def high_watermark(self, where: TopicPartition) -> int:
         """The high watermark the last answer told of an assigned partition, -1 before the first."""
-        return self._fetcher.position_of(where).high_watermark
+        return self._core.fetcher.position_of(where).high_watermark
 
     async def partitions_for(self, topic: str) -> list[int]:
         """The numbers of a topic's partitions.
@@ -276,6 +250,7 @@ class AsyncConsumer:
         return await self._next(self.parts_now, timeout_ms)
 
     async def _next(self, take: Callable[[], list[T]], timeout_ms: int | None) -> list[T]:
+        self._return_ahead()
         deadline_ms = None if timeout_ms is None else self._client.now_ms() + timeout_ms
         while True:
             found = take()
@@ -285,31 +260,11 @@ class AsyncConsumer:
 
     def records_now(self, max_records: int | None = None) -> list[ConsumerRecord]:
         """What `poll` can give without waiting. Who calls this lets the client pump afterwards."""
-        count_max = self.config.max_poll_records if max_records is None else max_records
-        if self._handed and (found := self._handed_now(count_max)):
-            return found
-        return self._now(partial(self._fetcher.take_records, count_max))
-
-    def _handed_now(self, count_max: int) -> list[ConsumerRecord]:
-        found: list[ConsumerRecord] = []
-        kept: deque[ConsumerRecord] = deque()
-        for record in self._handed:
-            paused = self._fetcher.position_of(TopicPartition(record[0], record[1])).paused
-            (kept if paused or len(found) == count_max else found).append(record)
-        self._handed = kept
-        return found
+        return self._core.records_now(max_records)
 
     def parts_now(self) -> list[Taken]:
         """What `poll_parts` can give without waiting. Who calls this lets the client pump afterwards."""
-        require_libraries()
-        return self._now(self._fetcher.take_parts)
-
-    def _now(self, take: Callable[[], list[T]]) -> list[T]:
-        self._check_open()
-        found: list[T] = []
-        while not found and self._fetcher.has_something:
-            found = take()
-        return found
+        return self._core.parts_now()
 
     def ask(self, asked: Asked[Any], timeout_ms: int | None) -> None:
         """Answers a blocked thread as soon as there is something, with nothing after `timeout_ms`."""
@@ -321,16 +276,13 @@ class AsyncConsumer:
         self._client.pump()
 
     def give_back(self, parts: Sequence[Taken], error: BarnabasError | None = None) -> None:
-        """Parts of `poll_parts` that were not handed out are fetched again; the error, if any, is the first one's."""
-        self._fetcher.give_back(parts, error)
-        self._wake()
+        """Parts of `poll_parts` that were not handed out come again; the error, if any, is the first one's."""
+        self._core.give_back(parts, error)
         self._client.pump()
 
     def give_records_back(self, records: Sequence[ConsumerRecord]) -> None:
         """Records of `poll` that were not handed out come again with the next one."""
-        assigned = self._fetcher.positions
-        self._handed.extendleft(record for record in reversed(records) if (record[0], record[1]) in assigned)
-        self._wake()
+        self._core.give_records_back(records)
 
     async def wait_for_data(self, offsets: Mapping[TopicPartition, int], timeout_ms: int) -> bool:
         """Whether a partition has a record at its offset or beyond; waits at the brokers up to `timeout_ms`."""
@@ -338,22 +290,18 @@ class AsyncConsumer:
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         while True:
-            if not self._handed:
-                self._handed.extend(await self.poll())
-            while self._handed:
-                yield self._handed.popleft()
+            self._ahead.extend(await self.poll())
+            while self._ahead:
+                yield self._ahead.popleft()
 
     # ---- inside ---------------------------------------------------------------------------------------------------
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise ClientClosed("the consumer is closed")
-        if self._client.metadata.fatal is not None:
-            raise self._client.metadata.fatal
-        for topic in self._topics:
-            error = self._client.metadata.topic_errors.get(topic)
-            if error is not None:
-                raise error
+    def _return_ahead(self) -> None:
+        """What an iteration took ahead goes back to its place before anything else is done."""
+        if self._ahead:
+            records = tuple(self._ahead)
+            self._ahead.clear()
+            self._core.give_records_back(records)
 
     def _deadline(self, timeout_ms: int | None) -> int:
         return self._client.now_ms() + (self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
@@ -363,7 +311,7 @@ class AsyncConsumer:
         left_ms = None if deadline_ms is None else deadline_ms - self._client.now_ms()
         if left_ms is not None and left_ms <= 0:
             return False
-        self._check_open()
+        self._core.check_open()
         if self._waiter is None or self._waiter.done():
             self._waiter = asyncio.get_running_loop().create_future()
         await asyncio.wait([self._waiter], timeout=None if left_ms is None else left_ms / 1000)

@@ -45,7 +45,7 @@ class Consumer:
         self._inner = AsyncConsumer(*topics, config=config, surroundings=surroundings, **settings)
         self._now_ms = surroundings.now_ms
         self._thread = LoopThread("barnabas-consumer")
-        self._handed: deque[ConsumerRecord] = deque()  # fetched for an iteration, not yet yielded
+        self._ahead: deque[ConsumerRecord] = deque()  # taken for an iteration, not yet handed out
         try:
             self._thread.call(self._inner.start())
         except BaseException:
@@ -70,14 +70,13 @@ class Consumer:
 
     def subscribe(self, *topics: str) -> None:
         """Consume all partitions of these topics, from now on instead of what was assigned before."""
-        self._handed.clear()
+        self._return_ahead()
         self._thread.call(self._inner.subscribe(*topics))
 
     def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
         """Consume exactly these partitions; those that stay keep their position."""
-        wanted = [TopicPartition(*where) for where in partitions]
-        self._on_loop(self._inner.assign, wanted)
-        self._handed = deque(record for record in self._handed if (record[0], record[1]) in wanted)
+        self._return_ahead()
+        self._on_loop(self._inner.assign, tuple(partitions))
 
     def assignment(self) -> list[TopicPartition]:
         """The assigned partitions."""
@@ -85,6 +84,7 @@ class Consumer:
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Fetch and hand out nothing of these until `resume`; what is buffered is kept."""
+        self._return_ahead()
         self._on_loop(self._inner.pause, *partitions)
 
     def resume(self, *partitions: TopicPartition) -> None:
@@ -97,24 +97,22 @@ class Consumer:
 
     def seek(self, where: TopicPartition, offset: int) -> None:
         """The next record read of a partition is the one at `offset`, or the first after it."""
+        self._return_ahead()
         self._on_loop(self._inner.seek, where, offset)
-        self._forget((where,))
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Go to the first records of these partitions, of all without arguments."""
+        self._return_ahead()
         self._on_loop(self._inner.seek_to_beginning, *partitions)
-        self._forget(partitions)
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Go behind the last records of these partitions, of all without arguments."""
+        self._return_ahead()
         self._on_loop(self._inner.seek_to_end, *partitions)
-        self._forget(partitions)
 
     def position(self, where: TopicPartition, timeout_ms: int | None = None) -> int:
         """The offset of the next record that will be handed out."""
-        for record in self._handed:
-            if (record[0], record[1]) == where:
-                return record.offset
+        self._return_ahead()
         return self._thread.call(self._inner.position(where, timeout_ms))
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -141,14 +139,13 @@ class Consumer:
 
     def poll(self, timeout_ms: int | None = None, *, max_records: int | None = None) -> list[ConsumerRecord]:
         """Buffered records, else the next to arrive; empty when `timeout_ms` passed (None: waits without end)."""
-        if self._handed:
-            count = len(self._handed) if max_records is None else min(max_records, len(self._handed))
-            return [self._handed.popleft() for _ in range(count)]
+        self._return_ahead()
         inner = self._inner
         return self._ask(partial(inner.records_now, max_records), inner.give_records_back, timeout_ms)
 
     def poll_columns(self, timeout_ms: int | None = None, *, headers: bool = False) -> list[Columns]:
         """All that is buffered as columns, else the next to arrive; empty when `timeout_ms` passed."""
+        self._return_ahead()
         deadline_ms = None if timeout_ms is None else self._now_ms() + timeout_ms
         while True:
             left_ms = None if deadline_ms is None else max(deadline_ms - self._now_ms(), 0)
@@ -164,15 +161,16 @@ class Consumer:
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         while True:
-            if not self._handed:
-                self._handed.extend(self.poll())
-            while self._handed:
-                yield self._handed.popleft()
+            self._ahead.extend(self.poll())
+            while self._ahead:
+                yield self._ahead.popleft()
 
-    def _forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """Records of these partitions (of all, if none is named) that wait to be yielded belong to an old position."""
-        chosen = set(partitions)
-        self._handed = deque(record for record in self._handed if chosen and (record[0], record[1]) not in chosen)
+    def _return_ahead(self) -> None:
+        """What an iteration took ahead goes back to its place before anything else is done."""
+        if self._ahead:
+            records = tuple(self._ahead)
+            self._ahead.clear()
+            self._on_loop(self._inner.give_records_back, records)
 
     def _ask(
         self, take: Callable[[], list[T]], give_back: Callable[[list[T]], None], timeout_ms: int | None

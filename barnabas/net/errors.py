@@ -17,6 +17,10 @@ class ClientClosed(BarnabasError, RuntimeError):
     """The producer, consumer or admin client was closed before, or while, the call was made."""
 
 
+class WaitRefused(BarnabasError, RuntimeError):
+    """A wait on the very thread that would bring what is waited for: it would never end."""
+
+
 class FeatureMissing(BarnabasError):
     """The broker serves no version of the request that this release speaks."""
 

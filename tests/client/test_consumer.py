@@ -317,3 +317,41 @@ def test_a_thread_that_polls_again_and_again_leaves_nothing_behind(broker: Broke
 def test_a_time_that_is_none_is_refused(broker: Broker) -> None:
     with Consumer(bootstrap_servers=broker.bootstrap_servers) as consumer, pytest.raises(TypeError):
         consumer.poll("100")  # type: ignore[arg-type]
+
+
+async def test_an_iteration_takes_nothing_from_the_other_ways(consumer: aio.Consumer, topic: str) -> None:
+    pytest.importorskip("pyarrow")
+    even = TopicPartition(topic, 0)
+    consumer.assign([even])
+    iteration = aiter(consumer)
+    assert (await anext(iteration)).offset == 0
+    consumer.pause(even)
+    assert await consumer.poll(1) == []
+    assert await consumer.position(even) == 1
+    consumer.resume(even)
+    assert (await anext(iteration)).offset == 1
+    offsets: list[int] = []
+    while len(offsets) < 3:
+        offsets += [offset for columns in await consumer.poll_columns(10_000) for offset in columns.offset.to_pylist()]
+    assert offsets == [2, 3, 4]
+
+
+def test_a_blocking_iteration_takes_nothing_from_the_other_ways(broker: Broker, topic: str) -> None:
+    pytest.importorskip("pyarrow")
+    even = TopicPartition(topic, 0)
+    settings = {"bootstrap_servers": broker.bootstrap_servers, "auto_offset_reset": "earliest"}
+    with Consumer(config=settings) as consumer:
+        consumer.assign([even])
+        iteration = iter(consumer)
+        assert next(iteration).offset == 0
+        consumer.pause(even)
+        assert consumer.poll(1) == []
+        assert consumer.position(even) == 1
+        consumer.resume(even)
+        assert next(iteration).offset == 1
+        consumer.subscribe(topic)
+        consumer.pause(TopicPartition(topic, 1))
+        offsets: list[int] = []
+        while len(offsets) < 3:
+            offsets += [offset for columns in consumer.poll_columns(10_000) for offset in columns.offset.to_pylist()]
+        assert offsets == [2, 3, 4]

@@ -11,7 +11,7 @@ handed out is the taker's: while that is decoded, the next answer is on its way,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -241,10 +241,7 @@ class Fetcher:
     @property
     def has_something(self) -> bool:
         """Whether taking would bring records or raise an error."""
-        return any(
-            (position.buffered or position.error is not None) and not position.paused
-            for position in self.positions.values()
-        )
+        return any(position.servable for position in self.positions.values())
 
     def take_records(self, count_max: int) -> list[ConsumerRecord]:
         """At most `count_max` buffered records, partition by partition; positions move behind them.
@@ -258,7 +255,7 @@ class Fetcher:
                 self._take_from(position, taken, count_max)
             except BarnabasError as error:
                 position.error = error
-            if position.error is not None:
+            if position.error is not None and not position.returned:
                 if taken:
                     break
                 raise position.error
@@ -267,14 +264,12 @@ class Fetcher:
         return taken
 
     def _servable(self) -> list[Position]:
-        return [
-            position
-            for position in self.positions.values()
-            if not position.paused and (position.buffered or position.error is not None)
-        ]
+        return [position for position in self.positions.values() if position.servable]
 
     def _take_from(self, position: Position, taken: list[ConsumerRecord], count_max: int) -> None:
-        if position.error is not None:
+        while position.returned and len(taken) < count_max:
+            taken.append(position.returned.popleft())
+        if position.error is not None or position.fetched is None or len(taken) == count_max:
             return
         reader = self._reader(position)
         while len(taken) < count_max and (share := reader.read(count_max - len(taken))):
@@ -306,6 +301,9 @@ class Fetcher:
         """
         taken: list[Taken] = []
         for position in self._servable():
+            if position.returned:
+                position.seek(position.returned[0].offset)  # fetched again, for the bytes are gone
+                continue
             if position.error is None:
                 try:
                     taken.append(self._take_whole(position))
@@ -342,6 +340,13 @@ class Fetcher:
                 if error is None:
                     position.fetched = Fetched(part.data, part.aborted)
             error = None
+
+    def give_records_back(self, records: Sequence[ConsumerRecord]) -> None:
+        """Records that were taken and not handed out come again, before all others of their partitions."""
+        for record in reversed(records):
+            position = self.positions.get(TopicPartition(record.topic, record.partition))
+            if position is not None and position.phase is not Phase.RESET and record.offset < position.offset:
+                position.returned.appendleft(record)
 
     def _drained(self, position: Position, end: int) -> None:
         position.offset = end

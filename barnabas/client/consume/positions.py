@@ -9,11 +9,12 @@ FETCHING     a position that may be fetched               a seek, OFFSET_OUT_OF_
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
-from barnabas.client.consume.record import RecordReader
+from barnabas.client.consume.record import ConsumerRecord, RecordReader
 from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.requests.fetch import AbortedTransaction
@@ -50,10 +51,16 @@ class Position:
     retry_at_ms: int = 0
     fetched: Fetched | None = None
     reader: RecordReader | None = None  # of `fetched`, once it is read record by record
+    returned: deque[ConsumerRecord] = field(default_factory=deque)  # handed out ahead and given back
     high_watermark: int = -1
     last_stable_offset: int = -1
     log_start_offset: int = -1
     error: BarnabasError | None = None
+
+    @property
+    def servable(self) -> bool:
+        """Whether the application can be given something of this partition, or must be told what is wrong with it."""
+        return not self.paused and (self.fetched is not None or bool(self.returned) or self.error is not None)
 
     @property
     def buffered(self) -> bool:
@@ -64,6 +71,7 @@ class Position:
         """Forget what was fetched: it belongs to another position."""
         self.fetched = None
         self.reader = None
+        self.returned.clear()
 
     def seek(self, offset: int, offset_epoch: int = -1) -> None:
         """Go to an offset; what was buffered or in flight for another one no longer counts."""

@@ -1,0 +1,144 @@
+"""The consumer without I/O: what it consumes, where it stands, and what it can give now. Shells wait and call `pump`.
+
+There is one position a partition, and one rule for records that were fetched and not handed out: they wait in their
+partition's `Position`, before whatever was fetched later, until they are handed out, sought away or no longer assigned.
+A shell that took records ahead (an iteration) gives them back before anything else is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from barnabas.client.consume.columnar import require_libraries
+from barnabas.client.consume.config import ConsumerConfig
+from barnabas.client.consume.fetcher import Fetcher
+from barnabas.client.consume.positions import Phase
+from barnabas.client.consume.record import ConsumerRecord
+from barnabas.client.consume.taken import Taken
+from barnabas.net.errors import ClientClosed, ConfigError
+from barnabas.net.network import NetworkClient
+from barnabas.protocol.errors import BarnabasError
+from barnabas.protocol.ids import TopicPartition
+
+T = TypeVar("T")
+
+
+class ConsumerCore:
+    """Assignment, positions and buffers of one consumer. `on_change` wakes whoever waits for a record or a position."""
+
+    def __init__(self, config: ConsumerConfig, network: NetworkClient, on_change: Callable[[], None]) -> None:
+        self.config = config
+        self.fetcher = Fetcher(config, network, on_change)
+        self.topics: tuple[str, ...] = ()
+        self.closed = False
+        self._metadata = network.metadata
+        self._on_change = on_change
+
+    # ---- what is consumed -----------------------------------------------------------------------------------------
+
+    def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]], now_ms: int) -> None:
+        """Consume exactly these partitions; those that stay keep position and records."""
+        self.topics = ()
+        self.fetcher.assign([TopicPartition(*where) for where in partitions])
+        self._metadata.add_topics({where.topic for where in self.fetcher.positions}, now_ms)
+
+    def assign_topics(self) -> bool:
+        """Assign all partitions that are known of the subscribed topics; whether that changed anything."""
+        known = [self._metadata.cluster.partitions_for(topic) for topic in self.topics]
+        partitions = [TopicPartition(info.topic, info.partition) for infos in known for info in infos]
+        assigned = self.fetcher.positions
+        if len(partitions) == len(assigned) and set(partitions) == set(assigned):
+            return False
+        self.fetcher.assign(partitions)
+        return True
+
+    def assignment(self) -> list[TopicPartition]:
+        """The assigned partitions."""
+        return sorted(self.fetcher.positions)
+
+    def pause(self, partitions: Iterable[TopicPartition], paused: bool) -> None:
+        """Stop fetching and handing out, or go on."""
+        for where in partitions:
+            self.fetcher.position_of(where).paused = paused
+        if not paused:
+            self._on_change()
+
+    def paused(self) -> list[TopicPartition]:
+        """The paused partitions."""
+        return sorted(where for where, position in self.fetcher.positions.items() if position.paused)
+
+    # ---- where it stands ------------------------------------------------------------------------------------------
+
+    def seek(self, where: TopicPartition, offset: int) -> None:
+        """The next record read of a partition is the one at `offset`, or the first after it.
+
+        Raises:
+            ConfigError: it is not assigned, or the offset is negative.
+        """
+        if offset < 0:
+            raise ConfigError(f"seek to {offset}: an offset is not negative; seek_to_beginning and seek_to_end exist")
+        self.fetcher.position_of(where).seek(offset)
+
+    def seek_to(self, partitions: Iterable[TopicPartition], timestamp: int) -> None:
+        """Go where a timestamp leads (earliest, latest), with all partitions if none is named."""
+        for where in set(partitions) or set(self.fetcher.positions):
+            self.fetcher.position_of(where).await_reset(timestamp)
+
+    def position(self, where: TopicPartition) -> int | None:
+        """The offset of the next record that will be handed out; None while a reset is under way.
+
+        Raises:
+            BarnabasError: the reset failed.
+        """
+        position = self.fetcher.position_of(where)
+        if position.phase is not Phase.RESET:
+            return position.returned[0].offset if position.returned else position.offset
+        if position.error is not None:
+            raise position.error
+        return None
+
+    # ---- records --------------------------------------------------------------------------------------------------
+
+    def records_now(self, max_records: int | None = None) -> list[ConsumerRecord]:
+        """What can be given without waiting."""
+        count_max = self.config.max_poll_records if max_records is None else max_records
+        return self._now(lambda: self.fetcher.take_records(count_max))
+
+    def parts_now(self) -> list[Taken]:
+        """What can be given undecoded, for columns, without waiting."""
+        require_libraries()
+        return self._now(self.fetcher.take_parts)
+
+    def _now(self, take: Callable[[], list[T]]) -> list[T]:
+        self.check_open()
+        found: list[T] = []
+        while not found and self.fetcher.has_something:
+            found = take()
+        return found
+
+    def give_back(self, parts: Sequence[Taken], error: BarnabasError | None = None) -> None:
+        """Parts that were not handed out come again; the error, if any, is the first one's."""
+        self.fetcher.give_back(parts, error)
+        self._on_change()
+
+    def give_records_back(self, records: Sequence[ConsumerRecord]) -> None:
+        """Records that were not handed out come again, before all others of their partitions."""
+        self.fetcher.give_records_back(records)
+        self._on_change()
+
+    def check_open(self) -> None:
+        """Refuse to go on where nothing can come any more.
+
+        Raises:
+            ClientClosed: the consumer is closed.
+            BarnabasError: metadata, or a topic, is refused for good.
+        """
+        if self.closed:
+            raise ClientClosed("the consumer is closed")
+        if self._metadata.fatal is not None:
+            raise self._metadata.fatal
+        for topic in self.topics:
+            error = self._metadata.topic_errors.get(topic)
+            if error is not None:
+                raise error
