@@ -11,12 +11,14 @@ from barnabas.broker.log.types import CorruptLogError, FetchData, Isolation, Off
 from barnabas.protocol.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, read_span
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.ids import Buffer
-from barnabas.protocol.records import decode_records
+from barnabas.protocol.records import decode_slices
 
 _LOG_END: Final = Isolation.LOG_END
 _TXN_COMMITTED: Final = Isolation.TXN_COMMITTED
 _NEAR: Final = 8 * 1024
 """Bytes looked at at a time behind an index entry: twice the default distance of entries."""
+_RECORDS_PER_SLICE: Final = 500
+"""A batch may hold more records than there is memory for."""
 
 
 def read(log: LogView, offset: int, max_bytes: int, isolation: Isolation, min_one: bool) -> FetchData:
@@ -189,12 +191,12 @@ def _first_record(
 ) -> TimestampOffset | None:
     data = segment.file.read(position, header.size)
     try:
-        records = decode_records(data)
+        for records in decode_slices(data, 0, _RECORDS_PER_SLICE):
+            for record in records:
+                if record.timestamp >= timestamp_ms and record.offset >= from_offset:
+                    return TimestampOffset(record.timestamp, record.offset, header.leader_epoch)
     except ProtocolError as error:
         raise CorruptLogError(f"{segment.file.path} holds a broken batch at byte {position}: {error}") from error
-    for record in records:
-        if record.timestamp >= timestamp_ms and record.offset >= from_offset:
-            return TimestampOffset(record.timestamp, record.offset, header.leader_epoch)
     return None
 
 

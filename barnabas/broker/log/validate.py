@@ -39,13 +39,23 @@ from barnabas.protocol.compression import LZ4_FAST, Codec, DecompressionError
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.ids import NO_TIMESTAMP, Buffer, Records, TopicPartition
 from barnabas.protocol.primitives import crc32c
-from barnabas.protocol.records import Record, decode_records, encode_batch
+from barnabas.protocol.records import (
+    RECORD_SIZE_MIN,
+    BatchRewriter,
+    Walked,
+    decode_slices_of,
+    record_area,
+    walk_area,
+)
 
 _LONG_MAX: Final = 2**63 - 1
 _LEGACY_SIZE_MIN: Final = 14
 _MAGIC_END: Final = 17
 _LEVEL_MAX: Final = 6
 _SHOWN_ERRORS: Final = 3
+_ERRORS_MAX: Final = 10_000
+"""Record errors of one answer. Apache Kafka lists all of them, as many as a batch holds."""
+_RECORDS_PER_SLICE: Final = 500
 # An enum's member is looked up in its class at every use.
 _CLIENT: Final = AppendOrigin.CLIENT
 _CODEC_MAX: Final = int(Codec.ZSTD)
@@ -93,6 +103,7 @@ def accept(view: memoryview, config: TopicConfig, now_ms: int) -> tuple[int, ...
         and size <= config.max_message_bytes
         and 0 <= attributes <= _CODEC_MAX  # a codec, and no flag
         and 0 <= last_delta == count - 1
+        and (attributes or count * RECORD_SIZE_MIN <= size - HEADER_SIZE)
         and (producer_id < 0 or sequence >= 0)
         and max_timestamp - now_ms <= config.message_timestamp_after_max_ms
         and crc32c(view[ATTRIBUTES_AT:]) == crc
@@ -141,11 +152,13 @@ def validate_client_batch(
         or codec > _CODEC_MAX
     ):
         raise _bad_header(header, partition)
+    if not codec and count * RECORD_SIZE_MIN > size - HEADER_SIZE:
+        raise InvalidRecord(f"a batch sent to {partition} counts {count} records in {size - HEADER_SIZE} bytes")
     append_time = config.message_timestamp_type == "LogAppendTime"
     flagged = attributes & LOG_APPEND_TIME
     if append_time and flagged:
         message = "Producer should not set timestamp type to LogAppendTime."
-        raise _refused([(index, message) for index in range(count)], ErrorCode.INVALID_TIMESTAMP)
+        raise _refused([(index, message) for index in range(min(count, _ERRORS_MAX))], ErrorCode.INVALID_TIMESTAMP)
     wanted = _CODECS.get(config.compression_type, codec)
     # A record's time can be out of range if the largest is, which the header has, or where there is a lower bound.
     if (
@@ -246,22 +259,28 @@ def _walk(
 ) -> tuple[memoryview, BatchHeader]:
     """(f) and (g): look at every record; re-encode where codec, offsets or the largest timestamp ask for it."""
     try:
-        records = decode_records(view)
+        area = record_area(view, 0, header)
+        walked = walk_area(area, header)
     except ProtocolError as error:
         if isinstance(error, DecompressionError):
             message = f"compressed records sent to {partition} are broken: {error}"
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, message) from error
         raise InvalidRecord(f"a record sent to {partition} is malformed: {error}") from error
-    _check_records(records, config, partition, now_ms)
-    in_order = all(record.offset == index for index, record in enumerate(records))
+    _check_records(area, header, walked, config, partition, now_ms)
+    in_order = walked.in_order and header.base_offset == 0
     if not in_order and header.compression:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"compressed records sent to {partition} have wrong offsets")
-    largest = max((record.timestamp for record in records), default=NO_TIMESTAMP)
+    largest = header.base_timestamp + walked.largest_delta if header.record_count else NO_TIMESTAMP
     if codec != header.compression:
-        for index, record in enumerate(records):
-            record.offset = index
         attributes = header.attributes & ~COMPRESSION_MASK | codec
-        view = memoryview(encode_batch(header._replace(attributes=attributes), records, level=_level(config, codec)))
+        rewriter = BatchRewriter(header._replace(attributes=attributes), level=_level(config, codec))
+        index = 0
+        for records in decode_slices_of(area, header, _RECORDS_PER_SLICE):
+            for record in records:
+                record.offset = index
+                index += 1
+            rewriter.add(records)
+        view = memoryview(rewriter.build())
         if len(view) > config.max_message_bytes:
             raise _too_large(len(view), config, partition)
         header = read_header(view)
@@ -271,25 +290,42 @@ def _walk(
     return view, header
 
 
-def _check_records(records: list[Record], config: TopicConfig, partition: TopicPartition, now_ms: int) -> None:
+def _check_records(
+    area: bytes, header: BatchHeader, walked: Walked, config: TopicConfig, partition: TopicPartition, now_ms: int
+) -> None:
+    """(f) The records at fault, if there are any: only then is each looked at once more."""
     compact = "compact" in config.cleanup_policy
     append_time = config.message_timestamp_type == "LogAppendTime"
     earliest = now_ms - config.message_timestamp_before_max_ms
     latest = now_ms + config.message_timestamp_after_max_ms
+    base = header.base_timestamp
+    within = append_time or (
+        not header.is_log_append_time
+        and earliest <= base + walked.smallest_delta
+        and base + walked.largest_delta <= latest
+    )
+    if within and not (compact and walked.null_keys):
+        return
     errors: list[tuple[int, str | None]] = []
     code = ErrorCode.INVALID_RECORD
-    for index, record in enumerate(records):
-        if compact and record.key is None:
-            errors.append((index, f"Compacted topic cannot accept message without key in topic partition {partition}."))
-        elif not append_time and record.timestamp != NO_TIMESTAMP and not earliest <= record.timestamp <= latest:
-            message = (
-                f"Timestamp {record.timestamp} of message with offset {record.offset} is out of range. "
-                f"The timestamp should be within [{earliest}, {latest}]"
-            )
-            errors.append((index, message))
-            code = ErrorCode.INVALID_TIMESTAMP
+    index = -1
+    for records in decode_slices_of(area, header, _RECORDS_PER_SLICE):
+        for record in records:
+            index += 1
+            if compact and record.key is None:
+                message = f"Compacted topic cannot accept message without key in topic partition {partition}."
+                errors.append((index, message))
+            elif not append_time and record.timestamp != NO_TIMESTAMP and not earliest <= record.timestamp <= latest:
+                message = (
+                    f"Timestamp {record.timestamp} of message with offset {record.offset} is out of range. "
+                    f"The timestamp should be within [{earliest}, {latest}]"
+                )
+                errors.append((index, message))
+                code = ErrorCode.INVALID_TIMESTAMP
+        if len(errors) >= _ERRORS_MAX:
+            break
     if errors:
-        raise _refused(errors, code)
+        raise _refused(errors[:_ERRORS_MAX], code)
 
 
 def _refused(errors: list[tuple[int, str | None]], code: ErrorCode) -> InvalidRecord:

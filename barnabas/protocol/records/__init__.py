@@ -15,6 +15,7 @@ from barnabas.protocol.records.decode import (
     decode_slices_of,
     record_area,
 )
+from barnabas.protocol.records.walk import Walked, walk_area
 
 __all__ = [
     "RECORD_SIZE_MIN",
@@ -22,6 +23,7 @@ __all__ = [
     "BatchRewriter",
     "Headers",
     "Record",
+    "Walked",
     "decode_area",
     "decode_next",
     "decode_records",
@@ -29,4 +31,5 @@ __all__ = [
     "decode_slices_of",
     "encode_batch",
     "record_area",
+    "walk_area",
 ]

@@ -96,7 +96,7 @@ def decode_next(area: bytes, at: int, count: int, header: BatchHeader, make: Cal
     """`make(...)` as above for the `count` records from byte `at` on, and the byte behind them.
 
     The loop reads varints of one or two bytes, as ordinary records have them, and checks at the end of each record that
-    it met nothing else; whatever looks odd is read once more, strictly, by `_read_record`.
+    it met nothing else; whatever looks odd is read once more, strictly, by `read_record`.
 
     Raises:
         ProtocolError: the bytes hold no such records.
@@ -153,7 +153,7 @@ def decode_next(area: bytes, at: int, count: int, header: BatchHeader, make: Cal
         if ordinary:
             t, d, headers = t >> 1, d >> 1, ()
         else:
-            t, d, key, value, headers, end = _read_record(area, start)
+            t, d, key, value, headers, end = read_record(area, start)
         add(make(base_offset + d, base_timestamp + t if append_time is None else append_time, key, value, headers))
     return made, end
 
@@ -194,7 +194,7 @@ def decode_slices_of(area: bytes, header: BatchHeader, count: int) -> Iterator[l
         yield decode_area(area[start : end if left else len(area)], header._replace(record_count=part), Record)
 
 
-def _read_record(area: bytes, start: int) -> tuple[int, int, bytes | None, bytes | None, Headers, int]:
+def read_record(area: bytes, start: int) -> tuple[int, int, bytes | None, bytes | None, Headers, int]:
     """Timestamp delta, offset delta, key, value, headers and end of the record at `start`, strictly."""
     try:
         length, p = read_varint(area, start)

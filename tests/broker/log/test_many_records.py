@@ -1,0 +1,93 @@
+"""Batches that say, or hold, far more records than their bytes are worth."""
+
+from __future__ import annotations
+
+import struct
+import tracemalloc
+from typing import Any
+
+import pytest
+
+from barnabas.broker.log.validate import _ERRORS_MAX
+from barnabas.protocol.batch import LOG_APPEND_TIME, RECORD_COUNT_AT, set_crc
+from barnabas.protocol.compression import compress
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.records import RECORD_SIZE_MIN
+from tests.broker.log.harness import NOW, World, batch
+from tests.broker.log.test_compaction import COMPACT, clean, put
+
+MANY = 2**31 - 1
+
+
+def counting(count: int, attributes: int = 0, area: bytes | None = None) -> memoryview:
+    """A batch that says `count`, whatever its bytes are; the sum fits."""
+    data = batch(b"v", attributes=attributes)
+    if area is not None:
+        data[61:] = area
+        struct.pack_into(">i", data, 8, len(data) - 12)
+    struct.pack_into(">i", data, 23, count - 1)
+    struct.pack_into(">i", data, RECORD_COUNT_AT, count)
+    set_crc(data, 0, len(data))
+    return memoryview(data)
+
+
+@pytest.mark.parametrize("attributes", [0, LOG_APPEND_TIME])
+@pytest.mark.parametrize(
+    "settings",
+    [{"message_timestamp_type": "LogAppendTime"}, {"cleanup_policy": COMPACT}, {"compression_type": "zstd"}],
+)
+def test_more_records_than_bytes_are_refused_before_anything_is_built(
+    memory: World, settings: dict[str, Any], attributes: int
+) -> None:
+    log = memory.new_log(**settings)
+    tracemalloc.start()
+    try:
+        with pytest.raises(Exception, match="counts 2147483647 records in") as caught:
+            log.append_as_leader(counting(MANY, attributes), 0, now_ms=NOW)
+        assert tracemalloc.get_traced_memory()[1] < 200_000
+    finally:
+        tracemalloc.stop()
+    error: Any = caught.value
+    assert (error.code, log.log_end_offset) == (ErrorCode.INVALID_RECORD, 0)
+
+
+def test_a_compressed_batch_that_lies_gets_a_bounded_list_of_errors(memory: World) -> None:
+    log = memory.new_log(message_timestamp_type="LogAppendTime")
+    with pytest.raises(Exception, match="invalid timestamp") as caught:
+        log.append_as_leader(counting(MANY, LOG_APPEND_TIME | 4, bytes(compress(4, b"\0" * 9))), 0, now_ms=NOW)
+    error: Any = caught.value
+    assert (error.code, len(error.record_errors)) == (ErrorCode.INVALID_TIMESTAMP, _ERRORS_MAX)
+
+
+COUNT = 8_000
+TINY = b"".join(bytes((12, 0, 0, 0, 0, 1, 0)) for _ in range(COUNT))
+"""Records of seven bytes with an empty key and no value, all at offset delta 0."""
+
+
+@pytest.mark.parametrize("way", ["validate", "by time", "compact"])
+def test_a_few_bytes_that_hold_many_records_never_become_a_list(memory: World, way: str) -> None:
+    area = bytes(compress(4, TINY))
+    assert len(area) < len(TINY) // 100
+    assert len(TINY) == COUNT * RECORD_SIZE_MIN
+    log = memory.new_log(cleanup_policy=COMPACT) if way == "compact" else memory.new_log()
+    data = counting(COUNT, 4, area)
+    if way != "validate":
+        log.append_as_follower(data)
+        log.advance_high_watermark(log.log_end_metadata)
+        log.roll(NOW)
+        put(log, b"z", b"z")
+    tracemalloc.start()
+    try:
+        if way == "validate":
+            with pytest.raises(Exception, match="wrong offsets"):
+                log.append_as_leader(data, 0, now_ms=NOW, validate_full=True)
+        elif way == "by time":
+            # The header says that a record is young enough and none is: the whole batch is looked at.
+            found = memory.call(lambda: log.offset_for_timestamp(NOW))
+            assert found is not None
+        else:
+            assert clean(memory, log).bad == ()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 6 * len(TINY) + 500_000, "as a list they take 200 bytes each"
