@@ -25,7 +25,8 @@ from tests.cli.process import broker
 ROUNDS = 10
 PARTITIONS = 3
 FULL_S = 0.25
-AGAIN_S = 1.0
+AGAIN_S = 5.0
+"""A second on a machine that has nothing else to do. What waits for a timer waits for a minute and more."""
 BLOCK = bytes(256 * 1024)
 SETTINGS = ("log.segment.bytes=1048576", "metadata.log.max.record.bytes.between.snapshots=4096")
 
@@ -58,7 +59,7 @@ class SmallDisk:
                     file.write(BLOCK[:size])
                 except OSError:
                     size //= 2
-        assert os.statvfs(self._ballast.parent).f_bavail == 0
+        assert os.statvfs(self._ballast.parent).f_bavail < 64, "what the broker gives back meanwhile is little"
 
     def free(self) -> None:
         """Give the room back."""
