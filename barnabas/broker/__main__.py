@@ -17,7 +17,7 @@ DEFAULT_PORT = 9092
 
 _EPILOG = """\
 Settings carry Kafka's names. --set wins over the environment (BARNABAS_LOG_RETENTION_MS, then KAFKA_LOG_RETENTION_MS),
-that over the file, that over the default.
+that over the file, that over the default. What clients set while the broker ran is stored, and wins over all of these.
 """
 
 
@@ -61,6 +61,9 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--topic", metavar="NAME:PARTITIONS", action="append", default=[], help="create a topic at start (repeatable)"
     )
+    options.add_argument(
+        "--ignore-stored-settings", action="store_true", help="pass over what clients set while the broker ran"
+    )
     options.add_argument("--log-format", choices=("text", "json"), help="text on a terminal, else json")
     options.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
     return options
@@ -79,7 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _log(given)
         for warning in loaded.warnings:
             logging.getLogger("barnabas").warning("%s", warning)
-        run(loaded.config, data_dir)
+        if given.ignore_stored_settings:
+            logging.getLogger("barnabas").warning("settings that are stored are ignored until the next start")
+        run(loaded.config, data_dir, stored_settings=not given.ignore_stored_settings)
     except BarnabasError as error:
         return fail(str(error))
     except OSError as error:  # the disk under the data directory

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.cli.speak import Options, fail, say
+from barnabas.cli.speak import Options, fail, say, server_argument
 
 
 def main(arguments: Sequence[str]) -> int:
     """Exit code 0 when it serves, 1 when it does not."""
     options = Options(prog="barnabas health", description="Exit 0 if a broker serves, else 1.")
-    options.add_argument("server", nargs="?", default="localhost:9092", help="host:port (localhost:9092)")
+    server_argument(options)
     given = options.parse_args(arguments)
     from barnabas.cli.look import get
     from barnabas.protocol.errors import BarnabasError
 
     try:
-        status, _ = get(given.server, "/health", timeout_s=3.0)
+        status, body = get(given.server, "/health", timeout_s=3.0)
     except BarnabasError as error:
         return fail(str(error), 1)
+    if status not in (200, 503):
+        return fail(f"{given.server} answers with status {status}: {body.strip()}", 1)
     if status != 200:
         return fail(f"{given.server} is starting or stopping", 1)
     say(f"{given.server} serves")

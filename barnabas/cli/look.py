@@ -18,11 +18,11 @@ def get(server: str, path: str, timeout_s: float = 5.0) -> tuple[int, str]:
     Raises:
         BarnabasError: the server cannot be reached, or does not answer like one.
     """
-    host, port = split(server)
+    address = server if server.startswith("/") else split(server)
     try:
-        with socket.create_connection((host, port), timeout_s) as sock:
+        with _connect(address, timeout_s) as sock:
             sock.settimeout(timeout_s)
-            sock.sendall(f"GET {path} HTTP/1.1\r\nHost: {server}\r\nConnection: close\r\n\r\n".encode())
+            sock.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
             data = bytearray()
             while piece := sock.recv(65536):
                 data += piece
@@ -37,6 +37,19 @@ def get(server: str, path: str, timeout_s: float = 5.0) -> tuple[int, str]:
     if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
         raise BarnabasError(f"{server} does not speak HTTP beside Kafka; this command needs a Barnabas broker")
     return int(words[1]), body.decode()
+
+
+def _connect(address: str | tuple[str, int], timeout_s: float) -> socket.socket:
+    if not isinstance(address, str):
+        return socket.create_connection(address, timeout_s)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.settimeout(timeout_s)
+        sock.connect(address)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
 
 
 def state(server: str) -> dict[str, Any]:
@@ -60,5 +73,5 @@ def split(server: str) -> tuple[str, int]:
     """
     host, colon, port = server.rpartition(":")
     if not (colon and host and port.isascii() and port.isdigit()):
-        raise BarnabasError(f"{server!r} is no address; write host:port such as {DEFAULT}")
+        raise BarnabasError(f"{server!r} is no address; write host:port such as {DEFAULT}, or a data directory's path")
     return host.strip("[]"), int(port)

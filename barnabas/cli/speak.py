@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Final, NoReturn
+
+_WHICH: Final = "host:port (localhost:9092), or the data directory of a broker on this machine (./DIRECTORY)"
 
 
 class Options(argparse.ArgumentParser):
@@ -50,5 +53,18 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 def server_option(options: argparse.ArgumentParser) -> None:
     """The option that says which broker."""
     options.add_argument(
-        "--server", "-b", metavar="HOST:PORT", default="localhost:9092", help="the broker (localhost:9092)"
+        "--server", "-b", metavar="HOST:PORT", type=address, default="localhost:9092", help=f"the broker: {_WHICH}"
     )
+
+
+def server_argument(options: argparse.ArgumentParser) -> None:
+    """The argument that says which broker."""
+    options.add_argument("server", nargs="?", type=address, default="localhost:9092", help=_WHICH)
+
+
+def address(text: str) -> str:
+    """`host:port` as it is; a data directory's path as that of the socket in it."""
+    if "/" not in text:
+        return text
+    path = os.path.abspath(text)
+    return os.path.join(path, "barnabas.socket") if os.path.isdir(path) else path

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from barnabas.cli.speak import Options, fail, say, table
+from barnabas.cli.speak import Options, fail, say, server_argument, table
 
 _ENTER: Final = "\x1b[?1049h\x1b[?25l"
 _LEAVE: Final = "\x1b[?25h\x1b[?1049l"
@@ -27,7 +27,7 @@ State = dict[str, Any]
 def main(arguments: Sequence[str]) -> int:
     """Show until q or Ctrl-C."""
     options = Options(prog="barnabas top", description="Watch the inside of a broker.")
-    options.add_argument("server", nargs="?", default="localhost:9092", help="host:port (localhost:9092)")
+    server_argument(options)
     options.add_argument("--interval", metavar="SECONDS", type=float, default=1.0, help="between looks (1)")
     options.add_argument("--once", action="store_true", help="look once, without clearing the screen")
     given = options.parse_args(arguments)
@@ -97,11 +97,12 @@ def render(server: str, state: State, before: State | None, elapsed_s: float) ->
     operations: list[State] = [one for purgatory in state.get("purgatories", []) for one in purgatory["operations"]]
     sessions: list[State] = state.get("fetch_sessions", [])
     wheels = [(purgatory["name"], purgatory["wheel"]) for purgatory in state.get("purgatories", [])]
+    told: State = state.get("counts", {})  # lists come in pages; this is the first
     counts = [
-        _count(len(partitions), "partition"),
-        _count(len(connections), "connection"),
-        _count(len(operations), "parked operation"),
-        _count(len(sessions), "fetch session"),
+        _count(told.get("partitions", len(partitions)), "partition"),
+        _count(told.get("connections", len(connections)), "connection"),
+        _count(told.get("parked_operations", len(operations)), "parked operation"),
+        _count(told.get("fetch_sessions", len(sessions)), "fetch session"),
     ]
     return [
         f"barnabas {server}: {', '.join(counts)}",

@@ -105,11 +105,13 @@ def dotted(name: str) -> str:
 
 
 def parse_server(text: str) -> tuple[str, int]:
-    """`host:port`, `[v6]:port` or a bare host (port 9092).
+    """`host:port`, `[v6]:port`, a bare host (port 9092), or the path of a Unix socket (the port means nothing).
 
     Raises:
         ConfigError: no host, or a port that is none.
     """
+    if text.strip().startswith("/"):
+        return text.strip(), DEFAULT_PORT
     host, _, port = text.strip().rpartition(":")
     if not host or (":" in host and not host.endswith("]")):
         host, port = text.strip(), str(DEFAULT_PORT)

@@ -162,3 +162,46 @@ def test_a_reader_that_leaves_early_is_no_error(server: str) -> None:
 
 def test_tables_put_numbers_to_the_right() -> None:
     assert table(("name", "n"), [("a", 10), ("long", "-")]).split("\n") == ["name   n", "a     10", "long   -"]
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        ("503 Service Unavailable", "is starting or stopping"),
+        ("421 Misdirected Request", "answers with status 421: why"),
+    ],
+)
+def test_health_is_1_for_a_broker_that_answers_and_does_not_serve(status: str, told: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            sock, _ = listening.accept()
+            with sock:
+                sock.recv(4096)
+                sock.sendall(f"HTTP/1.1 {status}\r\n\r\nwhy\n".encode())
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        ended = run("health", f"127.0.0.1:{listening.getsockname()[1]}")
+        thread.join()
+    assert ended.returncode == 1
+    assert told in ended.stderr
+    assert ended.stdout == ""
+
+
+def test_top_shows_what_is_held_for_requests_and_of_which_kind() -> None:
+    mib = 1024 * 1024
+    memory = {
+        "held_bytes": 130 * mib,
+        "limit_bytes": 160 * mib,
+        "by_kind": {"received": 129 * mib, "requests": mib, "parked": 0},
+        "waiting": 40,
+        "ended": 1,
+    }
+    state = {"memory": memory, "counts": {"partitions": 12_000, "connections": 3}}
+    lines = render("s", state, None, 0.0)
+    assert lines[0] == "barnabas s: 12000 partitions, 3 connections, 0 parked operations, 0 fetch sessions"
+    assert lines[1] == (
+        "memory held for requests: 130.0 MiB of 160.0 MiB (received 129.0 MiB, requests 1.0 MiB); "
+        "40 connections waiting for memory; 1 connection ended for memory"
+    )

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+
 from barnabas.broker.cluster.image import BROKER_RESOURCE, Image
 from barnabas.broker.config import BrokerConfig, ConfigError, Update, keys_of
+
+logger = logging.getLogger(__name__)
 
 
 def refresh(live: BrokerConfig, static: BrokerConfig, image: Image) -> list[str]:
     """Bring `live` up to date, in place; returns the names of what changed.
 
     This broker's own dynamic setting wins over the cluster's, which wins over the static one. A stored value that this
-    release cannot read is passed over.
+    release cannot use (an older one may have taken it: `max.connections=0` locked everybody out) is passed over, in a
+    line that says so.
     """
     cluster = image.configs.get((BROKER_RESOURCE, ""), {})
     own = image.configs.get((BROKER_RESOURCE, str(static.node_id)), {})
@@ -23,8 +28,8 @@ def refresh(live: BrokerConfig, static: BrokerConfig, image: Image) -> list[str]
         if text is not None:
             try:
                 value = key.parse(text)
-            except ConfigError:
-                continue
+            except ConfigError as fault:
+                logger.warning("a stored setting is ignored, and should be deleted: %s", fault)
         if value != getattr(live, key.attribute):
             setattr(live, key.attribute, value)
             changed.append(name)

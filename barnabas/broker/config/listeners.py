@@ -12,6 +12,12 @@ _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 WILDCARDS: Final = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, never bound
 
 
+LOCAL: Final = "LOCAL"
+"""The listener of the socket in the data directory, which only the user who runs the broker can open."""
+HTTP: Final = "HTTP"
+"""The listener that answers HTTP and nothing else (`barnabas.http`)."""
+
+
 class Endpoint(NamedTuple):
     """One listener: its name, its security protocol, a host without brackets ("" = every address) and a port."""
 
@@ -33,6 +39,24 @@ def listening_endpoints(config: BrokerConfig) -> tuple[Endpoint, ...]:
         why = "names controllers' listeners only" if others else "is empty"
         raise ConfigError(f"listeners {why}; write at least one for clients such as PLAINTEXT://127.0.0.1:9092")
     return endpoints
+
+
+def http_endpoint(config: BrokerConfig) -> Endpoint | None:
+    """Where HTTP has a listener of its own; None when it is answered beside Kafka, or not at all.
+
+    Raises:
+        ConfigError: `barnabas.http` is neither of its words nor an address.
+    """
+    told = config.barnabas_http
+    if told in ("shared", "off"):
+        return None
+    host, colon, port = told.rpartition(":")
+    if not (colon and port.isascii() and port.isdigit() and int(port) <= 65535):
+        raise ConfigError(
+            f"barnabas.http={told}: write shared (beside Kafka, on every listener), off, or host:port for a listener "
+            "of its own"
+        )
+    return Endpoint(HTTP, host.strip("[]"), int(port))
 
 
 def left_to_controllers(config: BrokerConfig) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from barnabas.broker.config.broker_config import BrokerConfig
 from barnabas.broker.config.keys import ConfigError, keys_of
 from barnabas.broker.config.known import KAFKA_BROKER_KEYS, LISTENER_PREFIX
-from barnabas.broker.config.listeners import left_to_controllers, listening_endpoints
+from barnabas.broker.config.listeners import http_endpoint, left_to_controllers, listening_endpoints
 from barnabas.broker.config.properties import parse_properties
 from barnabas.broker.config.topic_config import topic_config
 from barnabas.broker.config.topics import parse_topics
@@ -126,6 +126,7 @@ def _must_be_known(name: str, origin: str) -> None:
 
 def _must_fit_together(config: BrokerConfig) -> None:
     listening_endpoints(config)
+    http_endpoint(config)
     if 0 <= config.queued_max_request_bytes < config.socket_request_max_bytes:
         raise ConfigError(
             f"queued.max.request.bytes={config.queued_max_request_bytes}: a largest request would never fit; write at "

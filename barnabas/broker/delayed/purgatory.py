@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Hashable
+from itertools import islice
 from typing import Any, Final
 
 from barnabas.broker.delayed.operation import DelayedOperation
@@ -188,19 +189,21 @@ class Purgatory:
         """The watch lists as they stand, completed leftovers included, keys in the order they were first watched."""
         return {key: tuple(watchers) for key, watchers in self.watchers.items()}
 
-    def snapshot(self) -> dict[str, Any]:
-        """Counts, the parked operations with their keys, and the wheel."""
+    def snapshot(self, first: int = 0, end: int | None = None) -> dict[str, Any]:
+        """Counts, the parked operations from `first` to before `end` with their keys, and the wheel."""
         keys: dict[int, list[str]] = {}
         operations: dict[int, DelayedOperation] = {}
         for key, watchers in self.watchers.items():
             for operation in watchers:
-                if not operation.completed:
+                if not operation.completed and (end is None or len(operations) < end or id(operation) in operations):
                     operations[id(operation)] = operation
                     keys.setdefault(id(operation), []).append(str(key))
         return {
             "name": self.name,
             "watched": self.watched,
             "delayed": self.num_delayed,
-            "operations": [operation.describe() | {"keys": keys[at]} for at, operation in operations.items()],
+            "operations": [
+                operation.describe() | {"keys": keys[at]} for at, operation in islice(operations.items(), first, end)
+            ],
             "wheel": self.timer.snapshot(),
         }

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.broker.account import KEPT, Account
@@ -267,8 +268,8 @@ class FetchSessions:
             for session in [one for one in self.sessions.values() if one.connection_id == connection_id]:
                 self._drop(session.id)
 
-    def snapshot(self, now_ms: int) -> list[dict[str, Any]]:
-        """All sessions as plain values."""
+    def snapshot(self, now_ms: int, first: int = 0, end: int | None = None) -> list[dict[str, Any]]:
+        """The sessions from `first` to before `end` as plain values."""
         return [
             {
                 "id": session.id,
@@ -278,7 +279,7 @@ class FetchSessions:
                 "age_ms": now_ms - session.created_ms,
                 "idle_ms": now_ms - session.used_ms,
             }
-            for session in self.sessions.values()
+            for session in islice(self.sessions.values(), first, end)
         ]
 
     def _room_for(self, size: int) -> bool:

@@ -8,10 +8,12 @@ from collections.abc import Callable, Sequence
 
 from barnabas.broker.cluster.judgement import MetadataUnreadable
 from barnabas.broker.config import BrokerConfig, advertised_endpoints, listening_endpoints
+from barnabas.broker.config.listeners import HTTP, LOCAL, http_endpoint
 from barnabas.broker.host.clock import SystemWallClock
 from barnabas.broker.host.data_dir import DataDirLock
 from barnabas.broker.host.entropy import SystemEntropy
 from barnabas.broker.host.host import Host
+from barnabas.broker.host.local import forget_socket, listen_locally
 from barnabas.broker.host.memory import account_for, container_bytes
 from barnabas.broker.host.sockets import Listening, listen
 from barnabas.broker.metrics import MetricsRegistry
@@ -29,16 +31,22 @@ class Assembly:
         BarnabasError: an address or a data directory that cannot be used; nothing was changed then.
     """
 
-    def __init__(self, config: BrokerConfig, data_dir: str | None) -> None:
+    def __init__(self, config: BrokerConfig, data_dir: str | None, *, stored_settings: bool = True) -> None:
         self.config = config
         self.data_dir = data_dir
         self.lock: DataDirLock | None = None
         self._disk: Disk | None = None
-        self.listening: list[Listening] = listen(listening_endpoints(config), config.socket_listen_backlog_size)
+        own_http = http_endpoint(config)
+        endpoints = [*listening_endpoints(config), *([] if own_http is None else [own_http])]
+        self.listening: list[Listening] = listen(endpoints, config.socket_listen_backlog_size)
         try:
             _size_buffers(self.listening, config)
-            self.advertised = advertised_endpoints(config, [one.endpoint for one in self.listening])
+            kafka = [one.endpoint for one in self.listening if one.endpoint.listener != HTTP]
+            self.advertised = advertised_endpoints(config, kafka)
             self.lock = None if data_dir is None else DataDirLock(data_dir)
+            local = None if data_dir is None else listen_locally(data_dir, self.port, config.socket_listen_backlog_size)
+            if local is not None:
+                self.listening.append(local)
             registry = MetricsRegistry()
             self._disk = self._open_disk()
             core = Core(
@@ -48,8 +56,9 @@ class Assembly:
                 entropy=SystemEntropy(),
                 registry=registry,
                 account=account_for(config, container_bytes()),
+                stored_settings=stored_settings,
             )
-            core.set_endpoints(self.advertised)
+            core.set_endpoints([*self.advertised, *([] if local is None else [local.endpoint])])
             self.host = Host(core, config, registry)
         except BaseException:
             self.release()
@@ -94,6 +103,8 @@ class Assembly:
         """Give back sockets, threads and the data directory."""
         for one in self.listening:
             one.close()
+            if one.endpoint.listener == LOCAL:
+                forget_socket(one.endpoint.host)
         close = getattr(self._disk, "close", None)
         if close is not None:
             close()
@@ -102,8 +113,14 @@ class Assembly:
 
     @property
     def addresses(self) -> list[str]:
-        """Where it listens, as `host:port`."""
-        return [_address(*sock.getsockname()[:2]) for one in self.listening for sock in one.sockets]
+        """Where it listens for Kafka's clients, as `host:port`."""
+        listeners = [one for one in self.listening if one.endpoint.listener not in (HTTP, LOCAL)]
+        return [_address(*sock.getsockname()[:2]) for one in listeners for sock in one.sockets]
+
+    @property
+    def port(self) -> int:
+        """The port of the first listener."""
+        return self.listening[0].endpoint.port
 
     @property
     def bootstrap_servers(self) -> str:

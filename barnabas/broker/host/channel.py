@@ -23,6 +23,7 @@ import logging
 from typing import TYPE_CHECKING, Final, cast
 
 from barnabas.broker.account import REQUESTS, UNREAD
+from barnabas.broker.config.listeners import HTTP, LOCAL
 from barnabas.broker.context import Connection
 from barnabas.broker.host import dialects, http
 from barnabas.broker.host.in_flight import Request
@@ -48,9 +49,9 @@ TURN_MS_MAX: Final = 3
 """And for so long, where they are costly; while others are in line, to the end of this ms. Asked after every fourth."""
 CHARGED_BYTES_MIN: Final = 4096
 """Requests from so many bytes on are charged while they wait for their answer."""
-DECODED_WEIGHT: Final = 8
-"""What a decoded request takes, as a multiple of its bytes (lists of partitions: measured 5 to 9). The records of a
-Produce request are not decoded: it weighs its bytes."""
+DECODED_WEIGHT: Final = 12
+"""What a decoded request takes, as a multiple of its bytes (lists of topics and partitions: measured 6 to 13). The
+records of a Produce request are not decoded: it weighs its bytes."""
 
 # An enum's member is looked up in its class at every use, and every read event asks for these.
 _OPEN: Final = State.OPEN
@@ -109,7 +110,7 @@ class Channel(asyncio.BufferedProtocol):
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(WRITE_BYTES_MAX, WRITE_BYTES_LOW)
         peer = transport.get_extra_info("peername")
-        self.connection.client_host = peer[0] if peer else ""
+        self.connection.client_host = peer[0] if peer else "local"
         refusal = self._host.admit(self)
         if refusal is not None:
             self._host.refusals.tell(
@@ -152,6 +153,7 @@ class Channel(asyncio.BufferedProtocol):
         self.waits &= ~STALLED
         self._hold_unread(0)
         self.active_ms = self._host.now_ms()
+        self._host.web.go_on(self)
         self._go_on()
 
     # -- requests
@@ -226,6 +228,8 @@ class Channel(asyncio.BufferedProtocol):
         if choice is dialects.HTTP:
             self._serve_http(head)
             return False
+        if self.connection.listener == HTTP:
+            raise ProtocolError("this listener answers HTTP and nothing else")
         if choice is dialects.TLS:
             raise ProtocolError("it speaks TLS, which this listener does not; set security.protocol=PLAINTEXT")
         if choice is dialects.NATIVE:
@@ -348,11 +352,11 @@ class Channel(asyncio.BufferedProtocol):
             self._hold_unread(0)
 
     def _serve_http(self, head: memoryview) -> None:
-        answer = self._host.answer_http(bytes(head[: http.HEAD_BYTES_MAX + 1]))
-        if answer is not None:
-            self.receiver.skip(len(head))
-            self.send([answer])
-            self.close()
+        own = self._host.config.barnabas_http
+        if own != "shared" and self.connection.listener not in (HTTP, LOCAL):
+            raise ProtocolError(f"it speaks HTTP, which barnabas.http={own} keeps from this listener")
+        if self._host.web.asked(self, bytes(head[: http.HEAD_BYTES_MAX + 1])):
+            self.receiver.skip(self.receiver.unread_bytes)
 
     # -- looking in
 
@@ -366,19 +370,12 @@ class Channel(asyncio.BufferedProtocol):
     def unfinished(self) -> str:
         """What of this connection has begun and not come to its end, for people; empty when nothing has."""
         if self.state is State.OPENING:
-            return "its first request"
+            return "its first request, or the answer's reading"
         if self.state is _OPEN and self.receiver.has_bytes:
             return "its request"
         if self.state is State.LEAVING and self.transport.get_write_buffer_size():
             return "its last answer"
         return ""
-
-    @property
-    def moved_bytes(self) -> int:
-        """How far that has come: it grows with what is received, or read by the peer."""
-        if self.state is State.LEAVING:
-            return -self.transport.get_write_buffer_size()
-        return self.receiver.unread_bytes
 
     @property
     def missing_bytes(self) -> int:

@@ -16,11 +16,13 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any, Final
 
 from barnabas.broker.config import BrokerConfig
+from barnabas.broker.config.listeners import LOCAL
 from barnabas.broker.context import Connection
-from barnabas.broker.host import http, looking
+from barnabas.broker.host import looking
 from barnabas.broker.host.admission import Admission
 from barnabas.broker.host.channel import Channel
 from barnabas.broker.host.clock import mono_ms
@@ -30,6 +32,7 @@ from barnabas.broker.host.receive import SHARED_BYTES, SHARED_BYTES_RECOVERING, 
 from barnabas.broker.host.refusals import Refusals
 from barnabas.broker.host.relief import Relief
 from barnabas.broker.host.sockets import Listening
+from barnabas.broker.host.web import Web
 from barnabas.broker.metrics import MetricsRegistry
 from barnabas.broker.node.core import Core
 
@@ -73,7 +76,7 @@ class Host:
         self._gone = False
         self._ready = asyncio.Event()
         self._empty = asyncio.Event()
-        self._pages = looking.pages(self)
+        self.web = Web(self)
 
     # -- life
 
@@ -85,6 +88,8 @@ class Host:
         """
         self.loop = asyncio.get_running_loop()
         self.listening = listening
+        named = [*self.core.endpoints, *(one.endpoint for one in listening)]
+        self.web.hosts = frozenset(map(str.lower, [*self.config.barnabas_http_hosts, *(one.host for one in named)]))
         self.core.on_jobs = self._jobs_wait
         looking.register(self)
         self.buffers.share(SHARED_BYTES_RECOVERING)
@@ -93,9 +98,9 @@ class Host:
         self.settle()
         for one in listening:
             for sock in one.sockets:
-                server = await self.loop.create_server(
-                    self._factory(one.endpoint.listener), sock=sock, backlog=self.config.socket_listen_backlog_size
-                )
+                create = self.loop.create_unix_server if one.endpoint.listener == LOCAL else self.loop.create_server
+                backlog = self.config.socket_listen_backlog_size
+                server = await create(self._factory(one.endpoint.listener), sock=sock, backlog=backlog)
                 self._servers.append(server)
         self._sweep_later()
 
@@ -240,7 +245,8 @@ class Host:
         """Count a connection in; a sentence when it is one too many."""
         self.accepted += 1
         channel.connection.id = self.accepted
-        refusal = self.admission.admit(channel.connection.client_host, channel.active_ms)
+        local = channel.connection.listener == LOCAL
+        refusal = None if local else self.admission.admit(channel.connection.client_host, channel.active_ms)
         if refusal is None:
             self.channels[channel.connection.id] = channel
         return refusal
@@ -250,9 +256,11 @@ class Host:
         connection: Connection = channel.connection
         if self.channels.pop(connection.id, None) is not None:
             self._requests_closed += channel.requests
-            self.admission.leave(connection.client_host)
+            if connection.listener != LOCAL:
+                self.admission.leave(connection.client_host)
             self.progress.forget(channel)
             self.relief.forget(channel)
+            self.web.forget(channel)
             if channel.introduced:
                 self.core.disconnected(connection)
             if self._stopping and not self.channels:
@@ -280,17 +288,16 @@ class Host:
         """Requests received so far."""
         return self._requests_closed + sum(channel.requests for channel in self.channels.values())
 
-    def answer_http(self, head: bytes) -> bytes | None:
-        """The answer to an HTTP request whose head was received so far, or None while it is not whole."""
-        return http.answer(head, self._pages)
-
-    def snapshot(self) -> dict[str, Any]:
-        """The core's snapshot, with the host's connections and buffers."""
+    def snapshot(self, first: int = 0, end: int | None = None) -> dict[str, Any]:
+        """The core's snapshot, with the host's connections and memory; of lists those from `first` to before `end`."""
         now_ms = self.now_ms()
-        state = self.core.snapshot(now_ms)
+        state = self.core.snapshot(now_ms, first, end)
+        state.setdefault("counts", {})["connections"] = len(self.channels)
         state["now_ms"] = now_ms
         state["memory"] = looking.memory(self)
-        state["connections"] = [looking.connection(channel, now_ms) for channel in self.channels.values()]
+        state["connections"] = [
+            looking.connection(channel, now_ms) for channel in islice(self.channels.values(), first, end)
+        ]
         for purgatory in state.get("purgatories", ()):
             for operation in purgatory["operations"]:
                 operation["age_ms"] = now_ms - (operation["deadline_ms"] - operation["timeout_ms"])

@@ -3,63 +3,136 @@
     GET /         what there is
     GET /health   200 once the broker serves, 503 while it recovers or stops
     GET /metrics  Prometheus text
-    GET /state    the core's snapshot and the connections, as JSON
+    GET /state    the core's snapshot and the connections, as JSON, in pages (?limit=500&after=0)
 
-Nothing here runs unless somebody asks.
+A web page anywhere can make a browser ask here, so that nothing is told to one: names other than this broker's are
+refused (421; a page that has its own name point here, "DNS rebinding", asks with that name), foreign origins too (403),
+and no header lets a page read an answer. A request of HTTP/1.0 without Host is answered: no browser sends one.
+
+An answer is a series of pieces, made one at a time. Nothing here runs unless somebody asks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final
+import socket
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Final, NamedTuple
 
 HEAD_BYTES_MAX: Final = 16 * 1024
 TEXT: Final = "text/plain; charset=utf-8"
 JSON: Final = "application/json"
 PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 
-Page = Callable[[], tuple[int, str, str]]
-"""Makes a page: status, content type, text."""
+Pieces = Iterator[bytes]
+
+
+class Answer(NamedTuple):
+    """Status, content type, and the text: whole, or in pieces of which empty ones are steps of work."""
+
+    status: int
+    content_type: str
+    body: str | Iterator[str]
+
+
+Page = Callable[[Mapping[str, str]], Answer]
+"""Makes a page from what follows the `?`."""
 
 _REASONS: Final = {
     200: "OK",
     400: "Bad Request",
+    403: "Forbidden",
     404: "Not Found",
     405: "Method Not Allowed",
+    421: "Misdirected Request",
     431: "Request Header Fields Too Large",
     503: "Service Unavailable",
 }
+_HEADERS: Final = (
+    "Cache-Control: no-store\r\n"
+    "X-Content-Type-Options: nosniff\r\n"
+    "Cross-Origin-Resource-Policy: same-origin\r\n"
+    "Connection: close\r\n\r\n"
+)
 
 
-def answer(head: bytes, pages: Mapping[str, Page]) -> bytes | None:
-    """The answer to what was received so far, or None while the request's head is not whole."""
+def answer(head: bytes, pages: Mapping[str, Page], hosts: Collection[str] | None = None) -> Pieces | None:
+    """The answer to what was received so far, or None while the request's head is not whole.
+
+    `hosts` are the names this broker goes by, beside addresses and localhost; None lets every name pass.
+    """
     end = head.find(b"\r\n\r\n")
     if end < 0:
         end = head.find(b"\n\n")
     if end < 0:
         if len(head) > HEAD_BYTES_MAX:
-            return _message(431, TEXT, f"The request's head is longer than {HEAD_BYTES_MAX} bytes.\n")
+            return _message(Answer(431, TEXT, f"The request's head is longer than {HEAD_BYTES_MAX} bytes.\n"))
         return None
-    words = head[:end].split(b"\n", 1)[0].split()
+    lines = head[:end].split(b"\n")
+    words = lines[0].split()
     if len(words) != 3 or not words[2].startswith(b"HTTP/"):
-        return _message(400, TEXT, "Write a request such as: GET /health HTTP/1.1\n")
-    method, target = words[0], words[1].split(b"?", 1)[0].decode("latin-1")
-    if method not in (b"GET", b"HEAD"):
-        return _message(405, TEXT, "Only GET and HEAD are served here.\n", "Allow: GET, HEAD\r\n")
-    page = pages.get(target)
+        return _message(Answer(400, TEXT, "Write a request such as: GET /health HTTP/1.1\n"))
+    path, _, query = words[1].decode("latin-1").partition("?")
+    refusal = None if hosts is None else _stranger(words[2], lines[1:], hosts)
+    if refusal is not None:
+        return _message(refusal)
+    if words[0] not in (b"GET", b"HEAD"):
+        return _message(Answer(405, TEXT, "Only GET and HEAD are served here.\n"), "Allow: GET, HEAD\r\n")
+    page = pages.get(path)
     if page is None:
-        return _message(404, TEXT, f"There is no {target} here; there are {', '.join(pages)}\n")
-    status, content_type, body = page()
-    return _message(status, content_type, body, with_body=method == b"GET")
+        return _message(Answer(404, TEXT, f"There is no such page here; there are {', '.join(pages)}\n"))
+    fields = (field.partition("=") for field in query.split("&") if field)
+    return _message(page({name: value for name, _, value in fields}), with_body=words[0] == b"GET")
 
 
-def _message(status: int, content_type: str, body: str, headers: str = "", *, with_body: bool = True) -> bytes:
-    data = body.encode()
+def _stranger(version: bytes, lines: list[bytes], hosts: Collection[str]) -> Answer | None:
+    """The refusal of a request that names another host, or that a page of another origin makes."""
+    headers: dict[bytes, list[str]] = {}
+    for line in lines:
+        name, _, value = line.partition(b":")
+        headers.setdefault(name.strip().lower(), []).append(value.strip().decode("latin-1"))
+    named = headers.get(b"host", [])
+    if len(named) > 1 or (not named and version != b"HTTP/1.0"):
+        return Answer(400, TEXT, "Send one Host header.\n")
+    if named and not is_known(named[0], hosts):
+        return Answer(
+            421, TEXT, "This broker does not go by that name; add it to barnabas.http.hosts, or ask by an address.\n"
+        )
+    for origin in headers.get(b"origin", []):
+        if not is_known(origin.partition("://")[2], hosts):
+            return Answer(403, TEXT, "Pages of other origins are not answered.\n")
+    return None
+
+
+def is_known(authority: str, hosts: Collection[str]) -> bool:
+    """Whether a Host header names an address, this machine's loopback, or one of `hosts` ("*": anything)."""
+    name = authority.partition("]")[0][1:] if authority.startswith("[") else authority.partition(":")[0]
+    name = name.lower().removesuffix(".")
+    if name == "localhost" or name.endswith(".localhost") or name in hosts or "*" in hosts:
+        return True
+    return _is_address(socket.AF_INET, name) or (authority.startswith("[") and _is_address(socket.AF_INET6, name))
+
+
+def _is_address(family: int, text: str) -> bool:
+    try:
+        socket.inet_pton(family, text)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _message(found: Answer, headers: str = "", *, with_body: bool = True) -> Pieces:
+    """Head and body. What comes in pieces has no length told beforehand; it ends with the connection."""
+    data = found.body.encode() if isinstance(found.body, str) else None
+    length = "" if data is None else f"Content-Length: {len(data)}\r\n"
     head = (
-        f"HTTP/1.1 {status} {_REASONS[status]}\r\n"
-        f"Content-Type: {content_type}\r\n"
-        f"Content-Length: {len(data)}\r\n"
-        "Cache-Control: no-store\r\n"
-        f"{headers}Connection: close\r\n\r\n"
+        f"HTTP/1.1 {found.status} {_REASONS[found.status]}\r\n"
+        f"Content-Type: {found.content_type}\r\n{length}{headers}{_HEADERS}"
     ).encode("latin-1")
-    return head + data if with_body else head
+    if not with_body:
+        yield head
+    elif data is not None:
+        yield head + data
+    else:
+        yield head
+        for piece in found.body:
+            yield piece.encode()

@@ -7,11 +7,12 @@ import os
 import sys
 from collections.abc import Mapping
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.broker.account import KINDS, UNLIMITED
 from barnabas.broker.host import http
-from barnabas.broker.host.http import Page
+from barnabas.broker.host.http import Answer, Page
 from barnabas.broker.host.states import MUTED, SHORT, STALLED, State
 
 if TYPE_CHECKING:
@@ -23,37 +24,45 @@ Barnabas speaks Kafka on this port, and shows its inside:
 
   /health    200 once it serves
   /metrics   Prometheus text
-  /state     partitions, parked operations, timing wheel, connections, fetch sessions (JSON)
+  /state     partitions, parked operations, timing wheel, connections, fetch sessions, memory (JSON);
+             of each list the first 500, further ones with ?after=500 (and limit=, 1000 at most); counts says how many
 """
+STATE_ITEMS: Final = 500
+STATE_ITEMS_MAX: Final = 1000
+"""Of each list: a page of so many is made in some 10 ms."""
 
 
 def pages(host: Host) -> Mapping[str, Page]:
     """The pages by path."""
     return {
-        "/": lambda: (200, http.TEXT, _INDEX),
-        "/health": lambda: _health(host),
-        "/metrics": lambda: _metrics(host),
-        "/state": lambda: _state(host),
+        "/": lambda fields: Answer(200, http.TEXT, _INDEX),
+        "/health": lambda fields: _health(host),
+        "/metrics": lambda fields: _metrics(host),
+        "/state": lambda fields: _state(host, fields),
     }
 
 
-def _health(host: Host) -> tuple[int, str, str]:
+def _health(host: Host) -> Answer:
     if host.serving:
-        return 200, http.JSON, '{"status": "serving"}\n'
-    return 503, http.JSON, '{"status": "starting or stopping"}\n'
+        return Answer(200, http.JSON, '{"status": "serving"}\n')
+    return Answer(503, http.JSON, '{"status": "starting or stopping"}\n')
 
 
-def _metrics(host: Host) -> tuple[int, str, str]:
-    from barnabas.broker.host.prometheus import render
+def _metrics(host: Host) -> Answer:
+    from barnabas.broker.host.prometheus import pieces
 
-    text = render(host.registry.collect(host.now_ms()))
-    return 200, http.PROMETHEUS, text + _process()
+    return Answer(200, http.PROMETHEUS, chain(pieces(host.registry.collect(host.now_ms())), [_process()]))
 
 
-def _state(host: Host) -> tuple[int, str, str]:
+def _state(host: Host, fields: Mapping[str, str]) -> Answer:
     import json
 
-    return 200, http.JSON, json.dumps(host.snapshot(), default=_plain) + "\n"
+    limit, after = fields.get("limit", str(STATE_ITEMS)), fields.get("after", "0")
+    if not all(text.isascii() and text.isdigit() and len(text) < 10 for text in (limit, after)):
+        return Answer(400, http.TEXT, "Write whole numbers: /state?after=500&limit=500\n")
+    first = int(after)
+    state = host.snapshot(first, first + min(int(limit), STATE_ITEMS_MAX))
+    return Answer(200, http.JSON, json.dumps(state, default=_plain) + "\n")
 
 
 def _process() -> str:

@@ -22,14 +22,14 @@ parked, and a look at 500,000 parked operations took 116 ms. Requests leave no c
 logger = logging.getLogger(__name__)
 
 
-def run(config: BrokerConfig, data_dir: str | None) -> None:
+def run(config: BrokerConfig, data_dir: str | None, *, stored_settings: bool = True) -> None:
     """Serve until SIGTERM, SIGINT or SIGHUP (but not under `nohup`); a second signal ends the process at once.
 
     Raises:
         BarnabasError: the broker could not start; nothing was changed.
     """
     raise_open_files_max()
-    assembly = Assembly(config, data_dir)
+    assembly = Assembly(config, data_dir, stored_settings=stored_settings)
     loop = new_loop()
     try:
         loop.run_until_complete(_serve(assembly))

@@ -14,6 +14,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from barnabas.broker.host.states import State
+
 if TYPE_CHECKING:
     from barnabas.broker.host.channel import Channel
     from barnabas.broker.host.host import Host
@@ -42,7 +44,7 @@ class Progress:
         """Something of this connection is unfinished."""
         if channel in self._marks:
             return
-        self._marks[channel] = _mark(channel, self._host.now_ms())
+        self._marks[channel] = self._mark(channel, self._host.now_ms())
         if self._timer is None:
             self._look_later()
 
@@ -71,17 +73,23 @@ class Progress:
             if not channel.unfinished:
                 del self._marks[channel]
             elif channel.paused or channel.requests != mark.requests:
-                self._marks[channel] = _mark(channel, now_ms)
+                self._marks[channel] = self._mark(channel, now_ms)
             elif now_ms - mark.since_ms >= window_ms:
-                moved, elapsed_ms = channel.moved_bytes - mark.moved, now_ms - mark.since_ms
+                moved, elapsed_ms = self._moved_bytes(channel) - mark.moved, now_ms - mark.since_ms
                 if moved * 1000 < per_second * elapsed_ms:
                     del self._marks[channel]
                     channel.end(f"{channel.unfinished} came to {max(moved, 0)} bytes in {elapsed_ms} ms")
                 else:
-                    self._marks[channel] = _mark(channel, now_ms)
+                    self._marks[channel] = self._mark(channel, now_ms)
         if self._marks:
             self._look_later()
 
+    def _mark(self, channel: Channel, now_ms: int) -> _Mark:
+        return _Mark(now_ms, channel.requests, self._moved_bytes(channel))
 
-def _mark(channel: Channel, now_ms: int) -> _Mark:
-    return _Mark(now_ms, channel.requests, channel.moved_bytes)
+    def _moved_bytes(self, channel: Channel) -> int:
+        """How far what a connection has begun has come: it grows with what is received, or read by the peer."""
+        if channel.state is State.LEAVING:
+            return -channel.transport.get_write_buffer_size()
+        read_bytes = self._host.web.moved_bytes(channel)
+        return channel.receiver.unread_bytes if read_bytes is None else read_bytes

@@ -11,7 +11,7 @@ so that dashboards made for Apache Kafka find them. Format: Prometheus text expo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from barnabas.broker.metrics import Number, Reading
@@ -20,21 +20,30 @@ _QUANTILES: Final = {"p50": "0.5", "p75": "0.75", "p95": "0.95", "p99": "0.99", 
 _NOT_ALLOWED: Final = re.compile(r"[^a-zA-Z0-9_]")
 
 
+_READINGS_PER_STEP: Final = 500
+
+
 def render(readings: Iterable[Reading]) -> str:
     """All readings, those of one name together under one TYPE line."""
+    return "".join(pieces(readings))
+
+
+def pieces(readings: Iterable[Reading]) -> Iterator[str]:
+    """The same piece by piece; an empty one is a step of reading (`_READINGS_PER_STEP`, a few ms)."""
     families: dict[str, tuple[str, list[str]]] = {}
-    for reading in readings:
+    for count, reading in enumerate(readings, 1):
+        if count % _READINGS_PER_STEP == 0:
+            yield ""
         name = _NOT_ALLOWED.sub("_", f"{reading.domain}_{reading.type}_{reading.name}").lower()
         if reading.kind == "meter":
             name = name.removesuffix("persec") + "_total"
         kind = {"gauge": "gauge", "meter": "counter", "histogram": "summary"}[reading.kind]
         lines = families.setdefault(name, (kind, []))[1]
         lines += _samples(name, reading)
-    parts = []
     for name, (kind, lines) in families.items():
-        parts.append(f"# TYPE {name} {kind}")
-        parts += lines
-    return "\n".join(parts) + "\n"
+        yield f"# TYPE {name} {kind}\n"
+        for at in range(0, len(lines), _READINGS_PER_STEP):
+            yield "\n".join(lines[at : at + _READINGS_PER_STEP]) + "\n"
 
 
 def _samples(name: str, reading: Reading) -> list[str]:

@@ -17,6 +17,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Final
 
 from barnabas.broker.account import Account
@@ -66,6 +67,7 @@ class Core:
         registry: where metrics are registered (None: one of its own).
         controller: who decides ISR changes (None: the local controller).
         account: what is charged with what is kept for others (None: one without a limit).
+        stored_settings: whether the broker's settings that were stored while it ran are in force.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class Core:
         registry: MetricsRegistry | None = None,
         controller: Controller | None = None,
         account: Account | None = None,
+        stored_settings: bool = True,
     ) -> None:
         self.config = config
         self.static_config = replace(config)
@@ -86,6 +89,7 @@ class Core:
         self.entropy = entropy
         self.registry = registry if registry is not None else MetricsRegistry()
         self.account = account if account is not None else Account()
+        self._stored_settings = stored_settings
         self.image = Image()
         self.endpoints: tuple[Endpoint, ...] = ()
         self.connections: dict[int, Connection] = {}
@@ -324,7 +328,7 @@ class Core:
 
     def refresh_settings(self) -> None:
         """Put the dynamic settings of the metadata in force."""
-        changed = refresh(self.config, self.static_config, self.image)
+        changed = refresh(self.config, self.static_config, self.image) if self._stored_settings else []
         self._topic_configs.clear()
         if changed:
             logger.info("dynamic settings changed: %s", ", ".join(changed))
@@ -363,8 +367,8 @@ class Core:
             self.replicas.disconnected(connection.id)
             self.services.sessions.disconnected(connection.id)
 
-    def snapshot(self, now_ms: int) -> dict[str, Any]:
-        """All that can be looked at, as plain values that JSON can hold."""
+    def snapshot(self, now_ms: int, first: int = 0, end: int | None = None) -> dict[str, Any]:
+        """All that can be looked at, as plain values for JSON; of lists those from `first` to before `end`."""
         state: dict[str, Any] = {
             "broker": {
                 "node_id": self.config.node_id,
@@ -382,14 +386,20 @@ class Core:
                     "age_ms": now_ms - one.opened_ms,
                     "software": one.client_software_name,
                 }
-                for one in self.connections.values()
+                for one in islice(self.connections.values(), first, end)
             ],
+            "counts": {"connections": len(self.connections)},
             "jobs": self.jobs.snapshot(),
             "losses": self.logs.losses.snapshot(),
         }
         if self.phase is not startup.Phase.NEW:
             state["broker"]["cluster_id"] = self.services.cluster_id
-            state |= self.replicas.snapshot(now_ms)
+            state |= self.replicas.snapshot(now_ms, first, end)
             state["uncleanable"] = self.logs.cleaner.snapshot()
-            state["fetch_sessions"] = self.services.sessions.snapshot(now_ms)
+            state["fetch_sessions"] = self.services.sessions.snapshot(now_ms, first, end)
+            state["counts"] |= {
+                "partitions": len(self.replicas.hosted.online),
+                "fetch_sessions": len(self.services.sessions.sessions),
+                "parked_operations": sum(purgatory["delayed"] for purgatory in state["purgatories"]),
+            }
         return state

@@ -20,8 +20,8 @@ FILE: Final = "meta.properties"
 FORMAT: Final = 1
 """The format of everything in the directory that is not Kafka's: raised when an older release could not read it."""
 _FORMAT_KEY: Final = "barnabas.format"
-_HARMLESS: Final = frozenset({"lost+found", ".lock", ".gitkeep", ".DS_Store", f"{FILE}.tmp"})
-"""What an empty directory may hold; the last is what a first start leaves that was killed."""
+_HARMLESS: Final = frozenset({"lost+found", ".lock", ".gitkeep", ".DS_Store", f"{FILE}.tmp", "barnabas.socket"})
+"""What an empty directory may hold; the last two are what a first start leaves that was killed."""
 
 
 class DataDirError(BarnabasError):

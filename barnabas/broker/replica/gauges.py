@@ -56,7 +56,7 @@ def register(manager: ReplicaManager, registry: MetricsRegistry) -> None:
     registry.gauge("ReplicaManager", "OfflineReplicaCount", None, lambda: len(manager.hosted.offline))
 
     def of_each() -> Iterator[Sample]:
-        for key, partition in manager.hosted.online.items():
+        for key, partition in list(manager.hosted.online.items()):  # read in steps, between which others come
             tags = {"topic": key.topic, "partition": str(key.partition)}
             for name, read in _OF_ONE.items():
                 yield Sample("kafka.cluster:Partition", name, tags, read(partition))

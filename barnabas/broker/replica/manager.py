@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from itertools import islice
 from typing import Any, Final
 
 from barnabas.broker.config import BrokerConfig
@@ -218,12 +219,12 @@ class ReplicaManager:
         """The partition hosted here, or None."""
         return self.hosted.online.get(key)
 
-    def snapshot(self, now_ms: int) -> dict[str, Any]:
-        """Partitions and parked operations as plain values."""
+    def snapshot(self, now_ms: int, first: int = 0, end: int | None = None) -> dict[str, Any]:
+        """Partitions and parked operations as plain values, of each kind those from `first` to before `end`."""
         return {
-            "partitions": [partition.snapshot() for partition in self.hosted.online.values()],
-            "offline": [str(key) for key in self.hosted.offline],
-            "purgatories": [purgatory.snapshot() for purgatory in self.shared.purgatories],
+            "partitions": [one.snapshot() for one in islice(self.hosted.online.values(), first, end)],
+            "offline": [str(key) for key in islice(self.hosted.offline, first, end)],
+            "purgatories": [purgatory.snapshot(first, end) for purgatory in self.shared.purgatories],
             "timer": self.shared.timer.snapshot(),
             "deferred_actions": len(self.shared.actions),
         }

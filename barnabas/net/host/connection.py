@@ -253,7 +253,10 @@ class Client:
             address = action.address or self.network.resolved(node_id, await self._resolve(action.host, action.port))
             if address is None:
                 raise OSError(f"{action.host} has no address")
-            await self._loop.create_connection(lambda: transport, address, action.port)
+            if address.startswith("/"):
+                await self._loop.create_unix_connection(lambda: transport, address)
+            else:
+                await self._loop.create_connection(lambda: transport, address, action.port)
         except (OSError, OverflowError, ValueError) as error:  # the latter two: no such port, no such host name
             self.network.on_disconnected(
                 node_id, f"cannot connect to {action.host}:{action.port}: {error}", self.now_ms()
@@ -261,6 +264,8 @@ class Client:
             self.pump()
 
     async def _resolve(self, host: str, port: int) -> list[str]:
+        if host.startswith("/"):  # a Unix socket of this machine
+            return [host]
         try:
             return [str(ip_address(host))]
         except ValueError:

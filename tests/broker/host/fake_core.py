@@ -27,6 +27,7 @@ class FakeCore:
         self.on_jobs: Callable[[], None] = lambda: None
         self.handler = handler or (lambda request, context, now_ms: context.respond(ApiVersionsResponse()))
         self.ready = True
+        self.endpoints: tuple[Endpoint, ...] = ()
         self.account = Account()
         self.fault: Exception | None = None
         self.requests: list[Any] = []
@@ -70,7 +71,7 @@ class FakeCore:
     def disconnected(self, connection: Connection) -> None:
         self.closed.append(connection)
 
-    def snapshot(self, now_ms: int) -> dict[str, Any]:
+    def snapshot(self, now_ms: int, first: int = 0, end: int | None = None) -> dict[str, Any]:
         return {"partitions": [], "at_ms": now_ms}
 
     def stop(self, now_ms: int, done: Callable[[], None]) -> None:

@@ -1,42 +1,91 @@
+"""The little HTTP: what is answered, to whom, and with which headers."""
+
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import pytest
 
-from barnabas.broker.host.http import HEAD_BYTES_MAX, TEXT, answer
+from barnabas.broker.host.http import HEAD_BYTES_MAX, TEXT, Answer, answer, is_known
 from barnabas.broker.host.prometheus import render
 from barnabas.broker.metrics import MetricsRegistry
 
-PAGES = {"/a": lambda: (200, TEXT, "grüße\n")}
+
+def page(fields: Mapping[str, str]) -> Answer:
+    return Answer(200, TEXT, "grüße" + "".join(f" {name}={value}" for name, value in fields.items()))
 
 
-def test_a_page_is_answered_with_its_length_in_bytes() -> None:
-    assert answer(b"GET /a?x=1 HTTP/1.1\r\nHost: x\r\n\r\n", PAGES) == (
-        b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 8\r\n"
-        b"Cache-Control: no-store\r\nConnection: close\r\n\r\n" + "grüße\n".encode()
+PAGES = {"/a": page, "/b": lambda fields: Answer(200, TEXT, iter(["one ", "", "two"]))}
+HOSTS = frozenset({"broker.example"})
+
+
+def got(head: bytes, hosts: frozenset[str] | None = HOSTS) -> bytes:
+    pieces = answer(head, PAGES, hosts)
+    assert pieces is not None
+    return b"".join(pieces)
+
+
+def test_a_page_is_answered_with_its_length_in_bytes_and_headers_that_keep_pages_out() -> None:
+    assert got(b"GET /a?x=1&y HTTP/1.1\r\nHost: localhost:9092\r\n\r\n") == (
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 14\r\n"
+        b"Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
+        b"Cross-Origin-Resource-Policy: same-origin\r\nConnection: close\r\n\r\n" + "grüße x=1 y=".encode()
     )
+    assert b"Access-Control" not in got(b"GET /a HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\n\r\n")
+
+
+def test_a_page_in_pieces_ends_with_the_connection() -> None:
+    head, _, body = got(b"GET /b HTTP/1.0\r\n\r\n").partition(b"\r\n\r\n")
+    assert b"Content-Length" not in head
+    assert body == b"one two"
 
 
 def test_head_has_no_body() -> None:
-    got = answer(b"HEAD /a HTTP/1.1\r\n\r\n", PAGES)
-    assert got is not None
-    assert got.endswith(b"Connection: close\r\n\r\n")
+    assert got(b"HEAD /a HTTP/1.0\r\n\r\n").endswith(b"Connection: close\r\n\r\n")
 
 
 @pytest.mark.parametrize(
     ("head", "status"),
     [
-        (b"POST /a HTTP/1.1\r\n\r\n", b"405"),
-        (b"GET /b HTTP/1.1\r\n\r\n", b"404"),
+        (b"POST /a HTTP/1.0\r\n\r\n", b"405"),
+        (b"GET /c HTTP/1.0\r\n\r\n", b"404"),
         (b"GET\r\n\r\n", b"400"),
         (b"GET /a FTP\r\n\r\n", b"400"),
         (b"\r\n\r\n", b"400"),
         (b"GET " + b"x" * HEAD_BYTES_MAX, b"431"),
+        (b"GET /a HTTP/1.1\r\n\r\n", b"400"),
+        (b"GET /a HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n", b"400"),
+        (b"GET /a HTTP/1.1\r\nHost: evil.example\r\n\r\n", b"421"),
+        (b"GET /a HTTP/1.0\r\nHost: evil.example:9092\r\n\r\n", b"421"),
+        (b"GET /a HTTP/1.1\r\nHost: localhost.evil.example\r\n\r\n", b"421"),
+        (b"GET /a HTTP/1.1\nhost : broker.example\norigin: https://evil.example\n\n", b"403"),
+        (b"GET /a HTTP/1.1\r\nHost: localhost\r\nOrigin: null\r\n\r\n", b"403"),
+        (b"GET /a HTTP/1.1\r\nHost: BROKER.example.:9092\r\n\r\n", b"200"),
+        (b"GET /a HTTP/1.0\r\n\r\n", b"200"),
     ],
 )
-def test_what_is_not_served_is_told_so(head: bytes, status: bytes) -> None:
-    got = answer(head, PAGES)
-    assert got is not None
-    assert got.split()[1] == status
+def test_who_is_answered_and_what_the_others_are_told(head: bytes, status: bytes) -> None:
+    assert got(head).split()[1] == status
+
+
+@pytest.mark.parametrize(
+    "authority", ["127.0.0.1", "10.1.2.3:9092", "[::1]:9092", "[fe80::1]", "localhost", "a.localhost:1"]
+)
+def test_addresses_and_loopback_names_are_always_known(authority: str) -> None:
+    """A page's own name cannot be one of them, so that no page asks with one."""
+    assert is_known(authority, ())
+
+
+@pytest.mark.parametrize(
+    "authority", ["", "evil.example", "127.0.0.1.evil.example", "[evil.example]", "2130706433", "[::1"]
+)
+def test_other_names_are_strangers_unless_the_setting_says_otherwise(authority: str) -> None:
+    assert is_known(authority, ()) == (authority == "[::1")
+    assert is_known(authority, ("*",))
+
+
+def test_over_the_local_socket_every_name_passes() -> None:
+    assert got(b"GET /a HTTP/1.1\r\nHost: anything\r\n\r\n", None).split()[1] == b"200"
 
 
 def test_an_unfinished_head_waits() -> None:

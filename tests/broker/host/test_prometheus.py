@@ -43,7 +43,7 @@ def parse(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 async def get(raw: Raw, path: str) -> str:
-    raw.send(f"GET {path} HTTP/1.1\r\n\r\n".encode())
+    raw.send(f"GET {path} HTTP/1.0\r\n\r\n".encode())
     return (await raw.ended()).partition(b"\r\n\r\n")[2].decode()
 
 

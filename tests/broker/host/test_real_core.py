@@ -32,7 +32,7 @@ def produce(correlation_id: int, value: bytes) -> bytes:
 
 async def look(port: int) -> dict[str, Any]:
     async with client(port) as raw:
-        raw.send(b"GET /state HTTP/1.1\r\n\r\n")
+        raw.send(b"GET /state HTTP/1.0\r\n\r\n")
         found: dict[str, Any] = json.loads((await raw.ended()).partition(b"\r\n\r\n")[2])
         return found
 

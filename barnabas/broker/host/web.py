@@ -1,0 +1,70 @@
+"""HTTP answers under way: one piece between two looks at the sockets, and none while the peer does not read.
+
+At most `ANSWERS_MAX` at once, for a page takes memory until it is read; the administrator's over the local socket are
+not counted. Who does not read is ended by `progress.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from barnabas.broker.config.listeners import LOCAL
+from barnabas.broker.host import http, looking
+from barnabas.broker.host.states import LEFT, STALLED
+
+if TYPE_CHECKING:
+    from barnabas.broker.host.channel import Channel
+    from barnabas.broker.host.host import Host
+
+ANSWERS_MAX: Final = 16
+_BUSY: Final = http.Answer(503, http.TEXT, f"{ANSWERS_MAX} answers are under way; ask again later.\n")
+
+
+class Web:
+    """Pages, the names they are told under, and who is being answered."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._pages = looking.pages(host)
+        self._busy: dict[str, http.Page] = dict.fromkeys(self._pages, lambda fields: _BUSY)
+        self.hosts: frozenset[str] = frozenset()
+        self._under_way: dict[Channel, http.Pieces] = {}
+        self._sent_bytes: dict[Channel, int] = {}
+
+    def asked(self, channel: Channel, head: bytes) -> bool:
+        """Begin the answer to a request; False while its head is not whole."""
+        local = channel.connection.listener == LOCAL
+        busy = len(self._under_way) >= ANSWERS_MAX and not local
+        pieces = http.answer(head, self._busy if busy else self._pages, None if local else self.hosts)
+        if pieces is None:
+            return False
+        self._under_way[channel] = pieces
+        self._sent_bytes[channel] = 0
+        self.go_on(channel)
+        return True
+
+    def go_on(self, channel: Channel) -> None:
+        """The next piece; nothing happens for who is not being answered, or does not read."""
+        pieces = self._under_way.get(channel)
+        if pieces is None or channel.waits & STALLED:
+            return
+        piece = None if channel.waits & LEFT else next(pieces, None)
+        if piece is None:
+            self.forget(channel)
+            channel.close()
+            return
+        self._sent_bytes[channel] += len(piece)
+        if piece:
+            channel.send([piece])
+            channel.flush()
+        self._host.loop.call_soon(self.go_on, channel)
+
+    def moved_bytes(self, channel: Channel) -> int | None:
+        """What the peer has read of its answer; None when it is not being answered."""
+        sent = self._sent_bytes.get(channel)
+        return None if sent is None else sent - channel.transport.get_write_buffer_size()
+
+    def forget(self, channel: Channel) -> None:
+        """It is gone, or answered."""
+        self._under_way.pop(channel, None)
+        self._sent_bytes.pop(channel, None)
