@@ -200,6 +200,7 @@ class Channel(asyncio.BufferedProtocol):
         elif self.receiver.has_bytes and not self.paused:
             self.paused = True
             self.transport.pause_reading()
+            self._host.progress.watch(self)
 
     def go_on(self) -> None:
         """There is room for the rest of its frame."""

@@ -4,7 +4,8 @@ Watched is a connection that has not told its dialect, whose HTTP head or frame 
 closed and has answers to read. In every `barnabas.connection.progress.ms` it must move so many bytes a second on
 average (`barnabas.connection.progress.bytes.per.second`): a slow upload lives however large it is, and who opens and
 stays silent, or sends a byte a second, goes. The clock stands while the broker itself does not read (a request of the
-connection is parked, memory is short).
+connection is parked, memory is short); but a connection that its peer has closed meanwhile, which no read tells, goes
+after one window, and what it has parked with it.
 
 Idle connections, with nothing begun, are `connections.max.idle.ms`'s.
 """
@@ -12,6 +13,7 @@ Idle connections, with nothing begun, are `connections.max.idle.ms`'s.
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from barnabas.broker.host.states import State
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 _LOOK_MS_MIN: Final = 10
 _LOOK_MS_MAX: Final = 5000
+_CLOSED: Final = (7, 8)
+"""TCP_CLOSE and TCP_CLOSE_WAIT of Linux."""
 
 
 class _Mark(NamedTuple):
@@ -72,6 +76,10 @@ class Progress:
         for channel, mark in list(self._marks.items()):
             if not channel.unfinished:
                 del self._marks[channel]
+            elif channel.paused and _is_closed(channel):
+                if now_ms - mark.since_ms >= window_ms:
+                    del self._marks[channel]
+                    channel.abort()
             elif channel.paused or channel.requests != mark.requests:
                 self._marks[channel] = self._mark(channel, now_ms)
             elif now_ms - mark.since_ms >= window_ms:
@@ -93,3 +101,14 @@ class Progress:
             return -channel.transport.get_write_buffer_size()
         read_bytes = self._host.web.moved_bytes(channel)
         return channel.receiver.unread_bytes if read_bytes is None else read_bytes
+
+
+def _is_closed(channel: Channel) -> bool:
+    """Whether the peer has closed its side, or reset the connection; never, where the system does not tell."""
+    sock = channel.transport.get_extra_info("socket")
+    if sock is None or sock.family == socket.AF_UNIX or not hasattr(socket, "TCP_INFO"):
+        return False
+    try:
+        return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] in _CLOSED
+    except OSError:
+        return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import struct
 
 import pytest
@@ -144,3 +145,22 @@ async def test_who_does_not_read_its_last_answer_goes() -> None:
         clock.move(WINDOW_MS)
         clock.move(WINDOW_MS)
         await until(lambda: not host.channels)
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_INFO"), reason="the system does not tell a connection's state")
+async def test_a_connection_that_is_closed_behind_a_parked_request_goes_though_it_is_not_read() -> None:
+    """Bytes behind the request stop the reading, and with it the news of the end."""
+    core = FakeCore(parks)
+    async with serving(core, **settings()) as host, client(host.port) as stays:
+        clock = Clock(host)
+        async with client(host.port) as leaves:
+            for raw in (stays, leaves):
+                raw.ask(1)
+                raw.send(b"x")
+            await until(lambda: len(host.channels) == 2 and all(one.paused for one in host.channels.values()))
+        clock.move(WINDOW_MS)
+        clock.move(WINDOW_MS)
+        await until(lambda: len(core.closed) == 1)
+        assert len(host.channels) == 1
+        clock.move(10 * WINDOW_MS)
+        assert len(host.channels) == 1, "who is there waits for its answer as long as it takes"
