@@ -388,7 +388,6 @@ class Core:
                 }
                 for one in islice(self.connections.values(), first, end)
             ],
-            "counts": {"connections": len(self.connections)},
             "jobs": self.jobs.snapshot(),
             "losses": self.logs.losses.snapshot(),
         }
@@ -397,7 +396,7 @@ class Core:
             state |= self.replicas.snapshot(now_ms, first, end)
             state["uncleanable"] = self.logs.cleaner.snapshot()
             state["fetch_sessions"] = self.services.sessions.snapshot(now_ms, first, end)
-            state["counts"] |= {
+            state["counts"] = {
                 "partitions": len(self.replicas.hosted.online),
                 "fetch_sessions": len(self.services.sessions.sessions),
                 "parked_operations": sum(purgatory["delayed"] for purgatory in state["purgatories"]),
