@@ -17,7 +17,6 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import Any, Final
 
 from barnabas.broker.account import Account
@@ -38,6 +37,7 @@ from barnabas.broker.log import LogManager
 from barnabas.broker.metrics import MetricsRegistry
 from barnabas.broker.node import gauges, identity, startup
 from barnabas.broker.node.jobs import JobQueue
+from barnabas.broker.node.snapshot import snapshot
 from barnabas.broker.ports import Controller, Disk, Entropy, WallClock
 from barnabas.broker.replica import ReplicaManager
 from barnabas.protocol.api import VERSIONS, ApiKey
@@ -369,36 +369,4 @@ class Core:
 
     def snapshot(self, now_ms: int, first: int = 0, end: int | None = None) -> dict[str, Any]:
         """All that can be looked at, as plain values for JSON; of lists those from `first` to before `end`."""
-        state: dict[str, Any] = {
-            "broker": {
-                "node_id": self.config.node_id,
-                "phase": self.phase.name.lower(),
-                "topics": len(self.image.topics),
-                "endpoints": [f"{one.listener}://{one.host}:{one.port}" for one in self.endpoints],
-                "metadata_offset": self.metadata.end_offset,
-            },
-            "connections": [
-                {
-                    "id": one.id,
-                    "listener": one.listener,
-                    "client": one.client_host,
-                    "dialect": one.dialect,
-                    "age_ms": now_ms - one.opened_ms,
-                    "software": one.client_software_name,
-                }
-                for one in islice(self.connections.values(), first, end)
-            ],
-            "jobs": self.jobs.snapshot(),
-            "losses": self.logs.losses.snapshot(),
-        }
-        if self.phase is not startup.Phase.NEW:
-            state["broker"]["cluster_id"] = self.services.cluster_id
-            state |= self.replicas.snapshot(now_ms, first, end)
-            state["uncleanable"] = self.logs.cleaner.snapshot()
-            state["fetch_sessions"] = self.services.sessions.snapshot(now_ms, first, end)
-            state["counts"] = {
-                "partitions": len(self.replicas.hosted.online),
-                "fetch_sessions": len(self.services.sessions.sessions),
-                "parked_operations": sum(purgatory["delayed"] for purgatory in state["purgatories"]),
-            }
-        return state
+        return snapshot(self, now_ms, first, end)
