@@ -32,6 +32,8 @@ REQUEST_ELEMENTS_MAX: Final[dict[int, int]] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: MANY,
     ApiKey.DESCRIBE_CLUSTER: FEW,
 }
+NATIVE_SHARE: Final = 2
+"""The native dialect's messages may have so many times fewer: they are read without compiled functions."""
 RESPONSE_ELEMENTS_MAX: Final = 10_000_000
 """The same of a response, which comes from a broker one has chosen."""
 

@@ -30,7 +30,7 @@ def _serve(services: Services, request: DeleteRecordsRequest, context: RequestCo
     topics: dict[str, DeleteRecordsTopicResult] = {}
     offsets: dict[TopicPartition, int] = {}
     refused: dict[TopicPartition, DeleteRecordsResult] = {}
-    for topic in request.topics:
+    for number, topic in enumerate(request.topics, 1):
         topics[topic.name] = DeleteRecordsTopicResult(topic.name)
         allowed = services.authorise(context.connection.principal, Operation.DELETE, Resource("topic", topic.name))
         for part in topic.partitions:
@@ -43,6 +43,8 @@ def _serve(services: Services, request: DeleteRecordsRequest, context: RequestCo
                 offsets[key] = part.offset
             if (len(refused) + len(offsets)) % SLICE == 0:
                 yield None
+        if number % SLICE == 0:
+            yield None
     results: dict[TopicPartition, DeleteRecordsResult] = yield from gathered(
         offsets, lambda some, got: services.replicas.delete_records(some, request.timeout_ms, got, now_ms)
     )

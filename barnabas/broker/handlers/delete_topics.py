@@ -14,7 +14,9 @@ from typing import Final
 from barnabas.broker.cluster.topic_rules import TopicResult, find_topic
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.services import Operation, Resource, Services
+from barnabas.broker.handlers.steps import SLICE, answer
 from barnabas.broker.handlers.throttling import Throttle
+from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID
 from barnabas.protocol.requests.delete_topics import (
@@ -37,12 +39,24 @@ def handle(services: Services, request: DeleteTopicsRequest, context: RequestCon
             DeleteTopicsResponse(responses=[DeletableTopicResult(one.name, one.topic_id, code) for one in asked])
         )
         return
+    services.work(_serve(services, asked, request, context, now_ms), request, context)
+
+
+def _serve(
+    services: Services,
+    asked: list[DeleteTopicState],
+    request: DeleteTopicsRequest,
+    context: RequestContext,
+    now_ms: int,
+) -> Job[None]:
     answers = [DeletableTopicResult(one.name, one.topic_id) for one in asked]
     throttle = Throttle(services, context, QUOTA_REFUSED_FROM, now_ms)
     pending: list[DeletableTopicResult] = []
     found: dict[bytes, str] = {}
     named = Counter((one.name, one.topic_id) for one in asked)
-    for one, answer in zip(asked, answers, strict=True):
+    for number, (one, told) in enumerate(zip(asked, answers, strict=True), 1):
+        if number % SLICE == 0:
+            yield None
         try:
             if named[one.name, one.topic_id] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name or id.")
@@ -53,17 +67,18 @@ def handle(services: Services, request: DeleteTopicsRequest, context: RequestCon
             if refusal is not None:
                 raise refusal
         except KafkaError as fault:
-            answer.error_code, answer.error_message = fault.code, fault.detail or None
+            told.error_code, told.error_message = fault.code, fault.detail or None
             continue
-        found[topic_id] = answer.name = name
-        answer.topic_id = topic_id
-        pending.append(answer)
+        found[topic_id] = told.name = name
+        told.topic_id = topic_id
+        pending.append(told)
 
     def done(results: list[TopicResult]) -> None:
-        for answer, result in zip(pending, results, strict=True):
+        for one, result in zip(pending, results, strict=True):
             if result.error is not None:
-                answer.error_code, answer.error_message = result.error.code, result.error.detail or None
-        context.respond(DeleteTopicsResponse(throttle.throttle_ms, answers))
+                one.error_code, one.error_message = result.error.code, result.error.detail or None
+        response = DeleteTopicsResponse(throttle.throttle_ms, answers)
+        services.work(answer(context, response, len(answers)), request, context)
 
     services.controller.delete_topics(list(found), done)
 

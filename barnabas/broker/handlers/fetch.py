@@ -18,7 +18,9 @@ from typing import Final
 from barnabas.broker.context import Connection, RequestContext
 from barnabas.broker.handlers import leaders
 from barnabas.broker.handlers.services import CLUSTER, Operation, Resource, Services, topic_resource
-from barnabas.broker.handlers.sessions import FIRST_VERSION_WITH_IDS, Asked, FetchSessions, weight
+from barnabas.broker.handlers.sessions import FIRST_VERSION_WITH_IDS, Asked, Fetching, FetchSessions, weight
+from barnabas.broker.handlers.steps import SLICE, answer, slices
+from barnabas.broker.jobs import Job
 from barnabas.broker.log import Isolation
 from barnabas.broker.replica.types import FetchInfo, FetchParams, FetchResult
 from barnabas.protocol.errors import ErrorCode
@@ -51,11 +53,26 @@ def handle(services: Services, request: FetchRequest, context: RequestContext, n
     if fetching.error:
         context.respond(FetchResponse(error_code=fetching.error))
         return
+    steps = _serve(services, request, context, fetching, now_ms)
+    if len(fetching.asked) > SLICE:
+        services.work(steps, request, context)
+    else:
+        for _ in steps:
+            pass
+
+
+def _serve(
+    services: Services, request: FetchRequest, context: RequestContext, fetching: Fetching, now_ms: int
+) -> Job[None]:
+    version = context.api_version
+    sessions: FetchSessions = services.sessions
     params = _params(services, request, version, context.connection)
     readable: list[tuple[TopicPartition, FetchInfo]] = []
     order: list[Asked] = []
     refused: list[tuple[Asked, PartitionData]] = []
-    for asked in fetching.asked.values():
+    # Between slices others may change what a session asks.
+    everything = fetching.asked.values() if len(fetching.asked) <= SLICE else list(fetching.asked.values())
+    for asked in everything:
         error = _refusal(services, asked, context, params)
         if error:
             refused.append((asked, _failed(asked.partition, error)))
@@ -63,11 +80,24 @@ def handle(services: Services, request: FetchRequest, context: RequestContext, n
             assert asked.key is not None
             order.append(asked)
             readable.append((asked.key, asked.info))
+        if (len(order) + len(refused)) % SLICE == 0:
+            yield None
     unknown = sum(weight(asked) for asked, data in refused if data.error_code in _UNKNOWN)
     committed = params.isolation is _TXN_COMMITTED
 
     def respond(results: dict[TopicPartition, FetchResult]) -> None:
-        answers = [(asked, _data(asked.partition, results[asked.key], committed)) for asked in order]  # type: ignore[index]
+        if len(order) + len(refused) > SLICE:
+            services.work(tell(results), request, context)
+        else:
+            for _ in tell(results):
+                pass
+
+    def tell(results: dict[TopicPartition, FetchResult]) -> Job[None]:
+        answers: list[tuple[Asked, PartitionData]] = []
+        for some in slices(order):
+            answers += [(asked, _data(asked.partition, results[asked.key], committed)) for asked in some]  # type: ignore[index]
+            if some is not order:
+                yield None
         answers += refused
         listed = sessions.finish(
             fetching,
@@ -82,7 +112,7 @@ def handle(services: Services, request: FetchRequest, context: RequestContext, n
             context.respond(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH))
             return
         nodes = _hints(services, context, listed) if version >= 16 else []
-        context.respond(FetchResponse(0, 0, fetching.session_id, _by_topic(listed), nodes))
+        yield from answer(context, FetchResponse(0, 0, fetching.session_id, _by_topic(listed), nodes), len(listed))
 
     if readable:
         services.replicas.fetch(params, readable, respond, now_ms)

@@ -48,7 +48,7 @@ def _serve(services: Services, request: ListOffsetsRequest, context: RequestCont
     answers: list[tuple[ListOffsetsTopicResponse, TopicPartition, ListOffsetsResult | None]] = []
     topics = []
     queries: dict[TopicPartition, ListOffsetsQuery] = {}
-    for topic in request.topics:
+    for number, topic in enumerate(request.topics, 1):
         told = ListOffsetsTopicResponse(topic.name)
         topics.append(told)
         allowed = services.authorise(context.connection.principal, Operation.DESCRIBE, Resource("topic", topic.name))
@@ -60,6 +60,8 @@ def _serve(services: Services, request: ListOffsetsRequest, context: RequestCont
                 queries[key] = ListOffsetsQuery(part.timestamp, part.current_leader_epoch)
             if len(answers) % SLICE == 0:
                 yield None
+        if number % SLICE == 0:
+            yield None
     if request.replica_id != CONSUMER_REPLICA_ID:
         isolation = Isolation.LOG_END
     else:

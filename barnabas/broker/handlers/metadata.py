@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from barnabas.broker.cluster.image import TopicState
 from barnabas.broker.cluster.topic_rules import (
@@ -24,6 +24,7 @@ from barnabas.broker.cluster.topic_rules import (
     TopicResult,
     check_topic_name,
 )
+from barnabas.broker.config.topics import METADATA_TOPIC
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.services import (
     AUTO_CREATE_IN_FLIGHT_MAX,
@@ -33,7 +34,7 @@ from barnabas.broker.handlers.services import (
     Services,
     authorised_operations,
 )
-from barnabas.broker.handlers.steps import SLICE, answer
+from barnabas.broker.handlers.steps import SLICE, answer, slices
 from barnabas.broker.handlers.throttling import Throttle
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -47,6 +48,8 @@ from barnabas.protocol.requests.metadata import (
     MetadataResponseTopic,
 )
 
+CREATED_AT_ONCE_MAX: Final = 100
+"""Partitions that one operation creates on first use."""
 T = TypeVar("T")
 
 
@@ -58,6 +61,7 @@ def handle(services: Services, request: MetadataRequest, context: RequestContext
 def _serve(services: Services, request: MetadataRequest, context: RequestContext, now_ms: int) -> Job[None]:
     creation = Creation(services, context, now_ms)
     topics = yield from _topics(services, request, context, creation)
+    creation.begin()
     image = services.image
     listener = context.connection.listener
     brokers = []
@@ -130,13 +134,40 @@ def _each(
 
 
 class Creation:
-    """What the creation of topics on first use asks of one request: names not to collide with, and the quota."""
+    """What one request creates on first use, with the broker's defaults (`AutoTopicCreationManager`).
 
-    __slots__ = ("taken", "throttle")
+    Above the mutation quota nothing is begun, and the answer says how long to wait. Kafka would begin it all the same.
+    """
+
+    __slots__ = ("_names", "_services", "taken", "throttle")
 
     def __init__(self, services: Services, context: RequestContext, now_ms: int) -> None:
+        self._services = services
+        self._names: list[str] = []
         self.taken = Taken(services.image.topics)
         self.throttle = Throttle(services, context, 0, now_ms)
+
+    def ask_for(self, name: str) -> None:
+        """Have a topic created with the others of this request, unless its creation is under way."""
+        services = self._services
+        creating = services.creating
+        if name in creating or len(creating) >= AUTO_CREATE_IN_FLIGHT_MAX:
+            return
+        if self.throttle.refusal(services.config.num_partitions) is None:
+            creating[name] = None
+            self._names.append(name)
+
+    def begin(self) -> None:
+        """Start all creations, so many partitions in one operation."""
+        services = self._services
+
+        def done(results: list[TopicResult]) -> None:
+            for result in results:
+                services.creating.pop(result.name, None)
+
+        for names in slices(self._names, max(1, CREATED_AT_ONCE_MAX // services.config.num_partitions)):
+            if names:
+                services.controller.create_topics([NewTopic(name) for name in names], False, done)
 
 
 def _key(topic: MetadataRequestTopic) -> tuple[str | None, bytes]:
@@ -169,31 +200,13 @@ def _one(
             creation.taken.check_collision(name)
     except KafkaError as fault:
         return MetadataResponseTopic(fault.code, name)
-    if creation is not None:
+    if creation is not None and name != METADATA_TOPIC:
         resource = Resource("topic", name)
         authorise, principal = services.authorise, context.connection.principal
         if not (authorise(principal, Operation.CREATE, CLUSTER) or authorise(principal, Operation.CREATE, resource)):
             return MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
-        create_on_first_use(services, name, creation.throttle)
+        creation.ask_for(name)
     return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name, is_internal=name in INTERNAL_TOPICS)
-
-
-def create_on_first_use(services: Services, name: str, throttle: Throttle) -> None:
-    """Start a topic's creation with the broker's defaults, unless it is under way (`AutoTopicCreationManager`).
-
-    Above the mutation quota nothing is begun, and the answer says how long to wait. Kafka would begin it all the same.
-    """
-    creating = services.creating
-    if name in creating or len(creating) >= AUTO_CREATE_IN_FLIGHT_MAX:
-        return
-    if throttle.refusal(services.config.num_partitions) is not None:
-        return
-    creating[name] = None
-
-    def done(results: list[TopicResult]) -> None:
-        creating.pop(name, None)
-
-    services.controller.create_topics([NewTopic(name)], False, done)
 
 
 def _may_see(services: Services, name: str, context: RequestContext) -> bool:

@@ -31,7 +31,7 @@ def _serve(services: Services, request: OffsetForLeaderEpochRequest, context: Re
     follower = services.authorise(principal, Operation.CLUSTER_ACTION, CLUSTER)
     results: dict[TopicPartition, EpochResult] = {}
     queries: dict[TopicPartition, EpochQuery] = {}
-    for topic in request.topics:
+    for number, topic in enumerate(request.topics, 1):
         allowed = follower or services.authorise(principal, Operation.DESCRIBE, Resource("topic", topic.topic))
         for part in topic.partitions:
             key = TopicPartition(topic.topic, part.partition)
@@ -41,6 +41,8 @@ def _serve(services: Services, request: OffsetForLeaderEpochRequest, context: Re
                 queries[key] = EpochQuery(part.leader_epoch, part.current_leader_epoch)
             if (len(results) + len(queries)) % SLICE == 0:
                 yield None
+        if number % SLICE == 0:
+            yield None
     results |= yield from gathered(queries, lambda some, got: got(services.replicas.offsets_for_leader_epoch(some)))
     topics = {topic.topic: OffsetForLeaderTopicResult(topic.topic) for topic in request.topics}
     told = list(results.items())

@@ -34,6 +34,7 @@ class EncoderWriter:
             source.line("out = []")
             if in_steps:
                 source.line(f"turns = {ELEMENTS_PER_STEP}")
+                source.line("yield")
             with source.block("try:"):
                 self._struct(message, "m", "")
                 self._flush()

@@ -19,7 +19,7 @@ import msgpack
 from barnabas.protocol.api import REQUESTS, RESPONSES, VERSIONS, ApiKey, RequestHeader, check_version
 from barnabas.protocol.errors import EncodeError, ErrorCode, ProtocolError
 from barnabas.protocol.ids import Buffer
-from barnabas.protocol.limits import FEW, MANY, REQUEST_ELEMENTS_MAX
+from barnabas.protocol.limits import FEW, MANY, NATIVE_SHARE, REQUEST_ELEMENTS_MAX
 from barnabas.protocol.native.plan import Payloads, reader, writer
 
 PREAMBLE: Final = b"BNB1"
@@ -83,6 +83,7 @@ def _check_containers(packed: bytes) -> None:
 
 def _check_elements(body: Any, api_key: int) -> None:
     """Refuse a request with more elements in its arrays, at any depth, than its API may have."""
+    allowed = max(REQUEST_ELEMENTS_MAX[api_key] // NATIVE_SHARE, FEW)
     count = 0
     todo = [body]
     while todo:
@@ -91,9 +92,9 @@ def _check_elements(body: Any, api_key: int) -> None:
             todo += [inner for inner in value.values() if type(inner) in (dict, list)]
         else:
             count += len(value)
-            if count > REQUEST_ELEMENTS_MAX[api_key]:
+            if count > allowed:
                 raise ProtocolError(
-                    f"{ApiKey(api_key).name} request: it has more than {REQUEST_ELEMENTS_MAX[api_key]} array elements; "
+                    f"{ApiKey(api_key).name} request: it has more than {allowed} array elements; "
                     "ask for fewer at a time"
                 )
             todo += [inner for inner in value if type(inner) in (dict, list)]

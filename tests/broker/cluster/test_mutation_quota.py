@@ -153,3 +153,9 @@ def test_an_honest_start_up_meets_no_quota() -> None:
     assert create(world, *(f"t{number}" for number in range(5000))).throttle_time_ms == 0
     assert create(world, "wide", partitions=10_000).topics[0].error_code == 0
     assert world.delete("wide") == 0
+
+
+def test_the_metadata_s_own_topic_is_not_created_on_first_use() -> None:
+    world = World()
+    world.describe("__cluster_metadata", create=True)
+    assert "__cluster_metadata" not in world.core.image.topics

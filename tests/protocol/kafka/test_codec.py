@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from random import Random
+from typing import Any
+
 import pytest
 
 from barnabas.protocol.api import REQUESTS, RESPONSES, VERSIONS, ApiKey, key_of
 from barnabas.protocol.errors import EncodeError, ProtocolError
+from barnabas.protocol.ids import Buffer
 from barnabas.protocol.kafka import APIS, codec
 from barnabas.protocol.requests.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.requests.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -23,8 +27,9 @@ from barnabas.protocol.requests.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from barnabas.protocol.requests.metadata import MetadataRequest
+from barnabas.protocol.requests.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
 from barnabas.protocol.requests.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.protocol.kafka import oracle
 
 
 def frame(text: str) -> memoryview:
@@ -238,3 +243,27 @@ def test_the_registry_and_the_tables_agree() -> None:
         assert (api.request.cls, api.response.cls) == (REQUESTS[key], RESPONSES[key])
         assert key_of(api.request.cls) is key_of(api.response.cls) is ApiKey(key)
     assert len(REQUESTS) == len(APIS) == len(ApiKey)
+
+
+@pytest.mark.parametrize("key", list(VERSIONS), ids=lambda key: ApiKey(key).name.lower())
+def test_an_answer_written_in_steps_is_the_same(key: int) -> None:
+    for version in range(VERSIONS[key][0], VERSIONS[key][1] + 1):
+        kio = oracle.generate(Random(version), oracle.kio_class(key, version, response=True))
+        response = oracle.ours(kio, RESPONSES[key])
+        at_once = codec.encode_response(key, version, 7, response)
+        assert b"".join(_in_steps(key, version, response)) == b"".join(at_once)
+
+
+def _in_steps(key: int, version: int, response: Any) -> list[Buffer]:
+    steps = codec.encode_response_in_steps(key, version, 7, response)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            buffers: list[Buffer] = end.value
+            return buffers
+
+
+def test_an_answer_of_many_elements_takes_many_steps() -> None:
+    response = MetadataResponse(topics=[MetadataResponseTopic(0, f"t{number}") for number in range(5000)])
+    assert len(list(codec.encode_response_in_steps(ApiKey.METADATA, 12, 7, response))) == 6

@@ -1,0 +1,109 @@
+"""Well-formed requests that ask for as much as they can, made from the field tables of every API and version.
+
+A request is a function of its seed: one array of it is made as long as its API allows (or twice that), strings and
+numbers lie at their limits. Both dialects write the same message.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any, NamedTuple
+
+from barnabas.protocol.api import VERSIONS, ApiKey
+from barnabas.protocol.errors import EncodeError
+from barnabas.protocol.kafka import APIS
+from barnabas.protocol.kafka import codec as kafka
+from barnabas.protocol.kafka.schema import BOOL, BYTES, RECORDS, STRING, UUID, Array, Primitive, Struct, Type
+from barnabas.protocol.limits import REQUEST_ELEMENTS_MAX
+from barnabas.protocol.native import codec as native
+from tests.broker.node.world import batch
+
+SAFE: dict[str, tuple[int, ...]] = {"max_wait_ms": (0, 1, 50), "timeout_ms": (0, 1, 50), "acks": (0, 1, -1, 5)}
+"""Fields whose extremes would only have the generator wait."""
+NAMES = ("t", "t", "", "no-such-topic", "a.b_c", "..", "n" * 249, "n" * 250, "ü" * 200, "__cluster_metadata", "1")
+BITS = {"b": 8, "h": 16, "i": 32, "q": 64}
+
+
+class Extreme(NamedTuple):
+    """One request: where it comes from, its frame, and how many elements its large array has."""
+
+    api_key: int
+    version: int
+    dialect: str
+    elements: int
+    frame: bytes
+
+    def __str__(self) -> str:
+        name = ApiKey(self.api_key).name
+        return f"{self.dialect} {name} v{self.version}, {self.elements} elements, {len(self.frame)} bytes"
+
+
+def extreme(random: Random) -> Extreme:
+    """One request, ready to be sent, its length included."""
+    key = random.choice(list(VERSIONS))
+    first, last = VERSIONS[key]
+    version = random.randint(first, last)
+    dialect: Any = random.choice((kafka, kafka, native))
+    allowed = REQUEST_ELEMENTS_MAX[key]
+    elements = random.choice((0, 1, 7, 300, allowed // 3, allowed - 2, 2 * allowed))
+    maker = _Maker(random, version, elements)
+    while True:
+        request = maker.struct(APIS[key].request)
+        try:
+            buffers = dialect.encode_request(
+                key, version, random.randrange(2**31), random.choice(("", None, "c" * 900)), request
+            )
+        except EncodeError:  # a combination that this version cannot carry
+            maker = _Maker(random, version, min(elements, 7))
+            continue
+        frame = b"".join(bytes(one) for one in buffers)
+        return Extreme(key, version, "kafka" if dialect is kafka else "native", elements, frame)
+
+
+class _Maker:
+    def __init__(self, random: Random, version: int, elements: int) -> None:
+        self._random = random
+        self._version = version
+        self._left = elements  # of one array; all others are short
+        self._records = bytes(batch(b"v" * random.choice((0, 10, 1000))))
+
+    def struct(self, kind: Struct) -> Any:
+        message = kind.cls()
+        for field in kind.fields:
+            if not field.is_in(self._version) or self._random.random() < 0.1:
+                continue
+            if field.is_nullable(self._version) and self._random.random() < 0.1:
+                setattr(message, field.name, None)
+            else:
+                setattr(message, field.name, self.value(field.type, field.name))
+        return message
+
+    def value(self, kind: Type, name: str) -> Any:
+        random = self._random
+        if isinstance(kind, Struct):
+            return self.struct(kind)
+        if isinstance(kind, Array):
+            return self.array(kind, name)
+        assert isinstance(kind, Primitive)
+        if kind is STRING:
+            return random.choice(NAMES)
+        if kind is RECORDS:
+            return memoryview(random.choice((self._records, self._records, b"", self._records[:30])))
+        if kind is BYTES:
+            return b""
+        if kind is UUID:
+            return random.choice((bytes(16), b"\x01" * 16, random.randbytes(16)))
+        if kind is BOOL:
+            return random.random() < 0.5
+        if name in SAFE:
+            return random.choice(SAFE[name])
+        top = 1 << (BITS[kind.code] - 1)
+        return random.choice((0, 0, 0, 1, -1, 7, top - 1, -top))
+
+    def array(self, kind: Array, name: str) -> list[Any]:
+        holds_more = isinstance(kind.of, Struct) and any(isinstance(field.type, Array) for field in kind.of.fields)
+        if self._left > 0 and (not holds_more or self._random.random() < 0.5):
+            size, self._left = self._left, 0
+        else:
+            size = self._random.choice((0, 1, 1, 2, 3))
+        return [self.value(kind.of, name) for _ in range(size)]
