@@ -1,0 +1,25 @@
+"""The page on security tells the bounds as they are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from barnabas.broker.config import BrokerConfig
+from barnabas.protocol.limits import REQUEST_ELEMENTS_MAX
+
+PAGE = (Path(__file__).parents[2] / "docs" / "SECURITY.md").read_text()
+
+
+def test_the_page_names_every_api_with_its_bound() -> None:
+    rows = re.findall(r"^\| \w+ \((\d+)\) \| (\d+) \|", PAGE, re.MULTILINE)
+    assert {int(key): int(bound) for key, bound in rows} == {
+        int(key): bound for key, bound in REQUEST_ELEMENTS_MAX.items()
+    }
+
+
+def test_the_page_names_the_settings_with_their_defaults() -> None:
+    config = BrokerConfig()
+    assert f"`barnabas.controller.mutation.burst` ({config.barnabas_controller_mutation_burst})" in PAGE
+    assert f"`barnabas.controller.mutation.rate` ({config.barnabas_controller_mutation_rate})" in PAGE
+    assert f"`barnabas.fetch.max.wait.ms` ({config.barnabas_fetch_max_wait_ms // 60_000} min)" in PAGE
