@@ -13,12 +13,13 @@ known (3), and what reading says: epoch (74, 75), leadership (6), topic id (103)
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from barnabas.broker.context import Connection, RequestContext
 from barnabas.broker.handlers import leaders
 from barnabas.broker.handlers.services import CLUSTER, Operation, Resource, Services, topic_resource
-from barnabas.broker.handlers.sessions import FIRST_VERSION_WITH_IDS, Asked, Fetching, FetchSessions, weight
+from barnabas.broker.handlers.sessions import FIRST_VERSION_WITH_IDS, Asked, FetchSessions, weight
 from barnabas.broker.handlers.steps import SLICE, answer, slices
 from barnabas.broker.jobs import Job
 from barnabas.broker.log import Isolation
@@ -53,71 +54,89 @@ def handle(services: Services, request: FetchRequest, context: RequestContext, n
     if fetching.error:
         context.respond(FetchResponse(error_code=fetching.error))
         return
-    steps = _serve(services, request, context, fetching, now_ms)
-    if len(fetching.asked) > SLICE:
-        services.work(steps, request, context)
-    else:
-        for _ in steps:
-            pass
-
-
-def _serve(
-    services: Services, request: FetchRequest, context: RequestContext, fetching: Fetching, now_ms: int
-) -> Job[None]:
-    version = context.api_version
-    sessions: FetchSessions = services.sessions
     params = _params(services, request, version, context.connection)
-    readable: list[tuple[TopicPartition, FetchInfo]] = []
-    order: list[Asked] = []
-    refused: list[tuple[Asked, PartitionData]] = []
-    # Between slices others may change what a session asks.
-    everything = fetching.asked.values() if len(fetching.asked) <= SLICE else list(fetching.asked.values())
-    for asked in everything:
-        error = _refusal(services, asked, context, params)
-        if error:
-            refused.append((asked, _failed(asked.partition, error)))
-        else:
-            assert asked.key is not None
-            order.append(asked)
-            readable.append((asked.key, asked.info))
-        if (len(order) + len(refused)) % SLICE == 0:
-            yield None
-    unknown = sum(weight(asked) for asked, data in refused if data.error_code in _UNKNOWN)
-    committed = params.isolation is _TXN_COMMITTED
+    sorted_out = _Sorted(services, context, params)
 
-    def respond(results: dict[TopicPartition, FetchResult]) -> None:
-        if len(order) + len(refused) > SLICE:
-            services.work(tell(results), request, context)
-        else:
-            for _ in tell(results):
-                pass
-
-    def tell(results: dict[TopicPartition, FetchResult]) -> Job[None]:
-        answers: list[tuple[Asked, PartitionData]] = []
-        for some in slices(order):
-            answers += [(asked, _data(asked.partition, results[asked.key], committed)) for asked in some]  # type: ignore[index]
-            if some is not order:
-                yield None
-        answers += refused
+    def complete(answers: list[tuple[Asked, PartitionData]]) -> FetchResponse:
+        answers += sorted_out.refused
         listed = sessions.finish(
             fetching,
             answers,
             context,
             privileged=_is_follower(services, params),
-            unknown=unknown,
+            unknown=sum(weight(asked) for asked, data in sorted_out.refused if data.error_code in _UNKNOWN),
             uses_ids=version >= FIRST_VERSION_WITH_IDS,
             now_ms=now_ms,
         )
         if listed is None:
-            context.respond(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH))
-            return
+            return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         nodes = _hints(services, context, listed) if version >= 16 else []
-        yield from answer(context, FetchResponse(0, 0, fetching.session_id, _by_topic(listed), nodes), len(listed))
+        return FetchResponse(0, 0, fetching.session_id, _by_topic(listed), nodes)
 
-    if readable:
-        services.replicas.fetch(params, readable, respond, now_ms)
+    def respond(results: dict[TopicPartition, FetchResult]) -> None:
+        if len(fetching.asked) > SLICE:
+            services.work(tell(results), request, context)
+        else:
+            context.respond(complete(sorted_out.told(sorted_out.order, results)))
+
+    def tell(results: dict[TopicPartition, FetchResult]) -> Job[None]:
+        answers: list[tuple[Asked, PartitionData]] = []
+        for some in slices(sorted_out.order):
+            answers += sorted_out.told(some, results)
+            yield None
+        yield from answer(context, complete(answers), len(answers))
+
+    def sort_in_slices(everything: list[Asked]) -> Job[None]:
+        for some in slices(everything):
+            sorted_out.take(some)
+            yield None
+        read()
+
+    def read() -> None:
+        if sorted_out.readable:
+            services.replicas.fetch(params, sorted_out.readable, respond, now_ms)
+        else:
+            respond({})
+
+    if len(fetching.asked) > SLICE:
+        # Between slices others may change what a session asks.
+        services.work(sort_in_slices(list(fetching.asked.values())), request, context)
     else:
-        respond({})
+        sorted_out.take(fetching.asked.values())
+        read()
+
+
+class _Sorted:
+    """What a fetch asks, in the request's order: what can be read, and what is refused before reading."""
+
+    __slots__ = ("_committed", "_context", "_params", "_services", "order", "readable", "refused")
+
+    def __init__(self, services: Services, context: RequestContext, params: FetchParams) -> None:
+        self._services = services
+        self._context = context
+        self._params = params
+        self._committed = params.isolation is _TXN_COMMITTED
+        self.order: list[Asked] = []
+        self.readable: list[tuple[TopicPartition, FetchInfo]] = []
+        self.refused: list[tuple[Asked, PartitionData]] = []
+
+    def take(self, some: Iterable[Asked]) -> None:
+        """Look at some more."""
+        for asked in some:
+            error = _refusal(self._services, asked, self._context, self._params)
+            if error:
+                self.refused.append((asked, _failed(asked.partition, error)))
+            else:
+                assert asked.key is not None
+                self.order.append(asked)
+                self.readable.append((asked.key, asked.info))
+
+    def told(
+        self, some: Iterable[Asked], results: dict[TopicPartition, FetchResult]
+    ) -> list[tuple[Asked, PartitionData]]:
+        """What is told of some that were read."""
+        committed = self._committed
+        return [(asked, _data(asked.partition, results[asked.key], committed)) for asked in some]  # type: ignore[index]
 
 
 def _is_follower(services: Services, params: FetchParams) -> bool:
