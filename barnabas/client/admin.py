@@ -9,13 +9,14 @@ A call that names several things fails with the first error among them; the othe
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, NamedTuple, TypeVar
 
 from barnabas.client.loop_thread import LoopThread
 from barnabas.net.cluster import PartitionInfo, TopicInfo
 from barnabas.net.config import ClientConfig
-from barnabas.net.errors import ClientTimeout, Disconnected
+from barnabas.net.errors import ClientClosed, ClientTimeout, Disconnected
 from barnabas.net.host.connection import Client
 from barnabas.net.host.surroundings import REAL
 from barnabas.net.metadata import Metadata
@@ -310,7 +311,8 @@ class Admin:
 
     def close(self) -> None:
         """Closes all connections and ends the thread."""
-        self._call(self._inner.close())
+        with suppress(ClientClosed):
+            self._call(self._inner.close())
         self._thread.stop()
 
     def create_topic(

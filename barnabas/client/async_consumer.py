@@ -56,7 +56,7 @@ class AsyncConsumer:
         self._core = ConsumerCore(self.config, self._client.network, self._wake)
         self._client.drivers.append(self._core.fetcher.drive)
         metadata.listeners.append(self._on_metadata)
-        self._core.topics = topics
+        self._core.subscribe(topics)
         self._waiter: asyncio.Future[None] | None = None
         self._asked: list[Asked[Any]] = []
         self._ahead: deque[ConsumerRecord] = deque()  # taken for an iteration, not yet handed out
@@ -100,7 +100,7 @@ class AsyncConsumer:
     async def subscribe(self, *topics: str) -> None:
         """Consume all partitions of these topics, from now on instead of what was assigned before."""
         self._return_ahead()
-        self._core.topics = topics
+        self._core.subscribe(topics)
         await self._client.refresh_metadata(topics)
         if self._core.assign_topics():
             self._client.pump()

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from barnabas.client.futures import AsyncRecordFuture
 from barnabas.client.produce.batch import BatchResult
+from barnabas.client.produce.checks import checked_timestamp
 from barnabas.client.produce.config import ProducerConfig
 from barnabas.client.produce.placing import Memory, Topic, Wait, drain, place, unknown_topic
 from barnabas.client.produce.records import Headers, ProducerRecord, RecordMetadata
@@ -47,7 +48,7 @@ class AsyncProducer:
         try:
             await asyncio.wait_for(self._drained(), timeout)
         except TimeoutError:
-            log.warning("closing with %d batches undelivered", len(self._core.accumulator.incomplete))
+            log.warning("closing with %d records undelivered", self._core.accumulator.undelivered)
         self._core.sender.abort(ClientClosed("the producer was closed before the record was delivered"))
         await self._client.close()
         self._core.interceptors.close()
@@ -57,8 +58,8 @@ class AsyncProducer:
         return await self.start()
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, at: object) -> None:
-        """Stop; after an exception without waiting for what is left."""
-        await self.stop(None if kind is None else 0)
+        """Stop; after an exception within `close.timeout.ms`."""
+        await self.stop(None if kind is None else self.config.close_timeout_ms / 1000)
 
     async def send(
         self,
@@ -75,8 +76,8 @@ class AsyncProducer:
 
         Raises:
             ClientClosed: the producer was stopped.
+            InvalidRecord: topic, partition, timestamp or headers are none.
             SerializationFailed: a serializer refused key or value.
-            ValueError: a negative partition.
         """
         core = self._core
         if core.closed is not None:
@@ -85,12 +86,13 @@ class AsyncProducer:
             record = core.prepare(ProducerRecord(topic, value, key, headers, partition, timestamp_ms))
             topic, value, key = record.topic, record.value, record.key
             headers, partition, timestamp_ms = record.headers, record.partition, record.timestamp_ms
-        stamp_ms = self._wall_ms() if timestamp_ms is None else timestamp_ms
+        stamp_ms = self._wall_ms() if timestamp_ms is None else checked_timestamp(timestamp_ms)
         future = core.append_fast(topic, value, key, headers, partition, stamp_ms)
         if future is None:
             if core.plain:
-                record = core.prepare(ProducerRecord(topic, value, key))
-                value, key = record.value, record.key
+                record = core.prepare(ProducerRecord(topic, value, key, headers, partition, stamp_ms))
+                value, key, headers, partition = record.value, record.key, record.headers, record.partition
+                stamp_ms = record.timestamp_ms or 0
             now_ms, wait_ms = self._client.now_ms(), self.config.max_block_ms
             future = await self._placed(place(core, topic, partition, key, value, headers, stamp_ms, now_ms, wait_ms))
         if on_delivery is not None or core.interceptors:

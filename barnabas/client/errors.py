@@ -14,5 +14,17 @@ class RecordTooLarge(BarnabasError, ValueError):
     """One record is larger than `max.request.size` or `buffer.memory` (Kafka's RecordTooLargeException)."""
 
 
+class InvalidRecord(BarnabasError, ValueError):
+    """What was handed to `send` is no record: its topic, partition, timestamp or headers."""
+
+
 class SerializationFailed(BarnabasError, ValueError):
-    """A serializer refused the key or the value."""
+    """A (de)serializer refused the key or the value.
+
+    `topic`, and of a consumed record `partition` and `offset` as well (else -1), say of which: a consumer goes on
+    behind it with `seek(TopicPartition(error.topic, error.partition), error.offset + 1)`.
+    """
+
+    def __init__(self, detail: str, topic: str = "", partition: int = -1, offset: int = -1) -> None:
+        super().__init__(detail)
+        self.topic, self.partition, self.offset = topic, partition, offset

@@ -10,10 +10,17 @@ from typing import Any
 
 from barnabas.client.produce.batch import BatchResult
 from barnabas.client.produce.records import RecordMetadata
-from barnabas.net.errors import ClientTimeout
+from barnabas.net.errors import ClientTimeout, WaitRefused
 from barnabas.protocol.errors import BarnabasError
 
 log = logging.getLogger(__name__)
+
+_local = threading.local()
+
+
+def waiting_is_refused() -> None:
+    """The calling thread brings outcomes: whoever waited for one on it would wait for ever."""
+    _local.brings_outcomes = True
 
 
 class RecordFuture:
@@ -48,6 +55,7 @@ class RecordFuture:
 
     def _error(self) -> BarnabasError | None:
         result, index = self._result.part_of(self._index)
+        result.looked_at = True
         return result.error_of(index)
 
     def _metadata(self) -> RecordMetadata:
@@ -69,6 +77,7 @@ class BlockingRecordFuture(RecordFuture):
         """Wait for the outcome, at most `timeout` seconds (None: as long as it takes).
 
         Raises:
+            WaitRefused: called from a delivery callback.
             ClientTimeout: no outcome yet, or the record ran out of its `delivery.timeout.ms`.
             KafkaError: a broker refused the record.
             BarnabasError: it never left (too large, no memory or metadata in `max.block.ms`, producer closed).
@@ -84,6 +93,10 @@ class BlockingRecordFuture(RecordFuture):
     def _wait(self, timeout: float | None) -> None:
         if self.done():
             return
+        if getattr(_local, "brings_outcomes", False):
+            raise WaitRefused(
+                "result() inside a delivery callback would wait for the thread it runs on; use a callback"
+            )
         outcome = threading.Event()
         self._result.watch(self._index, outcome.set)
         if not outcome.wait(timeout):

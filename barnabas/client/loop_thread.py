@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import ctypes
 import os
 import threading
 import weakref
@@ -69,6 +70,7 @@ class LoopThread:
     def __init__(self, name: str) -> None:
         self._loop = _new_loop()
         self._ended = False
+        self._why = "the client is closed"
         self._ending = threading.Lock()  # whoever posts under it before the end is served
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -83,7 +85,7 @@ class LoopThread:
         with self._ending:
             if self._ended or not self._thread.is_alive():
                 work.close()
-                raise ClientClosed("the client is closed")
+                raise ClientClosed(self._why)
             future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
@@ -118,8 +120,15 @@ class LoopThread:
     def _post(self, function: Callable[[], None]) -> None:
         with self._ending:
             if self._ended or not self._thread.is_alive():
-                raise ClientClosed("the client is closed")
+                raise ClientClosed(self._why)
             self._loop.call_soon_threadsafe(function)
+
+    def forked(self) -> None:
+        """In the child of a fork: the thread is not here, and nobody will release the lock."""
+        self._ending = threading.Lock()
+        self._ended = True
+        self._why = "this client belongs to the parent process; make a new one after fork"
+        leave_behind(self._loop)
 
     def stop(self) -> None:
         """Ends the loop and the thread; a second call does nothing."""
@@ -156,8 +165,19 @@ def _stop_all() -> None:
         one.stop()
 
 
+def _after_fork() -> None:
+    for one in tuple(_alive):
+        one.forked()
+    _alive.clear()
+
+
+def leave_behind(loop: asyncio.AbstractEventLoop) -> None:
+    """In the child of a fork: a loop that the parent runs can neither be closed nor freed; uvloop would crash."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(loop))
+
+
 if hasattr(os, "register_at_fork"):  # a child has none of the threads, and perhaps a lock that nobody will release
-    os.register_at_fork(after_in_child=_alive.clear)
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

@@ -14,6 +14,7 @@ import asyncio
 import atexit
 import logging
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Generator, Mapping
@@ -21,15 +22,18 @@ from types import TracebackType
 from typing import Any, Self
 
 from barnabas.client.async_producer import AsyncProducer
-from barnabas.client.futures import BlockingRecordFuture
+from barnabas.client.futures import BlockingRecordFuture, waiting_is_refused
+from barnabas.client.loop_thread import leave_behind
+from barnabas.client.produce.checks import checked_timestamp
 from barnabas.client.produce.config import ProducerConfig
 from barnabas.client.produce.placing import Memory, Topic, Wait, drain, place, unknown_topic
 from barnabas.client.produce.records import Headers, ProducerRecord
 from barnabas.client.sending import OnDelivery, make_core, watch
 from barnabas.net.cluster import PartitionInfo
-from barnabas.net.errors import ClientClosed, ClientTimeout
+from barnabas.net.errors import ClientClosed, ClientTimeout, WaitRefused
 from barnabas.net.host.surroundings import REAL, Surroundings
 from barnabas.net.metadata import Metadata
+from barnabas.protocol.ids import NO_TIMESTAMP
 
 __all__ = ["AsyncProducer", "Producer"]
 
@@ -40,7 +44,12 @@ class Producer:
     """Sends records from any thread. Settings are Kafka's (`produce/config.py`); timeouts in seconds.
 
     The constructor starts the sender thread and does not wait for a broker. A producer does not survive `fork`: the
-    child gets `ClientClosed` and makes its own. One that nobody closed is closed at exit.
+    child gets `ClientClosed` and makes its own. One that nobody closed is closed at exit, within `close.timeout.ms`.
+
+    SIGTERM ends a Python program on the spot, and what is not delivered is lost, unless the program says otherwise:
+
+        import signal, sys
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     """
 
     def __init__(
@@ -53,6 +62,8 @@ class Producer:
         self._metadata_changed = threading.Condition(self._lock)
         self._core.make_sender(self._lock)
         self._woken = False
+        self._lost = 0
+        self._foreign: str | None = None  # in the child of a fork: why it is of no use
         self._loop = _new_loop()
         self._stopping: asyncio.Event | None = None
         self._finished = threading.Event()
@@ -80,23 +91,24 @@ class Producer:
 
         Raises:
             ClientClosed: the producer was closed, or belongs to the parent process of a fork.
+            InvalidRecord: topic, partition, timestamp or headers are none.
             SerializationFailed: a serializer refused key or value.
-            ValueError: a negative partition.
         """
         core = self._core
         if not core.plain:
             record = core.prepare(ProducerRecord(topic, value, key, headers, partition, timestamp_ms))
             topic, value, key = record.topic, record.value, record.key
             headers, partition, timestamp_ms = record.headers, record.partition, record.timestamp_ms
-        stamp_ms = self._wall_ms() if timestamp_ms is None else timestamp_ms
+        stamp_ms = self._wall_ms() if timestamp_ms is None else checked_timestamp(timestamp_ms)
         with self._lock:
             if core.closed is not None:
                 raise ClientClosed(core.closed)
             future = core.append_fast(topic, value, key, headers, partition, stamp_ms)
         if future is None:
             if core.plain:
-                record = core.prepare(ProducerRecord(topic, value, key))
-                value, key = record.value, record.key
+                record = core.prepare(ProducerRecord(topic, value, key, headers, partition, stamp_ms))
+                value, key, headers, partition = record.value, record.key, record.headers, record.partition
+                stamp_ms = record.timestamp_ms or 0
             on_sender = threading.current_thread() is self._thread  # which nothing can wake while it waits
             wait_ms = 0 if on_sender else self.config.max_block_ms
             future = self._placed(place(core, topic, partition, key, value, headers, stamp_ms, self._now_ms(), wait_ms))
@@ -109,7 +121,9 @@ class Producer:
 
         Raises:
             ClientTimeout: some had none after `timeout` seconds.
+            WaitRefused: called from a delivery callback.
         """
+        self._check_may_wait("flush()")
         deadline_ms = None if timeout is None else self._now_ms() + timeout * 1000
         draining = drain(self._core)
         with self._lock:
@@ -123,16 +137,29 @@ class Producer:
                     raise ClientTimeout(f"records without an outcome after {timeout} s of flush")
                 with self._lock:
                     result = next(draining, None)
+            self._await_callbacks(deadline_ms)
         finally:
             with self._lock:
                 draining.close()
+
+    def _await_callbacks(self, deadline_ms: float | None) -> None:
+        """Callbacks run on the loop in the very event that brings the outcomes: what is posted now comes after them."""
+        told = threading.Event()
+        try:
+            self._loop.call_soon_threadsafe(told.set)
+        except RuntimeError:
+            return  # the producer was closed meanwhile: the loop is gone, and all it had to call
+        if not told.wait(None if deadline_ms is None else max(deadline_ms - self._now_ms(), 0) / 1000):
+            raise ClientTimeout("all records have their outcome, but a delivery callback still runs")
 
     def partitions_for(self, topic: str) -> tuple[PartitionInfo, ...]:
         """The topic's partitions.
 
         Raises:
             ClientTimeout: it is not known after `max.block.ms`.
+            WaitRefused: called from a delivery callback.
         """
+        self._check_may_wait("partitions_for()")
         deadline_ms = self._now_ms() + self.config.max_block_ms
         while not self._client.cluster.partitions_for(topic):
             if self._now_ms() >= deadline_ms:
@@ -162,7 +189,9 @@ class Producer:
                 try:
                     self.flush(timeout)
                 except ClientTimeout:
-                    log.warning("closing with %d batches undelivered", len(self._core.accumulator.incomplete))
+                    with self._lock:
+                        self._lost = self._core.accumulator.undelivered
+                    log.warning("closing with %d records undelivered", self._lost)
             self._loop.call_soon_threadsafe(self._stop)
         if not on_sender:
             self._finished.wait()
@@ -173,8 +202,8 @@ class Producer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Close; after an exception without waiting for what is left."""
-        self.close(None if kind is None else 0)
+        """Close; after an exception within `close.timeout.ms`."""
+        self.close(None if kind is None else self.config.close_timeout_ms / 1000)
 
     # ---- waiting, in the caller's thread --------------------------------------------------------------------------
 
@@ -244,6 +273,7 @@ class Producer:
             self._stopping.set()
 
     def _run(self) -> None:
+        waiting_is_refused()
         try:
             asyncio.set_event_loop(None)
             self._loop.run_until_complete(self._serve())
@@ -264,13 +294,36 @@ class Producer:
     # ---- exit and fork --------------------------------------------------------------------------------------------
 
     def _close_at_exit(self) -> None:
-        self.close()
+        """The program ends and nobody closed this. Its exit code stays what it is."""
+        self.close(self.config.close_timeout_ms / 1000)
+        if self._lost:
+            limit_ms = self.config.close_timeout_ms
+            sys.stderr.write(f"barnabas: {self._lost} records were lost: not delivered in {limit_ms} ms at exit\n")
 
     def _forked(self) -> None:
         """In the child of a fork: the thread is not here, the lock may be held, the sockets are the parent's."""
         self._lock = threading.RLock()
-        self._core.closed = "this producer belongs to the parent process; make a new one after fork"
+        self._metadata_changed = threading.Condition(self._lock)
+        atexit.unregister(self._close_at_exit)
+        self._core.closed = self._foreign = "this producer belongs to the parent process; make a new one after fork"
+        for batch in tuple(self._core.accumulator.incomplete):  # their outcomes come to the parent
+            batch.finish(-1, NO_TIMESTAMP, ClientClosed(self._foreign))
         self._finished.set()
+        leave_behind(self._loop)
+
+    def _check_may_wait(self, what: str) -> None:
+        """Refuse a wait that would never end.
+
+        Raises:
+            ClientClosed: this process is the child of the one that made the producer.
+            WaitRefused: the caller is a delivery callback.
+        """
+        if self._foreign is not None:
+            raise ClientClosed(self._foreign)
+        if threading.current_thread() is self._thread:
+            raise WaitRefused(
+                f"{what} inside a delivery callback would wait for the thread it runs on; call it elsewhere"
+            )
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

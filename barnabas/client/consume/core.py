@@ -39,9 +39,21 @@ class ConsumerCore:
 
     def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]], now_ms: int) -> None:
         """Consume exactly these partitions; those that stay keep position and records."""
+        wanted = [_checked(where) for where in partitions]
         self.topics = ()
-        self.fetcher.assign([TopicPartition(*where) for where in partitions])
+        self.fetcher.assign(wanted)
         self._metadata.add_topics({where.topic for where in self.fetcher.positions}, now_ms)
+
+    def subscribe(self, topics: tuple[str, ...]) -> None:
+        """Consume all partitions of these topics, once they are known.
+
+        Raises:
+            ConfigError: a topic that is no string.
+        """
+        for topic in topics:
+            if not isinstance(topic, str) or not topic:
+                raise ConfigError(f"topic: {topic!r} is no name of a topic; give strings, one argument each")
+        self.topics = topics
 
     def assign_topics(self) -> bool:
         """Assign all partitions that are known of the subscribed topics; whether that changed anything."""
@@ -103,6 +115,8 @@ class ConsumerCore:
     def records_now(self, max_records: int | None = None) -> list[ConsumerRecord]:
         """What can be given without waiting."""
         count_max = self.config.max_poll_records if max_records is None else max_records
+        if count_max < 1:
+            raise ConfigError(f"max_records: {count_max} is below its minimum 1; leave it out for max.poll.records")
         return self._now(lambda: self.fetcher.take_records(count_max))
 
     def parts_now(self) -> list[Taken]:
@@ -142,3 +156,10 @@ class ConsumerCore:
             error = self._metadata.topic_errors.get(topic)
             if error is not None:
                 raise error
+
+
+def _checked(where: TopicPartition | tuple[str, int]) -> TopicPartition:
+    topic, partition = where if isinstance(where, tuple) and len(where) == 2 else (None, None)
+    if not isinstance(topic, str) or type(partition) is not int or partition < 0:
+        raise ConfigError(f"assign: {where!r} is no partition; give pairs of a topic's name and a number from 0 on")
+    return TopicPartition(topic, partition)

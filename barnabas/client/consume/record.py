@@ -40,8 +40,13 @@ class RecordDecoder:
         self._key = None if key_setting == "bytes" else deserializer(key_setting, "key.deserializer")
         self._value = None if value_setting == "bytes" else deserializer(value_setting, "value.deserializer")
 
-    def maker(self, where: TopicPartition, header: BatchHeader) -> Callable[..., ConsumerRecord]:
-        """What makes a record of one batch; it raises SerializationFailed where a deserializer refuses."""
+    def maker(
+        self, where: TopicPartition, header: BatchHeader, made: list[ConsumerRecord]
+    ) -> Callable[..., ConsumerRecord]:
+        """What makes a record of one batch.
+
+        Where a deserializer refuses it raises SerializationFailed; `made` then holds those made before.
+        """
         topic, partition = where
         kind = LOG_APPEND_TIME if header.is_log_append_time else CREATE_TIME
         new, read_key, read_value = tuple.__new__, self._key, self._value
@@ -58,10 +63,16 @@ class RecordDecoder:
                 if value is not None and read_value is not None:
                     value = read_value(value)
             except Exception as error:
-                raise SerializationFailed(f"{where}, offset {offset}: {error}") from error
-            return ConsumerRecord(topic, partition, offset, timestamp, kind, key, value, headers)
+                raise SerializationFailed(f"{where}, offset {offset}: {error}", topic, partition, offset) from error
+            record = ConsumerRecord(topic, partition, offset, timestamp, kind, key, value, headers)
+            made.append(record)
+            return record
 
         return make
+
+
+def _nothing(*_: Any) -> None:
+    """For who only wants to know where the next record begins."""
 
 
 class RecordReader:
@@ -86,6 +97,7 @@ class RecordReader:
         self._area = b""
         self._at = self._left = 0  # of the open batch: the next record's place, and how many are left
         self._last_offset = -1
+        self._made: list[ConsumerRecord] = []  # of the decoding under way
         self._header: BatchHeader
         self._make: Callable[..., ConsumerRecord]
 
@@ -127,23 +139,36 @@ class RecordReader:
         self._area = bytes(batch.open())
         self._next = None
         self._header = batch.header
-        self._make = self._decoder.maker(self._where, batch.header)
+        self._make = self._decoder.maker(self._where, batch.header, self._made)
         self._at, self._left = 0, batch.header.record_count
         self._last_offset = batch.header.base_offset - 1
 
     def _decode(self, count: int) -> list[ConsumerRecord]:
         header = self._header
         count = min(count, self._left)
-        records, at = decode_next(self._area, self._at, count, header, self._make)
+        try:
+            records, at = decode_next(self._area, self._at, count, header, self._make)
+        except SerializationFailed as refused:
+            # What comes before it is handed out first, and what lies below the position is nobody's.
+            if self._made:
+                records, count = list(self._made), len(self._made)
+            elif refused.offset < self.next_offset:
+                records, count = [], 1
+            else:
+                raise
+            _, at = decode_next(self._area, self._at, count, header, _nothing)
+        finally:
+            self._made.clear()
         if count == self._left and at != len(self._area):
             raise ProtocolError(f"{len(self._area) - at} bytes follow the last of {header.record_count} records")
-        self._check_offsets(list(map(_offset_of, records)))
+        if records:
+            self._check_offsets(list(map(_offset_of, records)))
         self._at = at
         self._left -= count
         if not self._left:
             self._area = b""
             self.leader_epoch = header.leader_epoch
-        if records[0].offset < self.next_offset:
+        if records and records[0].offset < self.next_offset:
             # The batch that contains the position is sent whole.
             records = [record for record in records if record.offset >= self.next_offset]
         if records:

@@ -120,6 +120,11 @@ class Accumulator:
         """The buffer a new batch needs: `batch.size`, or what its first record needs if that is more."""
         return max(self.config.batch_size, record_size_bound(key, value, headers))
 
+    @property
+    def undelivered(self) -> int:
+        """Records without an outcome."""
+        return sum(batch.record_count for batch in self.incomplete if not batch.result.done)
+
     # ---- what is ready --------------------------------------------------------------------------------------------
 
     @property

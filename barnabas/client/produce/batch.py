@@ -6,15 +6,19 @@ the socket from where it was built. `batch.size` bounds the bytes before compres
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Final
 
 from barnabas.client.produce.records import Headers
+from barnabas.net.errors import ClientClosed
 from barnabas.protocol import batch as layout
 from barnabas.protocol.compression import compress
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP, Buffer, TopicPartition
 from barnabas.protocol.primitives import varint
+
+log = logging.getLogger(__name__)
 
 _REMEMBERED_MAX: Final = 65536
 _NULL: Final = varint(-1)
@@ -69,17 +73,33 @@ class BatchResult:
     at again after one was added, so none is lost and each runs once.
     """
 
-    __slots__ = ("base_offset", "done", "error", "log_append_ms", "parts", "record_errors", "watchers", "where")
+    __slots__ = (
+        "base_offset",
+        "done",
+        "error",
+        "log_append_ms",
+        "looked_at",
+        "parts",
+        "record_errors",
+        "watchers",
+        "where",
+    )
 
     def __init__(self, where: TopicPartition) -> None:
         self.where = where
         self.done = False
+        self.looked_at = False
         self.base_offset = -1
         self.log_append_ms = NO_TIMESTAMP
         self.error: BarnabasError | None = None
         self.record_errors: dict[int, str] = {}
         self.parts: list[tuple[int, BatchResult]] = []
         self.watchers: list[tuple[int, Callable[[], None]]] = []
+
+    def __del__(self) -> None:
+        """A failure that nobody can learn of any more is said once; what a close left behind, the close has said."""
+        if self.error is not None and not self.looked_at and not isinstance(self.error, ClientClosed):
+            log.error("what was sent to %s failed, and nobody looked: %s", self.where, self.error)
 
     def watch(self, index: int, call: Callable[[], None]) -> None:
         """Call once the record `index` has its outcome; at once if it has."""

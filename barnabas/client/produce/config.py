@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from barnabas.net.config import AS_IS, INT_MAX, MINUTE, ClientConfig, at_least, between, dotted, one_of
+from barnabas.net.config import AS_IS, INT_MAX, MINUTE, SECOND, ClientConfig, at_least, between, dotted, one_of
 from barnabas.net.errors import ConfigError
 from barnabas.protocol.compression import LZ4_FAST
 
 
 @dataclass(slots=True, kw_only=True)
 class ProducerConfig(ClientConfig):
-    """Kafka's producer settings and their defaults (4.3.0)."""
+    """Kafka's producer settings and their defaults (4.3.0).
+
+    `close.timeout.ms` is our own: how long a producer that is left by an exception, or by a program that ends without
+    `close`, goes on delivering.
+    """
 
     acks: int = -1
     enable_idempotence: bool = True
@@ -20,6 +24,7 @@ class ProducerConfig(ClientConfig):
     linger_ms: int = at_least(0, 5)
     buffer_memory: int = at_least(0, 32 * 1024 * 1024)
     max_block_ms: int = at_least(0, MINUTE)
+    close_timeout_ms: int = at_least(0, 30 * SECOND)
     max_request_size: int = at_least(0, 1024 * 1024)
     retries: int = at_least(0, INT_MAX)
     delivery_timeout_ms: int = at_least(0, 2 * MINUTE)

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from barnabas.client.errors import RecordTooLarge
+from barnabas.client.errors import RecordTooLarge, SerializationFailed
 from barnabas.client.produce.accumulator import Accumulator, TopicQueue
 from barnabas.client.produce.batch import BatchResult, ProducerBatch, record_size_bound
+from barnabas.client.produce.checks import check_topic, checked_headers, checked_partition, checked_timestamp
 from barnabas.client.produce.config import ProducerConfig
 from barnabas.client.produce.interceptors import Interceptors
 from barnabas.client.produce.partitioner import partition_for_key
@@ -100,13 +101,24 @@ class ProducerCore(Generic[F]):
         """Pass a record through interceptors and serializers; its key and value are bytes (or None) afterwards.
 
         Raises:
-            SerializationFailed: a serializer refused one of them.
+            InvalidRecord: topic, partition, timestamp or headers are none.
+            SerializationFailed: a serializer refused key or value.
         """
         record = self.interceptors.on_send(record)
-        if record.key is not None:
-            record.key = serialize(self._key_serializer, "key", record.key)
-        if record.value is not None:
-            record.value = serialize(self._value_serializer, "value", record.value)
+        check_topic(record.topic)
+        if record.partition is not None:
+            record.partition = checked_partition(record.partition)
+        if record.timestamp_ms is not None:
+            record.timestamp_ms = checked_timestamp(record.timestamp_ms)
+        if record.headers != ():
+            record.headers = checked_headers(record.headers)
+        try:
+            if record.key is not None:
+                record.key = serialize(self._key_serializer, "key", record.key)
+            if record.value is not None:
+                record.value = serialize(self._value_serializer, "value", record.value)
+        except SerializationFailed as error:
+            raise SerializationFailed(f"topic {record.topic}, {error}", record.topic) from error.__cause__
         return record
 
     def check_open(self) -> None:
@@ -147,7 +159,10 @@ class ProducerCore(Generic[F]):
 
         This is what nearly every record takes, so it is written for speed: no call that can be spared.
         """
-        topic = self.accumulator.topics.get(topic_name)
+        try:
+            topic = self.accumulator.topics.get(topic_name)
+        except TypeError:  # no string; the long way says so
+            return None
         if topic is None or type(value) is not bytes or len(value) >= self._sure_bytes or headers or self._partitioner:
             return None
         partitions = topic.partitions
@@ -160,7 +175,7 @@ class ProducerCore(Generic[F]):
                     return None
             elif type(key) is bytes:
                 partition = partition_for_key(key, len(partitions))
-        elif not 0 <= partition < len(partitions):
+        elif type(partition) is not int or not 0 <= partition < len(partitions):
             return None
         if key is not None and (type(key) is not bytes or len(key) >= self._sure_bytes):
             return None

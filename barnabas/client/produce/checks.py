@@ -1,0 +1,92 @@
+"""What is handed to `send` is checked there, off the fast way: name, value, remedy. What passes can be written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from operator import index
+from typing import Any, Final
+
+from barnabas.client.errors import InvalidRecord
+from barnabas.client.produce.records import Headers
+
+_INT32_MAX: Final = 2**31 - 1
+_INT64_MAX: Final = 2**63 - 1
+
+
+def check_topic(topic: Any) -> None:
+    """Refuse what is no topic's name.
+
+    Raises:
+        InvalidRecord: no string, or an empty one.
+    """
+    if not isinstance(topic, str) or not topic:
+        raise InvalidRecord(f"topic: {_shown(topic)} is no name of a topic; give a string")
+
+
+def checked_partition(partition: Any) -> int:
+    """A partition's number.
+
+    Raises:
+        InvalidRecord: no whole number from 0 on.
+    """
+    number = _whole(partition)
+    if number is None:
+        raise InvalidRecord(f"partition: {_shown(partition)} is no whole number; leave it out, or give int(...)")
+    if not 0 <= number <= _INT32_MAX:
+        what = "is negative" if number < 0 else "is above 2^31 - 1"
+        raise InvalidRecord(f"partition {number} {what}; leave it out to have one chosen")
+    return number
+
+
+def checked_timestamp(timestamp_ms: Any) -> int:
+    """A record's time.
+
+    Raises:
+        InvalidRecord: no whole number of milliseconds since the epoch.
+    """
+    number = _whole(timestamp_ms)
+    if number is None or not 0 <= number <= _INT64_MAX:
+        raise InvalidRecord(
+            f"timestamp_ms: {_shown(timestamp_ms)} is no time in whole milliseconds since the epoch; "
+            "give int(1000 * seconds), or leave it out"
+        )
+    return number
+
+
+def checked_headers(headers: Any) -> Headers:
+    """Headers as pairs; None stands for none.
+
+    Raises:
+        InvalidRecord: something else than pairs of a string and bytes (or None).
+    """
+    if headers is None:
+        return ()
+    if isinstance(headers, Mapping):
+        raise InvalidRecord("headers: a mapping, but keys may repeat and have an order; give list(headers.items())")
+    try:
+        pairs = [(name, value) for name, value in headers]
+    except (TypeError, ValueError):
+        raise InvalidRecord(f"headers: {_shown(headers)} are no pairs; give [(name, value), ...]") from None
+    for name, value in pairs:
+        if not isinstance(name, str):
+            raise InvalidRecord(f"headers: the name {_shown(name)} is no string; decode it first")
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise InvalidRecord(f"headers: the name {_shown(name)} cannot be written as UTF-8") from None
+        if value is not None and not isinstance(value, bytes):
+            raise InvalidRecord(f"headers: the value {_shown(value)} of {name!r} is no bytes; encode it first")
+    return pairs
+
+
+def _whole(value: Any) -> int | None:
+    if isinstance(value, bool):
+        return None
+    try:
+        return index(value)
+    except TypeError:
+        return None
+
+
+def _shown(value: Any) -> str:
+    return f"{repr(value)[:60]} ({type(value).__name__})"
