@@ -1,0 +1,57 @@
+"""Stories by name: `memory/power/17` is the seed of one, and says where it is played and which faults come in it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+from tests.durability.memory_target import MemoryTarget
+from tests.durability.process_target import ProcessTarget
+from tests.durability.run import Run
+
+PROFILES = MappingProxyType(
+    {
+        "kills": {},
+        "power": {"power_loss": 4, "power_loss_in_burst": 4},
+        "bits": {"flip_in_a_sealed_segment": 6},
+        "tails": {"tear_a_tail": 4, "remove_a_segment": 2},
+        "metadata": {"damage_the_metadata": 15},
+        "full": {"fill_the_disk": 12},
+        "anew": {"anew": 20, "delete_records": 25, "stop": 12, "kill": 8, "rest": 12, "alter": 0},
+    }
+)
+"""The faults of each kind of story, or other deeds, and how often they come among some hundred others."""
+KINDS = MappingProxyType(
+    {
+        "memory": ("kills", "power", "bits", "tails", "metadata", "full", "anew"),
+        "process": ("kills", "bits", "tails", "metadata", "full", "anew"),
+    }
+)
+DEEDS = MappingProxyType({"memory": 300, "process": 80})
+
+
+def play(story: str, deeds: int = 0, plants: Sequence[str] = ()) -> Run:
+    """Play a story to its end, or for so many deeds; a process may be given plants.
+
+    Raises:
+        Broken: a promise was broken; the message tells the story, and how it is repeated.
+        ValueError: there is no such story.
+    """
+    kind, profile, number = ([*story.split("/"), "", ""])[:3]
+    if profile not in KINDS.get(kind, ()) or not number:
+        raise ValueError(f"{story} is no story: write KIND/PROFILE/NUMBER, for instance memory/power/17")
+    deeds = deeds or DEEDS[kind]
+    if kind == "memory":
+        memory = MemoryTarget(story)
+        try:
+            run = Run(story, memory, PROFILES[profile])
+            run.go(deeds)
+        finally:
+            memory.close()
+        return run
+    with tempfile.TemporaryDirectory(prefix="barnabas-soak-") as directory:
+        run = Run(story, ProcessTarget(Path(directory), plants), PROFILES[profile])
+        run.go(deeds)
+    return run

@@ -1,0 +1,31 @@
+"""The long testers: `./dev soak` lets each of them work for its share of the time."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from importlib import import_module
+
+TESTERS = {"durability": "tests.durability.soak"}
+"""By name, the module whose `soak(seconds, seed)` works for so long and returns the number of faults it found."""
+
+
+def main() -> int:
+    """Run them; 1 if one found a fault."""
+    options = argparse.ArgumentParser(prog="./dev soak", description="Test at length; every fault is printed.")
+    options.add_argument("--seconds", type=float, default=3600, help="how long all of them take together (3600)")
+    options.add_argument("--seed", help="where to begin, a number; or the name of one story, which is played once")
+    options.add_argument("--only", choices=sorted(TESTERS), help="one tester")
+    given = options.parse_args()
+    names = [given.only] if given.only else sorted(TESTERS)
+    if given.seed and "/" in given.seed and not given.only:
+        names = ["durability"]
+    seed = given.seed or str(random.randrange(10**6))
+    print(f"soak: {', '.join(names)} for {given.seconds:.0f} s; --seed {seed}", flush=True)
+    faults = sum(int(import_module(TESTERS[name]).soak(given.seconds / len(names), seed)) for name in names)
+    return min(faults, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
