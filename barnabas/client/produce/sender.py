@@ -364,6 +364,8 @@ class Sender:
                 self.accumulator.incomplete.pop(batch, None)
 
     def _run_calls(self) -> None:
+        """Tell all whose records have an outcome. A callback that leaves (`sys.exit`) does so once all are told."""
+        leaving: BaseException | None = None
         while self._calls:
             calls, self._calls = self._calls, []
             for call in calls:
@@ -371,6 +373,10 @@ class Sender:
                     call()
                 except Exception:
                     log.exception("a delivery callback failed")
+                except BaseException as error:
+                    leaving = leaving or error
+        if leaving is not None:
+            raise leaving
 
 
 def _endpoint(each: Any) -> tuple[int, str, int, str | None]:
