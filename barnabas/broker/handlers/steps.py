@@ -38,14 +38,21 @@ def work(run: Runner, steps: Job[None], failed: Callable[[Exception], None]) -> 
         Exception: what the first slice raised.
     """
     for token in steps:
-        run(_resumed(token, steps), lambda fault: failed(fault) if fault is not None else None)
+        rest = steps if token is None else _after(token, steps)
+        run(rest, lambda fault: failed(fault) if fault is not None else None)
         return
 
 
-def _resumed(token: Token | None, steps: Job[None]) -> Job[None]:
-    if token is not None:
-        yield token
-    yield from steps
+def _after(token: Token, steps: Job[None]) -> Job[None]:
+    """The rest of a job that waits for `token`, which may fire before the rest has its first turn."""
+    fired = Gate()
+    token.on_ready(fired.open)
+
+    def resumed() -> Job[None]:
+        yield from wait(fired)
+        yield from steps
+
+    return resumed()
 
 
 def slices(things: Sequence[T], size: int = SLICE) -> Iterator[Sequence[T]]:

@@ -17,7 +17,6 @@ by the start that reads it. Without it nothing is lost: recovery points never pa
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -66,6 +65,8 @@ def load_closing(disk: Disk) -> dict[str, ClosingFiles]:
         ValueError: they cannot be read, or are not those that the clean shutdown marker names.
         OSError: the disk failed.
     """
+    import json  # 2 ms, for those starts alone that follow a clean stop
+
     marker = json.loads(disk.load(CLEAN_SHUTDOWN_FILE))
     packed = disk.load(CLOSING_FILE) if disk.exists(CLOSING_FILE) else None
     named = marker.get("closingFiles") if isinstance(marker, dict) else _NONE

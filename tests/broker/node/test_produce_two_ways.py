@@ -229,10 +229,13 @@ def test_every_request_alone(validate: str) -> None:
 PLAIN = ("produce", "synced", 0, "plain", "view", 1, 100, 9, "test")
 UNSYNCED: list[tuple[Any, ...]] = [PLAIN, PLAIN, ("sync", "synced", NEVER), PLAIN, (*PLAIN[:5], -1, *PLAIN[6:])]
 """Nobody asks for a sync any more, but one is under way."""
+ANSWERED_AT_ONCE: list[tuple[Any, ...]] = [("delete", "replicated", 0), ("fetch", "replicated", 0, OTHER)]
+"""The follower's fetch is what the deletion waits for, and comes before that job has another turn."""
 
 
 @given(steps, st.sampled_from(["header", "full"]))
 @example(UNSYNCED, "header")
+@example(ANSWERED_AT_ONCE, "header")
 @settings(max_examples=60, deadline=None)
 def test_what_comes_in_any_order(taken: list[tuple[Any, ...]], validate: str) -> None:
     flat, nested = Side(True, validate), Side(False, validate)
