@@ -582,7 +582,11 @@ class Log:
         cleaned_to: int = -1,
         closing: ClosingFiles | None = None,
     ) -> Job[None]:
-        """Open what lies on disk, see `recovery.recover`."""
+        """Open what lies on disk, see `recovery.recover`.
+
+        Where `flush.messages` asks for it, what an end that was not clean left without a sync gets one first: it may be
+        told as durable from now on, to a producer that sends it again above all.
+        """
         found = Found(
             self.disk,
             self.directory,
@@ -596,6 +600,8 @@ class Log:
         noted = Noted(recovery_point, log_start_offset, high_watermark)
         opened = yield from recovery.recover(found, clean, noted, closing)
         self.adopt(opened._replace(cleaned_to=cleaned_to))
+        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
+            yield from self.flush()
 
     def when_durable(self, offset: int, callback: Durable) -> bool:
         """Call back once everything below `offset` is on stable storage; starts the sync itself.

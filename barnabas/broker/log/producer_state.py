@@ -56,6 +56,11 @@ class Producer:
         self.txn_first_offset = -1
         self.last_timestamp = -1
 
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record, -1 if no batch is remembered."""
+        return self.batches[-1].last_offset if self.batches else -1
+
 
 class ProducerState:
     """All producers of one log."""
@@ -122,11 +127,19 @@ class ProducerState:
 
         def worth(producer_id: int) -> tuple[bool, bool, int]:
             producer = self.producers[producer_id]
-            batches = producer.batches
-            return producer.txn_first_offset >= 0, len(batches) > 1, batches[-1].last_offset if batches else -1
+            return producer.txn_first_offset >= 0, len(producer.batches) > 1, producer.last_offset
 
         for producer_id in sorted(self.producers, key=worth)[: max(1, PRODUCERS_MAX // 10)]:
             del self.producers[producer_id]
+
+    def complete(self, other: ProducerState) -> None:
+        """Take over the producers of which `other` knows a later batch, or any."""
+        for producer_id, producer in other.producers.items():
+            known = self.producers.get(producer_id)
+            if known is None and len(self.producers) >= PRODUCERS_MAX:
+                self._make_room()
+            if known is None or known.last_offset < producer.last_offset:
+                self.producers[producer_id] = producer
 
     def replay(self, header: BatchHeader, last_offset: int) -> None:
         """Learn from a batch in the log that ends at `last_offset`. Markers and plain batches carry no sequence."""

@@ -78,8 +78,9 @@ def recover(found: Found, clean: bool, noted: Noted, closing: ClosingFiles | Non
         rest = Noted(high_watermark=min(noted.high_watermark, found.log_end_offset))
         return (yield from recover(found, False, rest))
     found.epochs = found.epochs.up_to(found.log_end_offset).from_start(found.log_start_offset)
-    if producers.learning and found.log_end_offset > found.log_start_offset:
+    if producers.learning:
         found.producers = producers.state
+        _complete(found, producers.start)
     elif (snapshot := stem(found.log_end_offset) + SNAPSHOT_SUFFIX) in kept:
         found.producers = ProducerState.from_snapshot(kept[snapshot])
     elif found.snapshots or not clean:
@@ -111,7 +112,9 @@ class _Producers:
     """What the walk over suspect segments learns of producers, so that these need not be read a second time.
 
     It can if there is a snapshot of the state where the walk begins, as there is one at the base of every segment that
-    was not the first. Not so when indexes of older segments are walked: they come without state.
+    was not the first. Not so when indexes of older segments are walked: they come without state. (Where one of these is
+    cut, the log ends below its recovery point, which is not believed then.) Batches below the log start count, as in
+    Apache Kafka: to delete records ends no producer.
     """
 
     __slots__ = ("learning", "start", "state")
@@ -120,7 +123,7 @@ class _Producers:
         self.learning = False
         if suspect < _FAR:
             usable = [snapshot for snapshot in found.snapshots if snapshot <= suspect]
-            self.state, self.start = load_snapshot(found.disk, found.directory, usable, found.log_start_offset)
+            self.state, self.start = load_snapshot(found.disk, found.directory, usable, found.segments[0].base)
             self.learning = self.start >= suspect
 
     def replay(self, header: BatchHeader) -> None:
@@ -241,10 +244,18 @@ def _open_active(found: Found) -> Job[None]:
     found.log_end_offset = log_end
 
 
+def _complete(found: Found, start: int) -> None:
+    """What was learned from `start` on lacks producers whose batches are gone: a later snapshot may know them."""
+    later = [snapshot for snapshot in found.snapshots if start < snapshot <= found.log_end_offset]
+    if later:
+        state, _ = load_snapshot(found.disk, found.directory, later, start)
+        found.producers.complete(state)
+
+
 def _load_producers(found: Found) -> Job[None]:
     """The newest usable snapshot, and every batch after it."""
     snapshots = [snapshot for snapshot in found.snapshots if snapshot <= found.log_end_offset]
-    state, start = load_snapshot(found.disk, found.directory, snapshots, found.log_start_offset)
+    state, start = load_snapshot(found.disk, found.directory, snapshots, found.segments[0].base)
     if start < found.log_end_offset:
         for segment in found.segments[found.index_of(start) :]:
             position = yield from patient(lambda segment=segment: segment.offsets.lookup(start))  # type: ignore[misc]

@@ -162,7 +162,7 @@ def rebuild_producers(log: LogView, snapshots: Sequence[int], end_offset: int) -
     Raises:
         NotYet: bytes must be read first.
     """
-    state, start = load_snapshot(log.disk, log.directory, snapshots, log.log_start_offset)
+    state, start = load_snapshot(log.disk, log.directory, snapshots, log.bases[0])
     for segment in log.segments[max(log.segment_index(start), 0) :]:
         for _, header in scan(segment.file, segment.offsets.lookup(start), segment.size):
             if header.last_offset >= end_offset:
@@ -172,17 +172,15 @@ def rebuild_producers(log: LogView, snapshots: Sequence[int], end_offset: int) -
     return state
 
 
-def load_snapshot(
-    disk: Disk, directory: str, snapshots: Sequence[int], log_start_offset: int
-) -> tuple[ProducerState, int]:
-    """The newest readable of `snapshots` (rising) and its offset; an empty state and the log start if there is none."""
+def load_snapshot(disk: Disk, directory: str, snapshots: Sequence[int], first: int) -> tuple[ProducerState, int]:
+    """The newest readable of `snapshots` (rising) and its offset; an empty state and `first` if there is none."""
     for snapshot in reversed(snapshots):
         try:
             data = disk.load(f"{directory}/{stem(snapshot)}{SNAPSHOT_SUFFIX}")
             return ProducerState.from_snapshot(data), snapshot
         except (FileNotFoundError, ValueError):
             continue
-    return ProducerState(), log_start_offset
+    return ProducerState(), first
 
 
 def drop_segments(log: LogView, segments: Sequence[Segment]) -> None:

@@ -144,3 +144,30 @@ def test_nothing_is_promised_for_a_log_that_was_cut(memory):
     assert log.recovery_point == 2
     append(log, b"b")
     assert not log.when_durable(3, lambda _: None)
+
+
+def test_what_a_crash_left_without_a_sync_has_one_before_it_is_told(world):
+    """A producer that sends it again hears at once that it is there."""
+    log = world.new_log(flush_messages=1)
+    append(log, b"a", pid=1, epoch=0, sequence=0)
+    log = world.restart(log, clean=False)
+    assert log.log_end_offset == 1
+    assert append(log, b"a", pid=1, epoch=0, sequence=0).duplicate
+    assert log.recovery_point == 1, "everything below it is on the device"
+
+
+def test_a_sync_that_fails_at_a_start_keeps_the_log_from_serving(memory):
+    log = memory.new_log(flush_messages=1)
+    append(log, b"a")
+    memory.disk.kill()
+    memory.disk.faults.bad_syncs.add(log.active.file.path)
+    with pytest.raises(OSError, match="could not be made durable"):
+        memory.open_log(clean=False, config=log.config)
+
+
+def test_without_flush_messages_a_start_syncs_nothing(memory):
+    log = memory.new_log()
+    for _ in range(3):
+        append(log, b"a")
+    log = memory.restart(log, clean=False)
+    assert (log.recovery_point, log.log_end_offset) == (0, 3)

@@ -117,6 +117,61 @@ def test_a_missing_snapshot_is_replaced_by_replay(world):
     assert send(log, 12).first_offset == 12
 
 
+@pytest.mark.parametrize("cut", [False, True])
+def test_whose_records_were_deleted_is_known_after_a_crash(world, cut):
+    log = world.new_log()
+    assert send(log, 0).last_offset == 0
+    log.raise_log_start_offset(1)
+    log = world.restart(log, clean=True, log_start_offset=1)
+    append(log, b"another's")
+    if cut:
+        append(log, b"another's")
+        world.call(lambda: log.truncate_to(2))
+        world.settle()
+    log = world.restart(log, clean=False, log_start_offset=1)
+    assert send(log, 0).duplicate
+    assert (log.log_start_offset, log.log_end_offset) == (1, 2)
+
+
+def test_who_is_known_by_a_snapshot_alone_stays_known_after_a_crash(world):
+    """Its batches went with their segment, and no snapshot lies where the rest begins: a later one does."""
+    log = world.new_log(segment_bytes=200)
+    send(log, 0, pid=8)
+    for sequence in range(6):
+        send(log, sequence)
+    log = world.restart(log, clean=True)
+    world.disk.remove(f"t-0/{log.bases[0]:020d}.log")
+    for snapshot in log.snapshots[:-1]:
+        world.disk.remove(f"t-0/{snapshot:020d}.snapshot")
+    log = world.restart(log, clean=False)
+    assert log.log_start_offset > 0
+    assert send(log, 0, pid=8).duplicate
+    assert send(log, 4).duplicate, "the log was walked, and knows more than the last one"
+    assert send(log, 6).first_offset == 7
+
+
+def test_a_snapshot_above_the_place_where_a_log_is_cut_is_not_used(world):
+    """The recovery point says that the first segment is well, and its index is gone: it is walked, and torn."""
+    log = world.new_log(segment_bytes=400)
+    for sequence in range(12):
+        send(log, sequence)
+    world.run(log.flush())
+    world.settle()
+    base = log.bases[2]
+    log.release()
+    world.settle()
+    world.disk.remove(f"t-0/{0:020d}.index")
+    file = world.disk.open(f"t-0/{0:020d}.log")
+    file.truncate(file.size - 1)
+    file.close()
+    world.reopen()
+    log = world.open_log(clean=False, config=log.config, recovery_point=base)
+    end = log.log_end_offset
+    assert 0 < end < base
+    assert send(log, end - 1).duplicate
+    assert send(log, end).first_offset == end
+
+
 def test_expiry(memory):
     log = memory.new_log()
     send(log, 0, pid=1, timestamps=[NOW - 10])
