@@ -143,9 +143,9 @@ def _finish_swap(found: Found, base: int) -> Job[None]:
             break
         yield None
     file.close()
-    for name in disk.list(directory):
-        if is_segment(name) and base <= int(name[: -len(LOG_SUFFIX)]) < max(end, base + 1):
-            replaced = Segment(disk, directory, int(name[: -len(LOG_SUFFIX)]), found.now_ms)
-            found.discard(rename_away(disk, replaced))
-            yield None
+    replaced = {int(name[: -len(LOG_SUFFIX)]) for name in disk.list(directory) if is_segment(name)}
+    replaced = {one for one in replaced if base <= one < end}
+    for one in sorted(replaced | {base}):  # indexes may be there whose log file was renamed away before the end
+        found.discard(rename_away(disk, Segment(disk, directory, one, found.now_ms)))
+        yield None
     disk.rename(swap, f"{directory}/{stem(base)}{LOG_SUFFIX}")

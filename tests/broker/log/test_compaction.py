@@ -10,6 +10,7 @@ import pytest
 from barnabas.broker.config import TopicConfig
 from barnabas.broker.log import Isolation
 from barnabas.broker.log.compaction import cleanable
+from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.protocol.batch import crc_ok
 from barnabas.protocol.records import decode as decode_module
 from tests.broker.log.harness import NOW, append, batch, everything, headers_in
@@ -299,6 +300,61 @@ def test_a_group_is_small_enough_to_be_replaced_in_one_step(memory):
         log.roll(NOW)
     result = clean(memory, log)
     assert (result.segments_before, result.segments_after) == (100, 4)
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class KillingDisk(MemoryDisk):
+    """Ends the process before the call of that number which changes a name."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls_left = -1
+
+    def _count(self):
+        if self.calls_left == 0:
+            raise Killed
+        self.calls_left -= 1
+
+    def open(self, path, *, create=False):
+        if create:
+            self._count()
+        return super().open(path, create=create)
+
+    def rename(self, old, new):
+        self._count()
+        super().rename(old, new)
+
+    def remove(self, path):
+        self._count()
+        super().remove(path)
+
+
+def test_a_kill_between_any_two_changes_of_names_leaves_every_offset_readable(memory):
+    """An index that was left beside the segment that took the place of its own would lead reads astray."""
+    kills = 0
+    while True:
+        memory.disk = KillingDisk()
+        log = new_log(memory, segment_bytes=3000, index_interval_bytes=600)
+        for i in range(100):
+            put(log, b"%d" % (i or 50), b"v%d" % i)
+        memory.run(log.flush())
+        memory.settle()
+        memory.disk.calls_left = kills
+        try:
+            clean(memory, log)
+        except Killed:
+            memory.disk.calls_left = -1
+        else:
+            assert kills > 10
+            return
+        log = memory.open_log(clean=False, config=log.config, recovery_point=100, high_watermark=100)
+        for offset in range(1, 100):
+            data = memory.call(partial(log.read, offset, 1, Isolation.LOG_END)).records
+            assert [h.base_offset for h in headers_in(data)] == [offset], f"killed before call {kills}"
+        kills += 1
 
 
 def test_power_loss_at_any_step_loses_no_key(memory):
