@@ -5,8 +5,8 @@ The core is synchronous and never waits. What takes time answers *now or later*:
 - `File.read` returns the bytes, or raises `NotYet` with a token. The caller parks on the token and runs the *whole*
   step again when it fires (so leadership and epochs are checked again); whoever parks keeps every token it was given
   until it is through, and as long as a token is held, the same read (file, position, length) answers at once.
-- `File.sync`, `Disk.write_atomic`, `Disk.write_files`, `Disk.remove_later` and `Controller.alter_partition` take a
-  completion and call it exactly once, never from inside the call itself. Completions run on the core's own thread.
+- `File.sync`, `Controller.alter_partition`, and of `Disk` `write_atomic`, `write_files`, `remove_later` and `aside`
+  take a completion and call it exactly once, never from inside the call itself. Completions run on the core's thread.
 
 Bytes that `read` returns are **leased**: the returned memoryview keeps what it was cut from alive (the memory map, the
 block, the buffer). A file is never changed in place below its end: `truncate` copies the kept prefix to a new file and
@@ -121,6 +121,12 @@ class Disk(Protocol):
 
         With `done` the work happens off the loop's thread and later calls for the same path win over earlier ones;
         without it, it is finished on return (start and stop only).
+        """
+
+    def aside(self, work: Callable[[], None], done: Done) -> None:
+        """Do `work`, which touches nothing of the core and raises nothing, off the loop's thread, one after the other.
+
+        For what takes long and lets others run meanwhile (compression).
         """
 
     def write_files(self, files: Sequence[tuple[str, bytes]], done: Done) -> None:

@@ -51,6 +51,10 @@ class DecompressionError(ProtocolError):
     """Compressed data that is broken, of an unknown codec, or larger than the caps allow."""
 
 
+class HoldsTooMuch(DecompressionError):
+    """Compressed data that is larger than the caps allow."""
+
+
 @cache
 def _cramjam() -> ModuleType:
     import cramjam
@@ -129,7 +133,8 @@ def decompress(codec: int, data: Buffer, *, bytes_max: int = BYTES_MAX, ratio_ma
         ratio_max: most bytes one compressed byte may become (a result of up to 1 MiB always passes).
 
     Raises:
-        DecompressionError: the data is broken, the codec unknown, or a cap passed.
+        HoldsTooMuch: a cap is passed.
+        DecompressionError: the data is broken, or the codec unknown.
     """
     if codec == Codec.NONE:
         return data
@@ -164,8 +169,8 @@ def _grow(cramjam: ModuleType, decompress_into: Any, data: Buffer, cap: int) -> 
         return out
 
 
-def _too_large(size: int, cap: int) -> DecompressionError:
-    return DecompressionError(f"{size} compressed bytes hold more than {cap} bytes, the most allowed")
+def _too_large(size: int, cap: int) -> HoldsTooMuch:
+    return HoldsTooMuch(f"{size} compressed bytes hold more than {cap} bytes, the most allowed")
 
 
 def _decompress_snappy(data: Buffer, cap: int) -> Buffer:

@@ -129,6 +129,8 @@ class BrokerConfig:
     producer_id_expiration_ms: int = integer(86_400_000, at_least(1), _DYNAMIC)
 
     # Our own.
+    barnabas_batch_bytes_max: int = integer(134_217_728, at_least(1_048_576))
+    barnabas_batch_records_max: int = integer(1_000_000, at_least(1))
     barnabas_connection_progress_bytes_per_second: int = integer(256, at_least(0))
     barnabas_connection_progress_ms: int = integer(30_000, at_least(1))
     barnabas_controller_mutation_burst: int = integer(20_000, at_least(1), _DYNAMIC)

@@ -11,6 +11,7 @@ from barnabas.broker.config import BrokerConfig, advertised_endpoints, listening
 from barnabas.broker.config.listeners import HTTP, LOCAL, http_endpoint
 from barnabas.broker.host.clock import SystemWallClock
 from barnabas.broker.host.data_dir import DataDirLock
+from barnabas.broker.host.disk_threads import Lane
 from barnabas.broker.host.entropy import SystemEntropy
 from barnabas.broker.host.host import Host
 from barnabas.broker.host.local import forget_socket, listen_locally
@@ -36,6 +37,7 @@ class Assembly:
         self.data_dir = data_dir
         self.lock: DataDirLock | None = None
         self._disk: Disk | None = None
+        self._lane: Lane | None = None
         own_http = http_endpoint(config)
         endpoints = [*listening_endpoints(config), *([] if own_http is None else [own_http])]
         self.listening: list[Listening] = listen(endpoints, config.socket_listen_backlog_size)
@@ -71,7 +73,16 @@ class Assembly:
         if self.data_dir is None:
             from barnabas.broker.memory_disk import MemoryDisk
 
-            return MemoryDisk(post)
+            self._lane = lane = Lane("codec", 1)
+
+            def aside(work: Callable[[], None]) -> None:
+                def step() -> None:
+                    work()
+                    post(lane.ended)
+
+                lane.submit(step)
+
+            return MemoryDisk(post, threads=aside)
         from barnabas.broker.host.disk import RealDisk
 
         return RealDisk(self.data_dir, post)
@@ -108,6 +119,8 @@ class Assembly:
         close = getattr(self._disk, "close", None)
         if close is not None:
             close()
+        if self._lane is not None:
+            self._lane.close()
         if self.lock is not None:
             self.lock.release()
 

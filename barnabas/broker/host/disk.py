@@ -61,6 +61,7 @@ class RealDisk:
         self._post = post
         self._syncs = Lane("sync", _THREADS)
         self._small = Lane("files", _FILE_THREADS)
+        self._codec = Lane("codec", 1)
         self._handles_max = handles_max or default_handles_max()
         self._open: OrderedDict[RealFile, None] = OrderedDict()
         self._mapped: OrderedDict[tuple[RealFile, int], None] = OrderedDict()
@@ -128,12 +129,17 @@ class RealDisk:
     @property
     def under_way(self) -> int:
         """Completions that have not come back yet."""
-        return self._syncs.under_way + self._small.under_way
+        return self._syncs.under_way + self._small.under_way + self._codec.under_way
 
     def run(self, work: Callable[[], None], done: Done, *, urgent: bool = True) -> None:
         """Do `work` in a thread and call `done` on the loop's thread; what is not urgent has its own few threads."""
-        lane = self._syncs if urgent else self._small
+        self._run_in(self._syncs if urgent else self._small, work, done)
 
+    def aside(self, work: Callable[[], None], done: Done) -> None:
+        """Do `work`, which is no call of the system, in a thread of its own."""
+        self._run_in(self._codec, work, done)
+
+    def _run_in(self, lane: Lane, work: Callable[[], None], done: Done) -> None:
         def step() -> None:
             failure: OSError | None = None
             try:
@@ -158,6 +164,7 @@ class RealDisk:
         """
         self._small.close()
         self._syncs.close()
+        self._codec.close()
         for file in list(self._open):
             file.release()
         self._open.clear()

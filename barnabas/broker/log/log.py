@@ -18,10 +18,12 @@ from zlib import crc32
 from barnabas.broker.config import TopicConfig
 from barnabas.broker.jobs import Gate, Job, wait
 from barnabas.broker.log import checkpoint, reader, recovery, retention, truncation
+from barnabas.broker.log.apart import Apart
 from barnabas.broker.log.closing import ClosingFiles
 from barnabas.broker.log.epochs import LeaderEpochs
 from barnabas.broker.log.flush import Durable, Flusher
 from barnabas.broker.log.found import Found, Noted
+from barnabas.broker.log.look import ClientBatch, too_many
 from barnabas.broker.log.losses import Losses
 from barnabas.broker.log.producer_state import ProducerState
 from barnabas.broker.log.segment import SNAPSHOT_SUFFIX, Segment, stem
@@ -62,6 +64,7 @@ class Log:
         config: the topic's settings; `configure` replaces them at any time.
         discard: takes the paths of files that were renamed away and may be removed later (default: at once).
         losses: is told of what is lost, and of reads that fail.
+        apart: where batches that hold much are looked through.
 
     A new object is empty and not open: run `recover` (or `open_new` for a log that is made now).
     """
@@ -75,6 +78,7 @@ class Log:
         config: TopicConfig,
         discard: Callable[[list[str]], None] | None = None,
         losses: Losses | None = None,
+        apart: Apart | None = None,
     ) -> None:
         self.disk = disk
         self.directory = directory
@@ -83,6 +87,8 @@ class Log:
         self.config = config
         self.discard = discard or self._remove_now
         self.losses = losses if losses is not None else Losses()
+        self.apart = apart if apart is not None else Apart(disk)
+        self._records_max = self.apart.records_max
         self.segments: list[Segment] = []
         self.bases: list[int] = []
         self.epochs = LeaderEpochs()
@@ -255,7 +261,7 @@ class Log:
 
     def append_as_leader(
         self,
-        records: Records,
+        records: Records | ClientBatch,
         leader_epoch: int,
         *,
         now_ms: int,
@@ -265,13 +271,15 @@ class Log:
         """Check one batch, give it its offsets, write it.
 
         Args:
-            records: the batch; a writable buffer is patched in place. Nothing keeps a reference to it.
+            records: the batch; a writable buffer is patched in place. Nothing keeps a reference to it. A `ClientBatch`
+                was checked already (see `Costly`).
             leader_epoch: the epoch this broker leads in.
             now_ms: time of day (ms).
             origin: a client's batch is held to more rules.
             validate_full: walk every record (`barnabas.validate.records=full`).
 
         Raises:
+            Costly: the batch is to be looked through apart, see `look.look_apart`.
             InvalidRecord: INVALID_RECORD or INVALID_TIMESTAMP, with the records at fault.
             KafkaError: any other refusal (NOT_LEADER_OR_FOLLOWER: the broker stops); the log is as it was.
         """
@@ -285,8 +293,10 @@ class Log:
             data, log_append_time_ms = records, -1
             header = accept(data, config, now_ms)
         if header is None:
-            data, header, log_append_time_ms = validate_client_batch(
-                records, config, self.topic_partition, now_ms, origin, validate_full
+            data, header, log_append_time_ms = (
+                records
+                if isinstance(records, ClientBatch)
+                else validate_client_batch(records, config, self.topic_partition, now_ms, origin, validate_full)
             )
         size = len(data)
         if size > config.segment_bytes:
@@ -294,6 +304,8 @@ class Log:
                 ErrorCode.RECORD_LIST_TOO_LARGE, f"batch of {size} bytes exceeds segment.bytes {config.segment_bytes}"
             )
         _, length, _, _, _, _, last_delta, _, max_timestamp, producer_id, producer_epoch, sequence, _ = header
+        if last_delta >= self._records_max:
+            raise too_many(last_delta + 1, self._records_max, self.topic_partition)
         first_offset = self.log_end_offset
         last_offset = first_offset + last_delta
         rolled = self._maybe_roll(size, max_timestamp, last_offset, now_ms)

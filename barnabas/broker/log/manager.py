@@ -11,6 +11,7 @@ from barnabas.broker.config import BrokerConfig, TopicConfig
 from barnabas.broker.config.topics import METADATA_TOPIC
 from barnabas.broker.jobs import Gate, Job, wait, write_all
 from barnabas.broker.log import checkpoint
+from barnabas.broker.log.apart import Apart
 from barnabas.broker.log.cleaner import Cleaner
 from barnabas.broker.log.closing import CLOSING_FILE, ClosingFiles, load_closing, mark, pack
 from barnabas.broker.log.housekeeping import Housekeeping
@@ -62,6 +63,7 @@ class LogManager:
         self.logs: dict[TopicPartition, Log] = {}
         self.failed: dict[TopicPartition, Exception] = {}
         self.losses = Losses()
+        self.apart = Apart(disk, config.barnabas_batch_records_max, config.barnabas_batch_bytes_max)
         self.cleaner = Cleaner(config, self.losses.report)
         self._housekeeping = Housekeeping(disk, config, self.logs, wall_clock, self.cleaner)
 
@@ -171,7 +173,7 @@ class LogManager:
         def discard(paths: list[str]) -> None:
             self._housekeeping.discard(paths, log.config.file_delete_delay_ms)
 
-        log = Log(self.disk, str(partition), partition, topic_id, config, discard, self.losses)
+        log = Log(self.disk, str(partition), partition, topic_id, config, discard, self.losses, self.apart)
         self._housekeeping.heed(config)
         return log
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from barnabas.broker.config import TopicConfig
+from barnabas.broker.log.apart import Apart
 from barnabas.broker.log.epochs import LeaderEpochs
 from barnabas.broker.log.losses import Losses
 from barnabas.broker.log.producer_state import ProducerState
@@ -63,6 +64,10 @@ class LogView(Protocol):
     @property
     def losses(self) -> Losses:
         """Is told of what is lost, and of reads that fail."""
+
+    @property
+    def apart(self) -> Apart:
+        """Where batches that hold much are looked through."""
 
     @property
     def segments(self) -> Sequence[Segment]:

@@ -17,9 +17,10 @@ where a timestamp is out of range or the lower bound is set, and with `validate_
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from barnabas.broker.config import TopicConfig
+from barnabas.broker.log.look import ERRORS_MAX, Asked, ClientBatch, look_at_once, refused, stamped, too_large
 from barnabas.broker.log.types import AppendOrigin, InvalidRecord
 from barnabas.protocol.batch import (
     ATTRIBUTES_AT,
@@ -32,30 +33,17 @@ from barnabas.protocol.batch import (
     BatchHeader,
     crc_ok,
     read_header,
-    set_max_timestamp,
     unpack_header,
 )
-from barnabas.protocol.compression import LZ4_FAST, Codec, DecompressionError
-from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
-from barnabas.protocol.ids import NO_TIMESTAMP, Buffer, Records, TopicPartition
+from barnabas.protocol.compression import Codec
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.ids import Buffer, Records, TopicPartition
 from barnabas.protocol.primitives import crc32c
-from barnabas.protocol.records import (
-    RECORD_SIZE_MIN,
-    BatchRewriter,
-    Walked,
-    decode_slices_of,
-    record_area,
-    walk_area,
-)
+from barnabas.protocol.records import RECORD_SIZE_MIN
 
 _LONG_MAX: Final = 2**63 - 1
 _LEGACY_SIZE_MIN: Final = 14
 _MAGIC_END: Final = 17
-_LEVEL_MAX: Final = 6
-_SHOWN_ERRORS: Final = 3
-_ERRORS_MAX: Final = 10_000
-"""Record errors of one answer. Apache Kafka lists all of them, as many as a batch holds."""
-_RECORDS_PER_SLICE: Final = 500
 # An enum's member is looked up in its class at every use.
 _CLIENT: Final = AppendOrigin.CLIENT
 _CODEC_MAX: Final = int(Codec.ZSTD)
@@ -66,14 +54,6 @@ _CODECS: Final = {
     "lz4": Codec.LZ4,
     "zstd": Codec.ZSTD,
 }
-
-
-class ClientBatch(NamedTuple):
-    """A batch that may be written: its bytes, its header, and the time the broker stamped it with (-1: it did not)."""
-
-    data: memoryview
-    header: BatchHeader
-    log_append_time_ms: int
 
 
 def takes_as_is(config: TopicConfig) -> bool:
@@ -123,6 +103,7 @@ def validate_client_batch(
     """The one batch of a produce request, checked and (in a writable buffer: in place) stamped.
 
     Raises:
+        Costly: its records are to be looked at apart, by `look_apart`.
         InvalidRecord: INVALID_RECORD or INVALID_TIMESTAMP.
         KafkaError: CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, UNKNOWN_SERVER_ERROR (compressed data that is broken).
     """
@@ -140,7 +121,7 @@ def validate_client_batch(
     if base != 0 and from_client:
         raise InvalidRecord(f"the base offset of a batch sent to {partition} is {base}, not 0")
     if size > config.max_message_bytes:
-        raise _too_large(size, config, partition)
+        raise too_large(size, config, partition)
     if crc32c(view[ATTRIBUTES_AT:]) != crc:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the checksum of a batch sent to {partition} does not fit it")
     codec = attributes & COMPRESSION_MASK
@@ -158,7 +139,7 @@ def validate_client_batch(
     flagged = attributes & LOG_APPEND_TIME
     if append_time and flagged:
         message = "Producer should not set timestamp type to LogAppendTime."
-        raise _refused([(index, message) for index in range(min(count, _ERRORS_MAX))], ErrorCode.INVALID_TIMESTAMP)
+        raise refused([(index, message) for index in range(min(count, ERRORS_MAX))], ErrorCode.INVALID_TIMESTAMP)
     wanted = _CODECS.get(config.compression_type, codec)
     # A record's time can be out of range if the largest is, which the header has, or where there is a lower bound.
     if (
@@ -173,12 +154,9 @@ def validate_client_batch(
             )
         )
     ):
-        view, header = _walk(view, header, config, partition, now_ms, wanted, validate_full)
-    if append_time:
-        set_max_timestamp(view, 0, len(view), now_ms, log_append_time=True)
-        return ClientBatch(view, header._replace(max_timestamp=now_ms), now_ms)
-    if flagged:
-        set_max_timestamp(view, 0, len(view), header.max_timestamp, log_append_time=False)
+        view, header = look_at_once(view, header, Asked(config, partition, now_ms, wanted))
+    if append_time or flagged:
+        return stamped(view, header, config, now_ms)
     return tuple.__new__(ClientBatch, (view, header, -1))  # half the price of the call
 
 
@@ -246,113 +224,3 @@ def _bad_header(header: BatchHeader, partition: TopicPartition) -> KafkaError:
             f"a batch of producer {header.producer_id} sent to {partition} has sequence {header.base_sequence}"
         )
     return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"codec {header.compression} is unknown")
-
-
-def _walk(
-    view: memoryview,
-    header: BatchHeader,
-    config: TopicConfig,
-    partition: TopicPartition,
-    now_ms: int,
-    codec: int,
-    validate_full: bool,
-) -> tuple[memoryview, BatchHeader]:
-    """(f) and (g): look at every record; re-encode where codec, offsets or the largest timestamp ask for it."""
-    try:
-        area = record_area(view, 0, header)
-        walked = walk_area(area, header)
-    except ProtocolError as error:
-        if isinstance(error, DecompressionError):
-            message = f"compressed records sent to {partition} are broken: {error}"
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, message) from error
-        raise InvalidRecord(f"a record sent to {partition} is malformed: {error}") from error
-    _check_records(area, header, walked, config, partition, now_ms)
-    in_order = walked.in_order and header.base_offset == 0
-    if not in_order and header.compression:
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"compressed records sent to {partition} have wrong offsets")
-    largest = header.base_timestamp + walked.largest_delta if header.record_count else NO_TIMESTAMP
-    if codec != header.compression:
-        attributes = header.attributes & ~COMPRESSION_MASK | codec
-        rewriter = BatchRewriter(header._replace(attributes=attributes), level=_level(config, codec))
-        index = 0
-        for records in decode_slices_of(area, header, _RECORDS_PER_SLICE):
-            for record in records:
-                record.offset = index
-                index += 1
-            rewriter.add(records)
-        view = memoryview(rewriter.build())
-        if len(view) > config.max_message_bytes:
-            raise _too_large(len(view), config, partition)
-        header = read_header(view)
-    elif largest != header.max_timestamp and not header.is_log_append_time:
-        set_max_timestamp(view, 0, len(view), largest, log_append_time=False)
-        header = header._replace(max_timestamp=largest)
-    return view, header
-
-
-def _check_records(
-    area: bytes, header: BatchHeader, walked: Walked, config: TopicConfig, partition: TopicPartition, now_ms: int
-) -> None:
-    """(f) The records at fault, if there are any: only then is each looked at once more."""
-    compact = "compact" in config.cleanup_policy
-    append_time = config.message_timestamp_type == "LogAppendTime"
-    earliest = now_ms - config.message_timestamp_before_max_ms
-    latest = now_ms + config.message_timestamp_after_max_ms
-    base = header.base_timestamp
-    within = append_time or (
-        not header.is_log_append_time
-        and earliest <= base + walked.smallest_delta
-        and base + walked.largest_delta <= latest
-    )
-    if within and not (compact and walked.null_keys):
-        return
-    errors: list[tuple[int, str | None]] = []
-    code = ErrorCode.INVALID_RECORD
-    index = -1
-    for records in decode_slices_of(area, header, _RECORDS_PER_SLICE):
-        for record in records:
-            index += 1
-            if compact and record.key is None:
-                message = f"Compacted topic cannot accept message without key in topic partition {partition}."
-                errors.append((index, message))
-            elif not append_time and record.timestamp != NO_TIMESTAMP and not earliest <= record.timestamp <= latest:
-                message = (
-                    f"Timestamp {record.timestamp} of message with offset {record.offset} is out of range. "
-                    f"The timestamp should be within [{earliest}, {latest}]"
-                )
-                errors.append((index, message))
-                code = ErrorCode.INVALID_TIMESTAMP
-        if len(errors) >= _ERRORS_MAX:
-            break
-    if errors:
-        raise _refused(errors[:_ERRORS_MAX], code)
-
-
-def _refused(errors: list[tuple[int, str | None]], code: ErrorCode) -> InvalidRecord:
-    if code is ErrorCode.INVALID_TIMESTAMP:
-        return InvalidRecord("One or more records have been rejected due to invalid timestamp", errors, code)
-    shown = "; ".join(f"record {index}: {message}" for index, message in errors[:_SHOWN_ERRORS])
-    return InvalidRecord(f"{len(errors)} records were rejected, the first of them: {shown}", errors)
-
-
-def _too_large(size: int, config: TopicConfig, partition: TopicPartition) -> KafkaError:
-    return KafkaError(
-        ErrorCode.MESSAGE_TOO_LARGE,
-        f"a batch of {size} bytes for {partition} exceeds max.message.bytes {config.max_message_bytes}",
-    )
-
-
-def _level(config: TopicConfig, codec: int) -> int | None:
-    """The level that the topic asks for, but none above `_LEVEL_MAX`: nobody else is served meanwhile.
-
-    A MB of text takes zstd 500 ms at level 22 and 20 ms at 6, for a sixth less. Kafka, which has other threads to serve
-    with, takes the level as it is.
-    """
-    if codec == Codec.GZIP:
-        level = config.compression_gzip_level
-        return None if level == -1 else min(level, _LEVEL_MAX)
-    if codec == Codec.LZ4:
-        return config.compression_lz4_level if config.compression_lz4_level <= LZ4_FAST else LZ4_FAST
-    if codec == Codec.ZSTD:
-        return min(config.compression_zstd_level, _LEVEL_MAX)
-    return None

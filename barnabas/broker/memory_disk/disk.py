@@ -34,7 +34,8 @@ class MemoryDisk:
     """A tree of files in memory (see `ports.Disk`).
 
     `post` runs a completion later on the core's thread; without it completions wait for `deliver`. `late` makes reads
-    wait for `deliver` too. `capacity` bounds the bytes of all files (None: no bound).
+    wait for `deliver` too. `capacity` bounds the bytes of all files (None: no bound). `threads` does in a
+    thread what is asked for aside (None: it is done as any completion).
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class MemoryDisk:
         late: bool = False,
         capacity: int | None = None,
         faults: Faults | None = None,
+        threads: Callable[[Work], None] | None = None,
     ) -> None:
         self.life = 0
         self.late = late
@@ -52,6 +54,7 @@ class MemoryDisk:
         self.fail_syncs = 0
         self.used = 0
         self._post = post if not late else None
+        self._threads = threads
         self._root = Directory()
         self._journal = Journal()
         self._pending: list[tuple[Work, Done]] = []
@@ -301,6 +304,19 @@ class MemoryDisk:
                 self._replace(path, data, durable)
 
         self.complete(work, done)
+
+    def aside(self, work: Work, done: Done) -> None:
+        """Do `work` in a thread, where there is one for it, else later."""
+        post, threads = self._post, self._threads
+        if post is None or threads is None:
+            self.complete(work, done)
+            return
+
+        def run() -> None:
+            work()
+            post(lambda: done(None))
+
+        threads(run)
 
     def write_files(self, files: Sequence[tuple[str, bytes]], done: Done) -> None:
         """Replace files, each as `write_atomic` does."""

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from barnabas.broker.log import Log
+from barnabas.broker.log.look import ClientBatch
 from barnabas.broker.log.types import AppendInfo, EpochEnd, OffsetMetadata
 from barnabas.broker.replica import isr_changes
 from barnabas.broker.replica.durable_end import DurableEnd
@@ -147,7 +148,7 @@ class Partition:
         # `in_sync_count < self.effective_min_isr`, spelt out: every append asks this three times.
         return in_sync_count < self.log.config.min_insync_replicas and in_sync_count < len(self.replicas)
 
-    def append(self, records: Buffer, acks: int, wall_ms: int) -> AppendInfo:
+    def append(self, records: Buffer | ClientBatch, acks: int, wall_ms: int) -> AppendInfo:
         """Append one client batch (`wall_ms` is the time of day); the high watermark is the caller's next step.
 
         Raises:

@@ -12,11 +12,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
+from barnabas.broker.log.look import ClientBatch, Costly
 from barnabas.broker.log.types import AppendInfo, InvalidRecord
 from barnabas.broker.replica.delayed_produce import DelayedProduce
 from barnabas.broker.replica.hosted import HostedPartitions
+from barnabas.broker.replica.late import Late, line_up
 from barnabas.broker.replica.partition import Partition
 from barnabas.broker.replica.shared import Shared
 from barnabas.broker.replica.types import ProduceResult
@@ -70,6 +72,7 @@ def append_one(
         or partition.durable.limit is not None
         or log.config.flush_messages != _NEVER
         or key.topic in INTERNAL_TOPICS
+        or shared.late
     ):
         return None
     stats = partition.stats
@@ -78,6 +81,9 @@ def append_one(
         info = log.append_as_leader(
             records, partition.leader_epoch, now_ms=shared.wall_clock.now_ms(), validate_full=shared.validate_full
         )
+    except Costly:
+        stats.total_produces.count -= 1  # `append_records` counts it
+        return None
     except Exception as error:
         return _failed(hosted, key, records, error)
     stats.bytes_in.count += len(records)
@@ -107,26 +113,90 @@ def append_records(
             results[key] = ProduceResult(ErrorCode.INVALID_REQUIRED_ACKS)
         respond(results)
         return
-    changes: list[tuple[TopicPartition, bool]] = []
-    pending: dict[TopicPartition, int] = {}
-    unsynced: dict[TopicPartition, int] = {}
+    done = _Done(results, [], {}, {})
+    late: list[tuple[Partition, Buffer, Costly | None]] = []
     for key, records in entries:
         try:
             partition = _writable(hosted, key, internal_allowed)
-            info = _append(shared, partition, records, acks)
+            if shared.late and key in shared.late:
+                late.append((partition, records, None))
+                continue
+            info = _append(shared, partition, records, len(records), acks)
+        except Costly as costly:
+            late.append((partition, records, costly))
+            continue
         except Exception as error:
             results[key] = _failed(hosted, key, records, error)
             continue
-        changes.append((key, partition.advance_high_watermark(now_ms)))
+        done.add(key, partition, info, now_ms)
+    if late:
+        _append_late(hosted, late, done, acks, timeout_ms, respond)
+    else:
+        if done.changes and (done.pending or shared.awaited):
+            shared.actions.add(lambda _: _check(hosted, done.changes))
+        _conclude(hosted, done, acks, timeout_ms, respond, now_ms)
+
+
+class _Done(NamedTuple):
+    """What of a request is appended: the results, which high watermarks rose, and what there is to wait for."""
+
+    results: ProduceResults
+    changes: list[tuple[TopicPartition, bool]]
+    pending: dict[TopicPartition, int]
+    unsynced: dict[TopicPartition, int]
+
+    def add(self, key: TopicPartition, partition: Partition, info: AppendInfo, now_ms: int) -> None:
+        """One more partition was appended to."""
+        self.changes.append((key, partition.advance_high_watermark(now_ms)))
         end = info.last_offset + 1
         if partition.log.high_watermark < end:
-            pending[key] = end
+            self.pending[key] = end
         limit = partition.durable.limit
         if limit is not None and end > limit.offset:
-            unsynced[key] = end
-        results[key] = ProduceResult(0, info.first_offset, info.log_append_time_ms, info.log_start_offset)
-    if changes and (pending or shared.awaited):
-        shared.actions.add(lambda _: _check(hosted, changes))
+            self.unsynced[key] = end
+        self.results[key] = ProduceResult(0, info.first_offset, info.log_append_time_ms, info.log_start_offset)
+
+
+def _append_late(
+    hosted: HostedPartitions,
+    late: list[tuple[Partition, Buffer, Costly | None]],
+    done: _Done,
+    acks: int,
+    timeout_ms: int,
+    respond: Respond,
+) -> None:
+    """Append what could not be at once, each when its turn comes; the answer waits for the last of them."""
+    shared = hosted.shared
+    _tell(hosted, list(done.changes))
+    waiting = {partition.topic_partition: None for partition, _, _ in late}
+
+    def append(partition: Partition, size: int, batch: Buffer | ClientBatch, now_ms: int) -> None:
+        info = _append(shared, partition, batch, size, acks)
+        done.add(partition.topic_partition, partition, info, now_ms)
+        _tell(hosted, done.changes[-1:])
+
+    def ended(partition: Partition, records: Buffer, fault: Exception | None) -> None:
+        key = partition.topic_partition
+        if fault is not None:
+            done.results[key] = _failed(hosted, key, records, fault)
+        del waiting[key]
+        if not waiting:
+            shared.actions.add(lambda now_ms: _conclude(hosted, done, acks, timeout_ms, respond, now_ms))
+
+    for partition, records, costly in late:
+        steps = partial(append, partition, len(records)), partial(ended, partition, records)
+        line_up(hosted, Late(partition, records, costly, *steps))
+
+
+def _tell(hosted: HostedPartitions, changes: list[tuple[TopicPartition, bool]]) -> None:
+    if changes and hosted.shared.awaited:
+        hosted.shared.actions.add(lambda _: _check(hosted, changes))
+
+
+def _conclude(hosted: HostedPartitions, done: _Done, acks: int, timeout_ms: int, respond: Respond, now_ms: int) -> None:
+    """All is appended that can be: answer as `acks` asks."""
+    shared = hosted.shared
+    results, _, pending, unsynced = done
     if acks == -1 and pending:
         operation = DelayedProduce(timeout_ms, pending, results, hosted, respond)
         shared.produce.try_complete_else_watch(operation, results, now_ms)
@@ -148,16 +218,20 @@ def _writable(hosted: HostedPartitions, key: TopicPartition, internal_allowed: b
     return hosted.get(key)
 
 
-def _append(shared: Shared, partition: Partition, records: Buffer, acks: int) -> AppendInfo:
-    """Append a batch and count it.
+def _append(shared: Shared, partition: Partition, records: Buffer | ClientBatch, size: int, acks: int) -> AppendInfo:
+    """Append a batch, of so many bytes as it came, and count it.
 
     Raises:
         Exception: it was not appended.
     """
     stats = partition.stats
     stats.total_produces.count += 1
-    info = partition.append(records, acks, shared.wall_clock.now_ms())
-    stats.bytes_in.count += len(records)
+    try:
+        info = partition.append(records, acks, shared.wall_clock.now_ms())
+    except Costly:
+        stats.total_produces.count -= 1  # it comes again
+        raise
+    stats.bytes_in.count += size
     stats.messages_in.count += info.last_offset - info.first_offset + 1
     return info
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -17,6 +18,7 @@ from barnabas.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.broker.replica.delayed_fetch import DelayedFetch
+    from barnabas.broker.replica.late import Late
 
 RunJob: TypeAlias = Callable[[Job[None], Callable[[Exception | None], None]], None]
 
@@ -40,6 +42,7 @@ class Shared:
         "controller",
         "delete_records",
         "fetch",
+        "late",
         "parked_partitions",
         "produce",
         "purgatories",
@@ -71,6 +74,8 @@ class Shared:
         """Who takes on a job, and says that it ended."""
         self.waiting: dict[int, dict[DelayedFetch, None]] = {}
         """The fetches that wait, by connection."""
+        self.late: dict[TopicPartition, deque[Late]] = {}
+        """Batches that wait for their append, by partition."""
         self.parked_partitions = 0
         self.actions = ActionQueue()
         self.stats = BrokerStats(registry)

@@ -13,11 +13,13 @@ from barnabas.protocol.records.decode import (
     decode_records,
     decode_slices,
     decode_slices_of,
+    plain_area,
     record_area,
 )
-from barnabas.protocol.records.walk import Walked, walk_area
+from barnabas.protocol.records.walk import HEADERS_MAX, Walked, look_at_record, walk_area, walk_next
 
 __all__ = [
+    "HEADERS_MAX",
     "RECORD_SIZE_MIN",
     "BatchBuilder",
     "BatchRewriter",
@@ -30,6 +32,9 @@ __all__ = [
     "decode_slices",
     "decode_slices_of",
     "encode_batch",
+    "look_at_record",
+    "plain_area",
     "record_area",
     "walk_area",
+    "walk_next",
 ]

@@ -25,6 +25,7 @@ Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 
 RECORD_SIZE_MIN: Final = 7
 """Bytes of a record with null key, null value and no headers: bounds every record count from outside."""
+_ANY: Final = 2**31 - 1
 
 
 class Record:
@@ -53,7 +54,16 @@ class Record:
 
 
 def record_area(data: Buffer, position: int, header: BatchHeader, bytes_max: int = BYTES_MAX) -> bytes:
-    """The records of a whole batch at `position`, decompressed.
+    """The records of a whole batch at `position`, decompressed, as bytes of their own.
+
+    Raises:
+        ProtocolError: as `plain_area`.
+    """
+    return bytes(plain_area(data, position, header, bytes_max))
+
+
+def plain_area(data: Buffer, position: int, header: BatchHeader, bytes_max: int = BYTES_MAX) -> Buffer:
+    """The records of a whole batch at `position`, decompressed; a view where they were not compressed.
 
     Raises:
         ProtocolError: the batch is cut, its data broken, or its count more than its bytes can hold.
@@ -64,7 +74,7 @@ def record_area(data: Buffer, position: int, header: BatchHeader, bytes_max: int
             f"batch at byte {position} has length {header.length}, {len(data) - position} bytes are left"
         )
     area = memoryview(data)[position + HEADER_SIZE : end]
-    plain = bytes(decompress(header.compression, area, bytes_max=bytes_max) if header.compression else area)
+    plain = decompress(header.compression, area, bytes_max=bytes_max) if header.compression else area
     if not 0 <= header.record_count * RECORD_SIZE_MIN <= len(plain):
         raise ProtocolError(f"batch at byte {position} announces {header.record_count} records in {len(plain)} bytes")
     return plain
@@ -168,16 +178,17 @@ def decode_slices(data: Buffer, position: int, count: int) -> Iterator[list[Reco
     yield from decode_slices_of(record_area(data, position, header), header, count)
 
 
-def decode_slices_of(area: bytes, header: BatchHeader, count: int) -> Iterator[list[Record]]:
+def decode_slices_of(area: Buffer, header: BatchHeader, count: int) -> Iterator[list[Record]]:
     """As `decode_slices`, of a record area that is decompressed already.
 
     Raises:
         ProtocolError: anything but exactly the announced records; slices before may have come out.
     """
     if header.record_count <= count:
-        yield decode_area(area, header, Record)
+        yield decode_area(bytes(area), header, Record)
         return
     left = header.record_count
+    view = memoryview(area)
     end = 0
     while left:
         start = end
@@ -191,10 +202,12 @@ def decode_slices_of(area: bytes, header: BatchHeader, count: int) -> Iterator[l
             if not 0 <= length <= len(area) - end:
                 raise ProtocolError(f"a record announces {length} bytes at byte {end} of {len(area)}")
             end += length
-        yield decode_area(area[start : end if left else len(area)], header._replace(record_count=part), Record)
+        yield decode_area(bytes(view[start : end if left else len(area)]), header._replace(record_count=part), Record)
 
 
-def read_record(area: bytes, start: int) -> tuple[int, int, bytes | None, bytes | None, Headers, int]:
+def read_record(
+    area: bytes, start: int, headers_max: int = _ANY
+) -> tuple[int, int, bytes | None, bytes | None, Headers, int]:
     """Timestamp delta, offset delta, key, value, headers and end of the record at `start`, strictly."""
     try:
         length, p = read_varint(area, start)
@@ -205,7 +218,7 @@ def read_record(area: bytes, start: int) -> tuple[int, int, bytes | None, bytes 
         offset_delta, p = read_varint(area, p)
         key, p = _read_bytes(area, p, end)
         value, p = _read_bytes(area, p, end)
-        headers, p = _read_headers(area, p, end)
+        headers, p = _read_headers(area, p, end, headers_max)
     except IndexError:
         raise ProtocolError(f"the record area of {len(area)} bytes ends within the record at byte {start}") from None
     if p != end:
@@ -222,11 +235,13 @@ def _read_bytes(area: bytes, position: int, end: int) -> tuple[bytes | None, int
     return area[position : position + length], position + length
 
 
-def _read_headers(area: bytes, position: int, end: int) -> tuple[Headers, int]:
+def _read_headers(area: bytes, position: int, end: int, headers_max: int) -> tuple[Headers, int]:
     count, position = read_varint(area, position)
     # A header takes at least two bytes: the lengths of its key and value.
     if not 0 <= count * 2 <= end - position:
         raise ProtocolError(f"record announces {count} headers at byte {position}, {end - position} bytes are left")
+    if count > headers_max:
+        raise ProtocolError(f"record announces {count} headers at byte {position}, more than {headers_max}")
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
         key, after = _read_bytes(area, position, end)

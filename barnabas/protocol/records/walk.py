@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from barnabas.protocol.batch import BatchHeader
 from barnabas.protocol.errors import ProtocolError
-from barnabas.protocol.records.decode import read_record
+from barnabas.protocol.ids import Buffer
+from barnabas.protocol.primitives import read_varint, read_varlong
+from barnabas.protocol.records.decode import RECORD_SIZE_MIN, read_record
+
+HEADERS_MAX: Final = 10_000
+"""Headers of one record that a broker looks at: 5 ms."""
+_NULL: Final = 1
+"""The varint of -1."""
 
 
 class Walked(NamedTuple):
@@ -28,11 +35,26 @@ def walk_area(area: bytes, header: BatchHeader) -> Walked:
     Raises:
         ProtocolError: anything but exactly the announced records.
     """
+    walked, end = walk_next(area, 0, 0, header.record_count)
+    if end != len(area):
+        raise ProtocolError(f"{len(area) - end} bytes follow the last of {header.record_count} records")
+    return walked
+
+
+def walk_next(area: Buffer, at: int, first: int, count: int) -> tuple[Walked, int]:
+    """What the `count` records from byte `at` on are like, and the byte behind them.
+
+    `first` is the offset delta that the first of them should have.
+
+    Raises:
+        ProtocolError: the bytes hold no such records.
+    """
     size = len(area)
     smallest, largest = 2**63 - 1, -(2**63)
-    null_keys = end = 0
+    null_keys = 0
+    end = at
     in_order = True
-    for index in range(header.record_count):
+    for index in range(first, first + count):
         start = end
         p = start + 2
         try:
@@ -81,11 +103,55 @@ def walk_area(area: bytes, header: BatchHeader) -> Walked:
             if k == 1:
                 null_keys += 1
         else:
-            t, d, key, _, _, end = read_record(area, start)
-            null_keys += key is None
+            t, d, no_key, end = _look_at(area, start)
+            null_keys += no_key
         smallest = t if t < smallest else smallest
         largest = t if t > largest else largest
         in_order = in_order and d == index
-    if end != size:
-        raise ProtocolError(f"{size - end} bytes follow the last of {header.record_count} records")
-    return Walked(smallest, largest, null_keys, in_order)
+    return Walked(smallest, largest, null_keys, in_order), end
+
+
+def _look_at(area: Buffer, start: int) -> tuple[int, int, bool, int]:
+    """Timestamp delta, offset delta, whether there is no key, and end of the record at `start`, strictly."""
+    if isinstance(area, bytes):
+        t, d, key, _, _, end = read_record(area, start, HEADERS_MAX)
+        return t, d, key is None, end
+    return look_at_record(area, start)
+
+
+def look_at_record(area: Buffer, start: int) -> tuple[int, int, bool, int]:
+    """Timestamp delta, offset delta, whether there is no key, and end of the record at `start`; nothing is copied.
+
+    Raises:
+        ProtocolError: there is no such record, or it has more than `HEADERS_MAX` headers.
+    """
+    try:
+        length, p = read_varint(area, start)
+        end = p + length
+        if not RECORD_SIZE_MIN - 1 <= length <= len(area) - p:
+            raise ProtocolError(f"record at byte {start} announces {length} bytes, {len(area) - p} are left")
+        timestamp_delta, p = read_varlong(area, p + 1)
+        offset_delta, p = read_varint(area, p)
+        key_end = _pass_over(area, p, end)
+        no_key = area[p] == _NULL
+        p = _pass_over(area, key_end, end)
+        count, p = read_varint(area, p)
+        if not 0 <= count <= HEADERS_MAX:
+            raise ProtocolError(f"record at byte {start} announces {count} headers, at most {HEADERS_MAX} are read")
+        for _ in range(count):
+            if area[p] == _NULL:
+                raise ProtocolError(f"record header at byte {p} has a null key")
+            p = _pass_over(area, _pass_over(area, p, end), end)
+    except IndexError:
+        raise ProtocolError(f"the record area of {len(area)} bytes ends within the record at byte {start}") from None
+    if p != end:
+        raise ProtocolError(f"record at byte {start} ends at byte {p}, its length says {end}")
+    return timestamp_delta, offset_delta, no_key, end
+
+
+def _pass_over(area: Buffer, position: int, end: int) -> int:
+    """The byte behind bytes with a length of their own (-1: null)."""
+    length, position = read_varint(area, position)
+    if not -1 <= length <= end - position:
+        raise ProtocolError(f"record field announces {length} bytes at byte {position}, {end - position} are left")
+    return position + max(length, 0)

@@ -10,6 +10,7 @@ from typing import Any
 from barnabas.broker.config import BrokerConfig, TopicConfig
 from barnabas.broker.host.disk import RealDisk
 from barnabas.broker.log import AppendInfo, Log, LogManager
+from barnabas.broker.log.look import Costly, look_apart, stamped
 from barnabas.broker.log.types import Isolation
 from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.broker.ports import NotYet
@@ -150,6 +151,18 @@ def append(log: Log, *values: bytes | None, leader_epoch: int = 0, now_ms: int =
     info = log.append_as_leader(memoryview(batch(*values, **fields)), leader_epoch, now_ms=now_ms)
     log.advance_high_watermark(log.log_end_metadata)
     return info
+
+
+def append_apart(world: World, log: Log, *values: bytes | None, **fields: Any) -> AppendInfo:
+    """As `append`, a batch that holds so much that it is looked through apart."""
+    try:
+        log.append_as_leader(memoryview(batch(*values, **fields)), 0, now_ms=NOW)
+    except Costly as costly:
+        found = world.run(look_apart(costly, log.apart))
+        info = log.append_as_leader(stamped(found[0], found[1], log.config, NOW), 0, now_ms=NOW)
+        log.advance_high_watermark(log.log_end_metadata)
+        return info
+    raise AssertionError("it was appended at once")
 
 
 def records_in(data: Any) -> list[Record]:

@@ -8,7 +8,8 @@ import pytest
 
 from barnabas.broker.config import TopicConfig
 from barnabas.broker.log import AppendOrigin, InvalidRecord, Isolation, Log
-from barnabas.broker.log.validate import _level, accept, takes_as_is, validate_client_batch
+from barnabas.broker.log.look import level_of
+from barnabas.broker.log.validate import accept, takes_as_is, validate_client_batch
 from barnabas.protocol.batch import (
     CONTROL,
     HEADER_SIZE,
@@ -380,4 +381,4 @@ def test_follower_takes_batches_as_they_are(world):
 )
 def test_no_level_of_compression_holds_up_the_others(codec, asked, used):
     config = TopicConfig(**{f"compression_{codec}_level": asked})
-    assert _level(config, {"gzip": 1, "lz4": 3, "zstd": 4}[codec]) == used
+    assert level_of(config, {"gzip": 1, "lz4": 3, "zstd": 4}[codec]) == used

@@ -13,7 +13,7 @@ from barnabas.broker.log.compaction import cleanable
 from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.protocol.batch import crc_ok
 from barnabas.protocol.records import decode as decode_module
-from tests.broker.log.harness import NOW, append, batch, everything, headers_in
+from tests.broker.log.harness import NOW, append, append_apart, batch, everything, headers_in
 
 COMPACT = frozenset({"compact"})
 
@@ -267,7 +267,7 @@ def test_a_full_disk_ends_the_round_and_changes_nothing(memory):
 def test_no_step_takes_a_large_batch_whole(memory, monkeypatch):
     log = new_log(memory)
     keys = [b"%d" % (i % 3000) for i in range(6000)]
-    append(log, *keys, keys=keys, codec=4)
+    append_apart(memory, log, *keys, keys=keys, codec=4)
     log.roll(NOW)
     put(log, b"x", b"")
     decoded: list[int] = []

@@ -15,7 +15,7 @@ from barnabas.protocol.compression import compress
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.records import BatchBuilder
-from tests.broker.log.harness import NOW, World, append, batch, headers_in, manager_of
+from tests.broker.log.harness import NOW, World, append, append_apart, batch, headers_in, manager_of
 from tests.broker.log.test_compaction import COMPACT, clean, content, new_log, put
 
 HOUR = 3_600_000
@@ -199,7 +199,7 @@ def test_a_large_batch_is_compressed_piece_by_piece(memory: World, codec: int, m
 
     log = new_log(memory)
     keys: list[bytes | None] = [b"%d" % (number % 3000) for number in range(6000)]
-    append(log, *[b"%d" % number * 40 for number in range(6000)], keys=keys, codec=codec)
+    append_apart(memory, log, *[b"%d" % number * 40 for number in range(6000)], keys=keys, codec=codec)
     log.roll(NOW)
     put(log, b"z", b"z")
     monkeypatch.setattr("barnabas.protocol.compression.compress", counted)

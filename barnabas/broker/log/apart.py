@@ -1,0 +1,91 @@
+"""Batches that hold much are looked through apart from the loop: unpacked in a thread, walked in steps, one at a time.
+
+A few bytes of a compressed batch may hold a hundred MB and millions of records. Whoever looks into such a batch takes
+its turn, so that one is unpacked at a time in the whole broker, however many are sent; small ones need no turn.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from barnabas.broker.jobs import Gate, Job, wait
+from barnabas.broker.ports import Disk
+from barnabas.protocol.batch import BatchHeader
+from barnabas.protocol.compression import BYTES_MAX
+from barnabas.protocol.ids import Buffer
+from barnabas.protocol.records import plain_area
+
+T = TypeVar("T")
+
+RECORDS_AT_ONCE: Final = 2000
+"""Records of a batch that are looked at in one step: about 1 ms."""
+BYTES_AT_ONCE: Final = 1024 * 1024
+"""Bytes that are unpacked on the loop: about 1 ms."""
+RECORDS_MAX: Final = 1_000_000
+"""Default of `barnabas.batch.records.max`: a batch of 1 MiB has 150,000 of the smallest records."""
+
+
+class Apart:
+    """One per broker.
+
+    Args:
+        disk: whose threads do the work.
+        records_max: records a client's batch may hold.
+        bytes_max: bytes a client's batch may hold, unpacked.
+    """
+
+    def __init__(self, disk: Disk, records_max: int = RECORDS_MAX, bytes_max: int = BYTES_MAX) -> None:
+        self.records_max = records_max
+        self.bytes_max = bytes_max
+        self._disk = disk
+        self._taken = False
+        self._waiting: deque[Gate] = deque()
+
+    def take(self) -> Job[None]:
+        """Wait for one's turn; it ends with `release`."""
+        if self._taken:
+            gate = Gate()
+            self._waiting.append(gate)
+            yield from wait(gate)
+        self._taken = True
+
+    def release(self) -> None:
+        """The turn is over: the next one's begins."""
+        if self._waiting:
+            self._waiting.popleft().open()
+        else:
+            self._taken = False
+
+    def unpacked(self, data: Buffer, position: int, header: BatchHeader, bytes_max: int) -> Job[Buffer]:
+        """The records of the batch at `position`, unpacked in a thread.
+
+        Raises:
+            ProtocolError: as `plain_area`.
+        """
+        if not header.compression:
+            return plain_area(data, position, header, bytes_max)
+        return (yield from self.done(lambda: plain_area(data, position, header, bytes_max)))
+
+    def done(self, work: Callable[[], T]) -> Job[T]:
+        """Do `work` in a thread.
+
+        Raises:
+            Exception: what it raised.
+        """
+        made: list[T] = []
+        fault: list[Exception] = []
+
+        def run() -> None:
+            try:
+                made.append(work())
+            except Exception as error:
+                fault.append(error)
+
+        gate = Gate()
+        self._disk.aside(run, gate.open)
+        yield from wait(gate)
+        if fault:
+            raise fault.pop()
+        return made.pop()

@@ -1,0 +1,189 @@
+"""Batches that hold much are looked through in steps, and in a thread: the loop goes to others, order is kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from barnabas.broker.log.apart import BYTES_AT_ONCE, RECORDS_AT_ONCE
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.records import walk
+from tests.broker.node.world import Answer, World, batch
+
+MANY = 3 * RECORDS_AT_ONCE
+
+
+def large(world: World, *, codec: int = 0, count: int = MANY, size: int = 1, **more: Any) -> bytearray:
+    values = [b"v" * size] * count
+    return batch(*values, keys=[b"k"] * count, codec=codec, at_ms=world.wall_ms, **more)
+
+
+def offset_of(answer: Answer) -> int:
+    part = answer.response.responses[0].partition_responses[0]
+    assert part.error_code == 0, (part.error_code, part.error_message)
+    return int(part.base_offset)
+
+
+def code_of(answer: Answer) -> int:
+    return int(answer.response.responses[0].partition_responses[0].error_code)
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.create("t", partitions=2, cleanup_policy="compact")
+    return world
+
+
+@pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
+def test_no_step_looks_at_more_records_than_it_may(world: World, codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[int] = []
+    walked = walk.walk_next
+
+    def counted(area: Any, at: int, first: int, count: int) -> Any:
+        looked_at.append(count)
+        return walked(area, at, first, count)
+
+    monkeypatch.setattr("barnabas.broker.log.look.walk_next", counted)
+    sent = world.produce({("t", 0): large(world, codec=codec)})
+    per_step = []
+    while not sent.done:
+        looked_at.clear()
+        world.core.run_job_step(world.now_ms)
+        world.disk.deliver()
+        world.core.wake(world.now_ms)
+        per_step.append(sum(looked_at))
+    assert max(per_step) == RECORDS_AT_ONCE
+    assert (sum(per_step), offset_of(sent)) == (MANY, 0)
+
+
+def test_what_is_unpacked_beyond_a_little_is_unpacked_aside(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    aside = world.disk.aside
+
+    def counted(work: Any, done: Any) -> None:
+        asked.append("aside")
+        aside(work, done)
+
+    monkeypatch.setattr(world.disk, "aside", counted)
+    assert world.put(large(world, codec=4, count=2, size=1000)).error_code == 0
+    assert asked == []
+    assert world.put(large(world, codec=4, count=2, size=BYTES_AT_ONCE)).error_code == 0
+    assert asked == ["aside"]
+
+
+def test_later_batches_of_its_partition_come_after_it_and_others_at_once(world: World) -> None:
+    first = world.produce({("t", 0): large(world, codec=4)})
+    second = world.produce({("t", 0): batch(b"2", keys=[b"k"], at_ms=world.wall_ms)})
+    both = world.produce(
+        {(name, number): batch(b"3", keys=[b"k"], at_ms=world.wall_ms) for name, number in (("t", 0), ("t", 1))}
+    )
+    other = world.produce({("t", 1): batch(b"4", keys=[b"k"], at_ms=world.wall_ms)})
+    assert [answer.done for answer in (first, second, both, other)] == [False, False, False, True]
+    assert offset_of(other) == 1, "the second partition's part of both did not wait"
+    world.settle()
+    assert [offset_of(first), offset_of(second), offset_of(both)] == [0, MANY, MANY + 1]
+    assert world.core.replicas.shared.late == {}
+    assert world.put(batch(b"5", keys=[b"k"], at_ms=world.wall_ms)).base_offset == MANY + 2
+
+
+def test_a_fetch_that_waits_hears_of_it(world: World) -> None:
+    waiting = world.fetch({("t", 0): 0}, wait_ms=10_000)
+    world.produce({("t", 0): large(world)})
+    assert not waiting.done
+    world.settle()
+    assert waiting.done
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_it_waits_for_its_sync(acks: int) -> None:
+    world = World()
+    world.create("t", cleanup_policy="compact", flush_messages=1)
+    sent = world.produce({("t", 0): large(world)}, acks=acks)
+    world.settle()
+    assert offset_of(sent) == 0
+
+
+def test_a_topic_that_is_made_anew_meanwhile_gets_nothing(world: World) -> None:
+    sent = world.produce({("t", 0): large(world)})
+    world.core.run_job_step(world.now_ms)
+    assert not sent.done
+    world.delete("t")
+    world.create("t", cleanup_policy="compact")
+    world.settle()
+    assert code_of(sent) in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    partition = world.core.replicas.partition(TopicPartition("t", 0))
+    assert partition is not None
+    assert partition.log.log_end_offset == 0
+
+
+def test_the_sequence_of_a_producer_is_asked_when_its_turn_comes(world: World) -> None:
+    first = world.produce({("t", 0): large(world, pid=5, epoch=0, sequence=0)})
+    again = world.produce({("t", 0): large(world, pid=5, epoch=0, sequence=0)})
+    gap = world.produce({("t", 0): batch(b"x", keys=[b"k"], at_ms=world.wall_ms, pid=5, epoch=0, sequence=MANY + 1)})
+    world.settle()
+    assert (offset_of(first), offset_of(again)) == (0, 0)
+    assert code_of(gap) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_the_settings_that_hold_when_its_turn_comes_are_asked(world: World) -> None:
+    without = batch(*[b"v"] * MANY, at_ms=world.wall_ms)
+    world.create("u", cleanup_policy="delete", compression_type="zstd")
+    sent = world.produce({("u", 0): without})
+    assert not sent.done
+    log = world.core.replicas.partition(TopicPartition("u", 0)).log  # type: ignore[union-attr]
+    compact = world.core.replicas.partition(TopicPartition("t", 0)).log.config  # type: ignore[union-attr]
+    log.configure(compact)
+    world.settle()
+    assert code_of(sent) == ErrorCode.INVALID_RECORD, "it has no keys"
+
+
+@pytest.mark.parametrize("topic", ["t", "plain"])
+@pytest.mark.parametrize("codec", [0, 4])
+def test_more_records_than_the_setting_allows_are_too_large(topic: str, codec: int) -> None:
+    world = World(barnabas_batch_records_max=MANY - 1)
+    world.create("t", cleanup_policy="compact")
+    world.create("plain")
+    sent = world.produce({(topic, 0): large(world, codec=codec)})
+    world.settle()
+    part = sent.response.responses[0].partition_responses[0]
+    assert part.error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert "barnabas.batch.records.max 5999" in part.error_message
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+def test_more_bytes_than_the_setting_allows_are_too_large(codec: int) -> None:
+    world = World(barnabas_batch_bytes_max=2 * BYTES_AT_ONCE)
+    world.create("t", cleanup_policy="compact")
+    assert world.put(large(world, codec=codec, count=1, size=BYTES_AT_ONCE)).error_code == 0
+    part = world.put(large(world, codec=codec, count=1, size=2 * BYTES_AT_ONCE))
+    assert part.error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert "holds too much" in str(part.error_message)
+
+
+def test_one_is_unpacked_at_a_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    running: list[int] = []
+    apart = world.core.logs.apart
+    take, release = apart.take, apart.release
+    monkeypatch.setattr(apart, "release", lambda: (running.pop(), release())[1])
+
+    def taken() -> Any:
+        yield from take()
+        running.append(1)
+        assert len(running) == 1
+
+    monkeypatch.setattr(apart, "take", taken)
+    sent = [world.produce({("t", number): large(world, codec=4)}) for number in (0, 1)]
+    world.settle()
+    assert [offset_of(one) for one in sent] == [0, 0]
+    assert running == []
+
+
+def test_an_answerless_produce_that_fails_late_closes_the_connection(world: World) -> None:
+    sent = world.produce({("t", 0): batch(*[b"v"] * MANY, at_ms=world.wall_ms)}, acks=0)
+    world.settle()
+    assert sent.done
+    assert sent.closed is not None
+    assert "INVALID_RECORD" in sent.closed
