@@ -33,8 +33,8 @@ def listening_endpoints(config: BrokerConfig) -> tuple[Endpoint, ...]:
     Raises:
         ConfigError: an entry that is not `NAME://host:port`, or a name without security protocol.
     """
-    others = left_to_controllers(config)
-    endpoints = _endpoints("listeners", [one for one in config.listeners if one not in others], _protocols(config))
+    ours, others = _by_user(config, config.listeners)
+    endpoints = _endpoints("listeners", ours, _protocols(config))
     if not endpoints:
         why = "names controllers' listeners only" if others else "is empty"
         raise ConfigError(f"listeners {why}; write at least one for clients such as PLAINTEXT://127.0.0.1:9092")
@@ -64,15 +64,22 @@ def left_to_controllers(config: BrokerConfig) -> tuple[str, ...]:
 
     Only controllers talk there, never clients, and this broker is its own controller: nothing is bound.
     """
+    return _by_user(config, config.listeners)[1]
+
+
+def _by_user(config: BrokerConfig, entries: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The entries of listeners for clients, and of those for controllers."""
     names = {name.upper() for name in config.controller_listener_names}
-    return tuple(one for one in config.listeners if one.partition("://")[0].strip().upper() in names)
+    theirs = tuple(one for one in entries if one.partition("://")[0].strip().upper() in names)
+    return tuple(one for one in entries if one not in theirs), theirs
 
 
 def advertised_endpoints(config: BrokerConfig, bound: Sequence[Endpoint]) -> tuple[Endpoint, ...]:
     """What clients are told, given what was really bound.
 
     An advertised listener with port 0 gets the port that was bound under its name. Without `advertised.listeners`
-    the bound ones are advertised; one that listens on every address is advertised as localhost.
+    the bound ones are advertised; one that listens on every address is advertised as localhost. Listeners of
+    controllers may be among them (KIP-853: Kafka's own `server.properties` has one) and are left out as well.
 
     Raises:
         ConfigError: an entry that does not parse, that names no listener, or that advertises every address.
@@ -80,13 +87,14 @@ def advertised_endpoints(config: BrokerConfig, bound: Sequence[Endpoint]) -> tup
     ports: dict[str, int] = {}
     for endpoint in bound:
         ports.setdefault(endpoint.listener, endpoint.port)
-    if not config.advertised_listeners:
+    advertised, _ = _by_user(config, config.advertised_listeners)
+    if not advertised:
         first: dict[str, Endpoint] = {}
         for endpoint in bound:
             host = "localhost" if endpoint.host in WILDCARDS else endpoint.host
             first.setdefault(endpoint.listener, endpoint._replace(host=host))
         return tuple(first.values())
-    told = _endpoints("advertised.listeners", config.advertised_listeners, _protocols(config))
+    told = _endpoints("advertised.listeners", advertised, _protocols(config))
     for endpoint in told:
         if endpoint.listener not in ports:
             raise ConfigError(

@@ -37,6 +37,20 @@ def test_a_controllers_listener_of_a_kafka_configuration_is_not_opened_and_said_
         load(overrides={"listeners": "CONTROLLER://:9093", "controller.listener.names": "CONTROLLER"})
 
 
+def test_a_controllers_listener_may_be_advertised_as_kafkas_own_server_properties_do() -> None:
+    properties = """
+        process.roles=broker,controller
+        listeners=PLAINTEXT://:9092,CONTROLLER://:9093
+        advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
+        controller.listener.names=CONTROLLER
+    """
+    config = load(properties=properties).config
+    bound = listening_endpoints(config)
+    assert advertised_endpoints(config, bound) == (Endpoint("PLAINTEXT", "localhost", 9092),)
+    only = BrokerConfig(advertised_listeners=("C://localhost:9093",), controller_listener_names=("C",))
+    assert advertised_endpoints(only, bound) == (Endpoint("PLAINTEXT", "localhost", 9092),)
+
+
 def test_the_bound_port_is_advertised() -> None:
     bound = [Endpoint("PLAINTEXT", "127.0.0.1", 4711), Endpoint("PLAINTEXT", "::1", 4711)]
     assert advertised_endpoints(BrokerConfig(), bound) == (Endpoint("PLAINTEXT", "127.0.0.1", 4711),)
