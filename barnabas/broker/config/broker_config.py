@@ -51,7 +51,7 @@ class BrokerConfig:
 
     # Connections.
     connections_max_idle_ms: int = long(600_000)
-    max_connection_creation_rate: int = integer(500, at_least(1), _DYNAMIC)
+    max_connection_creation_rate: int = integer(1000, at_least(1), _DYNAMIC)
     max_connections: int = integer(10_000, at_least(1), _DYNAMIC)
     max_connections_per_ip: int = integer(5000, at_least(1), _DYNAMIC)
     queued_max_request_bytes: int = long(167_772_160)
