@@ -7,6 +7,7 @@ and going on without it would set the logs of topics aside as if nobody had made
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final, NamedTuple, NoReturn
 
 from barnabas.broker.cluster.ledger import Ledger
@@ -15,7 +16,7 @@ from barnabas.broker.config.topics import METADATA_TOPIC
 from barnabas.broker.log.check import Checked
 from barnabas.broker.ports import Disk
 from barnabas.protocol.batch import batches, crc_ok
-from barnabas.protocol.errors import BarnabasError
+from barnabas.protocol.errors import BarnabasError, ProtocolError
 from barnabas.protocol.records import decode_records
 
 DIRECTORY: Final = f"{METADATA_TOPIC}-0"
@@ -97,11 +98,12 @@ def snapshot_records(data: bytes, snapshot: Snapshot, *, log_holds_all: bool) ->
         MetadataUnreadable: it is broken.
     """
     end = 0
-    for position, size in batches(data):
-        if not crc_ok(data, position, size):
-            break
-        yield [decode(record.value or b"") for record in decode_records(data, position)]
-        end = position + size
+    with suppress(ProtocolError):  # a length that no batch can have
+        for position, size in batches(data):
+            if not crc_ok(data, position, size):
+                break
+            yield [decode(record.value or b"") for record in decode_records(data, position)]
+            end = position + size
     if end == len(data) and end:
         return
     where = f"{DIRECTORY}/{snapshot.name} is broken at byte {end}"

@@ -111,6 +111,8 @@ class Log:
         """Offsets of batches lately appended to the active segment, and where they lie: tail reads need no index."""
         self._watermark = OffsetMetadata(0)
         self._flusher = Flusher(self)
+        self._snapshot: Gate | None = None
+        """Opens with the newest producer snapshot."""
         self._judged_config: TopicConfig | None = None
         self._takes_as_is = False
         """What `takes_as_is` says of `_judged_config`: settings change by the object."""
@@ -425,24 +427,38 @@ class Log:
             self.take_snapshot()
             self._flusher.start()
 
-    def take_snapshot(self) -> None:
+    def take_snapshot(self) -> Gate:
         """Write the producer state at the log end, off the loop's thread.
 
-        Where that fails, a start reads more batches, and the next roll or the stop writes another.
+        Where that fails, a start reads more batches, and the next roll, the next retention or the stop writes another.
         """
         offset, cuts = self.log_end_offset, self.cuts
+        gate = self._snapshot = Gate()
 
         def done(error: OSError | None) -> None:
-            if error is not None or self.closed or offset in self.snapshots:
-                return
-            if self.cuts == cuts:
-                insort(self.snapshots, offset)
-            else:  # of records that are gone
-                with suppress(OSError):
-                    self.disk.remove(path)
+            if error is None and not self.closed and offset not in self.snapshots:
+                if self.cuts == cuts:
+                    insort(self.snapshots, offset)
+                else:  # of records that are gone
+                    with suppress(OSError):
+                        self.disk.remove(path)
+            gate.open(error)
 
         path = self._snapshot_path(offset)
         self.disk.write_atomic(path, self.producers.snapshot(), done)
+        return gate
+
+    def snapshot_from(self, offset: int) -> Gate | None:
+        """Have a snapshot at or above `offset`, which no segment's base may pass; a token while there is none.
+
+        None if there is one, or no producer to know. The segments below `offset` may go then.
+        """
+        if not self.producers.producers or (self.snapshots and self.snapshots[-1] >= offset):
+            return None
+        under_way = self._snapshot
+        if under_way is not None and not under_way.is_open:
+            return under_way
+        return self.take_snapshot()
 
     def _snapshot_path(self, offset: int) -> str:
         return f"{self.directory}/{stem(offset)}{SNAPSHOT_SUFFIX}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from barnabas.broker.jobs import Job
+from barnabas.broker.jobs import Job, wait
 from barnabas.broker.log.losses import Loss
 from barnabas.broker.log.scan import patient
 from barnabas.broker.log.segment import Segment
@@ -23,24 +23,28 @@ def retain(log: LogView, now_ms: int) -> Job[int]:
     the rest is still as large as the limit; (c) `retention.ms`: its largest timestamp is older than the limit. (b) and
     (c) hold for `cleanup.policy=delete` only. The log start moves to the first segment that is left.
 
+    Before a segment goes, a producer snapshot at or above its end is on the device: what it held of producers is known
+    from nowhere else after a kill.
+
     Raises:
         KafkaError: KAFKA_STORAGE_ERROR, no new segment could be opened.
-        OSError: a read failed.
+        OSError: a read failed, or there is no room for a snapshot: what an earlier one covers went.
     """
     deleted = 0
     while not log.closed and (deletable := _below_log_start(log)[:_SEGMENTS_PER_STEP]):
-        deleted += _delete(log, deletable, now_ms, "log start")
+        deleted += yield from _delete(log, deletable, now_ms, "log start")
         yield None
     if "delete" not in log.config.cleanup_policy:
         return deleted
     yield None
     while not log.closed and (deletable := _above_size(log)[:_SEGMENTS_PER_STEP]):
-        deleted += _delete(log, deletable, now_ms, f"retention.bytes={log.config.retention_bytes}")
+        deleted += yield from _delete(log, deletable, now_ms, f"retention.bytes={log.config.retention_bytes}")
         yield None
     old = yield from _too_old(log, now_ms)
     while old and not log.closed and list(log.segments[: len(old)]) == old:
-        deleted += _delete(log, old[:_SEGMENTS_PER_STEP], now_ms, f"retention.ms={log.config.retention_ms}")
-        old = old[_SEGMENTS_PER_STEP:]
+        gone = yield from _delete(log, old[:_SEGMENTS_PER_STEP], now_ms, f"retention.ms={log.config.retention_ms}")
+        deleted += gone
+        old = old[gone:]
         yield None
     return deleted
 
@@ -87,16 +91,28 @@ def _too_old(log: LogView, now_ms: int) -> Job[list[Segment]]:
     return old
 
 
-def _delete(log: LogView, segments: list[Segment], now_ms: int, rule: str) -> int:
+def _delete(log: LogView, segments: list[Segment], now_ms: int, rule: str) -> Job[int]:
     if len(segments) == len(log.segments):
         log.roll(now_ms)
         size = sum(segment.size for segment in segments)
         reason = f"{rule} lets every record go"
         first, name = log.log_start_offset, str(log.topic_partition)
         log.losses.report(Loss(name, first, log.log_end_offset, size, log.directory, reason))
+    gate = log.snapshot_from(log.bases[len(segments)])
+    if gate is not None:
+        ends = log.bases[1 : len(segments) + 1]
+        try:
+            yield from wait(gate)
+        except OSError:
+            covered = max(log.snapshots, default=-1)
+            segments = [segment for segment, end in zip(segments, ends, strict=True) if end <= covered]
+            if not segments:
+                raise
+        if log.closed or list(log.segments[: len(segments)]) != segments:
+            return 0
     left = list(log.segments[len(segments) :])
     begin = left[0].base
-    old = [snapshot for snapshot in log.snapshots[:-1] if snapshot < begin]
+    old = [snapshot for snapshot in log.snapshots if snapshot < begin]
     log.adopt(
         Change(
             segments=left,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from barnabas.broker.config import TopicConfig
+from barnabas.broker.jobs import Gate
 from barnabas.broker.log.apart import Apart
 from barnabas.broker.log.epochs import LeaderEpochs
 from barnabas.broker.log.losses import Losses
@@ -148,6 +149,9 @@ class LogView(Protocol):
 
     def roll(self, now_ms: int) -> None:
         """Open a new segment at the log end."""
+
+    def snapshot_from(self, offset: int) -> Gate | None:
+        """Have a producer snapshot at or above `offset`; None if there is one, or no producer to know."""
 
     def adopt(self, change: Change) -> None:
         """Take over what is to be; long work that comes in steps does so at the end of each."""

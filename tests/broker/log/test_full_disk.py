@@ -149,6 +149,28 @@ def test_a_snapshot_that_found_no_room_is_written_at_the_stop(filling: World) ->
     assert append(log, b"a", pid=1, epoch=0, sequence=0).duplicate
 
 
+def test_nobody_is_forgotten_with_a_segment_whose_end_no_snapshot_covers(filling: World) -> None:
+    """Else a kill leaves the state of an older snapshot, to which the next batch is out of order for good."""
+    log = filling.new_log(segment_bytes=300, retention_ms=1000)
+    for number in range(12):
+        if number == 6:
+            filling.settle()
+            filling.disk.faults.bad_syncs = {f"t-0/{base:020d}.snapshot" for base in range(7, 13)}
+        append(log, b"%d" % number, pid=1, epoch=0, sequence=number)
+    filling.settle()
+    covered = log.snapshots[-1]
+    assert covered < log.bases[-1]
+    with pytest.raises(OSError, match="Input/output error"):
+        filling.run(log.retain(NOW + 2000))
+    assert log.bases[0] == covered, "what an earlier snapshot covers goes"
+    filling.disk.faults.bad_syncs = set()
+    assert filling.run(log.retain(NOW + 2000)) > 0
+    assert log.log_start_offset == log.log_end_offset == 12
+    log = filling.restart(log, clean=False)
+    assert append(log, b"11", pid=1, epoch=0, sequence=11).duplicate
+    assert append(log, b"12", pid=1, epoch=0, sequence=12).first_offset == 12
+
+
 def test_epochs_that_found_no_room_hold_the_saved_recovery_point_back(filling: World) -> None:
     log = filling.new_log()
     append(log, b"a", leader_epoch=1)

@@ -208,6 +208,8 @@ def test_a_broken_snapshot_is_refused_and_set_aside_costs_nothing_while_the_log_
         assert f"{path} is broken at byte 0" in said
         assert "nothing is lost, for the log still holds all records" in said
         assert "move this file out of the data directory" in said
+    put(disk, path, good + b"\x9f" * 100)  # no batch can have this length
+    assert f"{path} is broken at byte {len(good)}, and nothing is lost" in refused(disk)
     disk.remove(path)
     assert World(disk=disk).offsets(-1, "d").offset == 1
 
