@@ -47,14 +47,30 @@ logger = logging.getLogger(__name__)
 
 
 class MetadataLog:
-    """The records of a cluster of one, in order. `losses` is told of what a start cuts off."""
+    """The records of a cluster of one, in order.
 
-    def __init__(self, disk: Disk, clock: WallClock, snapshot_bytes_max: int, losses: Losses | None = None) -> None:
+    Args:
+        disk: the data directory.
+        clock: time of day.
+        snapshot_bytes_max: bytes of records after which a snapshot is due.
+        losses: is told of what a start cuts off.
+        segment_bytes: bytes of one file; a batch must fit into it.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        clock: WallClock,
+        snapshot_bytes_max: int,
+        losses: Losses | None = None,
+        *,
+        segment_bytes: int = _BATCH_BYTES_MAX,
+    ) -> None:
         self._disk = disk
         self._clock = clock
         self._snapshot_bytes_max = snapshot_bytes_max
         config = TopicConfig(
-            segment_bytes=_BATCH_BYTES_MAX,
+            segment_bytes=segment_bytes,
             max_message_bytes=_BATCH_BYTES_MAX,
             segment_index_bytes=1024 * 1024,
             retention_ms=-1,
@@ -111,6 +127,8 @@ class MetadataLog:
         start = 0 if snapshot is None else snapshot.end
         log = self._log
         yield from log.recover(clean=False, now_ms=self._clock.now_ms(), log_start_offset=start)
+        if log.log_end_offset > self.ledger.metadata_end:  # a kill came before the sync, and it counts from now on
+            yield from log.flush()
         yield from self._replay(image, start)
         log.advance_high_watermark(log.log_end_offset)
         self._epoch = max(found.latest_epoch, log.latest_epoch, -1 if snapshot is None else snapshot.epoch) + 1
@@ -206,17 +224,20 @@ class MetadataLog:
         assert not already, "what was appended just now is not on stable storage yet"
 
     def snapshot(self, image: Image) -> Job[None]:
-        """Write the committed image down, and let the log below it go. A failure is logged and tried again later."""
+        """Write the committed image down, and let the log below it go.
+
+        A failure is logged, and the snapshot stays due: the next change that is committed has it tried again.
+        """
         self._snapshotting = True
         try:
             yield from self._write_snapshot(image.copy(), self._log.high_watermark)
-        except OSError as fault:
+        except (OSError, KafkaError) as fault:
             logger.error("the metadata snapshot was not written: %s", fault)
         finally:
             self._snapshotting = False
 
     def _write_snapshot(self, image: Image, end: int) -> Job[None]:
-        self._bytes_since_snapshot = 0
+        covered_bytes = self._bytes_since_snapshot
         now_ms = self._clock.now_ms()
         data = bytearray()
         base = 0
@@ -235,6 +256,7 @@ class MetadataLog:
         gate = Gate()
         self._disk.write_atomic(f"{DIRECTORY}/{name}", bytes(data), gate.open)
         yield from wait(gate)
+        self._bytes_since_snapshot -= covered_bytes
         for other in snapshots(self._disk):
             if other.name < name:
                 self._disk.remove(f"{DIRECTORY}/{other.name}")

@@ -25,7 +25,7 @@ from barnabas.broker.cluster.records import (
     decode,
     encode,
 )
-from barnabas.broker.memory_disk import MemoryDisk
+from barnabas.broker.memory_disk import Faults, MemoryDisk
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
 ID = bytes(15) + b"\x07"
@@ -163,6 +163,42 @@ def test_a_snapshot_keeps_the_log_short(late: bool) -> None:
     fill(again, range(110, 112))
     disk.crash()
     assert len(Harness(disk).image.topics) == 111
+
+
+def test_a_snapshot_that_found_no_room_stays_due() -> None:
+    """Else the log would grow by as much again before the next is tried."""
+    disk = MemoryDisk(faults=Faults())
+    harness = Harness(disk, snapshot_bytes=2000)
+    fill(harness, range(1, 20))
+    disk.faults.refuse(1)
+    harness.run(harness.log.snapshot(harness.image))
+    assert not checkpoints(disk)
+    assert harness.log.snapshot_due
+    fill(harness, range(20, 22))
+    writing = harness.log.snapshot(harness.image)
+    next(writing)
+    fill(harness, range(22, 24))
+    harness.run(writing)
+    assert len(checkpoints(disk)) == 1
+    assert not harness.log.snapshot_due
+    fill(harness, range(24, 40))
+    assert harness.log.snapshot_due, "what came while it was written counts for the next"
+
+
+def checkpoints(disk: MemoryDisk) -> list[str]:
+    return [name for name in disk.list(DIRECTORY) if name.endswith(".checkpoint")]
+
+
+def test_what_a_kill_left_without_a_sync_has_one_before_anybody_is_told() -> None:
+    """A topic that a start shows is there for good: what is written to it may be acknowledged after a sync."""
+    disk = MemoryDisk()
+    first = Harness(disk)
+    fill(first, range(1, 3))
+    first.append(Topic(ID, "shown"))
+    disk.kill()
+    assert "shown" in Harness(disk).image.topics
+    disk.crash()
+    assert "shown" in Harness(disk).image.topics
 
 
 def test_a_broken_snapshot_is_not_served_from() -> None:

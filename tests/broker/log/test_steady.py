@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.broker.config import TopicConfig
 from barnabas.broker.log.steady import HOLD_MS_MAX, JUMP_MS, SteadyTime
-from tests.broker.log.harness import NOW, PARTITION, TOPIC_ID, Clock, append, manager_of
+from tests.broker.log.harness import NOW, PARTITION, TOPIC_ID, Clock, append, everything, manager_of
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 
@@ -30,6 +30,42 @@ def test_what_was_written_a_minute_ago_stays_when_the_clock_jumps_two_hours(memo
     assert look(HOUR, 2 * HOUR) == 0
     assert look(HOUR + 6 * MINUTE, 2 * HOUR) == 1
     assert caplog.text.count("jumped ahead by 7200 s") == 1
+
+
+def house_kept(world, clock, manager, at_ms, jump_ms):
+    clock.ms = NOW + at_ms + jump_ms
+    for job in manager.due_jobs(at_ms):
+        world.run(job)
+    world.settle()
+
+
+def test_no_producer_is_forgotten_for_a_jump(memory):
+    clock = Clock()
+    manager = manager_of(memory, clock)
+    manager.start(0)
+    log = manager.create(PARTITION, TOPIC_ID, TopicConfig())
+    append(log, b"a", pid=7, epoch=0, sequence=0)
+    house_kept(memory, clock, manager, HOUR, 2 * DAY)
+    assert append(log, b"a", pid=7, epoch=0, sequence=0).duplicate
+    house_kept(memory, clock, manager, 25 * HOUR, 2 * DAY)
+    assert not append(log, b"a", pid=7, epoch=0, sequence=0).duplicate
+
+
+def test_no_tombstone_goes_and_nothing_is_compacted_too_early_for_a_jump(memory):
+    clock = Clock()
+    config = TopicConfig(
+        cleanup_policy=frozenset({"compact"}), segment_ms=HOUR, min_compaction_lag_ms=DAY, min_cleanable_dirty_ratio=0
+    )
+    manager = manager_of(memory, clock, config)
+    manager.start(0)
+    log = manager.create(PARTITION, TOPIC_ID, config)
+    for value in (b"a", b"b"):
+        append(log, value)
+    log.roll(NOW)
+    house_kept(memory, clock, manager, HOUR, 2 * DAY)
+    assert [record.value for record in everything(memory, log)] == [b"a", b"b"]
+    house_kept(memory, clock, manager, 26 * HOUR, 2 * DAY)
+    assert [record.value for record in everything(memory, log)] == [b"b"]
 
 
 @pytest.mark.parametrize(

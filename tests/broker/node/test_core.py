@@ -7,14 +7,17 @@ import json
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
+from barnabas.broker.cluster.metadata_log import MetadataLog
 from barnabas.broker.cluster.records import BrokerChange, Config, PartitionChange, RegisterBroker
 from barnabas.broker.handlers import metadata as metadata_handler
 from barnabas.broker.log.losses import Loss
-from barnabas.broker.memory_disk import MemoryDisk
+from barnabas.broker.memory_disk import Faults, MemoryDisk
+from barnabas.broker.node import core as core_module
 from barnabas.broker.node.identity import DataDirError
 from barnabas.broker.ports import IsrAnswer, IsrProposal
 from barnabas.protocol.batch import set_crc
@@ -504,3 +507,26 @@ def test_a_topic_made_anew_is_not_served_from_the_logs_of_the_deleted_one(versio
     assert world.put(batch(b"new"), partition=59, version=version).base_offset == 0
     found = part_of(world.fetch({("t", 59): 0}, version=version))
     assert [record.value for record in records_of(found.records)] == [b"new"]
+
+
+def test_the_metadata_log_rolls_again_once_a_full_disk_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core_module, "MetadataLog", partial(MetadataLog, segment_bytes=1200))
+    faults = Faults()
+    world = World(disk=MemoryDisk(faults=faults))
+
+    def create(name: str) -> int:
+        return int(world.ask(CreateTopicsRequest([CreatableTopic(name, 1, 1)]), 7).topics[0].error_code)
+
+    log = world.core.metadata._log
+    rolls = 0
+    for number in range(30):
+        before = len(log.segments)
+        faults.refuse(1, count=1_000_000)
+        assert create(f"full-{number}") == ErrorCode.KAFKA_STORAGE_ERROR
+        assert len(log.segments) == before
+        faults.refuse(1, count=0)
+        assert create(f"t{number}") == 0
+        rolls += len(log.segments) - before
+    assert rolls > 2, "each of them found no room at first"
+    world.restart(clean=False)
+    assert set(world.core.image.topics) == {f"t{number}" for number in range(30)}

@@ -105,6 +105,7 @@ class World:
         self.controller = controller
         self.entropy = CountingEntropy()
         self._connections = itertools.count(1)
+        self._jobs_came = False
         self.core = self._new_core()
         if start:
             self.start()
@@ -130,7 +131,11 @@ class World:
             controller=self.controller,
         )
         core.set_endpoints([Endpoint("PLAINTEXT", "localhost", 9092)])
+        core.on_jobs = self._told_of_jobs
         return core
+
+    def _told_of_jobs(self) -> None:
+        self._jobs_came = True
 
     def start(self) -> None:
         self.core.start(self.now_ms)
@@ -141,6 +146,7 @@ class World:
     def settle(self) -> None:
         """Let the disk answer and all jobs run, until nothing is left to do at this time."""
         for _ in range(100_000):
+            self._jobs_came = False
             worked = self.core.run_job_step(self.now_ms)
             if self.disk.deliver():
                 worked = True
@@ -149,7 +155,7 @@ class World:
             if due_ms is not None and due_ms <= self.now_ms:
                 self.core.tick(self.now_ms)
                 worked = True
-            if not worked:
+            if not worked and not self._jobs_came:
                 return
         raise AssertionError("the core never comes to rest")
 
