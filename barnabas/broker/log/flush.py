@@ -102,6 +102,8 @@ class Flusher:
         def written(error: OSError | None) -> None:
             nonlocal indexes_saved
             indexes_saved = indexes_saved and error is None
+            if error is not None:
+                log.unsaved()
             arrived()
 
         def arrived() -> None:

@@ -10,7 +10,9 @@
     producers   producer.id.expiration.check.interval.ms         one interval
     removal     when the first renamed file is due               then
 
-A task's next turn is counted from the end of the last one, so a slow disk is never asked twice at a time.
+A task's next turn is counted from the end of the last one, so a slow disk is never asked twice at a time. Where a small
+file found no room, the task that writes it again comes after a second: `recovery` for those of a log (indexes of sealed
+segments, epochs, producer snapshots).
 """
 
 from __future__ import annotations
@@ -33,19 +35,26 @@ from barnabas.protocol.ids import TopicPartition
 
 _NEVER: Final = 2**63 - 1
 _FLUSH_LOOK_MS_MAX: Final = 1000
+_AGAIN_MS: Final = 1000
 _LOGS_PER_STEP: Final = 500
+_TASKS: Final = {
+    checkpoint.RECOVERY_POINT_FILE: "recovery",
+    checkpoint.LOG_START_FILE: "log start",
+    checkpoint.HIGH_WATERMARK_FILE: "watermark",
+}
 
 
 class _Task:
     """One line of the table."""
 
-    __slots__ = ("due_ms", "interval_ms", "run", "running")
+    __slots__ = ("again", "due_ms", "interval_ms", "run", "running")
 
     def __init__(self, interval_ms: int, run: Callable[[], Job[int]]) -> None:
         self.interval_ms = interval_ms
         self.run = run
         self.due_ms = _NEVER
         self.running = False
+        self.again = False
 
 
 class Housekeeping:
@@ -168,11 +177,24 @@ class Housekeeping:
 
     def _turn(self, task: _Task) -> Job[None]:
         wait_ms = task.interval_ms
+        task.again = False
         try:
             wait_ms = yield from task.run()
         finally:
             task.running = False
+            if task.again:
+                wait_ms = min(wait_ms, _AGAIN_MS)
             task.due_ms = min(self._now_ms + wait_ms, _NEVER)
+            self._plan()
+
+    def again(self) -> None:
+        """A small file of a log found no room."""
+        self._again(self._tasks["recovery"])
+
+    def _again(self, task: _Task) -> None:
+        task.again = True
+        if self._started:
+            task.due_ms = min(task.due_ms, self._now_ms + _AGAIN_MS)
             self._plan()
 
     def _remove_due(self) -> Job[None]:
@@ -234,26 +256,22 @@ class Housekeeping:
     def _save(self, name: str) -> Job[int]:
         """Write one checkpoint if it says something new."""
         if name == checkpoint.RECOVERY_POINT_FILE:
-            yield from self._save_epochs()
+            yield from self._save_files()
         points = dict(self._kept.get(name, {}))
         for count, log in enumerate(self._each_log()):
             _note(points, log, name)
             if count % _LOGS_PER_STEP == _LOGS_PER_STEP - 1:
                 yield None
         self._write(name, points)
-        task = {
-            checkpoint.RECOVERY_POINT_FILE: "recovery",
-            checkpoint.LOG_START_FILE: "log start",
-            checkpoint.HIGH_WATERMARK_FILE: "watermark",
-        }[name]
-        return self._tasks[task].interval_ms
+        return self._tasks[_TASKS[name]].interval_ms
 
-    def _save_epochs(self) -> Job[None]:
-        """Bring the epoch checkpoints up to date: recovery points do not pass what they say."""
+    def _save_files(self) -> Job[None]:
+        """Bring the files of logs up to date: recovery points do not pass what they say."""
         for count, log in enumerate(self._each_log()):
+            log.write_again()
             gate = log.save_epochs()
             if gate is not None:
-                with contextlib.suppress(OSError):  # tried again at the next turn
+                with contextlib.suppress(OSError):  # tried again after a second
                     yield from wait(gate)
             elif count % _LOGS_PER_STEP == _LOGS_PER_STEP - 1:
                 yield None
@@ -266,7 +284,9 @@ class Housekeeping:
 
         def done(error: OSError | None) -> None:
             if error is not None:
-                self._written.pop(name, None)  # written again at the next turn
+                self._written.pop(name, None)
+                if name in _TASKS:
+                    self._again(self._tasks[_TASKS[name]])
 
         self._disk.write_atomic(name, data, done)
 

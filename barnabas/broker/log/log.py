@@ -65,6 +65,7 @@ class Log:
         discard: takes the paths of files that were renamed away and may be removed later (default: at once).
         losses: is told of what is lost, and of reads that fail.
         apart: where batches that hold much are looked through.
+        unsaved: is called when a small file could not be written: `write_again` shall be called soon.
 
     A new object is empty and not open: run `recover` (or `open_new` for a log that is made now).
     """
@@ -79,6 +80,7 @@ class Log:
         discard: Callable[[list[str]], None] | None = None,
         losses: Losses | None = None,
         apart: Apart | None = None,
+        unsaved: Callable[[], None] = lambda: None,
     ) -> None:
         self.disk = disk
         self.directory = directory
@@ -89,6 +91,7 @@ class Log:
         self.losses = losses if losses is not None else Losses()
         self.apart = apart if apart is not None else Apart(disk)
         self._records_max = self.apart.records_max
+        self.unsaved = unsaved
         self.segments: list[Segment] = []
         self.bases: list[int] = []
         self.epochs = LeaderEpochs()
@@ -436,7 +439,9 @@ class Log:
         gate = self._snapshot = Gate()
 
         def done(error: OSError | None) -> None:
-            if error is None and not self.closed and offset not in self.snapshots:
+            if error is not None:
+                self.unsaved()
+            elif not self.closed and offset not in self.snapshots:
                 if self.cuts == cuts:
                     insort(self.snapshots, offset)
                 else:  # of records that are gone
@@ -501,6 +506,7 @@ class Log:
                 self.epochs.saved(entries)
             else:
                 self.epochs.lost()
+                self.unsaved()
             gate.open(error)
 
         path = f"{self.directory}/{checkpoint.LEADER_EPOCH_FILE}"
@@ -661,6 +667,14 @@ class Log:
         """Begin to make everything durable, without waiting."""
         if self._takes_records:
             self._flusher.start()
+
+    def write_again(self) -> None:
+        """Begin to write what is missing: indexes of sealed segments, a producer snapshot above them."""
+        sealed = self.segments[:-1]
+        if sealed and self._takes_records:
+            self.snapshot_from(self.bases[-1])
+            if not all(segment.indexes_saved for segment in sealed):
+                self._flusher.start()
 
     def recovery_point_to_save(self) -> int:
         """What a checkpoint may say: below, records, indexes of sealed segments and epochs are on the device."""

@@ -173,7 +173,8 @@ class LogManager:
         def discard(paths: list[str]) -> None:
             self._housekeeping.discard(paths, log.config.file_delete_delay_ms)
 
-        log = Log(self.disk, str(partition), partition, topic_id, config, discard, self.losses, self.apart)
+        again = self._housekeeping.again
+        log = Log(self.disk, str(partition), partition, topic_id, config, discard, self.losses, self.apart, again)
         self._housekeeping.heed(config)
         return log
 

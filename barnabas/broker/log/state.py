@@ -63,6 +63,10 @@ class LogView(Protocol):
         """Takes the paths of files that were renamed away and may be removed later."""
 
     @property
+    def unsaved(self) -> Callable[[], None]:
+        """To be called when a small file could not be written."""
+
+    @property
     def losses(self) -> Losses:
         """Is told of what is lost, and of reads that fail."""
 

@@ -38,8 +38,8 @@ class SteadyTime:
         if self._jumped_ms is None:
             self._jumped_ms = mono_ms
             logger.warning(
-                "the time of day jumped ahead by %d s: for so long, at most a day, records and producers grow old by the "
-                "old time; set the clock back, or restart the broker if the new time is right",
+                "the time of day jumped ahead by %d s: for so long, at most a day, records and producers grow old "
+                "by the old time; set the clock back, or restart the broker if the new time is right",
                 jump_ms // 1000,
             )
         if mono_ms - self._jumped_ms >= hold_ms:

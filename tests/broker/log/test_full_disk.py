@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.log import Log
+from barnabas.broker.config import TopicConfig
+from barnabas.broker.log import Log, LogManager
 from barnabas.broker.log.segment import DELETED_SUFFIX
 from barnabas.broker.memory_disk import Faults, MemoryDisk
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from tests.broker.log.harness import NOW, World, append, everything
+from tests.broker.log.harness import NOW, PARTITION, TOPIC_ID, World, append, everything, manager_of
 
 
 class Filling(Faults):
@@ -185,3 +186,54 @@ def test_epochs_that_found_no_room_hold_the_saved_recovery_point_back(filling: W
     log.save_epochs()
     filling.settle()
     assert log.recovery_point_to_save() == 2
+
+
+def kept(world: World, manager: LogManager, at_ms: int) -> None:
+    """One turn of all that is due."""
+    for job in manager.due_jobs(at_ms):
+        world.run(job)
+    world.settle()
+
+
+def test_small_files_that_found_no_room_are_written_a_second_after_there_is(filling: World) -> None:
+    config = TopicConfig(segment_bytes=300, index_interval_bytes=50)
+    manager = manager_of(filling, topic=config, log_cleaner_enable=False)
+    filling.run(manager.load())
+    log = manager.create(PARTITION, TOPIC_ID, config)
+    manager.start(0)
+    for number in range(6):
+        append(log, b"%d" % number, pid=1, epoch=0, sequence=number)
+    filling.settle()
+    filling.disk.faults.fill(1)  # the new segment is made, and then nothing fits
+    log.roll(NOW)
+    filling.settle()
+    for second in (1, 2, 3):
+        assert manager.next_deadline_ms() == second * 1000
+        kept(filling, manager, second * 1000)
+        assert not log.segments[-2].indexes_saved
+    filling.disk.faults.fill(None)
+    kept(filling, manager, 4000)
+    assert log.segments[-2].indexes_saved
+    assert log.snapshots[-1] == log.bases[-1] == 6
+    kept(filling, manager, 5000)
+    assert manager.next_deadline_ms() == 10_000, "and then house is kept as ever: the high watermark is next"
+    assert b" 0 6 " in filling.disk.load("recovery-point-offset-checkpoint")
+
+
+@pytest.mark.parametrize(
+    ("name", "first_ms"), [("replication-offset-checkpoint", 5000), ("log-start-offset-checkpoint", 30_000)]
+)
+def test_a_checkpoint_that_found_no_room_is_written_a_second_after_there_is(
+    filling: World, name: str, first_ms: int
+) -> None:
+    manager = manager_of(filling, log_cleaner_enable=False)
+    filling.run(manager.load())
+    append(manager.create(PARTITION, TOPIC_ID, TopicConfig()), b"a")
+    manager.start(0)
+    filling.settle()
+    filling.disk.faults.fill(0)
+    kept(filling, manager, first_ms)
+    assert manager.next_deadline_ms() == first_ms + 1000
+    filling.disk.faults.fill(None)
+    kept(filling, manager, first_ms + 1000)
+    assert filling.disk.exists(name)
