@@ -28,4 +28,6 @@ def wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-REAL: Final = Surroundings(monotonic_ms, wall_ms, random.random)
+REAL: Final = Surroundings(monotonic_ms, wall_ms, random.SystemRandom().random)
+"""Chance is the system's: a client's thread leaves the program's own numbers alone, whatever that seeded them with, and
+forked processes do not draw the same."""
