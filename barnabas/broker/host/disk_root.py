@@ -11,7 +11,15 @@ import contextlib
 import os
 from typing import Final
 
-from barnabas.broker.host.disk_calls import DIRECTORY_MODE, FILE_MODE, NO_LINK, TEMPORARY, sync_handle
+from barnabas.broker.host.disk_calls import (
+    DIRECTORY_MODE,
+    FILE_MODE,
+    NO_LINK,
+    TEMPORARY,
+    named,
+    read_whole,
+    sync_handle,
+)
 
 _RELATIVE: Final = {os.open, os.stat, os.mkdir, os.rename, os.unlink, os.rmdir} <= os.supports_dir_fd
 _DIRECTORY: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
@@ -107,8 +115,13 @@ class Root:
 
     def load(self, path: str) -> bytes:
         """The whole of a small file."""
-        with os.fdopen(self.open(path, _READ), "rb") as file:
-            return file.read()
+        fd = self.open(path, _READ)
+        try:
+            return read_whole(fd, os.fstat(fd).st_size, 0)
+        except OSError as error:
+            raise named(error, path) from error
+        finally:
+            os.close(fd)
 
     def sync_directory(self, path: str) -> None:
         """Make the names in a directory durable."""

@@ -1,21 +1,28 @@
 """Kafka's small text files: offset checkpoints, leader epochs, partition metadata, the clean shutdown marker.
 
 A file is a version line, a count line, and that many entry lines. One that does not parse is treated as missing by
-those who can do without it: all of them can be rebuilt or only cost time.
+those who can do without it: most can be rebuilt or only cost time.
 
 Offsets are of a topic id, not of a name: a topic that is deleted and made anew has nothing to do with what was noted of
 its predecessor. So each line has the id behind the three fields that Kafka has, and the version is 1. Lines of Kafka's
 version 0, which earlier builds wrote too, name no topic id: they count for whatever log has that name.
+
+Kafka's files have no sum. One wrong digit of a log start would hide records for good, one of a topic id would set a log
+aside: version 1 ends with a line `sum` of the CRC-32C of all before it, and so does `partition.metadata`.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from barnabas.broker.jobs import Job
 from barnabas.broker.ports import Disk
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition, format_uuid, parse_uuid
+from barnabas.protocol.primitives import crc32c
+
+logger = logging.getLogger(__name__)
 
 RECOVERY_POINT_FILE: Final = "recovery-point-offset-checkpoint"
 LOG_START_FILE: Final = "log-start-offset-checkpoint"
@@ -65,18 +72,37 @@ def _entries(data: bytes, *versions: str) -> list[str]:
     return entries
 
 
+def with_sum(data: bytes) -> bytes:
+    """A file of version 1: its lines, and the sum of them."""
+    return data + b"sum %08x\n" % crc32c(data)
+
+
+def _without_sum(data: bytes) -> bytes:
+    """The lines of a file of version 1; any other file as it is.
+
+    Raises:
+        ValueError: the sum is wrong, or not there.
+    """
+    if data[:2] != b"1\n":
+        return data
+    body = data[: data.rfind(b"sum ")]
+    if with_sum(body) != data:
+        raise ValueError("its sum is wrong")
+    return body
+
+
 def format_offsets(points: Mapping[TopicPartition, Point]) -> bytes:
-    """Lines `topic partition offset id` (Kafka's OffsetCheckpointFile, and the topic id)."""
+    """Lines `topic partition offset id` (Kafka's OffsetCheckpointFile, and the topic id), and their sum."""
     ids = {topic_id: format_uuid(topic_id) for topic_id in {point.topic_id for point in points.values()}}
     lines = [f"{key.topic} {key.partition} {offset} {ids[topic_id]}" for key, (offset, topic_id) in points.items()]
-    return _format("1", lines)
+    return with_sum(_format("1", lines))
 
 
 def load_offsets(disk: Disk, path: str) -> Job[Points]:
-    """A checkpoint's offsets by partition; none when the file is missing or malformed."""
+    """A checkpoint's offsets by partition; none when the file is missing, or (which is said) unreadable or damaged."""
     points: Points = {}
     try:
-        for count, line in enumerate(_entries(disk.load(path), "0", "1"), 1):
+        for count, line in enumerate(_entries(_without_sum(disk.load(path)), "0", "1"), 1):
             topic, partition, offset, *topic_id = line.split()
             point = Point(int(offset), *map(parse_uuid, topic_id[:1]))
             if point.offset < 0:
@@ -84,7 +110,10 @@ def load_offsets(disk: Disk, path: str) -> Job[Points]:
             points[TopicPartition(topic, int(partition))] = point
             if count % _LINES_PER_STEP == 0:
                 yield None
-    except (FileNotFoundError, ValueError, IndexError):
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, IndexError) as error:
+        logger.warning("%s counts as absent, for it cannot be used: %s", path, error)
         return {}
     return points
 
@@ -104,22 +133,34 @@ def parse_epochs(data: bytes) -> list[tuple[int, int]]:
 
 
 def format_partition_metadata(topic_id: bytes) -> bytes:
-    """`partition.metadata` version 0."""
-    return f"version: 0\ntopic_id: {format_uuid(topic_id)}".encode()
+    """`partition.metadata` version 0, and its sum."""
+    body = _ID_HEAD + format_uuid(topic_id).encode()
+    return body + _sum_line(body)
+
+
+def _sum_line(body: bytes) -> bytes:
+    return b"\nsum: %08x\n" % crc32c(body)
 
 
 def parse_partition_metadata(data: bytes) -> bytes:
     """The topic id of a `partition.metadata` file; zeros where a power failure took the end of the file.
 
+    A file without a sum, as Kafka and earlier builds write it, or with the beginning of one, is believed.
+
     Raises:
-        ValueError: the file is malformed or of a newer version.
+        ValueError: the file is damaged, or of a newer version.
     """
-    if not data.strip(b"\0") or (data.startswith(_ID_HEAD) and len(data) < _ID_SIZE) or _ID_HEAD.startswith(data):
+    data = data.rstrip(b"\0")
+    if _ID_HEAD.startswith(data) or (data.startswith(_ID_HEAD) and len(data) < _ID_SIZE):
         return ZERO_UUID
-    fields = dict(line.split(": ", 1) for line in data.decode().splitlines() if line.strip())
-    if fields.get("version") != "0" or "topic_id" not in fields:
+    body = data[:_ID_SIZE]
+    if not body.startswith(_ID_HEAD):
         raise ValueError("partition.metadata is not of version 0, or names no topic id")
-    return parse_uuid(fields["topic_id"].strip())
+    if not _sum_line(body).startswith(data[_ID_SIZE:]):
+        raise ValueError(
+            "the sum of partition.metadata is wrong; remove that file if the topic of this name owns the log"
+        )
+    return parse_uuid(body[len(_ID_HEAD) :].decode())
 
 
 def load_topic_id(disk: Disk, directory: str) -> bytes:

@@ -15,6 +15,7 @@ from barnabas.broker.log.checkpoint import (
     format_offsets,
     load_offsets,
     noted,
+    with_sum,
 )
 from barnabas.broker.log.losses import Losses
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition
@@ -101,9 +102,58 @@ def test_each_file_counts_for_its_topic_id_alone(memory, file):
     "data",
     [b"2\n1\nt 0 1\n", b"1\n1\nt 0 -1\n", b"1\n2\nt 0 1\n", b"1\n1\nt 0\n", b"1\n1\nt 0 1 notanid\n", b"1", b""],
 )
-def test_a_file_that_makes_no_sense_is_no_file(memory, data):
-    memory.disk.write_atomic(LOG_START_FILE, data)
+@pytest.mark.parametrize("summed", [True, False])
+def test_a_file_that_makes_no_sense_is_no_file_and_that_is_said(memory, data, summed, caplog):
+    memory.disk.write_atomic(LOG_START_FILE, with_sum(data) if summed else data)
     assert memory.run(load_offsets(memory.disk, LOG_START_FILE)) == {}
+    assert LOG_START_FILE in caplog.text
+
+
+@pytest.mark.parametrize("file", OFFSET_FILES)
+def test_one_wrong_bit_anywhere_in_a_file_and_it_is_no_file(memory, file):
+    """A log start of 41 for 1 would hide records that were acknowledged, and retention would remove them."""
+    whole = format_offsets({KEY: Point(11, TOPIC_ID), TopicPartition("sum", 1): Point(7, OTHER_ID)})
+    for at in range(len(whole)):
+        for bit in range(8):
+            data = bytearray(whole)
+            data[at] ^= 1 << bit
+            memory.disk.write_atomic(file, bytes(data))
+            assert memory.run(load_offsets(memory.disk, file)) == {}, f"bit {bit} of byte {at}"
+
+
+@pytest.mark.parametrize("file", OFFSET_FILES)
+def test_a_file_that_cannot_be_read_keeps_no_broker_from_starting(world, file, caplog):
+    manager = opened(world)
+    append(manager.create(KEY, TOPIC_ID, TopicConfig()), b"a", b"b")
+    world.settle()
+    world.disk.make_dir(file)
+    if world.kind != "real":
+        world.disk.faults.bad_reads.add(file)
+    log = killed(world, manager).logs[KEY]
+    assert [record.value for record in everything(world, log)] == [b"a", b"b"]
+    if world.kind == "real":
+        assert f"{file} counts as absent, for it cannot be used: [Errno 21] Is a directory: '{file}'" in caplog.text
+
+
+def test_one_wrong_bit_in_the_topic_id_of_a_log_gives_it_to_nobody_else(memory):
+    """It would be set aside as the log of a topic that is gone, and the partition begin anew at offset 0."""
+    manager = opened(memory)
+    append(manager.create(KEY, TOPIC_ID, TopicConfig()), b"a", b"b")
+    memory.settle()
+    path = "t-0/partition.metadata"
+    whole = memory.disk.load(path)
+    for at in range(len(whole)):
+        data = bytearray(whole)
+        data[at] ^= 1
+        memory.disk.write_atomic(path, bytes(data))
+        manager = killed(memory, manager)
+        assert manager.logs[KEY].topic_id == TOPIC_ID if KEY in manager.logs else KEY in manager.failed, f"byte {at}"
+        memory.settle()
+    for size in range(len(whole) + 1):  # a power failure took the end
+        memory.disk.write_atomic(path, whole[:size].ljust(len(whole), b"\0") if size % 2 else whole[:size])
+        manager = killed(memory, manager)
+        assert manager.logs[KEY].topic_id == TOPIC_ID, f"the first {size} bytes"
+        memory.settle()
 
 
 @pytest.mark.parametrize("clean", [True, False])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.broker.config import TopicConfig
-from barnabas.broker.log.checkpoint import parse_directory_name
+from barnabas.broker.log.checkpoint import parse_directory_name, with_sum
 from barnabas.broker.log.types import Isolation
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition, format_uuid
@@ -249,8 +249,9 @@ def test_a_log_that_cannot_be_opened_answers_storage_error_and_others_go_on(worl
 
 
 def noted(*entries):
-    """A checkpoint file: Kafka's lines, with the topic id behind."""
-    return "\n".join(["1", str(len(entries)), *(f"{entry} {format_uuid(TOPIC_ID)}" for entry in entries), ""]).encode()
+    """A checkpoint file: Kafka's lines, with the topic id behind, and the sum of it all."""
+    lines = ["1", str(len(entries)), *(f"{entry} {format_uuid(TOPIC_ID)}" for entry in entries), ""]
+    return with_sum("\n".join(lines).encode())
 
 
 def test_checkpoints_are_kafkas_with_a_topic_id(world):
