@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
+from weakref import WeakValueDictionary
 
 from barnabas.broker.jobs import Gate, Job, wait
 from barnabas.broker.ports import Disk
 from barnabas.protocol.batch import BatchHeader
-from barnabas.protocol.compression import BYTES_MAX
+from barnabas.protocol.compression import BYTES_MAX, HoldsTooMuch
 from barnabas.protocol.ids import Buffer
-from barnabas.protocol.records import plain_area
+from barnabas.protocol.records import plain_area, record_area
 
 T = TypeVar("T")
 
@@ -39,6 +40,8 @@ class Apart:
     def __init__(self, disk: Disk, records_max: int = RECORDS_MAX, bytes_max: int = BYTES_MAX) -> None:
         self.records_max = records_max
         self.bytes_max = bytes_max
+        self.searches: WeakValueDictionary[tuple[int, int, int, int], Any] = WeakValueDictionary()
+        """Of `search`: those under way, or held by who asked, by file, position, timestamp and least offset."""
         self._disk = disk
         self._taken = False
         self._waiting: deque[Gate] = deque()
@@ -57,6 +60,24 @@ class Apart:
             self._waiting.popleft().open()
         else:
             self._taken = False
+
+    def opened(self, data: Buffer, position: int, header: BatchHeader) -> Job[tuple[Buffer, bool]]:
+        """The records of any batch at `position`, and whether that took a turn, which the caller is to `release`.
+
+        Raises:
+            ProtocolError: as `plain_area`.
+        """
+        if header.size <= BYTES_AT_ONCE and header.record_count <= RECORDS_AT_ONCE:
+            try:
+                return record_area(data, position, header, BYTES_AT_ONCE), False
+            except HoldsTooMuch:
+                pass
+        yield from self.take()
+        try:
+            return (yield from self.unpacked(data, position, header, BYTES_MAX)), True
+        except BaseException:
+            self.release()
+            raise
 
     def unpacked(self, data: Buffer, position: int, header: BatchHeader, bytes_max: int) -> Job[Buffer]:
         """The records of the batch at `position`, unpacked in a thread.

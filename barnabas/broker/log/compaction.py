@@ -34,7 +34,7 @@ from barnabas.broker.log.truncation import drop_segments
 from barnabas.protocol.batch import COMPRESSION_MASK, DELETE_HORIZON, BatchHeader, read_header
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.ids import Buffer
-from barnabas.protocol.records import BatchRewriter, Record, decode_slices_of, encode_batch, record_area
+from barnabas.protocol.records import BatchRewriter, Record, decode_slices_of, encode_batch
 
 _GROUP_SEGMENTS_MAX: Final = 32
 """Segments that one step replaces: three files of each are renamed."""
@@ -289,8 +289,15 @@ class _Round:
         whole = view[position : position + header.size]
         if header.is_control:
             return whole
+        area, turn = yield from self.log.apart.opened(view, position, header)
+        try:
+            return (yield from self._sift(whole, area, header))
+        finally:
+            if turn:
+                self.log.apart.release()
+
+    def _sift(self, whole: memoryview, area: Buffer, header: BatchHeader) -> Job[Buffer | None]:
         horizon = header.base_timestamp if header.has_delete_horizon else None
-        area = record_area(view, position, header)
         count = 0
         tombstones = False
         small: list[list[Record]] | None = [] if header.record_count <= RECORDS_PER_STEP else None
@@ -322,7 +329,7 @@ class _Round:
                 yield None
         return rewriter.build()
 
-    def _kept(self, area: bytes, header: BatchHeader, horizon: int | None) -> Iterator[list[Record]]:
+    def _kept(self, area: Buffer, header: BatchHeader, horizon: int | None) -> Iterator[list[Record]]:
         """What stays of a batch, slice by slice: a batch may hold more records than there is memory for."""
         for records in decode_slices_of(area, header, RECORDS_PER_STEP):
             yield [record for record in records if self._stays(record, horizon)]

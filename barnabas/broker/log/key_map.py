@@ -11,7 +11,7 @@ from barnabas.broker.log.segment import Segment
 from barnabas.broker.log.state import LogView
 from barnabas.protocol.batch import BatchHeader, crc_ok
 from barnabas.protocol.errors import ProtocolError
-from barnabas.protocol.records import decode_slices_of, record_area
+from barnabas.protocol.records import decode_slices_of
 
 _KEY_MAX: Final = 40
 RECORDS_PER_STEP: Final = 500
@@ -83,7 +83,7 @@ def map_keys(log: LogView, first_dirty: int, end: int, keys_max: int) -> Job[tup
                 position = at + offset + header.size
                 if header.last_offset < first_dirty or header.is_control or fault_of(view, offset, header):
                     continue
-                full_at = yield from _map_batch(newest, view, offset, header, first_dirty, keys_max)
+                full_at = yield from _map_batch(log, newest, view, offset, header, first_dirty, keys_max)
                 if full_at >= 0:
                     return newest, full_at
                 seen += header.record_count
@@ -97,14 +97,23 @@ def map_keys(log: LogView, first_dirty: int, end: int, keys_max: int) -> Job[tup
 
 
 def _map_batch(
-    newest: dict[bytes, int], view: memoryview, position: int, header: BatchHeader, first: int, keys_max: int
+    log: LogView,
+    newest: dict[bytes, int],
+    view: memoryview,
+    position: int,
+    header: BatchHeader,
+    first: int,
+    keys_max: int,
 ) -> Job[int]:
     """Map the keys of a batch from offset `first` on; the offset at which the map was full, or -1.
 
     A batch of which one record cannot be read adds none.
     """
     try:
-        area = record_area(view, position, header)
+        area, turn = yield from log.apart.opened(view, position, header)
+    except ProtocolError:
+        return -1
+    try:
         if header.record_count > RECORDS_PER_STEP:
             for _ in decode_slices_of(area, header, RECORDS_PER_STEP):
                 yield None
@@ -118,4 +127,7 @@ def _map_batch(
                 yield None
     except ProtocolError:
         return -1
+    finally:
+        if turn:
+            log.apart.release()
     return -1

@@ -5,20 +5,18 @@ from __future__ import annotations
 from typing import Final
 
 from barnabas.broker.log.scan import scan
+from barnabas.broker.log.search import first_record
 from barnabas.broker.log.segment import Segment
 from barnabas.broker.log.state import LogView
 from barnabas.broker.log.types import CorruptLogError, FetchData, Isolation, OffsetMetadata, TimestampOffset
 from barnabas.protocol.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, read_span
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.ids import Buffer
-from barnabas.protocol.records import decode_slices
 
 _LOG_END: Final = Isolation.LOG_END
 _TXN_COMMITTED: Final = Isolation.TXN_COMMITTED
 _NEAR: Final = 8 * 1024
 """Bytes looked at at a time behind an index entry: twice the default distance of entries."""
-_RECORDS_PER_SLICE: Final = 500
-"""A batch may hold more records than there is memory for."""
 
 
 def read(log: LogView, offset: int, max_bytes: int, isolation: Isolation, min_one: bool) -> FetchData:
@@ -155,7 +153,7 @@ def offset_for_timestamp(log: LogView, timestamp_ms: int) -> TimestampOffset | N
         for position, header in scan(segment.file, segment.offsets.lookup(begin), segment.size):
             if header.max_timestamp < timestamp_ms or header.last_offset < log.log_start_offset:
                 continue
-            found = _first_record(segment, position, header, timestamp_ms, log.log_start_offset)
+            found = _first_record(log, segment, position, header, timestamp_ms, log.log_start_offset)
             if found is not None:
                 return found
     return None
@@ -180,24 +178,19 @@ def offset_of_max_timestamp(log: LogView) -> TimestampOffset | None:
     if position is None:
         return None
     for at, header in scan(best.file, position, best.size):
-        found = _first_record(best, at, header, largest, best.base)
+        found = _first_record(log, best, at, header, largest, best.base)
         if found is not None:
             return found
     return None
 
 
 def _first_record(
-    segment: Segment, position: int, header: BatchHeader, timestamp_ms: int, from_offset: int
+    log: LogView, segment: Segment, position: int, header: BatchHeader, timestamp_ms: int, from_offset: int
 ) -> TimestampOffset | None:
-    data = segment.file.read(position, header.size)
     try:
-        for records in decode_slices(data, 0, _RECORDS_PER_SLICE):
-            for record in records:
-                if record.timestamp >= timestamp_ms and record.offset >= from_offset:
-                    return TimestampOffset(record.timestamp, record.offset, header.leader_epoch)
+        return first_record(log.apart, segment, position, header, timestamp_ms, from_offset)
     except ProtocolError as error:
         raise CorruptLogError(f"{segment.file.path} holds a broken batch at byte {position}: {error}") from error
-    return None
 
 
 def _out_of_range(log: LogView, offset: int) -> KafkaError:

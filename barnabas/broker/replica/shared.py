@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.delayed import Purgatory, Timer
 from barnabas.broker.jobs import Job
+from barnabas.broker.log.search import Search
 from barnabas.broker.metrics import MetricsRegistry
 from barnabas.broker.ports import Controller, NotYet, Token, WallClock
 from barnabas.broker.replica.action_queue import ActionQueue
@@ -139,6 +140,9 @@ class Shared:
         try:
             step(now_ms)
         except NotYet as pending:
-            held.append(pending.token)
+            token = pending.token
+            held.append(token)
             actions = self.actions
-            pending.token.on_ready(lambda: actions.add(lambda later_ms: self._attempt(step, later_ms, held)))
+            token.on_ready(lambda: actions.add(lambda later_ms: self._attempt(step, later_ms, held)))
+            if isinstance(token, Search):
+                token.begin(self.run)

@@ -11,6 +11,7 @@ from barnabas.broker.config import BrokerConfig, TopicConfig
 from barnabas.broker.host.disk import RealDisk
 from barnabas.broker.log import AppendInfo, Log, LogManager
 from barnabas.broker.log.look import Costly, look_apart, stamped
+from barnabas.broker.log.search import Search
 from barnabas.broker.log.types import Isolation
 from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.broker.ports import NotYet
@@ -84,8 +85,18 @@ class World:
             held.append(token)
             fired: list[bool] = []
             token.on_ready(partial(fired.append, True))
+            if isinstance(token, Search):
+                token.begin(self._run_job)
             while not fired:
                 self.deliver()
+
+    def _run_job(self, job: Generator[Any, None, None], ended: Callable[[Exception | None], None]) -> None:
+        fault: Exception | None = None
+        try:
+            self.run(job)
+        except Exception as error:
+            fault = error
+        ended(fault)
 
     def new_log(self, now_ms: int = NOW, **settings: Any) -> Log:
         log = Log(self.disk, str(PARTITION), PARTITION, TOPIC_ID, TopicConfig(**settings))

@@ -9,6 +9,7 @@ import pytest
 
 from barnabas.broker.config import TopicConfig
 from barnabas.broker.log import Isolation
+from barnabas.broker.log.apart import BYTES_AT_ONCE
 from barnabas.broker.log.compaction import cleanable
 from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.protocol.batch import crc_ok
@@ -291,6 +292,29 @@ def test_no_step_takes_a_large_batch_whole(memory, monkeypatch):
     assert max(per_step) <= 500
     monkeypatch.undo()
     assert [key for _, key, _ in content(memory, log)] == [b"%d" % i for i in range(3000)] + [b"x"]
+
+
+def test_the_cleaner_unpacks_a_little_on_the_loop_and_the_rest_aside(memory, monkeypatch):
+    asked = []
+    aside = memory.disk.aside
+
+    def counted(work, done):
+        asked.append(1)
+        aside(work, done)
+
+    monkeypatch.setattr(memory.disk, "aside", counted)
+    for size, expected in ((1000, 0), (BYTES_AT_ONCE, 2)):  # once for the map, once for the rewrite
+        log = new_log(memory)
+        (append if not expected else partial(append_apart, memory))(
+            log, b"a" * size, b"b" * size, keys=[b"k", b"k"], codec=4
+        )
+        log.roll(NOW)
+        put(log, b"x", b"")
+        asked.clear()
+        clean(memory, log)
+        assert len(asked) == expected
+        assert [offset for offset, _, _ in content(memory, log)] == [1, 2]
+        memory.run(log.close())
 
 
 def test_a_group_is_small_enough_to_be_replaced_in_one_step(memory):

@@ -10,6 +10,7 @@ from barnabas.broker.log.apart import BYTES_AT_ONCE, RECORDS_AT_ONCE
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.records import walk
+from barnabas.protocol.requests.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.broker.node.world import Answer, World, batch
 
 MANY = 3 * RECORDS_AT_ONCE
@@ -187,3 +188,35 @@ def test_an_answerless_produce_that_fails_late_closes_the_connection(world: Worl
     assert sent.done
     assert sent.closed is not None
     assert "INVALID_RECORD" in sent.closed
+
+
+@pytest.mark.parametrize("asked_ms", ["by time", "largest"])
+@pytest.mark.parametrize("codec", [0, 4])
+def test_a_lookup_by_time_goes_through_a_large_batch_in_steps(
+    codec: int, asked_ms: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+    world.create("t")
+    times = [world.wall_ms - 1] * (MANY - 1) + [world.wall_ms]
+    assert world.put(batch(*[b"v"] * MANY, timestamps=times, codec=codec)).error_code == 0
+    looked_at: list[int] = []
+    walked = walk.walk_next
+
+    def counted(area: Any, at: int, first: int, count: int) -> Any:
+        looked_at.append(count)
+        return walked(area, at, first, count)
+
+    monkeypatch.setattr("barnabas.broker.log.search.walk_next", counted)
+    part = ListOffsetsPartition(0, -1, world.wall_ms if asked_ms == "by time" else -3)
+    sent = world.send(ListOffsetsRequest(-1, 0, [ListOffsetsTopic("t", [part])]), 7)
+    per_step = []
+    while not sent.done:
+        looked_at.clear()
+        world.core.run_job_step(world.now_ms)
+        world.disk.deliver()
+        world.core.wake(world.now_ms)
+        per_step.append(sum(looked_at))
+    assert (max(per_step), sum(per_step)) == (RECORDS_AT_ONCE, MANY)
+    told = sent.response.topics[0].partitions[0]
+    assert (told.error_code, told.offset, told.timestamp) == (0, MANY - 1, world.wall_ms)
+    assert not world.core.logs.apart.searches, "forgotten once it is answered"
