@@ -127,9 +127,9 @@ class Bench:
         return partition.log
 
 
-def _append(log: Any, records: memoryview) -> None:
+def _append(log: Any, records: memoryview, *, validate_full: bool = False) -> None:
     records[:8] = bytes(8)
-    log.append_as_leader(records, 0, now_ms=1_700_000_000_000)
+    log.append_as_leader(records, 0, now_ms=1_700_000_000_000, validate_full=validate_full)
 
 
 def small(bench: Bench) -> Iterator[Row]:
@@ -172,6 +172,8 @@ def bulk(bench: Bench) -> Iterator[Row]:
         copy = bytearray(batch)
         yield f"{name} produce: sum", best_us(partial(crc32c, copy), 100)
         yield f"{name} produce: log.append", best_us(partial(_append, bench.log("bulk"), memoryview(copy)), 50)
+        walked = partial(_append, bench.log("bulk"), memoryview(copy), validate_full=True)
+        yield f"{name} produce: log.append, every record walked", best_us(walked, 20)
         yield f"{name} produce: event", best_us(partial(bench.event, channel, frame), 50)
 
 
