@@ -7,7 +7,7 @@ import random
 import sys
 from importlib import import_module
 
-TESTERS = {"durability": "tests.durability.soak"}
+TESTERS = {"durability": "tests.durability.soak", "hostile": "tests.hostile.soak"}
 """By name, the module whose `soak(seconds, seed)` works for so long and returns the number of faults it found."""
 
 

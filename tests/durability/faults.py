@@ -47,6 +47,7 @@ class Faults:
         self.work = work
         self.target = work.target
         self.random = work.random
+        self._closed_before: bytes | None = None
 
     def _segments(self, part: PartitionModel) -> list[str]:
         """Files of a partition's segments that hold batches, oldest first."""
@@ -97,11 +98,15 @@ class Faults:
         part.damaged(min(first, part.start_asked))
         self.target.put(path, None)
 
-    def remove_the_closing_files(self) -> None:
-        """What a clean stop wrote for many logs is gone. The broker must be down."""
-        if CLOSING in self.target.files():
-            self.work.tell(f"{CLOSING} is removed")
-            self.target.put(CLOSING, None)
+    def change_the_closing_files(self) -> None:
+        """What a clean stop wrote for many logs is gone, or is that of an earlier stop. The broker must be down."""
+        if CLOSING not in self.target.files():
+            return
+        whole = self.target.load(CLOSING)
+        data = self.random.choice([None, self._closed_before])
+        self.work.tell(f"{CLOSING} ({len(whole)} bytes) is {'removed' if data is None else 'an earlier one'}")
+        self._closed_before = whole
+        self.target.put(CLOSING, data)
 
     def damage_the_metadata(self) -> None:
         """The metadata log is damaged: the start refuses and names the place, or nothing is missing."""

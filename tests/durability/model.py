@@ -30,6 +30,8 @@ class Batch:
     sends: int = 0
     gone: set[int] = field(default_factory=set)
     """Which of its records a fault took."""
+    superseded: set[int] = field(default_factory=set)
+    """Which of its records compaction may have taken for a newer one that a fault took then."""
 
     @property
     def end(self) -> int:
@@ -213,34 +215,56 @@ class PartitionModel:
     def _look_for_lost(self, read: Read) -> int:
         """Mark what a fault took; how many records that is."""
         served = {offset for offset, *_ in read.records}
-        newest = self._newest_of_keys(served) if self.topic.may_compact else {}
+        there = served.union(*read.refused)
+        newest, newest_ever = ({}, {}) if not self.topic.may_compact else self._newest_of_keys(read, there)
         lost = 0
         for batch in self.batches:
-            forgiven = self.forgiven_from is not None and batch.end > self.forgiven_from
+            forgiven = self._is_forgiven(batch)
             for index, offset in enumerate(_offsets(batch)):
                 if offset < read.log_start or offset in served or index in batch.gone:
                     continue
+                if forgiven and offset in there:
+                    continue
+                if newest_ever.get(batch.keys[index], -1) >= offset and not forgiven:
+                    batch.superseded.add(index)
+                excused = newest.get(batch.keys[index], -1) >= offset or index in batch.superseded
+                if excused and (offset < read.end or not forgiven):
+                    continue
                 if not forgiven:
-                    if self.topic.may_compact and newest.get(batch.keys[index], -1) >= offset:
-                        continue
                     raise Broken(
                         f"{self.where}: the record acknowledged at {offset} (batch {batch.serial}) is not there; "
                         f"served are {read.log_start} to {read.end}, {len(served)} records"
                         + (f", refused {read.refused}" if read.refused else "")
                     )
-                if not any(offset in one for one in read.refused):
-                    batch.gone.add(index)
-                    lost += 1
+                batch.gone.add(index)
+                lost += 1
         return lost
 
-    def _newest_of_keys(self, served: set[int]) -> dict[bytes, int]:
-        """The newest offset of each key that is served, or that compaction may have taken with its key."""
+    def _is_forgiven(self, batch: Batch) -> bool:
+        return self.forgiven_from is not None and batch.end > self.forgiven_from
+
+    def _newest_of_keys(self, read: Read, there: set[int]) -> tuple[dict[bytes, int], dict[bytes, int]]:
+        """For whose sake compaction may have taken the older records of each key.
+
+        Returns:
+            The newest offset that is there, or was deleted with its key; and the newest that a fault may
+            have taken since.
+        """
         newest: dict[bytes, int] = {}
+        newest_ever: dict[bytes, int] = {}
+        oldest = {key: offset for offset, key, *_ in reversed(read.records)}
         for batch in self.batches:
+            forgiven = self._is_forgiven(batch)
             for index, offset in enumerate(_offsets(batch)):
-                if offset in served or (batch.values[index] is None and index not in batch.gone):
-                    newest[batch.keys[index]] = max(offset, newest.get(batch.keys[index], -1))
-        return newest
+                key = batch.keys[index]
+                deleted = batch.values[index] is None and index not in batch.gone
+                if forgiven and (offset >= read.end or oldest.get(key, offset) < offset):
+                    deleted = False  # the fault took it: what it deleted is there
+                if offset in there or deleted:
+                    newest[key] = max(offset, newest.get(key, -1))
+                if forgiven:
+                    newest_ever[key] = max(offset, newest_ever.get(key, -1))
+        return newest, newest_ever
 
     def _check_keys(self, read: Read) -> None:
         """An older record of a key is not served where a newer one was there and compaction took both."""

@@ -13,6 +13,9 @@ from tests.durability.target import Gone, Target
 from tests.durability.workload import NAMES, RECORDS_MAX, Workload
 
 WHILE_SERVING = frozenset({"flip_in_a_sealed_segment", "fill_the_disk"})
+WIDE = "wide"
+WIDE_PARTITIONS = 120
+"""The first hundred logs of a clean stop get their own files, see `barnabas.broker.log.closing`."""
 
 
 class Run:
@@ -99,7 +102,7 @@ class Run:
         else:
             (self.stop if self.random.random() < 0.5 else self.kill)()
             deed()
-            if name != "remove_the_closing_files":
+            if name != "change_the_closing_files":
                 self.clean = False
 
     # Ends and starts
@@ -185,6 +188,45 @@ class Run:
         free = [name for name in names if name not in self.work.topics][: 5 - len(self.work.topics)]
         if free:
             self.work.create(self.random.choice(free), self.random.choice([1, 1, 2, 3, 30]), self.work.draw_settings())
+
+    def widen(self) -> None:
+        """A topic of more logs than get their own files at a clean stop."""
+        if WIDE not in self.work.topics:
+            self.work.create(WIDE, WIDE_PARTITIONS, self.work.draw_settings())
+
+    def compacted(self) -> None:
+        """A topic that is compacted, and nothing else."""
+        name = f"compacted.{self.lives}"
+        if name not in self.work.topics and len(self.work.topics) < 5:
+            settings = self.work.draw_settings() | {"cleanup.policy": "compact", "segment.ms": "1000"}
+            self.work.create(name, 6, settings | {"retention.ms": "-1", "retention.bytes": "-1"})
+
+    def flips_and_cleaning(self) -> None:
+        """Bits flip in many logs, newer records of their keys come, and the cleaner has its turns."""
+        for _ in range(10):
+            self.faults.flip_in_a_sealed_segment()
+        for _ in range(3):
+            self.work.burst()
+        self.target.rest(600)
+        self.work.check()
+
+    def another_life(self) -> None:
+        """What is noted of a topic reaches the disk; one of the same name takes its place, and the process dies."""
+        if self.fresh_names:
+            return
+        self.work.write_everywhere()
+        for topic in list(self.work.topics.values()):
+            self.work.delete_records(self.random.choice(topic.partitions))
+        self.stop()
+        self.start()
+        self.anew()
+        self.work.write_everywhere()
+        self.kill()
+
+    def write_everywhere(self) -> None:
+        """All logs have something to write down at a stop."""
+        self.work.tell("a batch to every partition")
+        self.work.write_everywhere(idempotent=True)
 
     def delete(self) -> None:
         if self.work.topics:

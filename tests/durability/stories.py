@@ -18,15 +18,28 @@ PROFILES = MappingProxyType(
         "bits": {"flip_in_a_sealed_segment": 6},
         "tails": {"tear_a_tail": 4, "remove_a_segment": 2},
         "metadata": {"damage_the_metadata": 15},
-        "full": {"fill_the_disk": 12},
-        "anew": {"anew": 20, "delete_records": 25, "stop": 12, "kill": 8, "rest": 12, "alter": 0},
+        "full": {"fill_the_disk": 25},
+        "anew": {"another_life": 20, "anew": 10, "delete_records": 15, "stop": 10, "rest": 12, "alter": 0},
+        "closing": {
+            **dict.fromkeys(("delete", "anew", "grow", "alter", "delete_records", "kill_in_change"), 0),
+            "widen": 20,
+            "write_everywhere": 30,
+            "change_the_closing_files": 30,
+            "kill_in_burst": 2,
+        },
+        "cleaning": {
+            **dict.fromkeys(("create", "delete", "anew", "grow", "alter", "delete_records", "kill_in_change"), 0),
+            **dict.fromkeys(("kill", "kill_in_burst", "kill_in_stop"), 0),
+            "compacted": 20,
+            "flips_and_cleaning": 30,
+        },
     }
 )
 """The faults of each kind of story, or other deeds, and how often they come among some hundred others."""
 KINDS = MappingProxyType(
     {
-        "memory": ("kills", "power", "bits", "tails", "metadata", "full", "anew"),
-        "process": ("kills", "bits", "tails", "metadata", "full", "anew"),
+        "memory": ("kills", "power", "bits", "tails", "metadata", "full", "anew", "closing", "cleaning"),
+        "process": ("kills", "bits", "tails", "metadata", "full", "anew", "closing", "cleaning"),
     }
 )
 DEEDS = MappingProxyType({"memory": 300, "process": 80})

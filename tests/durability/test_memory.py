@@ -11,3 +11,8 @@ from tests.durability.stories import play
 def test_nothing_acknowledged_is_lost_whenever_the_process_dies(number: int) -> None:
     run = play(f"memory/kills/{number}")
     assert run.lives > 20
+
+
+@pytest.mark.parametrize("story", ["power/0", "bits/0"])
+def test_what_a_fault_may_not_take_is_there_and_nothing_corrupt_is_served(story: str) -> None:
+    assert play(f"memory/{story}").lives > 5

@@ -129,3 +129,21 @@ def test_a_refused_batch_of_a_sound_log_is_found() -> None:
         part.compare(replace(served(part, 0, 1, 4, 5), refused=[range(2, 4)]), NOW_MS)
     part.damaged(2)
     assert part.compare(replace(served(part, 0, 1, 4, 5), refused=[range(2, 4)]), NOW_MS) == 0
+
+
+def test_what_compaction_took_for_a_record_that_a_fault_took_then_is_gone() -> None:
+    part = partition(may_compact=True)
+    part.damaged(4)
+    assert part.compare(served(part, 1, end=4), NOW_MS) == 2
+    part.damaged_from = None
+    part.compare(served(part, 1, end=4), NOW_MS)
+    with pytest.raises(Broken, match="acknowledged at 1 "):
+        part.compare(served(part, end=4), NOW_MS)
+
+
+def test_what_compaction_took_is_not_called_a_loss_of_the_fault() -> None:
+    part = partition(may_compact=True)
+    part.damaged(0)
+    assert part.compare(served(part, 4, 5), NOW_MS) == 0
+    assert part.compare(replace(served(part), refused=[range(4, 6)]), NOW_MS) == 0
+    assert part.compare(served(part, 4), NOW_MS) == 3, "nothing that is there is newer than these of the second key"

@@ -5,19 +5,33 @@ from __future__ import annotations
 import pytest
 
 from tests.durability.model import Broken
-from tests.durability.plants import Change, TargetMoved
+from tests.durability.plants import Change, Plant, TargetMoved
 from tests.durability.plants.known import PLANTS
 from tests.durability.stories import play
+
+TRIES = 3
+"""A process keeps its own time: the moment that a defect needs may be missed in one story, and not in three."""
+
+
+def stories_of(plant: Plant) -> list[str]:
+    profile, _, number = plant.story.rpartition("/")
+    return [f"{profile}/{int(number) + more}" for more in range(TRIES)]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(PLANTS))
 def test_a_planted_defect_is_found_and_its_story_holds_without_it(name: str) -> None:
     plant = PLANTS[name]
-    with pytest.raises(Broken) as found:
-        play(plant.story, plant.deeds, [name])
-    assert TargetMoved.__name__ not in str(found.value)
-    play(plant.story, plant.deeds)
+    for story in stories_of(plant):
+        try:
+            play(story, plant.deeds, [name])
+        except Broken as broken:
+            found = str(broken)
+            break
+    else:
+        pytest.fail(f"{name} is not found in {stories_of(plant)}")
+    assert TargetMoved.__name__ not in found
+    play(story, plant.deeds)
 
 
 @pytest.mark.parametrize(

@@ -244,18 +244,20 @@ class Workload:
             assert answer is not None
             self._answered(*asked.pop(answer[0]), answer[1])
 
-    def write_everywhere(self) -> None:
+    def write_everywhere(self, *, idempotent: bool = False) -> None:
         """One batch to each partition: all of them take it."""
-        for topic in self.topics.values():
-            for part in topic.partitions:
-                if part.damaged_from is None:
-                    batch = self.make_batch(part, idempotent=False)
-                    part.sent(batch)
-                    batch.sends += 1
-                    self._send_batch(part, batch, -1)
-                    answer = self.target.collect()
-                    assert answer is not None
-                    self._answered(part, batch, answer[1])
+        for part in self.parts():
+            if part.damaged_from is not None:
+                continue
+            again = [one for one in part.unsure if idempotent and one.sequence >= 0]
+            batch = again[0] if again else self.make_batch(part, idempotent)
+            if not again:
+                part.sent(batch)
+            batch.sends += 1
+            self._send_batch(part, batch, -1)
+            answer = self.target.collect()
+            assert answer is not None
+            self._answered(part, batch, answer[1])
 
     def _answered(self, part: PartitionModel, batch: Batch, response: object) -> None:
         result = response.responses[0].partition_responses[0]  # type: ignore[attr-defined]
