@@ -60,8 +60,10 @@ def handle(services: Services, request: MetadataRequest, context: RequestContext
 
 def _serve(services: Services, request: MetadataRequest, context: RequestContext, now_ms: int) -> Job[None]:
     creation = Creation(services, context, now_ms)
-    topics = yield from _topics(services, request, context, creation)
-    creation.begin()
+    try:
+        topics = yield from _topics(services, request, context, creation)
+    finally:
+        creation.begin()  # also when nobody is left to answer: names noted as being created are waited for
     image = services.image
     listener = context.connection.listener
     brokers = []

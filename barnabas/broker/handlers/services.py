@@ -20,8 +20,13 @@ from barnabas.broker.handlers.steps import Runner, work
 from barnabas.broker.jobs import Job
 from barnabas.broker.ports import Entropy
 from barnabas.broker.replica import ReplicaManager
+from barnabas.protocol.api import ApiKey
 
 AUTO_CREATE_IN_FLIGHT_MAX: Final = 1000
+_ONLY_LOOK: Final = frozenset(
+    (ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA, ApiKey.OFFSET_FOR_LEADER_EPOCH, ApiKey.DESCRIBE_CONFIGS)
+)
+"""APIs that change nothing: their work ends with the connection that asked."""
 
 
 class Operation(IntEnum):
@@ -94,7 +99,8 @@ class Services:
 
     def work(self, steps: Job[None], request: Any, context: RequestContext) -> None:
         """Serve a request by a job: its first slice now, what is left among the broker's jobs (see `steps`)."""
-        work(self.run, steps, lambda fault: self.failed(request, context, fault))
+        asker = context.connection if context.api_key in _ONLY_LOOK else None
+        work(self.run, steps, lambda fault: self.failed(request, context, fault), asker)
 
     @property
     def node_id(self) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
-from barnabas.broker.context import RequestContext
+from barnabas.broker.context import Connection, RequestContext
 from barnabas.broker.jobs import Gate, Job, wait
 from barnabas.broker.ports import Token
 
@@ -31,13 +31,18 @@ class Runner(Protocol):
         """Take on a job; `ended` hears of its end."""
 
 
-def work(run: Runner, steps: Job[None], failed: Callable[[Exception], None]) -> None:
+def work(run: Runner, steps: Job[None], failed: Callable[[Exception], None], asker: Connection | None = None) -> None:
     """Do the first slice, and leave the rest to the broker's jobs; `failed` hears what a later slice raised.
+
+    What changes nothing is done for its `asker` alone, and ends where it stands when that is gone: what the job holds
+    is charged to nobody then.
 
     Raises:
         Exception: what the first slice raised.
     """
     for token in steps:
+        if asker is not None:
+            steps = _asked_by(asker, steps)
         rest = steps if token is None else _after(token, steps)
         run(rest, lambda fault: failed(fault) if fault is not None else None)
         return
@@ -53,6 +58,16 @@ def _after(token: Token, steps: Job[None]) -> Job[None]:
         yield from steps
 
     return resumed()
+
+
+def _asked_by(asker: Connection, steps: Job[None]) -> Job[None]:
+    while asker.open:
+        try:
+            token = next(steps)
+        except StopIteration:
+            return
+        yield token
+    steps.close()
 
 
 def slices(things: Sequence[T], size: int = SLICE) -> Iterator[Sequence[T]]:

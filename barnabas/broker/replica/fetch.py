@@ -112,6 +112,8 @@ def _read_in_steps(
         ends |= part_ends
         left_bytes = max(0, left_bytes - sum(len(result.records) for result in part.values()))
         yield None
+        if params.connection is not None and not params.connection.open:
+            return  # nobody is left to answer, and what has been read is charged to nobody
     then(results, ends, now_ms)
 
 

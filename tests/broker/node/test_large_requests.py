@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.broker.context import Connection
 from barnabas.broker.handlers.steps import SLICE
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.requests import (
@@ -26,6 +27,7 @@ from barnabas.protocol.requests import (
 from tests.broker.node.world import World, batch
 
 MANY = 3 * SLICE + 1
+ONLY_LOOK = ("metadata", "list_offsets", "offset_for_leader_epoch")
 
 
 @pytest.fixture
@@ -235,3 +237,25 @@ def test_refusals_leave_nothing_behind_that_only_the_collector_could_free(world:
         assert not left, f"{len(left)} errors are kept by their own frames"
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("api", ONLY_LOOK)
+def test_nobody_works_for_a_connection_that_is_gone(world: World, api: str) -> None:
+    """What such a job holds is charged to nobody: 150 fetches whose connections were closed held 850 MB."""
+    version, request, _ = LARGE[api]
+    connection = Connection(77, "PLAINTEXT", "127.0.0.1", "kafka", 0)
+    answer = world.send(request(), version, connection=connection)
+    assert world.core.jobs.snapshot()
+    world.core.disconnected(connection)
+    world.core.run_job_step(world.now_ms)
+    assert not world.core.jobs.snapshot()
+    assert not answer.done
+
+
+def test_what_changes_something_is_done_though_the_connection_is_gone(world: World) -> None:
+    version, request, _ = LARGE["produce"]
+    connection = Connection(77, "PLAINTEXT", "127.0.0.1", "kafka", 0)
+    answer = world.send(request(), version, connection=connection)
+    world.core.disconnected(connection)
+    world.settle()
+    assert answer.done

@@ -179,3 +179,18 @@ def test_list_offsets_tells_the_epoch_of_the_earliest_record(world: World) -> No
     first = world.offsets(-2)
     assert (first.offset, first.leader_epoch) == (0, 0)
     assert world.offsets(-1).leader_epoch > 0
+
+
+def test_nobody_reads_on_for_a_connection_that_is_gone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a fetch of many partitions, whose connection is closed after its first step, nothing more is read."""
+    monkeypatch.setattr(fetch, "PARTITIONS_AT_ONCE_MAX", 1)
+    mine = connection()
+    answer = world.fetch({("t", 0): 0, ("t", 1): 0}, wait_ms=10_000, connection=mine)
+    assert world.core.jobs.snapshot()
+    world.core.run_job_step(world.now_ms)
+    assert world.core.jobs.snapshot(), "one of two steps"
+    world.core.disconnected(mine)
+    monkeypatch.setattr(fetch, "read_partitions", lambda *_: pytest.fail("it was read for nobody"))
+    world.core.run_job_step(world.now_ms)
+    assert not answer.done
+    assert not world.core.jobs.snapshot()
