@@ -26,7 +26,7 @@ from barnabas.broker.account import REQUESTS, UNREAD
 from barnabas.broker.config.listeners import HTTP, LOCAL
 from barnabas.broker.context import Connection
 from barnabas.broker.host import dialects, http
-from barnabas.broker.host.in_flight import Request
+from barnabas.broker.host.in_flight import CHARGED_BYTES_MIN, DECODED_WEIGHT, WEIGHTS, Request
 from barnabas.broker.host.receive import Receiver
 from barnabas.broker.host.relief import SMALL_BYTES
 from barnabas.broker.host.states import LEFT, MUTED, QUEUED, SHORT, STALLED, State, move
@@ -47,11 +47,8 @@ REQUESTS_PER_TURN: Final = 256
 """So many requests of one connection at most before the others get their turn (about a millisecond)."""
 TURN_MS_MAX: Final = 3
 """And for so long, where they are costly; while others are in line, to the end of this ms. Asked after every fourth."""
-CHARGED_BYTES_MIN: Final = 4096
-"""Requests from so many bytes on are charged while they wait for their answer."""
-DECODED_WEIGHT: Final = 12
-"""What a decoded request takes, as a multiple of its bytes (lists of topics and partitions: measured 6 to 13). The
-records of a Produce request are not decoded: it weighs its bytes."""
+LARGE_BYTES: Final = 16 * 1024
+"""Asked after these, too; when one took longer, others wait in line: not all have their turns between two looks."""
 
 # An enum's member is looked up in its class at every use, and every read event asks for these.
 _OPEN: Final = State.OPEN
@@ -137,6 +134,8 @@ class Channel(asyncio.BufferedProtocol):
         self.active_ms = now_ms = host.now_ms()
         host.received_bytes += nbytes
         self.receiver.received(nbytes)
+        if host.busy and not self.waits and self.receiver.unread_bytes >= LARGE_BYTES:
+            host.line_up(self)
         self._pump(now_ms)
         host.settle()
 
@@ -171,13 +170,14 @@ class Channel(asyncio.BufferedProtocol):
                         break
                     turns -= 1
                     self._handle(frame, now_ms)
+                    large = len(frame) >= LARGE_BYTES
                     del frame
                     if self._out_bytes > OUT_BYTES_MAX:
                         self.flush()  # says at once whether the peer still reads
-                    if not turns & 3 and self._host.now_ms() > limit_ms:
+                    if (large or not turns & 3) and self._host.now_ms() > limit_ms:
                         turns = 0
+                        self._host.took_long()
                 if not turns and receiver.has_bytes and not self.waits:
-                    self.waits |= QUEUED
                     self._host.line_up(self)
         except ProtocolError as error:
             self.refuse(str(error))
@@ -194,13 +194,18 @@ class Channel(asyncio.BufferedProtocol):
                 self._read_or_pause()
                 return
             self._host.progress.watch(self)
-            if self.paused:
-                self.paused = False
-                self.transport.resume_reading()
-        elif self.receiver.has_bytes and not self.paused:
+            self._resume()
+        elif not self.receiver.has_bytes:
+            self._resume()  # nothing waits behind what is parked: reading tells of the end
+        elif not self.paused:
             self.paused = True
             self.transport.pause_reading()
             self._host.progress.watch(self)
+
+    def _resume(self) -> None:
+        if self.paused:
+            self.paused = False
+            self.transport.resume_reading()
 
     def go_on(self) -> None:
         """There is room for the rest of its frame."""
@@ -259,7 +264,7 @@ class Channel(asyncio.BufferedProtocol):
         context = self.outstanding = Request(self, header)
         self._host.core.handle(request, context, now_ms)
         if self.outstanding is not None and len(frame) >= CHARGED_BYTES_MIN:
-            weight = 1 if header.api_key == ApiKey.PRODUCE else DECODED_WEIGHT
+            weight = WEIGHTS.get(header.api_key, DECODED_WEIGHT)
             self.request_bytes = self.account.change(self.connection.id, REQUESTS, 0, len(frame) * weight)
 
     def send(self, buffers: list[Buffer]) -> None:

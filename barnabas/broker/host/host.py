@@ -32,6 +32,7 @@ from barnabas.broker.host.receive import SHARED_BYTES, SHARED_BYTES_RECOVERING, 
 from barnabas.broker.host.refusals import Refusals
 from barnabas.broker.host.relief import Relief
 from barnabas.broker.host.sockets import Listening
+from barnabas.broker.host.states import QUEUED
 from barnabas.broker.host.web import Web
 from barnabas.broker.metrics import MetricsRegistry
 from barnabas.broker.node.core import Core
@@ -62,6 +63,7 @@ class Host:
         self.dirty: list[Channel] = []  # channels with something to send
         self.channels: dict[int, Channel] = {}
         self.line: deque[Channel] = deque()  # channels whose turn was over before their requests were
+        self.busy = False  # a turn took long since the last look at the sockets, or channels are in line
         self.listening: Sequence[Listening] = ()
         self.received_bytes = 0
         self.accepted = 0
@@ -225,16 +227,24 @@ class Host:
 
     def line_up(self, channel: Channel) -> None:
         """Give a channel its next turn after those in line: one turn between two looks at the sockets."""
+        channel.waits |= QUEUED
         self.line.append(channel)
+        self.took_long()
+
+    def took_long(self) -> None:
+        """Large requests wait in line, until the sockets have been looked at and nobody is in it."""
+        self.busy = True
         if not self._turn_due:
             self._turn_due = True
             self.loop.call_soon(self._next_turn)
 
     def _next_turn(self) -> None:
-        self.line.popleft().take_turn()
-        self._turn_due = bool(self.line)
+        self._turn_due = False
         if self.line:
-            self.loop.call_soon(self._next_turn)
+            self.line.popleft().take_turn()
+        self.busy = bool(self.line) or self._turn_due
+        if self.line:
+            self.took_long()
 
     # -- connections
 

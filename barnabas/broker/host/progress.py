@@ -5,7 +5,7 @@ closed and has answers to read. In every `barnabas.connection.progress.ms` it mu
 average (`barnabas.connection.progress.bytes.per.second`): a slow upload lives however large it is, and who opens and
 stays silent, or sends a byte a second, goes. The clock stands while the broker itself does not read (a request of the
 connection is parked, memory is short); but a connection that its peer has closed meanwhile, which no read tells, goes
-after one window, and what it has parked with it.
+after one window (at once when it was reset), and what it has parked with it.
 
 Idle connections, with nothing begun, are `connections.max.idle.ms`'s.
 """
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 _LOOK_MS_MIN: Final = 10
 _LOOK_MS_MAX: Final = 5000
+_RESET: Final = (7,)
 _CLOSED: Final = (7, 8)
-"""TCP_CLOSE and TCP_CLOSE_WAIT of Linux."""
+"""TCP_CLOSE and TCP_CLOSE_WAIT of Linux. In the latter the peer may have closed one side, and still read."""
 
 
 class _Mark(NamedTuple):
@@ -76,8 +77,8 @@ class Progress:
         for channel, mark in list(self._marks.items()):
             if not channel.unfinished:
                 del self._marks[channel]
-            elif channel.paused and _is_closed(channel):
-                if now_ms - mark.since_ms >= window_ms:
+            elif channel.paused and is_closed(channel):
+                if now_ms - mark.since_ms >= window_ms or is_closed(channel, _RESET):
                     del self._marks[channel]
                     channel.abort()
             elif channel.paused or channel.requests != mark.requests:
@@ -103,12 +104,12 @@ class Progress:
         return channel.receiver.unread_bytes if read_bytes is None else read_bytes
 
 
-def _is_closed(channel: Channel) -> bool:
+def is_closed(channel: Channel, states: tuple[int, ...] = _CLOSED) -> bool:
     """Whether the peer has closed its side, or reset the connection; never, where the system does not tell."""
     sock = channel.transport.get_extra_info("socket")
     if sock is None or sock.family == socket.AF_UNIX or not hasattr(socket, "TCP_INFO"):
         return False
     try:
-        return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] in _CLOSED
+        return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] in states
     except OSError:
         return True

@@ -20,6 +20,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from barnabas.broker.host.progress import is_closed
 from barnabas.broker.host.states import LEFT
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ SMALL_BYTES: Final = 64 * 1024
 TURN_BYTES_PER_S: Final = 1024 * 1024
 TURN_MS: Final = 5000
 STUCK_MS: Final = 10_000
-"""So long nobody may wait in vain for a turn before the one that waits and holds most is ended."""
+"""So long all may wait in vain for a turn before those that wait and hold most are ended, until memory is not short:
+one at a time, a thousand that hold little each would keep everybody else waiting for hours."""
 _LOOK_S: Final = 1.0
 _MIB: Final = 1024 * 1024
 
@@ -107,6 +109,10 @@ class Relief:
 
     def _look(self) -> None:
         self._timer = None
+        for channel in [one for one in self.waiting if is_closed(one)]:  # no read tells, for there is none
+            self.waiting.pop(channel)
+            self._ended[channel] = None
+            channel.abort()
         self._decide()
 
     def _going(self) -> int:
@@ -135,9 +141,15 @@ class Relief:
             self._stuck_since_ms = now_ms
         elif now_ms - self._stuck_since_ms >= STUCK_MS:
             self._stuck_since_ms = None
-            largest = self._largest(self.waiting)
-            if largest is not None:
-                self._end(largest, "memory is short, nobody gives any back, and of those that wait it holds most")
+            self._end_stuck()
+
+    def _end_stuck(self) -> None:
+        left = self._account.total - self._going()
+        for channel in sorted(self.waiting, key=lambda one: -self._account.held_by(one.connection.id)):
+            if left <= self._account.low:
+                break
+            left -= self._account.held_by(channel.connection.id)
+            self._end(channel, "memory is short, nobody gives any back, and of those that wait it holds most")
 
     def _largest(self, channels: Iterable[Channel]) -> Channel | None:
         """Who holds most of them, if it is worth anything."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import struct
 from typing import Any
 
@@ -11,8 +12,9 @@ from barnabas.broker.account import KINDS, PARKED, RECEIVED, REQUESTS, UNREAD, A
 from barnabas.broker.context import RequestContext
 from barnabas.broker.host import looking
 from barnabas.broker.host import relief as relief_module
-from barnabas.broker.host.channel import DECODED_WEIGHT, OUT_BYTES_MAX
+from barnabas.broker.host.channel import OUT_BYTES_MAX, TURN_MS_MAX
 from barnabas.broker.host.host import Host
+from barnabas.broker.host.in_flight import WEIGHTS
 from tests.broker.host.fake_core import FakeCore, Raw, client, parks, serving, until
 
 MIB = 1024 * 1024
@@ -98,6 +100,51 @@ async def test_who_has_a_turn_and_does_not_use_it_is_ended(
         core.account.release(0, PARKED, 5 * MIB)
 
 
+async def test_many_that_wait_in_vain_are_ended_until_memory_is_not_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1,280 connections with 128 KiB each filled the account: one was ended every ten seconds, for hours."""
+    core = small_core()
+    monkeypatch.setattr(relief_module, "is_closed", lambda _: False)
+    async with serving(core, socket_request_max_bytes=FRAME) as host:
+        now_ms = host.now_ms()
+        host.now_ms = lambda: now_ms
+        core.account.charge(0, PARKED, 9 * MIB)
+        peers = [client(host.port) for _ in range(5)]
+        raws = [await one.__aenter__() for one in peers]
+        for raw in raws:
+            raw.send(large_request()[:200_000])
+        await until(lambda: len(host.relief.waiting) == 5)
+        core.account.charge(0, PARKED, core.account.limit - core.account.total)
+        host.relief._decide()
+        core.account.release(0, PARKED, core.account.by_kind[PARKED] - core.account.low + 300_000)
+        core.account.charge(0, REQUESTS, core.account.limit - core.account.total)
+        now_ms += relief_module.STUCK_MS
+        host.relief._decide()
+        assert host.relief.ended == 5, "also one by one they would not do"
+        core.account.release(0, REQUESTS, core.account.by_kind[REQUESTS])
+        core.account.release(0, PARKED, core.account.by_kind[PARKED])
+        for one in peers:
+            await one.__aexit__(None, None, None)
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_INFO"), reason="the system does not tell a connection's state")
+async def test_who_waits_for_memory_and_has_gone_gives_back_what_it_held() -> None:
+    """Nobody reads of it, so nothing tells that it is closed."""
+    core = small_core()
+    async with serving(core, socket_request_max_bytes=FRAME) as host:
+        core.account.charge(0, PARKED, 10 * MIB - 200_000)
+        async with client(host.port) as raw:
+            raw.send(large_request()[:90_000])
+            await until(lambda: bool(host.relief.waiting))
+            host.relief._look()
+            assert len(host.channels) == 1, "it is still there"
+        sock = next(iter(host.channels.values())).transport.get_extra_info("socket")
+        await until(lambda: sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != 1)
+        host.relief._look()
+        assert core.account.by_kind[RECEIVED] == 0
+        await until(lambda: not host.channels)
+        core.account.release(0, PARKED, 10 * MIB - 200_000)
+
+
 async def test_nobody_waits_for_ever_in_vain(caplog: pytest.LogCaptureFixture) -> None:
     """Parked operations keep everything, and give nothing back: of those that wait the largest goes, in the end."""
     core = small_core()
@@ -152,7 +199,7 @@ def fetch(partitions: int) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
-@pytest.mark.parametrize(("request_bytes", "weight"), [(produce(100_000), 1), (fetch(2000), DECODED_WEIGHT)])
+@pytest.mark.parametrize(("request_bytes", "weight"), [(produce(100_000), 1), (fetch(2000), WEIGHTS[1])])
 async def test_a_request_is_charged_while_it_waits_for_its_answer(request_bytes: bytes, weight: int) -> None:
     core = small_core()
     core.handler = parks
@@ -227,3 +274,40 @@ async def test_the_account_is_shown_in_state_and_metrics() -> None:
         assert read("barnabas:Memory", "LimitBytes") == {"value": 10 * MIB}
         assert read("kafka.network:SocketServer", "MemoryPoolUsed") == {"value": core.account.total}
         assert read("kafka.network:SocketServer", "MemoryPoolAvailable") == {"value": 10 * MIB - core.account.total}
+
+
+async def test_what_is_large_waits_in_line_behind_what_took_long_and_what_is_small_does_not() -> None:
+    """150 connections with one costly request each had all their turns between two looks: others waited for seconds."""
+    core = FakeCore()
+    async with serving(core) as host, client(host.port) as raw:
+        host.busy = host._turn_due = True  # as if the sockets had not been looked at since something took long
+        raw.send(produce(100_000))
+        await until(lambda: bool(host.line) or bool(core.requests))
+        await served(host)
+        assert len(core.requests) == 1, "the small one alone"
+        core.handler = parks
+        await received(host, 100_000)
+        host._next_turn()
+        await until(lambda: len(core.requests) == 2)
+        assert not any(one.paused for one in host.channels.values()), "nothing tells of an end that is not read"
+        await raw.close()
+        await until(lambda: not host.channels)
+
+
+async def test_a_large_request_that_takes_long_is_noticed() -> None:
+    core = FakeCore()
+    async with serving(core) as host, client(host.port) as raw:
+        now_ms = host.now_ms()
+        host.now_ms = lambda: now_ms
+        noticed: list[int] = []
+        host.took_long = lambda: noticed.append(now_ms)  # type: ignore[method-assign]
+
+        def handle(request: Any, context: RequestContext, at_ms: int) -> None:
+            nonlocal now_ms
+            now_ms += TURN_MS_MAX + 1
+            context.respond(None)
+
+        core.handler = handle
+        raw.send(produce(100_000))
+        await until(lambda: len(core.requests) == 1)
+        assert noticed == [now_ms]
