@@ -8,6 +8,7 @@ that returns True promises that it has left nothing to do: nothing was parked, s
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
@@ -30,8 +31,9 @@ class Handlers(dict[int, Handler]):
         return handler
 
 
-def advertised_versions() -> list[tuple[int, int, int]]:
+@cache
+def advertised_versions() -> tuple[tuple[int, int, int], ...]:
     """(API number, first version, last version) as ApiVersions tells them, by number."""
-    return [
+    return tuple(
         (int(key), ADVERTISED_FIRST.get(ApiKey(key), first), last) for key, (first, last) in sorted(VERSIONS.items())
-    ]
+    )

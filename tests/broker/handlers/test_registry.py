@@ -18,7 +18,7 @@ def test_every_api_has_a_handler_of_its_stem(key: ApiKey) -> None:
 
 
 def test_advertised_is_what_is_served_but_for_produce() -> None:
-    assert advertised_versions() == [
+    assert list(advertised_versions()) == [
         (key, 0 if key == ApiKey.PRODUCE else first, last) for key, (first, last) in sorted(VERSIONS.items())
     ]
 
