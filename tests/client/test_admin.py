@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 
 import pytest
 
 from barnabas import Admin, Broker, Producer, aio
 from barnabas.client.admin import BROKER
+from barnabas.net.errors import ClientTimeout
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
 
@@ -89,3 +91,14 @@ async def test_the_cluster_is_described(broker: Broker) -> None:
         assert f"{host}:{port}" == broker.bootstrap_servers
         assert cluster.cluster_id
         assert "num.partitions" in await admin.describe_configs(str(node), kind=BROKER)
+
+
+async def test_who_reaches_no_broker_hears_why() -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # bound, never listening: every connection is refused
+        port = nobody.getsockname()[1]
+        admin = aio.Admin(bootstrap_servers=f"127.0.0.1:{port}", default_api_timeout_ms=200)
+        with pytest.raises(ClientTimeout, match=rf"within \d+ ms: cannot connect to 127.0.0.1:{port}: .*failed"):
+            async with admin:
+                await admin.list_topics()
+        await admin.close()

@@ -52,6 +52,8 @@ class Client:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = NEVER
         self._closed = False
+        self._trouble = ""
+        """Why the last connection failed, while none was made since."""
         self._waiters: list[asyncio.Future[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self.metadata.listeners.append(self._wake_waiters)
@@ -178,7 +180,8 @@ class Client:
             left_ms = deadline_ms - self.now_ms()
             if left_ms <= 0:
                 servers = ", ".join(self.config.bootstrap_servers)
-                raise ClientTimeout(f"no metadata from {servers} within {wait_ms} ms")
+                why = f": {self._trouble}" if self._trouble else ""
+                raise ClientTimeout(f"no metadata from {servers} within {wait_ms} ms{why}")
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             await asyncio.wait([waiter], timeout=left_ms / 1000)
@@ -258,9 +261,8 @@ class Client:
             else:
                 await self._loop.create_connection(lambda: transport, address, action.port)
         except (OSError, OverflowError, ValueError) as error:  # the latter two: no such port, no such host name
-            self.network.on_disconnected(
-                node_id, f"cannot connect to {action.host}:{action.port}: {error}", self.now_ms()
-            )
+            self._trouble = f"cannot connect to {action.host}:{action.port}: {error}"
+            self.network.on_disconnected(node_id, self._trouble, self.now_ms())
             self.pump()
 
     async def _resolve(self, host: str, port: int) -> list[str]:
@@ -279,6 +281,7 @@ class Client:
     def transport_open(self, transport: Transport) -> None:
         """The socket to a node is connected."""
         self._transports[transport.node_id] = transport
+        self._trouble = ""
         self.network.on_connected(transport.node_id, self.now_ms())
         self.pump()
 
@@ -298,5 +301,6 @@ class Client:
         """The socket is gone."""
         if self._transports.get(transport.node_id) is transport:
             del self._transports[transport.node_id]
+            self._trouble = reason
             self.network.on_disconnected(transport.node_id, reason, self.now_ms())
             self.pump()
