@@ -151,7 +151,10 @@ def _repair(given: argparse.Namespace) -> int:
             return fail(f"{given.dir} is no data directory of a broker: it holds no meta.properties", 1)
         plan = offline.run(plan_repair(offline.disk))
         if not plan.problems:
-            say("the metadata is all there: nothing to repair")
+            _wrap(
+                "the metadata is all there: nothing to repair (records are not mended: barnabas log check tells which "
+                "are broken, and consumers seek past them)"
+            )
             return 0
         for problem in plan.problems:
             _wrap(problem)
