@@ -116,7 +116,8 @@ class Core:
         """Whether the data directory was empty until this start."""
         self._isr_controller = controller if controller is not None else self.controller
         self._handlers = Handlers()
-        self._held: list[tuple[Any, RequestContext]] = []
+        self._held: dict[int, list[tuple[Any, RequestContext]]] = {}
+        """Requests that came too early for the phase, by connection: they end with theirs."""
         self._deferred: deque[Callable[[], None]] = deque()
         self.now_ms = 0
         gauges.register(self)
@@ -212,7 +213,7 @@ class Core:
 
     def _serve_or_hold(self, request: Any, context: RequestContext) -> None:
         if self.phase < _FIRST_PHASE.get(context.api_key, _RECOVERING):
-            self._held.append((request, context))
+            self._held.setdefault(context.connection.id, []).append((request, context))
             return
         try:
             self._handlers[context.api_key](self.services, request, context, self.now_ms)
@@ -236,9 +237,10 @@ class Core:
 
     def release_held(self) -> None:
         """A further phase has begun: serve what has waited for it."""
-        held, self._held = self._held, []
-        for request, context in held:
-            self._serve_or_hold(request, context)
+        held, self._held = self._held, {}
+        for requests in held.values():
+            for request, context in requests:
+                self._serve_or_hold(request, context)
 
     def tick(self, now_ms: int) -> None:
         """Run what is due: expired operations, scheduled work."""
@@ -360,8 +362,12 @@ class Core:
         self.connections[connection.id] = connection
 
     def disconnected(self, connection: Connection) -> None:
-        """A connection is gone. Its parked fetches end; a produce is seen through, its answer goes nowhere."""
+        """A connection is gone. Its parked fetches end; a produce is seen through, its answer goes nowhere.
+
+        What was held of it until the broker is up was not begun, and is not: a flood during a start leaves nothing.
+        """
         self.connections.pop(connection.id, None)
+        self._held.pop(connection.id, None)
         connection.open = False
         if self.phase is not _NEW:
             self.replicas.disconnected(connection.id)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+
+from barnabas.broker.context import Connection
 from barnabas.broker.node.startup import Phase
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.requests.create_topics import CreatableTopic, CreateTopicsRequest
@@ -51,6 +54,23 @@ def test_a_topic_asked_for_too_early_is_created_when_the_broker_is_up():
     world.settle()
     assert answer.response.topics[0].error_code == ErrorCode.NONE
     assert world.core.image.topics["t"].partitions[0].leader == world.core.config.node_id
+
+
+def test_what_is_held_until_the_broker_is_up_ends_with_its_connection():
+    """Nobody is charged for it any more: connections that close after each request would fill the memory."""
+    world = World(start=False)
+    world.core.start(world.now_ms)
+    until(world, Phase.RECOVERING)
+    mine, other = (Connection(number, "PLAINTEXT", "127.0.0.1", "kafka", 0) for number in (1, 2))
+    request = CreateTopicsRequest(topics=[CreatableTopic("gone", 1, 1)], timeout_ms=1000)
+    gone = world.send(request, 7, connection=mine)
+    stays = world.send(CreateTopicsRequest(topics=[CreatableTopic("t", 1, 1)], timeout_ms=1000), 7, connection=other)
+    world.core.disconnected(mine)
+    assert sys.getrefcount(request) == 2, "its name here and the call's"
+    world.settle()
+    assert not gone.done
+    assert stays.done
+    assert list(world.core.image.topics) == ["t"]
 
 
 def test_a_topic_that_is_deleted_while_the_broker_takes_the_lead_again_breaks_nothing():
