@@ -3,7 +3,7 @@
     RECEIVED   bytes received and not handled yet
     REQUESTS   decoded requests that wait for their answer
     PARKED     what parked operations keep beside their request
-    KEPT       sessions, producer ids, caches: what outlives its request
+    KEPT       sessions: what outlives its request (producers are tied to logs and bounded by number, `producer_state`)
     UNREAD     answers that the peer has not read
 
 A holder is a connection, by its id; `BROKER` holds what is tied to none. Whole buffers and transitions are charged, not

@@ -25,7 +25,7 @@ from barnabas.broker.log.flush import Durable, Flusher
 from barnabas.broker.log.found import Found, Noted
 from barnabas.broker.log.look import ClientBatch, too_many
 from barnabas.broker.log.losses import Losses
-from barnabas.broker.log.producer_state import ProducerState
+from barnabas.broker.log.producer_state import ProducerRoom, ProducerState
 from barnabas.broker.log.segment import SNAPSHOT_SUFFIX, Segment, stem
 from barnabas.broker.log.state import Change
 from barnabas.broker.log.types import (
@@ -66,6 +66,7 @@ class Log:
         losses: is told of what is lost, and of reads that fail.
         apart: where batches that hold much are looked through.
         unsaved: is called when a small file could not be written: `write_again` shall be called soon.
+        room: counts the producers of all logs.
 
     A new object is empty and not open: run `recover` (or `open_new` for a log that is made now).
     """
@@ -81,6 +82,7 @@ class Log:
         losses: Losses | None = None,
         apart: Apart | None = None,
         unsaved: Callable[[], None] = lambda: None,
+        room: ProducerRoom | None = None,
     ) -> None:
         self.disk = disk
         self.directory = directory
@@ -96,6 +98,8 @@ class Log:
         self.bases: list[int] = []
         self.epochs = LeaderEpochs()
         self.producers = ProducerState()
+        self._room = room if room is not None else ProducerRoom()
+        self.producers.enter(self._room)
         self.snapshots: list[int] = []
         self.log_end_offset = 0
         self.log_start_offset = 0
@@ -136,7 +140,10 @@ class Log:
         self.log_end_offset = _new(change.log_end_offset, self.log_end_offset)
         self.recovery_point = _new(change.recovery_point, self.recovery_point)
         self.epochs = _new(change.epochs, self.epochs)
-        self.producers = _new(change.producers, self.producers)
+        if change.producers is not None:
+            self.producers.leave()
+            self.producers = change.producers
+            self.producers.enter(self._room)
         self.snapshots = _new(change.snapshots, self.snapshots)
         self.cleaned_to = _new(change.cleaned_to, self.cleaned_to)
         if change.failed is not None:
@@ -738,6 +745,7 @@ class Log:
         """Release the files without writing anything (deletion, or after a crash); who waits for a sync is told."""
         self.closed, self._takes_records = True, False
         self._flusher.cut(-1)
+        self.producers.leave()
         for segment in self.segments:
             segment.close()
 

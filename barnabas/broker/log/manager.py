@@ -18,6 +18,7 @@ from barnabas.broker.log.housekeeping import Housekeeping
 from barnabas.broker.log.log import Log
 from barnabas.broker.log.losses import Loss, Losses
 from barnabas.broker.log.names import DELETE_SUFFIX, STRAY_SUFFIX, free_name
+from barnabas.broker.log.producer_state import ProducerRoom
 from barnabas.broker.ports import Disk, WallClock
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition
@@ -46,6 +47,7 @@ class LogManager:
         failed: partitions whose directory cannot be used, and why. It is left as it is, nothing is made in its place,
             and they answer KAFKA_STORAGE_ERROR until the next start.
         losses: what was lost.
+        room: how many producers they remember.
         cleaner: what is compacted, and what cannot be.
     """
 
@@ -64,6 +66,7 @@ class LogManager:
         self.failed: dict[TopicPartition, Exception] = {}
         self.losses = Losses()
         self.apart = Apart(disk, config.barnabas_batch_records_max, config.barnabas_batch_bytes_max)
+        self.room = ProducerRoom()
         self.cleaner = Cleaner(config, self.losses.report)
         self._housekeeping = Housekeeping(disk, config, self.logs, wall_clock, self.cleaner)
 
@@ -173,8 +176,18 @@ class LogManager:
         def discard(paths: list[str]) -> None:
             self._housekeeping.discard(paths, log.config.file_delete_delay_ms)
 
-        again = self._housekeeping.again
-        log = Log(self.disk, str(partition), partition, topic_id, config, discard, self.losses, self.apart, again)
+        log = Log(
+            self.disk,
+            str(partition),
+            partition,
+            topic_id,
+            config,
+            discard,
+            self.losses,
+            self.apart,
+            self._housekeeping.again,
+            self.room,
+        )
         self._housekeeping.heed(config)
         return log
 

@@ -23,6 +23,10 @@ from barnabas.protocol.primitives import crc32c
 REMEMBERED_BATCHES: Final = 5
 PRODUCERS_MAX: Final = 2000
 """Producers that one partition remembers, some 430 bytes each. Kafka has no bound but the time (a day)."""
+PRODUCERS_OF_ALL_MAX: Final = 200_000
+"""Producers that all partitions remember together; above it a partition forgets before it learns of a new one ..."""
+PRODUCERS_KEPT: Final = 5
+"""... once it remembers so many."""
 _HEAD = struct.Struct(">hIi")
 _ENTRY = struct.Struct(">qhiqiqiq")
 _VERSION: Final = 1
@@ -62,13 +66,37 @@ class Producer:
         return self.batches[-1].last_offset if self.batches else -1
 
 
-class ProducerState:
-    """All producers of one log."""
+class ProducerRoom:
+    """How many producers the logs of one broker remember together."""
 
-    __slots__ = ("producers",)
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+class ProducerState:
+    """All producers of one log. They are counted from `enter` to `leave`: while the state is a log's own."""
+
+    __slots__ = ("_room", "producers")
 
     def __init__(self) -> None:
         self.producers: dict[int, Producer] = {}
+        self._room: ProducerRoom | None = None
+
+    def enter(self, room: ProducerRoom) -> None:
+        """Be counted, and forget what there is no room for."""
+        self.leave()
+        self._room = room
+        room.count += len(self.producers)
+        while room.count > PRODUCERS_OF_ALL_MAX and len(self.producers) > PRODUCERS_KEPT:
+            self._make_room()
+
+    def leave(self) -> None:
+        """Not be counted any more."""
+        if self._room is not None:
+            self._room.count -= len(self.producers)
+            self._room = None
 
     def check(self, producer_id: int, epoch: int, first_sequence: int, last_sequence: int) -> ProducerBatch | None:
         """Judge a client's batch before it is written: None to write it, or the batch it repeats.
@@ -106,9 +134,11 @@ class ProducerState:
         """Remember a batch that was written (or is replayed from the log)."""
         producer = self.producers.get(producer_id)
         if producer is None:
-            if len(self.producers) >= PRODUCERS_MAX:
+            if self._is_full():
                 self._make_room()
             producer = self.producers[producer_id] = Producer(epoch)
+            if self._room is not None:
+                self._room.count += 1
         elif epoch != producer.epoch:
             producer.epoch = epoch
             producer.batches.clear()
@@ -117,6 +147,18 @@ class ProducerState:
             del batches[0]
         batches.append(batch)
         producer.last_timestamp = batch.timestamp
+
+    def _is_full(self) -> bool:
+        count, room = len(self.producers), self._room
+        if room is not None and room.count >= PRODUCERS_OF_ALL_MAX:
+            return count >= PRODUCERS_KEPT
+        return count >= PRODUCERS_MAX
+
+    def _forget(self, producer_ids: list[int]) -> None:
+        for producer_id in producer_ids:
+            del self.producers[producer_id]
+        if self._room is not None:
+            self._room.count -= len(producer_ids)
 
     def _make_room(self) -> None:
         """Forget a tenth: first who has sent one batch and never came back, then who has been silent the longest.
@@ -129,8 +171,7 @@ class ProducerState:
             producer = self.producers[producer_id]
             return producer.txn_first_offset >= 0, len(producer.batches) > 1, producer.last_offset
 
-        for producer_id in sorted(self.producers, key=worth)[: max(1, PRODUCERS_MAX // 10)]:
-            del self.producers[producer_id]
+        self._forget(sorted(self.producers, key=worth)[: max(1, len(self.producers) // 10)])
 
     def complete(self, other: ProducerState) -> None:
         """Take over the producers of which `other` knows a later batch, or any."""
@@ -157,8 +198,7 @@ class ProducerState:
             for producer_id, producer in self.producers.items()
             if producer.last_timestamp <= before_ms and producer.txn_first_offset < 0
         ]
-        for producer_id in gone:
-            del self.producers[producer_id]
+        self._forget(gone)
         return len(gone)
 
     def last_offsets(self) -> frozenset[int]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.broker.config import TopicConfig
 from barnabas.broker.log import producer_state
 from barnabas.broker.log.producer_state import ProducerBatch, ProducerState
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from tests.broker.log.harness import NOW, append
+from barnabas.protocol.ids import TopicPartition
+from tests.broker.log.harness import NOW, World, append, manager_of
 
 
 def send(log, sequence, *, epoch=0, count=1, pid=7, **fields):
@@ -234,3 +236,40 @@ def test_of_those_alike_the_longest_silent_are_forgotten(monkeypatch: pytest.Mon
         state.update(number, 0, ProducerBatch(0, 0, number, 0, -number))
     state.update(99, 0, ProducerBatch(0, 0, 99, 0, 0))
     assert list(state.producers) == [*range(2, 20), 99]
+
+
+@pytest.mark.parametrize("how", ["release", "cut", "expire", "restart"])
+def test_the_producers_of_all_logs_are_bounded_together(
+    memory: World, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Two thousand of each of 20,000 partitions would be 17 GB."""
+    monkeypatch.setattr(producer_state, "PRODUCERS_OF_ALL_MAX", 30)
+    manager = manager_of(memory)
+    manager.start(0)
+    logs = [manager.create(TopicPartition("t", number), bytes(16), TopicConfig()) for number in range(4)]
+    for number in range(40):
+        for log in logs:
+            send(log, 0, pid=number)
+
+    def counts() -> list[int]:
+        return [len(log.producers.producers) for log in logs]
+
+    assert manager.room.count == sum(counts()) <= 30 + 4 * producer_state.PRODUCERS_KEPT
+    assert min(counts()) >= producer_state.PRODUCERS_KEPT
+    assert all(39 in log.producers.producers for log in logs), "the newest stays"
+    for log in logs:
+        if how == "cut":
+            log.truncate_fully_and_start_at(0)
+        elif how == "expire":
+            log.expire_producers(NOW + 10**9, 1)
+        else:
+            log.release()
+    assert manager.room.count == 0
+    if how == "restart":
+        monkeypatch.setattr(producer_state, "PRODUCERS_OF_ALL_MAX", 10)
+        memory.settle()
+        manager = manager_of(memory)
+        memory.run(manager.load())
+        logs = list(manager.logs.values())
+        assert manager.room.count == sum(counts()) <= 10 + 4 * producer_state.PRODUCERS_KEPT
+        assert min(counts()) >= producer_state.PRODUCERS_KEPT
