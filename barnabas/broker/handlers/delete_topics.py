@@ -1,7 +1,7 @@
 """DeleteTopics (20). A real broker hands it to the controller and answers when the records are committed.
 
 - v6 on names topics by name or id: both is INVALID_REQUEST; an id that is not known UNKNOWN_TOPIC_ID. Before v6 names
-  come as a plain list. One named twice is INVALID_REQUEST; unknown is UNKNOWN_TOPIC_OR_PARTITION.
+  come as a plain list. One named twice is INVALID_REQUEST, told once; unknown is UNKNOWN_TOPIC_OR_PARTITION.
 - What is above the mutation quota: THROTTLING_QUOTA_EXCEEDED (v5 on), else a throttled answer.
 - `delete.topic.enable` false: TOPIC_DELETION_DISABLED (v3 on), INVALID_REQUEST before.
 """
@@ -49,18 +49,18 @@ def _serve(
     context: RequestContext,
     now_ms: int,
 ) -> Job[None]:
-    answers = [DeletableTopicResult(one.name, one.topic_id) for one in asked]
+    named = Counter((one.name, one.topic_id) for one in asked)
+    answers = [DeletableTopicResult(name, topic_id) for name, topic_id in named]
     throttle = Throttle(services, context, QUOTA_REFUSED_FROM, now_ms)
     pending: list[DeletableTopicResult] = []
     found: dict[bytes, str] = {}
-    named = Counter((one.name, one.topic_id) for one in asked)
-    for number, (one, told) in enumerate(zip(asked, answers, strict=True), 1):
+    for number, told in enumerate(answers, 1):
         if number % SLICE == 0:
             yield None
         try:
-            if named[one.name, one.topic_id] > 1:
+            if named[told.name, told.topic_id] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name or id.")
-            topic_id, name = _find(services, one, context)
+            topic_id, name = _find(services, told, context)
             if topic_id in found:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "The topic is named by its name and by its id.")
             refusal = throttle.refusal(len(services.image.topics_by_id[topic_id].partitions))
@@ -83,7 +83,7 @@ def _serve(
     services.controller.delete_topics(list(found), done)
 
 
-def _find(services: Services, asked: DeleteTopicState, context: RequestContext) -> tuple[bytes, str]:
+def _find(services: Services, asked: DeletableTopicResult, context: RequestContext) -> tuple[bytes, str]:
     if asked.name is not None and asked.topic_id != ZERO_UUID:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
     if asked.name is None and asked.topic_id == ZERO_UUID:

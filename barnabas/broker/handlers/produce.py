@@ -141,6 +141,7 @@ def _append_all(services: Services, request: ProduceRequest, context: RequestCon
         entries = []
     elif len(entries) > 1:
         entries = list(dict(entries).items())  # of a partition named twice the last batch counts
+    layout = _once(layout, len(entries) + len(refused))
 
     def respond(results: Results) -> None:
         if refused:
@@ -160,6 +161,16 @@ def _append_all(services: Services, request: ProduceRequest, context: RequestCon
         append(entries, respond)
     else:
         services.work(_append_in_slices(dict(entries), append, respond), request, context)
+
+
+def _once(layout: Layout, partitions: int) -> Layout:
+    """A partition that is named twice is answered once, as in Kafka; `partitions`: how many there are."""
+    if sum(len(keys) for _, _, keys in layout) == partitions:
+        return layout
+    topics: dict[tuple[str, bytes], dict[TopicPartition, None]] = {}
+    for name, topic_id, keys in layout:
+        topics.setdefault((name, topic_id), {}).update(dict.fromkeys(keys))
+    return [(name, topic_id, list(keys)) for (name, topic_id), keys in topics.items()]
 
 
 def _append_in_slices(

@@ -171,6 +171,25 @@ def test_a_thing_named_twice_is_answered_once(world: World) -> None:
     assert [one.key for one in coordinators] == ["g"]
 
 
+def test_a_partition_or_topic_named_twice_is_answered_once(world: World) -> None:
+    def told(*names: str) -> list[produce.TopicProduceResponse]:
+        parts = [produce.PartitionProduceData(at, batch(b"x")) for at in (0, 1, 1, 0)]
+        data = [produce.TopicProduceData(name, partition_data=parts) for name in names]
+        answer: produce.ProduceResponse = world.ask(produce.ProduceRequest(None, 1, 1000, data), 9)
+        return answer.responses
+
+    found = [
+        (topic.name, part.index, part.error_code)
+        for topic in told("t", "nobody", "t", "nobody")
+        for part in topic.partition_responses
+    ]
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert found == [("t", 0, 0), ("t", 1, 0), ("nobody", 0, unknown), ("nobody", 1, unknown)]
+    asked = [delete_topics.DeleteTopicState(name) for name in ("t", "nobody", "t", "t")]
+    results = world.ask(delete_topics.DeleteTopicsRequest(asked), 6).responses
+    assert [(one.name, one.error_code) for one in results] == [("t", ErrorCode.INVALID_REQUEST), ("nobody", unknown)]
+
+
 def test_the_settings_that_one_answer_tells_are_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("barnabas.broker.handlers.describe_configs.SETTINGS_TOLD_MAX", 50)
     for number in range(4):
