@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 class LedgerUnreadable(ValueError):
-    """The file is not what was written."""
+    """The file is not what was written, or the device does not give it back."""
 
 
 class Ledger:
@@ -43,13 +43,14 @@ class Ledger:
         """Read it. Nothing happens if there is none: a directory of an earlier release, or a first start.
 
         Raises:
-            LedgerUnreadable: it is damaged.
-            OSError: the disk failed.
+            LedgerUnreadable: it is damaged, or cannot be read.
         """
         try:
             data = self._disk.load(LEDGER_FILE)
         except FileNotFoundError:
             return
+        except OSError as error:
+            raise LedgerUnreadable(f"{LEDGER_FILE} cannot be read: {error}") from error
         self.metadata_end, self.producer_ids_end = _parse(data)
         self.present = True
 

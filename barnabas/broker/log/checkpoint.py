@@ -1,7 +1,7 @@
 """Kafka's small text files: offset checkpoints, leader epochs, partition metadata, the clean shutdown marker.
 
-A file is a version line, a count line, and that many entry lines. One that does not parse is treated as missing by
-those who can do without it: most can be rebuilt or only cost time.
+A file is a version line, a count line, and that many entry lines. One that cannot be read or does not parse is treated
+as missing by those who can do without it: nearly all of them can be rebuilt or only cost time.
 
 Offsets are of a topic id, not of a name: a topic that is deleted and made anew has nothing to do with what was noted of
 its predecessor. So each line has the id behind the three fields that Kafka has, and the version is 1. Lines of Kafka's
@@ -32,6 +32,13 @@ OFFSET_FILES: Final = (RECOVERY_POINT_FILE, LOG_START_FILE, HIGH_WATERMARK_FILE,
 LEADER_EPOCH_FILE: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA_FILE: Final = "partition.metadata"
 CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
+_WITHOUT: Final = {
+    RECOVERY_POINT_FILE: "after a sudden end, logs are checked from their beginning",
+    LOG_START_FILE: "records that DeleteRecords removed may be readable until they are deleted again",
+    HIGH_WATERMARK_FILE: "high watermarks rise anew, and a log that lost its end is not told from one that did not",
+    CLEANER_FILE: "compaction goes over all of its logs again",
+}
+"""What is lost with each of the offset checkpoints."""
 _ID_HEAD: Final = b"version: 0\ntopic_id: "
 _ID_SIZE: Final = len(_ID_HEAD) + 22
 _LINES_PER_STEP: Final = 1000
@@ -99,7 +106,7 @@ def format_offsets(points: Mapping[TopicPartition, Point]) -> bytes:
 
 
 def load_offsets(disk: Disk, path: str) -> Job[Points]:
-    """A checkpoint's offsets by partition; none when the file is missing, or (which is said) unreadable or damaged."""
+    """A checkpoint's offsets by partition; none when the file is missing, or (which is said) cannot be made out."""
     points: Points = {}
     try:
         for count, line in enumerate(_entries(_without_sum(disk.load(path)), "0", "1"), 1):
@@ -113,7 +120,7 @@ def load_offsets(disk: Disk, path: str) -> Job[Points]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, IndexError) as error:
-        logger.warning("%s counts as absent, for it cannot be used: %s", path, error)
+        logger.warning("%s is not used: %s; %s", path, error, _WITHOUT[path])
         return {}
     return points
 

@@ -99,7 +99,7 @@ class LogManager:
         if clean:
             try:
                 closing = load_closing(disk)
-            except ValueError as error:
+            except (ValueError, OSError) as error:
                 logger.warning("the last end was clean, and yet all logs are checked: %s", error)
                 clean = False
         disk.remove(checkpoint.CLEAN_SHUTDOWN_FILE)

@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from barnabas.client.admin import Admin
 from barnabas.client.consumer import Consumer
 from barnabas.client.producer import Producer
@@ -105,26 +107,30 @@ def test_a_deleted_topic_of_the_longest_name_keeps_no_start_away(tmp_path: Path)
         assert process.end() == 0
 
 
-def test_a_kill_leaves_a_topic_alone_that_was_made_anew(tmp_path: Path) -> None:
-    """A clean stop noted down the log start of the topic that had its name before: that means nothing to it."""
+@pytest.mark.parametrize(("config", "count"), [({}, 1000), ({"flush.messages": "1"}, 500)])
+def test_a_kill_leaves_a_topic_alone_that_was_made_anew(tmp_path: Path, config: dict[str, str], count: int) -> None:
+    """A clean stop noted down the log start of the topic that had its name before: that means nothing to it.
+
+    Not even where the new log reaches so far.
+    """
     key = TopicPartition("t", 0)
     options = ("--port", "0", "--data-dir", str(tmp_path))
     with broker(*options) as process:
         with Admin(bootstrap_servers=f"127.0.0.1:{process.port}") as admin:
-            admin.create_topic("t", partitions=1)
+            admin.create_topic("t", partitions=1, config=config)
             produce(process.port, 1000)
             assert admin.delete_records({key: 900}) == {key: 900}
         assert process.end() == 0
     with broker(*options) as process:
         with Admin(bootstrap_servers=f"127.0.0.1:{process.port}") as admin:
             admin.delete_topics("t")
-            admin.create_topic("t", partitions=1)
-        produce(process.port, 500)
+            admin.create_topic("t", partitions=1, config=config)
+        produce(process.port, count)
         assert process.end(signal.SIGKILL) == -signal.SIGKILL
     with broker(*options) as process:
         with Consumer("t", bootstrap_servers=f"127.0.0.1:{process.port}") as consumer:
             assert consumer.beginning_offsets([key]) == {key: 0}
-            assert consumer.end_offsets([key]) == {key: 500}
+            assert consumer.end_offsets([key]) == {key: count}
         assert process.end() == 0
 
 

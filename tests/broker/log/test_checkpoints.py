@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 import pytest
 
 from barnabas.broker.config import TopicConfig
 from barnabas.broker.log.checkpoint import (
+    CLEAN_SHUTDOWN_FILE,
     CLEANER_FILE,
     HIGH_WATERMARK_FILE,
     LOG_START_FILE,
@@ -17,6 +21,7 @@ from barnabas.broker.log.checkpoint import (
     noted,
     with_sum,
 )
+from barnabas.broker.log.closing import CLOSING_FILE
 from barnabas.broker.log.losses import Losses
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition
 from tests.broker.log.harness import NOW, PARTITION, TOPIC_ID, append, everything, manager_of
@@ -132,7 +137,7 @@ def test_a_file_that_cannot_be_read_keeps_no_broker_from_starting(world, file, c
     log = killed(world, manager).logs[KEY]
     assert [record.value for record in everything(world, log)] == [b"a", b"b"]
     if world.kind == "real":
-        assert f"{file} counts as absent, for it cannot be used: [Errno 21] Is a directory: '{file}'" in caplog.text
+        assert f"{file} is not used: [Errno 21] Is a directory: '{file}'" in caplog.text
 
 
 def test_one_wrong_bit_in_the_topic_id_of_a_log_gives_it_to_nobody_else(memory):
@@ -154,6 +159,32 @@ def test_one_wrong_bit_in_the_topic_id_of_a_log_gives_it_to_nobody_else(memory):
         manager = killed(memory, manager)
         assert manager.logs[KEY].topic_id == TOPIC_ID, f"the first {size} bytes"
         memory.settle()
+
+
+def test_a_file_that_was_never_written_is_nothing_to_speak_of(memory, caplog):
+    assert memory.run(load_offsets(memory.disk, LOG_START_FILE)) == {}
+    assert said(caplog) == []
+
+
+def said(caplog):
+    return [record.getMessage().partition(":")[0] for record in caplog.records]
+
+
+@pytest.mark.parametrize("file", [*OFFSET_FILES, CLEAN_SHUTDOWN_FILE, CLOSING_FILE])
+def test_a_small_file_that_the_device_does_not_give_back_keeps_no_start_away(memory, file, caplog, monkeypatch):
+    """Without it the start is as after a sudden end, or as if nothing had been noted."""
+    monkeypatch.setattr("barnabas.broker.log.manager._FILES_OF_LOGS_MAX", 0)
+    manager = opened(memory)
+    append(manager.create(KEY, TOPIC_ID, TopicConfig()), b"a", b"b", b"c")
+    memory.run(manager.shutdown())
+    assert memory.disk.exists(file)
+    memory.disk.faults.bad_reads = {file}
+    manager = manager_of(memory)
+    clean = memory.run(manager.load(lambda name: TOPIC_ID))
+    assert clean == (file in OFFSET_FILES)
+    assert len(everything(memory, manager.logs[KEY])) == 3
+    (line,) = [record.getMessage() for record in caplog.records if file in record.getMessage()]
+    assert os.strerror(errno.EIO) in line
 
 
 @pytest.mark.parametrize("clean", [True, False])

@@ -110,6 +110,23 @@ def test_what_is_larger_than_the_bound_is_said_and_not_kept(memory, monkeypatch)
     assert cuts(memory) == []
 
 
+def test_whole_segments_that_are_not_kept_go_no_sooner_than_any_other(memory, monkeypatch):
+    """After `file.delete.delay.ms`: what a start drops is under its `.deleted` name until then."""
+    monkeypatch.setattr(cuttings, "BYTES_MAX", 5)
+    bases = filled(memory).bases
+    path = f"t-0/{bases[1]:020d}.log"
+    data = bytearray(memory.disk.load(path))
+    data[30] ^= 1
+    change(memory, path, bytes(data))
+    later: list[str] = []
+    log = Log(memory.disk, "t-0", PARTITION, TOPIC_ID, CONFIG, later.extend, Losses())
+    memory.run(log.recover(clean=False, now_ms=NOW))
+    assert log.bases == bases[:2]
+    dropped = [f"t-0/{base:020d}.log.deleted" for base in bases[2:]]
+    assert set(dropped) <= set(later)
+    assert all(memory.disk.exists(name) for name in later)
+
+
 def test_where_there_is_no_room_the_bytes_are_not_kept_and_the_start_goes_on(memory):
     filled(memory)
     path = "t-0/00000000000000000006.log"

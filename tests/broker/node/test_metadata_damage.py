@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -248,6 +250,18 @@ def test_a_ledger_that_is_lost_is_written_anew(harm: Damage | None, caplog: pyte
     assert disk.load(LEDGER_FILE)[:20] == good[:20]
 
 
+def test_a_ledger_that_the_device_does_not_give_back_is_written_anew(caplog: pytest.LogCaptureFixture) -> None:
+    disk = used_disk()
+    disk.faults.bad_reads = {LEDGER_FILE}
+    world = World(disk=disk)
+    assert world.offsets(-1, "d").offset == 1
+    world.stop()
+    disk.faults.bad_reads = set()
+    (line,) = [record.getMessage() for record in caplog.records if LEDGER_FILE in record.getMessage()]
+    assert os.strerror(errno.EIO) in line
+    assert b"sum=" in disk.load(LEDGER_FILE)
+
+
 def test_a_first_start_that_is_killed_at_any_step_starts_again() -> None:
     """Between any two steps of its jobs and completions of its disk; power loss and kill alike."""
     kinds = set()
@@ -305,8 +319,12 @@ def test_the_cluster_id_comes_into_metadata_that_lacks_it(monkeypatch: pytest.Mo
     assert World(disk=disk).core.image.cluster_id == world.core.services.cluster_id
 
 
-def test_a_producer_id_is_never_given_out_twice_whatever_became_of_its_record() -> None:
-    """The block is noted down in a second place before an id of it is given out, and a repair does not lower that."""
+@pytest.mark.parametrize("ledger", ["there", "gone", "damaged"])
+def test_a_producer_id_is_never_given_out_twice_whatever_became_of_its_record(ledger: str) -> None:
+    """The block is noted down in a second place before an id of it is given out, and a repair does not lower that.
+
+    Without that place, each record that is lost counts as a block.
+    """
     world = World()
     world.create()
     first = world.producer_id()
@@ -319,6 +337,10 @@ def test_a_producer_id_is_never_given_out_twice_whatever_became_of_its_record() 
         if b"\x93\x09" in data[position : position + read_header(data, position).size]
     )
     put(disk, LOG, flipped(data, position + 70))
+    if ledger == "gone":
+        disk.remove(LEDGER_FILE)
+    elif ledger == "damaged":
+        put(disk, LEDGER_FILE, flipped(disk.load(LEDGER_FILE), 20))
     assert REMEDY in refused(disk)
     repair(disk)
     again = World(disk=disk)

@@ -116,6 +116,9 @@ def test_a_directory_that_cannot_be_used_is_reported_and_left_as_it_is(
     if call == "rename":
         again.create("gone")
     assert again.put(batch(b"y"), bad).error_code == STORAGE_ERROR
+    assert again.offsets(-1, bad).error_code == STORAGE_ERROR
+    fetched = again.fetch({(bad, 0): 0}).response.responses[0].partitions[0]
+    assert fetched.error_code == STORAGE_ERROR
     assert again.put(batch(b"y"), "other").base_offset == 1
     again.delete(bad)
     assert files_of(disk, f"{bad}-0") == kept
