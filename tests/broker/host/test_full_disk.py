@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -27,6 +29,10 @@ PARTITIONS = 3
 FULL_S = 0.25
 BOUND_S = 30.0
 """How long a machine may be busy elsewhere. What is shown is no time: the first request after the room is taken."""
+NAMES_FULL_IN = (3, 7)
+"""Rounds in which bytes find room and new files do not, so that it is the roll of a segment that meets the full disk.
+(Where bytes find none either, the append before it fails, for a new file takes no bytes on such a disk.)"""
+STANDSTILL_S = 0.5
 BLOCK = bytes(256 * 1024)
 SETTINGS = ("log.segment.bytes=1048576", "metadata.log.max.record.bytes.between.snapshots=4096")
 
@@ -37,7 +43,8 @@ class SmallDisk:
     def __init__(self, where: Path) -> None:
         where.mkdir()
         self.data = where / "data"
-        mount = f"mount -t tmpfs -o size=64m tmpfs '{where}' && mkdir '{self.data}' && echo mounted && exec sleep 120"
+        mount = f"mount -t tmpfs -o size=64m,nr_inodes=2k tmpfs '{where}' && mkdir '{self.data}'"
+        mount += " && echo mounted && exec sleep 120"
         self.holder = subprocess.Popen(
             ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount],
             stdout=subprocess.PIPE,
@@ -49,6 +56,7 @@ class SmallDisk:
         pid = self.holder.pid
         self.inside = ("nsenter", f"--target={pid}", "--user", "--mount", "--preserve-credentials", "--wd=/")
         self._ballast = Path(f"/proc/{pid}/root{where}/ballast")
+        self._names = self._ballast.with_name("names")
 
     def fill(self) -> None:
         """Leave not one byte."""
@@ -61,9 +69,17 @@ class SmallDisk:
                     size //= 2
         assert os.statvfs(self._ballast.parent).f_bavail < 64, "what the broker gives back meanwhile is little"
 
+    def fill_names(self) -> None:
+        """Leave room for bytes, and for not one file more."""
+        self._names.mkdir()
+        with contextlib.suppress(OSError):
+            for number in itertools.count():
+                (self._names / str(number)).touch()
+
     def free(self) -> None:
         """Give the room back."""
-        self._ballast.unlink()
+        self._ballast.unlink(missing_ok=True)
+        shutil.rmtree(self._names, ignore_errors=True)
 
     def end(self) -> None:
         self.holder.kill()
@@ -131,6 +147,14 @@ def once(port: int) -> Producer:
     return Producer(bootstrap_servers=f"127.0.0.1:{port}", retries=0, acks=1, enable_idempotence=False, linger_ms=0)
 
 
+def wait_for_standstill(load: Load) -> None:
+    """Until no partition takes any more: its segment is full, and the next one cannot be begun."""
+    ends, since = load.ends(), time.monotonic()
+    while time.monotonic() - since < STANDSTILL_S:
+        if (now := load.ends()) != ends:
+            ends, since = now, time.monotonic()
+
+
 def everything(port: int) -> dict[tuple[int, int], bytes]:
     found: dict[tuple[int, int], bytes] = {}
     with Consumer("t", bootstrap_servers=f"127.0.0.1:{port}", auto_offset_reset="earliest") as consumer:
@@ -153,7 +177,11 @@ def test_ten_times_full_and_nothing_is_over(small_disk: SmallDisk) -> None:
             load = Load(process.port)
             try:
                 for number in range(ROUNDS):
-                    small_disk.fill()
+                    if number in NAMES_FULL_IN:
+                        small_disk.fill_names()
+                        wait_for_standstill(load)
+                    else:
+                        small_disk.fill()
                     full_until = time.monotonic() + FULL_S
                     created = 0
                     while time.monotonic() < full_until:
