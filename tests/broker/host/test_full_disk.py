@@ -29,12 +29,12 @@ PARTITIONS = 3
 FULL_S = 0.25
 BOUND_S = 30.0
 """How long a machine may be busy elsewhere. What is shown is no time: the first request after the room is taken."""
+BLOCK = bytes(256 * 1024)
+SETTINGS = ("log.segment.bytes=1048576", "metadata.log.max.record.bytes.between.snapshots=4096")
 NAMES_FULL_IN = (3, 7)
 """Rounds in which bytes find room and new files do not, so that it is the roll of a segment that meets the full disk.
 (Where bytes find none either, the append before it fails, for a new file takes no bytes on such a disk.)"""
 STANDSTILL_S = 0.5
-BLOCK = bytes(256 * 1024)
-SETTINGS = ("log.segment.bytes=1048576", "metadata.log.max.record.bytes.between.snapshots=4096")
 
 
 class SmallDisk:
