@@ -19,10 +19,11 @@ from typing import Final
 from barnabas.broker.context import Connection, RequestContext
 from barnabas.broker.handlers import leaders
 from barnabas.broker.handlers.services import CLUSTER, Operation, Resource, Services, topic_resource
-from barnabas.broker.handlers.sessions import FIRST_VERSION_WITH_IDS, Asked, FetchSessions, weight
+from barnabas.broker.handlers.sessions import FIRST_VERSION_WITH_IDS, Asked, Fetching, weight
 from barnabas.broker.handlers.steps import SLICE, answer, slices
 from barnabas.broker.jobs import Job
 from barnabas.broker.log import Isolation
+from barnabas.broker.replica.fetch import FetchResults
 from barnabas.broker.replica.types import FetchInfo, FetchParams, FetchResult
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import CONSUMER_REPLICA_ID, ZERO_UUID, TopicPartition
@@ -48,82 +49,42 @@ _HINTED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOC
 
 def handle(services: Services, request: FetchRequest, context: RequestContext, now_ms: int) -> None:
     """Read, and answer now or when enough has come."""
-    version = context.api_version
-    sessions: FetchSessions = services.sessions
-    fetching = sessions.begin(request, version, context, now_ms)
+    fetching: Fetching = services.sessions.begin(request, context.api_version, context, now_ms)
     if fetching.error:
         context.respond(FetchResponse(error_code=fetching.error))
         return
-    params = _params(services, request, version, context.connection)
-    sorted_out = _Sorted(services, context, params)
-
-    def complete(answers: list[tuple[Asked, PartitionData]]) -> FetchResponse:
-        answers += sorted_out.refused
-        listed = sessions.finish(
-            fetching,
-            answers,
-            context,
-            privileged=_is_follower(services, params),
-            unknown=sum(weight(asked) for asked, data in sorted_out.refused if data.error_code in _UNKNOWN),
-            uses_ids=version >= FIRST_VERSION_WITH_IDS,
-            now_ms=now_ms,
-        )
-        if listed is None:
-            return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-        nodes = _hints(services, context, listed) if version >= 16 else []
-        return FetchResponse(0, 0, fetching.session_id, _by_topic(listed), nodes)
-
-    def respond(results: dict[TopicPartition, FetchResult]) -> None:
-        if len(fetching.asked) > SLICE:
-            services.work(tell(results), request, context)
-        else:
-            context.respond(complete(sorted_out.told(sorted_out.order, results)))
-
-    def tell(results: dict[TopicPartition, FetchResult]) -> Job[None]:
-        answers: list[tuple[Asked, PartitionData]] = []
-        for some in slices(sorted_out.order):
-            answers += sorted_out.told(some, results)
-            yield None
-        yield from answer(context, complete(answers), len(answers))
-
-    def sort_in_slices(everything: list[Asked]) -> Job[None]:
-        for some in slices(everything):
-            sorted_out.take(some)
-            yield None
-        read()
-
-    def read() -> None:
-        if sorted_out.readable:
-            services.replicas.fetch(params, sorted_out.readable, respond, now_ms)
-        else:
-            respond({})
-
-    if len(fetching.asked) > SLICE:
-        # Between slices others may change what a session asks.
-        services.work(sort_in_slices(list(fetching.asked.values())), request, context)
+    fetch = _Fetch(services, request, context, fetching, now_ms)
+    if len(fetching.asked) <= SLICE:
+        fetch.take(fetching.asked.values())
+        fetch.read()
     else:
-        sorted_out.take(fetching.asked.values())
-        read()
+        # Between slices others may change what a session asks.
+        services.work(fetch.sort_in_slices(list(fetching.asked.values())), request, context)
 
 
-class _Sorted:
-    """What a fetch asks, in the request's order: what can be read, and what is refused before reading."""
+class _Fetch:
+    """One request on its way: what it asks, in its order; what can be read, and what is refused before reading."""
 
-    __slots__ = ("_committed", "_context", "_params", "_services", "order", "readable", "refused")
+    __slots__ = ("context", "fetching", "now_ms", "order", "params", "readable", "refused", "request", "services")
 
-    def __init__(self, services: Services, context: RequestContext, params: FetchParams) -> None:
-        self._services = services
-        self._context = context
-        self._params = params
-        self._committed = params.isolation is _TXN_COMMITTED
+    def __init__(
+        self, services: Services, request: FetchRequest, context: RequestContext, fetching: Fetching, now_ms: int
+    ) -> None:
+        self.services = services
+        self.request = request
+        self.context = context
+        self.fetching = fetching
+        self.now_ms = now_ms
+        self.params = _params(services, request, context.api_version, context.connection)
         self.order: list[Asked] = []
         self.readable: list[tuple[TopicPartition, FetchInfo]] = []
         self.refused: list[tuple[Asked, PartitionData]] = []
 
     def take(self, some: Iterable[Asked]) -> None:
         """Look at some more."""
+        services, context, params = self.services, self.context, self.params
         for asked in some:
-            error = _refusal(self._services, asked, self._context, self._params)
+            error = _refusal(services, asked, context, params)
             if error:
                 self.refused.append((asked, _failed(asked.partition, error)))
             else:
@@ -131,12 +92,58 @@ class _Sorted:
                 self.order.append(asked)
                 self.readable.append((asked.key, asked.info))
 
-    def told(
-        self, some: Iterable[Asked], results: dict[TopicPartition, FetchResult]
-    ) -> list[tuple[Asked, PartitionData]]:
-        """What is told of some that were read."""
-        committed = self._committed
+    def sort_in_slices(self, everything: list[Asked]) -> Job[None]:
+        """As `take`, of many, and then read."""
+        for some in slices(everything):
+            self.take(some)
+            yield None
+        self.read()
+
+    def read(self) -> None:
+        """Have read what can be."""
+        if self.readable:
+            self.services.replicas.fetch(self.params, self.readable, self.respond, self.now_ms)
+        else:
+            self.respond({})
+
+    def respond(self, results: FetchResults) -> None:
+        """Tell what was read."""
+        if len(self.fetching.asked) > SLICE:
+            self.services.work(self._respond_in_slices(results), self.request, self.context)
+        else:
+            self.context.respond(self._complete(self._told(self.order, results)))
+
+    def _respond_in_slices(self, results: FetchResults) -> Job[None]:
+        answers: list[tuple[Asked, PartitionData]] = []
+        for some in slices(self.order):
+            answers += self._told(some, results)
+            yield None
+        yield from answer(self.context, self._complete(answers), len(answers))
+
+    def _told(self, some: Iterable[Asked], results: FetchResults) -> list[tuple[Asked, PartitionData]]:
+        committed = self.params.isolation is _TXN_COMMITTED
         return [(asked, _data(asked.partition, results[asked.key], committed)) for asked in some]  # type: ignore[index]
+
+    def _complete(self, answers: list[tuple[Asked, PartitionData]]) -> FetchResponse:
+        services, context, params = self.services, self.context, self.params
+        version = context.api_version
+        unknown = 0
+        if self.refused:
+            answers += self.refused
+            unknown = sum(weight(asked) for asked, data in self.refused if data.error_code in _UNKNOWN)
+        listed = services.sessions.finish(
+            self.fetching,
+            answers,
+            context,
+            privileged=params.replica_id >= 0 and _is_follower(services, params),
+            unknown=unknown,
+            uses_ids=version >= FIRST_VERSION_WITH_IDS,
+            now_ms=self.now_ms,
+        )
+        if listed is None:
+            return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        nodes = _hints(services, context, listed) if version >= 16 else []
+        return FetchResponse(0, 0, self.fetching.session_id, _by_topic(listed), nodes)
 
 
 def _is_follower(services: Services, params: FetchParams) -> bool:

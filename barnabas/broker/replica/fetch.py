@@ -51,15 +51,38 @@ def fetch(hosted: HostedPartitions, params: FetchParams, asked: Asked, respond: 
         if partition is not None:
             partition.stats.total_fetches.count += 1
 
-    def decide(results: FetchResults, ends: Ends, step_ms: int) -> None:
-        if params.from_follower:
-            _learn(hosted, params, asked, results, ends, step_ms)
-        if _answer_now(params, results):
-            _respond(hosted, params, results, respond)
-        else:
-            _park(hosted, params, asked, results, respond, deadline_ms, step_ms)
+    if len(asked) <= PARTITIONS_AT_ONCE_MAX:  # `_read_all`, spelt out: nearly every fetch comes this way
 
-    _read_all(hosted, params, asked, decide, now_ms)
+        def attempt(step_ms: int) -> None:
+            results, ends = read_partitions(hosted, params, asked, params.max_bytes)
+            _decide(hosted, params, asked, respond, deadline_ms, results, ends, step_ms)
+
+        shared.when_read(attempt, now_ms)
+        return
+
+    def then(results: FetchResults, ends: Ends, step_ms: int) -> None:
+        _decide(hosted, params, asked, respond, deadline_ms, results, ends, step_ms)
+
+    _read_all(hosted, params, asked, then, now_ms)
+
+
+def _decide(
+    hosted: HostedPartitions,
+    params: FetchParams,
+    asked: Asked,
+    respond: Respond,
+    deadline_ms: int,
+    results: FetchResults,
+    ends: Ends,
+    now_ms: int,
+) -> None:
+    """Answer with what was read, or park."""
+    if params.replica_id >= 0:
+        _learn(hosted, params, asked, results, ends, now_ms)
+    if _answer_now(params, results):
+        _respond(hosted, params, results, respond)
+    else:
+        _park(hosted, params, asked, results, respond, deadline_ms, now_ms)
 
 
 def _read_all(
@@ -72,12 +95,9 @@ def _read_all(
     """Read all partitions and go on with `then(results, ends, now_ms)`: at once, or in steps where they are many."""
     shared = hosted.shared
     if len(asked) <= PARTITIONS_AT_ONCE_MAX:
-
-        def attempt(step_ms: int) -> None:
-            results, ends = read_partitions(hosted, params, asked, params.max_bytes)
-            then(results, ends, step_ms)
-
-        shared.when_read(attempt, now_ms)
+        shared.when_read(
+            lambda step_ms: then(*read_partitions(hosted, params, asked, params.max_bytes), step_ms), now_ms
+        )
         return
 
     def ended(fault: Exception | None) -> None:
