@@ -45,11 +45,7 @@ class Flusher:
             self._again = True
             return
         log = self._log
-        if (
-            log.recovery_point >= log.log_end_offset
-            and not self._waiters
-            and all(map(self._indexes_done, log.segments))
-        ):
+        if not self._waiters and self._all_done():
             return
         self._running = True
         self._cuts = log.cuts
@@ -66,12 +62,19 @@ class Flusher:
 
     def gate(self) -> Gate | None:
         """A token that opens when all that is there now is durable; None if it is already."""
-        gate = Gate()
-        if self.when_durable(
-            self._log.log_end_offset, lambda error: gate.open(None if error is None else OSError(error.detail))
-        ):
+        if self._all_done():
             return None
+        gate = Gate()
+        end = self._log.log_end_offset
+        self._waiters.append((end, lambda error: gate.open(None if error is None else OSError(error.detail))))
+        self.start()
         return gate
+
+    def _all_done(self) -> bool:
+        log = self._log
+        return log.recovery_point >= log.log_end_offset and all(
+            segment.synced_size >= segment.size and self._indexes_done(segment) for segment in log.segments
+        )
 
     def _indexes_done(self, segment: Segment) -> bool:
         return segment.indexes_saved or segment is self._log.active

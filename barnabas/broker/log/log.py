@@ -687,7 +687,7 @@ class Log:
         """What a checkpoint may say: below, records, indexes of sealed segments and epochs are on the device."""
         point = self.recovery_point
         for segment in self.segments[:-1]:
-            if not segment.indexes_saved:
+            if not segment.indexes_saved or segment.synced_size < 0:
                 point = min(point, segment.base)
                 break
         unsaved = self.epochs.unsaved_from()

@@ -168,8 +168,8 @@ def _check_segments(
             last = index + 1 == len(found.segments)
             following = segment.base + OFFSETS_MAX if last else found.segments[index + 1].base
             walked = yield from rebuild(segment, found.index_interval, log_end, following, learn)
-            if is_suspect:
-                segment.synced_size = 0
+            if is_suspect:  # whoever cut it before this start may have come to no sync
+                segment.synced_size = -1
             if walked.good_bytes < segment.size:
                 yield from _cut(found, index, walked)
                 return
@@ -196,7 +196,7 @@ def _cut(found: Found, index: int, walked: Walked) -> Job[None]:
     found.report(Loss(found.name, walked.log_end, following, size, segment.path(LOG_SUFFIX), reason, kept))
     segment.file.truncate(walked.good_bytes)
     segment.size = walked.good_bytes
-    segment.synced_size = min(segment.synced_size, segment.size)
+    segment.synced_size = -1
 
 
 def _keep(job: Job[str]) -> Job[tuple[str, str]]:

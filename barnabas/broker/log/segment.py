@@ -30,7 +30,8 @@ class Segment:
         size: bytes of whole batches.
         first_timestamp: max timestamp of the first batch (ms, -1: none), what `segment.ms` counts from.
         created_ms: time of day when it was opened (used where there is no timestamp).
-        synced_size: bytes known to be on stable storage.
+        synced_size: bytes known to be on stable storage; -1 when the file was cut since (a cut must be synced, too:
+            until then a power failure may bring back what was cut off).
         indexes_saved: whether the index files on disk are complete.
         index_entries: entries of the offset index, once it is loaded: a cheap first look at `is_full_for`.
     """
@@ -219,7 +220,7 @@ class Segment:
         """
         self.file.truncate(position)
         self.size = position
-        self.synced_size = min(self.synced_size, position)
+        self.synced_size = -1
         self.offsets.truncate(offset)
         self.times.truncate(offset)
         self.max_timestamp, self.max_timestamp_offset = self.times.last_timestamp, self.times.last_offset

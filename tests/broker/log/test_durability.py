@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from barnabas.broker.log.segment import LOG_SUFFIX
+from barnabas.broker.memory_disk import Faults
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from tests.broker.log.harness import NOW, append, batch, everything
+from tests.broker.log.harness import NOW, World, append, batch, everything
 
 
 def test_flush_messages_asks_for_a_sync_every_n_records(world):
@@ -171,3 +173,24 @@ def test_without_flush_messages_a_start_syncs_nothing(memory):
         append(log, b"a")
     log = memory.restart(log, clean=False)
     assert (log.recovery_point, log.log_end_offset) == (0, 3)
+
+
+def test_a_clean_end_waits_until_a_cut_is_on_the_device(memory: World) -> None:
+    """Else a power failure brings back what was cut off, in the midst of a log that nobody walks any more."""
+    memory.disk.faults = Faults(lambda bound: bound - 1, cuts=True)
+    log = memory.new_log()
+    append(log, b"a", b"b")
+    memory.run(log.flush())
+    memory.settle()
+    path = log.active.path(LOG_SUFFIX)
+    whole = log.active.size
+    file = memory.disk.open(path)
+    file.append([bytes(100)])
+    file.sync(lambda error: None)
+    memory.settle()
+    log.release()
+    log = memory.open_log(clean=False, recovery_point=2)
+    assert (log.active.size, log.recovery_point) == (whole, 2)
+    memory.run(log.close())
+    memory.disk.crash()
+    assert len(memory.disk.load(path)) == whole
