@@ -185,7 +185,7 @@ def test_topics_made_on_first_use() -> None:
                 number += 500
                 with suppress(TimeoutError):
                     peer.ask(frame(ApiKey.METADATA, 9, MetadataRequest(names, True)))
-        assert json.loads(get(f"127.0.0.1:{process.port}", "/state")[1])["broker"]["topics"] <= 21_000
+        assert json.loads(get(f"127.0.0.1:{process.port}", "/state")[1])["broker"]["topics"] <= 7_500
 
 
 def test_producer_ids_that_nobody_gave_out() -> None:
