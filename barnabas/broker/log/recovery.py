@@ -157,7 +157,7 @@ def _check_segments(
 
     for index, segment in enumerate(list(found.segments)):
         is_suspect = segment.base >= suspect
-        if is_suspect and 0 <= walked_to < segment.base and not found.compacts:
+        if 0 <= walked_to < segment.base and not found.compacts:
             reason = "nothing is between two segments: what one of them held at its end, or whole ones, are gone"
             found.report(Loss(found.name, walked_to, segment.base, 0, segment.path(LOG_SUFFIX), reason))
         walked_to = -1

@@ -53,22 +53,32 @@ def identify(disk: Disk, entropy: Entropy, node_id: int) -> Identity:
         entries = parse_properties(text)
     except BarnabasError:  # no such file was ever written by a broker
         entries = {}
+    remedy = f"if it is this broker's, restore {FILE}: {_lines_of(node_id)}; else name another directory"
     if _FORMAT_KEY not in entries:
-        if "version" in entries:
-            raise DataDirError("the data directory belongs to Apache Kafka, not to this broker; name another one")
-        raise DataDirError(f"{FILE} does not say whose data directory this is: it is damaged, or not a broker's")
+        if "version" in entries and not disk.exists(LEDGER_FILE):
+            raise DataDirError(
+                f"the data directory belongs to Apache Kafka, not to this broker ({FILE}); name another one"
+            )
+        raise DataDirError(
+            f"{FILE} does not say whose data directory this is: it is damaged, or not a broker's; {remedy}"
+        )
     written = entries[_FORMAT_KEY]
     if not written.isdigit() or int(written) > FORMAT:
         raise DataDirError(
-            f"the data directory has format {written}, this release reads up to {FORMAT}; start a newer release, or "
-            "name another directory"
+            f"the data directory has format {written}, this release reads up to {FORMAT} ({FILE}); start a newer "
+            "release, or name another directory"
         )
     if entries.get("node.id") != str(node_id):
         raise DataDirError(
-            f"the data directory belongs to node {entries.get('node.id')}, this broker is node {node_id}; set node.id "
-            "to match, or name another directory"
+            f"the data directory belongs to node {entries.get('node.id')} ({FILE}), this broker is node {node_id}; set "
+            f"node.id to match; {remedy}"
         )
     return Identity(node_id, entries.get("cluster.id", ""), entries.get("directory.id", ""))
+
+
+def _lines_of(node_id: int) -> str:
+    """What `FILE` must hold at least; the start completes it from the metadata."""
+    return f"it has the lines version=1, {_FORMAT_KEY}={FORMAT} and node.id={node_id}"
 
 
 def _fresh(disk: Disk, entropy: Entropy, node_id: int) -> Identity:
@@ -76,6 +86,7 @@ def _fresh(disk: Disk, entropy: Entropy, node_id: int) -> Identity:
     if foreign:
         raise DataDirError(
             f"the data directory holds {foreign[0]} but no {FILE}: it is not a broker's; name an empty or a new one"
+            + (f", or restore {FILE}: {_lines_of(node_id)}" if disk.exists(LEDGER_FILE) else "")
         )
     return Identity(node_id, format_uuid(entropy.uuid()), format_uuid(entropy.uuid()), fresh=True)
 
