@@ -65,6 +65,20 @@ def test_a_torn_tail_is_said_and_kept(world, caplog):
     assert opened(world).losses.count == 0, "said once, and no file of the kept is taken for a segment"
 
 
+def test_what_was_cut_does_not_come_back_when_the_power_fails_later(memory):
+    memory.disk = MemoryDisk(faults=Faults(lambda below: below - 1, cuts=True))
+    last = filled(memory).segments[-1]
+    memory.disk.sync_names("t-0")
+    data = bytearray(memory.disk.load(last.path(".log")))
+    data[-3] ^= 1
+    change(memory, last.path(".log"), bytes(data))
+    log = opened(memory, recovery_point=7)
+    assert log.log_end_offset == 7
+    memory.run(log.close())
+    memory.disk.crash()
+    assert len(memory.disk.load(last.path(".log"))) == log.active.size, "a clean end, and nothing bad behind the end"
+
+
 def test_segments_behind_a_bad_batch_are_said_and_kept(world):
     log = filled(world)
     bases = log.bases
