@@ -170,7 +170,9 @@ class PartitionModel:
         if clean and read.log_start < self.start_done and self.forgiven_from is None:
             raise Broken(f"{self.where}: records below {self.start_done} were deleted, {read.log_start} is the start")
         self.start_done = min(self.start_done, read.log_start)
-        if not lost:
+        if lost:  # by its bytes retention may have counted what is gone now
+            self.start_asked = max(self.start_asked, read.log_start)
+        else:
             self._check_start(read.log_start, wall_ms)
         self._check_keys(read)
         if read.end < self.end and self.forgiven_from is None:
@@ -284,24 +286,27 @@ class PartitionModel:
         """What lies below the log start was asked to be deleted, or retention may take it."""
         if log_start <= self.start_asked or self.forgiven_from is not None:
             return
-        topic = self.topic
         newest = {key: at for one in self.batches for key, at in zip(one.keys, _offsets(one), strict=True)}
         taken = [
             batch
             for batch in self.batches
             if self.start_asked <= (batch.offset or 0) < log_start
-            and not (topic.may_compact and all(newest[key] >= batch.end for key in batch.keys))  # gone before
+            and not (self.topic.may_compact and all(newest[key] >= batch.end for key in batch.keys))  # gone before
         ]
-        left = sum(len(batch.data) for batch in self.batches if batch.end > log_start)
-        if topic.retention_bytes is not None and left >= topic.retention_bytes:
-            return
-        if topic.retention_ms is not None and all(one.timestamp_ms < wall_ms - topic.retention_ms for one in taken):
-            return
-        if taken:
+        kept = [batch for batch in taken if not self._may_go(batch, wall_ms)]
+        if kept:
             raise Broken(
                 f"{self.where}: the log starts at {log_start}; deletion was asked up to {self.start_asked}, and "
-                f"retention may not take {len(taken)} batches ({left} bytes are left)"
+                f"retention may not take {len(kept)} batches, the first at {kept[0].offset}"
             )
+
+    def _may_go(self, batch: Batch, wall_ms: int) -> bool:
+        """Whether retention may take a batch: by its age, or by the bytes behind it. It may take some by each."""
+        topic = self.topic
+        if topic.retention_ms is not None and batch.timestamp_ms < wall_ms - topic.retention_ms:
+            return True
+        behind = sum(len(one.data) for one in self.batches if (one.offset or 0) >= batch.end)
+        return topic.retention_bytes is not None and behind >= topic.retention_bytes
 
     def _give_up(self, end: int) -> None:
         """What a fault took is gone, and its offsets may be given away again."""

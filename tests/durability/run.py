@@ -101,6 +101,7 @@ class Run:
             deed()
         else:
             (self.stop if self.random.random() < 0.5 else self.kill)()
+            self.faults.all_is_noted = self.clean
             deed()
             if name != "change_the_closing_files":
                 self.clean = False
@@ -114,6 +115,7 @@ class Run:
             patience = self.random.randrange(self.hurry)
             if self.target.start(patience):
                 self.target.kill()
+            self.work.heard += self.target.said
             self.work.tell(f"killed in a start after {patience}")
             self.clean = False
         self.target.start()

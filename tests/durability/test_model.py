@@ -147,3 +147,15 @@ def test_what_compaction_took_is_not_called_a_loss_of_the_fault() -> None:
     assert part.compare(served(part, 4, 5), NOW_MS) == 0
     assert part.compare(replace(served(part), refused=[range(4, 6)]), NOW_MS) == 0
     assert part.compare(served(part, 4), NOW_MS) == 3, "nothing that is there is newer than these of the second key"
+
+
+@pytest.mark.parametrize(("retention_bytes", "holds"), [(200, True), (201, False)])
+def test_retention_takes_some_by_the_bytes_behind_them_and_the_rest_by_age(retention_bytes: int, holds: bool) -> None:
+    part = partition(retention_bytes=retention_bytes, retention_ms=1000)
+    part.batches[0].timestamp_ms = NOW_MS
+    read = served(part, start=6)
+    if holds:
+        part.compare(read, NOW_MS)
+        return
+    with pytest.raises(Broken, match="may not take 1 batches, the first at 0"):
+        part.compare(read, NOW_MS)
