@@ -145,8 +145,9 @@ class Faults:
             if METADATA[:-1] not in refused.sentence:
                 raise Broken(f"the refusal of damaged metadata names no place: {refused.sentence}") from refused
             self.target.kill()
+            left = set(self.target.files())
             for name, data in before.items():
-                if name not in self.target.files() or self.target.load(name) != data:
+                if name not in left or self.target.load(name) != data:
                     self.target.put(name, data)
             return
         self.work.check()
