@@ -71,42 +71,6 @@ class Log:
     A new object is empty and not open: run `recover` (or `open_new` for a log that is made now).
     """
 
-    # Ten thousand of them: a dictionary of so many attributes would take 800 bytes each.
-    __slots__ = (
-        "_flusher",
-        "_judged_config",
-        "_records_max",
-        "_room",
-        "_snapshot",
-        "_takes_as_is",
-        "_takes_records",
-        "_watermark",
-        "apart",
-        "bases",
-        "cleaned_to",
-        "cleaning",
-        "closed",
-        "config",
-        "cuts",
-        "directory",
-        "discard",
-        "disk",
-        "ending",
-        "epochs",
-        "failed",
-        "log_end_offset",
-        "log_start_offset",
-        "losses",
-        "producers",
-        "recent",
-        "recovery_point",
-        "segments",
-        "snapshots",
-        "topic_id",
-        "topic_partition",
-        "unsaved",
-    )
-
     def __init__(
         self,
         disk: Disk,
