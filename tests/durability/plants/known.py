@@ -32,7 +32,7 @@ PLANTS = MappingProxyType(
                     WIPE,
                 ),
             ),
-            "process/anew/5",
+            "process/anew/60",
             6,
         ),
         "long_names": Plant(
