@@ -216,9 +216,12 @@ class Run:
         """What is noted of a topic reaches the disk; one of the same name takes its place, and the process dies."""
         if self.fresh_names:
             return
-        self.work.write_everywhere()
-        for topic in list(self.work.topics.values()):
-            self.work.delete_records(self.random.choice(topic.partitions))
+        if not self.work.topics:
+            self.create()
+        for _ in range(3):
+            self.work.burst()
+        for part in self.work.parts():
+            self.work.delete_records(part, part.end)
         self.stop()
         self.start()
         self.anew()

@@ -19,7 +19,7 @@ PROFILES = MappingProxyType(
         "tails": {"tear_a_tail": 4, "remove_a_segment": 2},
         "metadata": {"damage_the_metadata": 15},
         "full": {"fill_the_disk": 25},
-        "anew": {"another_life": 20, "anew": 10, "delete_records": 15, "stop": 10, "rest": 12, "alter": 0},
+        "anew": {"another_life": 60, "anew": 10, "delete_records": 15, "stop": 10, "rest": 12, "alter": 0},
         "closing": {
             **dict.fromkeys(("delete", "anew", "grow", "alter", "delete_records", "kill_in_change"), 0),
             "widen": 20,

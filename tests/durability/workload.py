@@ -152,9 +152,10 @@ class Workload:
         if answer.responses[0].error_code:
             raise Broken(f"altering {topic.name} answers {answer.responses[0].error_code}")
 
-    def delete_records(self, part: PartitionModel) -> None:
-        """Delete a share of what is there."""
-        offset = self.random.choice([part.end, int(part.end * self.random.random())])
+    def delete_records(self, part: PartitionModel, offset: int | None = None) -> None:
+        """Delete what is below an offset, or a share of what is there."""
+        if offset is None:
+            offset = self.random.choice([part.end, int(part.end * self.random.random())])
         self.tell(f"delete records of {part.where[:12]} below {offset}")
         part.start_asked = max(part.start_asked, offset)
         asked = DeleteRecordsTopic(part.topic.name, [DeleteRecordsPartition(part.number, offset)])

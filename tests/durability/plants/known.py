@@ -32,8 +32,8 @@ PLANTS = MappingProxyType(
                     WIPE,
                 ),
             ),
-            "process/anew/60",
-            6,
+            "process/anew/1",
+            10,
         ),
         "long_names": Plant(
             "A directory that is set aside gets a name as long as it comes; who cannot rename it does not start.",
@@ -79,7 +79,7 @@ PLANTS = MappingProxyType(
                     '""',
                 ),
             ),
-            "process/cleaning/9",
+            "process/cleaning/12",
             20,
         ),
         "any_closing_files": Plant(
