@@ -6,20 +6,24 @@ import asyncio
 import logging
 from collections.abc import Generator, Mapping
 from contextlib import closing, suppress
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from barnabas.client.futures import AsyncRecordFuture
 from barnabas.client.produce.batch import BatchResult
 from barnabas.client.produce.checks import checked_timestamp
 from barnabas.client.produce.config import ProducerConfig
-from barnabas.client.produce.placing import Memory, Topic, Wait, drain, place, unknown_topic
+from barnabas.client.produce.placing import Memory, Topic, Wait, drain, know, place, place_chunk, unknown_topic
 from barnabas.client.produce.records import Headers, ProducerRecord, RecordMetadata
 from barnabas.client.sending import OnDelivery, make_core, watch
+from barnabas.client.sent_columns import AsyncSentColumns
 from barnabas.net.cluster import PartitionInfo
 from barnabas.net.errors import ClientClosed, ClientTimeout
 from barnabas.net.host.surroundings import REAL, Surroundings
+from barnabas.protocol.errors import BarnabasError
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class AsyncProducer:
@@ -99,6 +103,22 @@ class AsyncProducer:
             watch(core, future, on_delivery)
         return future
 
+    async def send_columns(self, topic: str, columns: Any, *, partition: int | None = None) -> AsyncSentColumns:
+        """Hand over the rows of a table, as `Producer.send_columns`; others have their turn between its batches."""
+        core, wait_ms = self._core, self.config.max_block_ms
+        core.check_open()
+        rows = core.rows_of(topic, columns, partition, self._wall_ms())
+        sent = AsyncSentColumns(len(rows))
+        try:
+            await self._placed(know(core, topic, rows.largest_partition, self._client.now_ms(), wait_ms))
+            for chunk in core.chunks(topic, rows):
+                placing = place_chunk(core, topic, chunk, self._client.now_ms(), wait_ms)
+                sent.add(await self._placed(placing), chunk.rows)
+                await asyncio.sleep(0)
+        except BarnabasError as error:
+            sent.error = error
+        return sent
+
     async def send_and_wait(self, topic: str, value: Any = None, key: Any = None, **options: Any) -> RecordMetadata:
         """Send one record and await its outcome."""
         return await (await self.send(topic, value, key, **options))
@@ -126,7 +146,7 @@ class AsyncProducer:
             for result in draining:
                 await _settled(result)
 
-    async def _placed(self, placing: Generator[Wait, int, tuple[AsyncRecordFuture, bool]]) -> AsyncRecordFuture:
+    async def _placed(self, placing: Generator[Wait, int, tuple[T, bool]]) -> T:
         with closing(placing):
             try:
                 wait = next(placing)
@@ -134,11 +154,11 @@ class AsyncProducer:
                     await (self._wait_for_memory(wait) if isinstance(wait, Memory) else self._wait_for_topic(wait))
                     wait = placing.send(self._client.now_ms())
             except StopIteration as end:
-                future: AsyncRecordFuture
-                future, wakes = end.value
+                got: T
+                got, wakes = end.value
         if wakes:
             self._plan_wake()
-        return future
+        return got
 
     async def _wait_for_memory(self, wait: Memory) -> None:
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -23,6 +23,16 @@ def waiting_is_refused() -> None:
     _local.brings_outcomes = True
 
 
+def check_may_wait(what: str) -> None:
+    """Refuse a wait on the thread that brings the outcomes.
+
+    Raises:
+        WaitRefused: it is that thread.
+    """
+    if getattr(_local, "brings_outcomes", False):
+        raise WaitRefused(f"{what} inside a delivery callback would wait for the thread it runs on; use a callback")
+
+
 class RecordFuture:
     """The outcome of one `send`. Await it (asyncio), or call `result` (threads)."""
 
@@ -93,10 +103,7 @@ class BlockingRecordFuture(RecordFuture):
     def _wait(self, timeout: float | None) -> None:
         if self.done():
             return
-        if getattr(_local, "brings_outcomes", False):
-            raise WaitRefused(
-                "result() inside a delivery callback would wait for the thread it runs on; use a callback"
-            )
+        check_may_wait("result()")
         outcome = threading.Event()
         self._result.watch(self._index, outcome.set)
         if not outcome.wait(timeout):

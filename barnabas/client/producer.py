@@ -19,25 +19,29 @@ import threading
 import weakref
 from collections.abc import Generator, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from barnabas.client.async_producer import AsyncProducer
 from barnabas.client.futures import BlockingRecordFuture, waiting_is_refused
 from barnabas.client.loop_thread import leave_behind
 from barnabas.client.produce.checks import checked_timestamp
 from barnabas.client.produce.config import ProducerConfig
-from barnabas.client.produce.placing import Memory, Topic, Wait, drain, place, unknown_topic
+from barnabas.client.produce.placing import Memory, Topic, Wait, drain, know, place, place_chunk, unknown_topic
 from barnabas.client.produce.records import Headers, ProducerRecord
 from barnabas.client.sending import OnDelivery, make_core, watch
+from barnabas.client.sent_columns import BlockingSentColumns
 from barnabas.net.cluster import PartitionInfo
 from barnabas.net.errors import ClientClosed, ClientTimeout, WaitRefused
 from barnabas.net.host.surroundings import REAL, Surroundings
 from barnabas.net.metadata import Metadata
+from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.ids import NO_TIMESTAMP
 
 __all__ = ["AsyncProducer", "Producer"]
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class Producer:
@@ -115,6 +119,31 @@ class Producer:
         if on_delivery is not None or core.interceptors:
             watch(core, future, on_delivery)
         return future
+
+    def send_columns(self, topic: str, columns: Any, *, partition: int | None = None) -> BlockingSentColumns:
+        """Hand over the rows of a table: a pyarrow Table or RecordBatch, a pandas DataFrame, or a mapping of arrays.
+
+        Columns are `value` and `key` (bytes, or text as UTF-8; null is null), `timestamp`, `partition`, and `headers`
+        as `poll_columns` gives them; rows of one key keep their order. Batches hold up to 256 KiB, or `batch.size` if
+        that is more. Blocks like `send`: for metadata, and for memory, `max.block.ms` at most for each batch.
+
+        Raises:
+            ClientClosed: the producer is closed, or belongs to the parent process of a fork.
+            InvalidRecord: a column or a row cannot be sent; nothing was.
+            RecordTooLarge: a row is larger than `max.request.size` or `buffer.memory`; nothing was sent.
+        """
+        core = self._core
+        core.check_open()
+        rows = core.rows_of(topic, columns, partition, self._wall_ms())
+        sent = BlockingSentColumns(len(rows))
+        wait_ms = 0 if threading.current_thread() is self._thread else self.config.max_block_ms
+        try:
+            self._placed(know(core, topic, rows.largest_partition, self._now_ms(), wait_ms))
+            for chunk in core.chunks(topic, rows):
+                sent.add(self._placed(place_chunk(core, topic, chunk, self._now_ms(), wait_ms)), chunk.rows)
+        except BarnabasError as error:
+            sent.error = error
+        return sent
 
     def flush(self, timeout: float | None = None) -> None:
         """Send everything now and wait until every record handed over so far has its outcome.
@@ -207,7 +236,7 @@ class Producer:
 
     # ---- waiting, in the caller's thread --------------------------------------------------------------------------
 
-    def _placed(self, placing: Generator[Wait, int, tuple[BlockingRecordFuture, bool]]) -> BlockingRecordFuture:
+    def _placed(self, placing: Generator[Wait, int, tuple[T, bool]]) -> T:
         try:
             with self._lock:
                 wait = next(placing)
@@ -219,15 +248,15 @@ class Producer:
                 with self._lock:
                     wait = placing.send(self._now_ms())
         except StopIteration as end:
-            future: BlockingRecordFuture
-            future, wakes = end.value
+            got: T
+            got, wakes = end.value
         finally:
             with self._lock:
                 placing.close()
         if wakes:
             with self._lock:
                 self._wake()
-        return future
+        return got
 
     def _wait_for_memory(self, wait: Memory) -> None:
         ready = threading.Event()

@@ -83,6 +83,11 @@ def plain_bytes(*functions: Serializer) -> bool:
     return all(function is _bytes for function in functions)
 
 
+def keeps_octets(function: Serializer) -> bool:
+    """Whether bytes, and text as UTF-8, are what it makes of them anyway."""
+    return function is _bytes or function is _string
+
+
 def _find(setting: Any, key: str, named: dict[str, Any], method: str) -> Any:
     if setting is None:
         return named["bytes"]

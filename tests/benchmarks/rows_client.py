@@ -45,17 +45,17 @@ def _rates(server: Server, rounds: int, modes: dict[str, str], count: int, size:
 
 
 def rows(_peers: Peers) -> Iterator[Row]:
-    """100-byte and 1 KB records: produce, consume by record, consume by columnar batch."""
+    """100-byte and 1 KB records: produce, by record and by table, consume by record, consume by columnar batch."""
     with servers.barnabas() as server:
         for size, count in COUNTS.items():
             label = f"{size} B" if size < 1024 else "1 KB"
-            mine, peers = f"ours-{size}", f"theirs-{size}"
-            for topic in (mine, peers):
+            mine, peers, tables = f"ours-{size}", f"theirs-{size}", f"tables-{size}"
+            for topic in (mine, peers, tables):
                 load.create_topic(server, topic, PARTITIONS)
-            ours, theirs = _rates(
-                server, PRODUCE_ROUNDS, {"ours_produce": mine, "aiokafka_produce": peers}, count, size
-            )
+            modes = {"ours_produce": mine, "aiokafka_produce": peers, "ours_send_columns": tables}
+            ours, theirs, sent = _rates(server, PRODUCE_ROUNDS, modes, count, size)
             yield Row(f"client produce {label}", "rec/s", ours, "aiokafka", theirs, 2.0, 4.0)
+            yield Row(f"client send_columns {label}", "rows/s", sent, "send", ours, 5.0, 8.0)
             stored = PRODUCE_ROUNDS * count  # every run of the producer added its own
             modes = dict.fromkeys(("ours_consume", "ours_columns", "aiokafka_consume"), mine)
             ours, columns, theirs = _rates(server, CONSUME_ROUNDS, modes, stored, size)

@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.client.consume.batches import Batch
 from barnabas.client.consume.record_scan import VARINT_BYTES_MAX, VARLONG_BYTES_MAX, find_records, pieces, varints
 from barnabas.protocol.batch import BatchHeader
-from barnabas.protocol.errors import BarnabasError, ProtocolError
+from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.ids import Buffer
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Ints = NDArray[np.int64]
-
-MISSING_EXTRA: Final = "columns need numpy and pyarrow: pip install 'barnabas[arrow]'"
 
 
 @dataclass(slots=True, eq=False)
@@ -103,19 +101,6 @@ class Part(NamedTuple):
     areas: list[Area]
     position: int
     goes_on: bool = False
-
-
-def require_libraries() -> None:
-    """Import what columns need.
-
-    Raises:
-        BarnabasError: numpy or pyarrow is absent.
-    """
-    try:
-        import numpy as np  # noqa: F401
-        import pyarrow as pa  # noqa: F401
-    except ImportError as error:
-        raise BarnabasError(MISSING_EXTRA) from error
 
 
 def areas_of(batch: Batch, count_max: int) -> Iterator[Area]:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from barnabas.client.consume.columnar import require_libraries
 from barnabas.client.consume.config import ConsumerConfig
 from barnabas.client.consume.fetcher import Fetcher
 from barnabas.client.consume.positions import Phase
 from barnabas.client.consume.record import ConsumerRecord
 from barnabas.client.consume.taken import Taken
+from barnabas.client.libraries import require_libraries
 from barnabas.net.errors import ClientClosed, ConfigError
 from barnabas.net.network import NetworkClient
 from barnabas.protocol.errors import BarnabasError

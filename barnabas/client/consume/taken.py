@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from barnabas.client.consume.batches import Walk, corrupt
-from barnabas.client.consume.columnar import Area, Columns, Part, areas_of, decode_group, require_libraries
+from barnabas.client.consume.columnar import Area, Columns, Part, areas_of, decode_group
+from barnabas.client.libraries import require_libraries
 from barnabas.protocol.errors import BarnabasError, KafkaError, ProtocolError
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.requests.fetch import AbortedTransaction

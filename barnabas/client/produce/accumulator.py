@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from barnabas.client.produce.batch import ProducerBatch, record_size_bound
 from barnabas.client.produce.buffer_pool import BufferPool
+from barnabas.client.produce.columns.rows import Chunk
 from barnabas.client.produce.config import ProducerConfig
 from barnabas.client.produce.partitioner import StickyPartitioner
 from barnabas.client.produce.records import Headers
@@ -108,13 +109,23 @@ class Accumulator:
         assert index == 0, "the buffer was made for this record"
         if len(buffer) > self.config.batch_size:
             batch.closed = True  # an oversized record has its batch to itself
+        self._queue_up(queue, batch)
+        return batch
+
+    def append_chunk(self, queue: PartitionQueue, buffer: bytearray, chunk: Chunk, now_ms: int) -> ProducerBatch:
+        """A batch of its own for records that are encoded, in a buffer of at least `chunk.size` bytes."""
+        batch = ProducerBatch(queue.where, buffer, now_ms)
+        batch.fill(chunk.area, len(chunk.rows), chunk.base_timestamp_ms, chunk.max_timestamp_ms)
+        self._queue_up(queue, batch)
+        return batch
+
+    def _queue_up(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         if queue.batches:
             queue.batches[-1].closed = True
         else:
             self._busy[queue] = None
         queue.batches.append(batch)
         self.incomplete[batch] = None
-        return batch
 
     def buffer_size(self, key: bytes | None, value: bytes | None, headers: Headers) -> int:
         """The buffer a new batch needs: `batch.size`, or what its first record needs if that is more."""

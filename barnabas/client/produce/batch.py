@@ -57,13 +57,20 @@ def encode_record(offset: int, delta_ms: int, key: bytes | None, value: bytes | 
             parts.append(_NULL)
         else:
             parts += (known[len(data)], data)
-    parts.append(known[len(headers)])
+    parts.append(encode_headers(headers) if headers else b"\0")
+    body = b"".join(parts)
+    return known[len(body)] + body
+
+
+def encode_headers(headers: Headers) -> bytes:
+    """A record's last field: their number, and each one."""
+    known = _VARINT
+    parts = [known[len(headers)]]
     for name, data in headers:
         encoded = name.encode()
         parts += (known[len(encoded)], encoded)
         parts += (_NULL,) if data is None else (known[len(data)], data)
-    body = b"".join(parts)
-    return known[len(body)] + body
+    return b"".join(parts)
 
 
 class BatchResult:
@@ -219,6 +226,15 @@ class ProducerBatch:
             self._max_timestamp_ms = timestamp_ms
         self.record_count = count + 1
         return count
+
+    def fill(self, records: Buffer, count: int, base_timestamp_ms: int, max_timestamp_ms: int) -> None:
+        """Take records that are encoded, and no more."""
+        assert self.buffer is not None
+        self.size = _HEADER + len(records)
+        self.buffer[_HEADER : self.size] = records
+        self.record_count = count
+        self._base_timestamp_ms, self._max_timestamp_ms = base_timestamp_ms, max_timestamp_ms
+        self.closed = True
 
     @property
     def full(self) -> bool:

@@ -6,21 +6,23 @@ asyncio one and the blocking one with its threads, stand on this.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from barnabas.client.errors import RecordTooLarge, SerializationFailed
+from barnabas.client.errors import InvalidRecord, RecordTooLarge, SerializationFailed
+from barnabas.client.libraries import require_libraries
 from barnabas.client.produce.accumulator import Accumulator, TopicQueue
 from barnabas.client.produce.batch import BatchResult, ProducerBatch, record_size_bound
 from barnabas.client.produce.checks import check_topic, checked_headers, checked_partition, checked_timestamp
+from barnabas.client.produce.columns.rows import CHOSEN, Chunk, Rows
 from barnabas.client.produce.config import ProducerConfig
 from barnabas.client.produce.interceptors import Interceptors
 from barnabas.client.produce.partitioner import partition_for_key
 from barnabas.client.produce.records import Headers, ProducerRecord
 from barnabas.client.produce.sender import Sender
 from barnabas.client.produce.state import ProducerState
-from barnabas.client.serializers import plain_bytes, serialize, serializer
+from barnabas.client.serializers import keeps_octets, plain_bytes, serialize, serializer
 from barnabas.net.backoff import Random
 from barnabas.net.cluster import Cluster
 from barnabas.net.errors import ClientClosed
@@ -34,6 +36,10 @@ F = TypeVar("F")
 
 Partitioner = Callable[[str, bytes | None, bytes | None, Cluster], int]
 """`partitioner.class`: a function of topic, serialised key and value, and cluster; returns the partition."""
+
+
+COLUMNS_BATCH_BYTES: Final = 256 * 1024
+"""What a batch of columns may hold where `batch.size` is less: a batch costs some 0.1 ms, however small it is."""
 
 
 class Placed(NamedTuple):
@@ -86,6 +92,7 @@ class ProducerCore(Generic[F]):
         self._value_serializer = serializer(config.value_serializer, "value.serializer")
         self._future = future
         self._sticky_bytes = max(config.batch_size, 1)
+        self._limits = {"max.request.size": config.max_request_size, "buffer.memory": config.buffer_memory}
         self.plain = not self.interceptors and plain_bytes(self._key_serializer, self._value_serializer)
         # Half of what any limit allows, so that key and value together pass without being added up.
         self._sure_bytes = max(min(config.max_request_size, config.buffer_memory, 1 << 20) - 4096, 0) // 2
@@ -137,10 +144,7 @@ class ProducerCore(Generic[F]):
             RecordTooLarge: its bound is above `max.request.size` or `buffer.memory`.
         """
         size = record_size_bound(key, value, headers)
-        for name, limit in (
-            ("max.request.size", self.config.max_request_size),
-            ("buffer.memory", self.config.buffer_memory),
-        ):
+        for name, limit in self._limits.items():
             if size > limit:
                 raise RecordTooLarge(f"a record of up to {size} bytes is larger than {name} ({limit})")
 
@@ -244,6 +248,70 @@ class ProducerCore(Generic[F]):
             topic.sticky.produced(size, batch.full, len(topic.partitions), topic.available)
         full = len(topic.partitions[partition].batches) > 1 or batch.full
         return Placed(batch.result, index, index == 0, full)
+
+    # ---- columns --------------------------------------------------------------------------------------------------
+
+    def rows_of(self, topic: str, columns: Any, partition: int | None, stamp_ms: int) -> Rows:
+        """Take a table whose rows are to be sent; all of it is refused, or nothing.
+
+        Raises:
+            InvalidRecord: it is no table of records, or this producer's settings work on single records.
+            RecordTooLarge: a row could never leave.
+            BarnabasError: numpy or pyarrow is absent.
+        """
+        check_topic(topic)
+        require_libraries()
+        if self.interceptors:
+            raise InvalidRecord("interceptor.classes: interceptors see single records; use send, or leave them out")
+        for setting, given in (("key", self._key_serializer), ("value", self._value_serializer)):
+            if not keeps_octets(given):
+                raise InvalidRecord(
+                    f"{setting}.serializer: a serializer works on single values; give columns of bytes or text to a "
+                    "producer without one"
+                )
+        rows = Rows(columns, partition, stamp_ms)
+        if self._partitioner is not None and not rows.all_placed:
+            raise InvalidRecord("partitioner.class: it sees single records; give a partition to every row")
+        rows.check_sizes(self._limits)
+        return rows
+
+    def chunks(self, topic: str, rows: Rows) -> Iterator[Chunk]:
+        """Encode them, batch by batch; the topic is known."""
+        bound = min(max(self.config.batch_size, COLUMNS_BATCH_BYTES), *self._limits.values())
+        partitions = len(self.accumulator.topics[topic].partitions) if self._by_key else 0
+        return rows.chunks(partitions, bound)
+
+    def append_chunk(
+        self, topic_name: str, chunk: Chunk, now_ms: int, buffer: bytearray | None = None
+    ) -> Placed | NeedMetadata | NeedMemory:
+        """Queue a batch of encoded records; else as `append`."""
+        try:
+            topic = self._topic(topic_name, None if chunk.partition == CHOSEN else chunk.partition, now_ms)
+            if topic is None:
+                return NeedMetadata(topic_name)
+            if buffer is None:
+                size = max(chunk.size, self.config.batch_size)
+                buffer = self.accumulator.pool.try_allocate(size)
+                if buffer is None:
+                    return NeedMemory(size)
+            partition = chunk.partition
+            if partition == CHOSEN:
+                partition = topic.sticky.current(len(topic.partitions), topic.available)
+                topic.sticky.produced(chunk.size, True, len(topic.partitions), topic.available)
+            batch = self.accumulator.append_chunk(topic.partitions[partition], buffer, chunk, now_ms)
+            buffer = None
+        finally:
+            if buffer is not None:
+                self.accumulator.pool.deallocate(buffer)
+        return Placed(batch.result, 0, True, True)
+
+    def knows(self, topic_name: str, partition: int, now_ms: int) -> bool:
+        """Whether the topic has that partition (or, for `CHOSEN`, any).
+
+        Raises:
+            KafkaError: the topic is refused for good.
+        """
+        return self._topic(topic_name, None if partition == CHOSEN else partition, now_ms) is not None
 
     def _into_tail(
         self,

@@ -12,12 +12,13 @@ interrupted.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from barnabas.client.errors import BufferExhausted
 from barnabas.client.produce.batch import BatchResult
 from barnabas.client.produce.buffer_pool import Waiter
+from barnabas.client.produce.columns.rows import CHOSEN, Chunk
 from barnabas.client.produce.core import NeedMemory, NeedMetadata, Placed, ProducerCore
 from barnabas.client.produce.records import Headers
 from barnabas.net.errors import ClientClosed, ClientTimeout
@@ -63,18 +64,80 @@ def place(
     Raises:
         ClientClosed: the producer is closed, or was while this waited.
     """
+
+    def attempt(now_ms: int, buffer: bytearray | None) -> Placed | NeedMetadata | NeedMemory:
+        return core.append(topic, partition, key, value, headers, stamp_ms, now_ms, buffer)
+
+    try:
+        core.check_size(key, value, headers)
+        placed, now_ms = yield from _placing(core, attempt, topic, partition, now_ms, wait_ms)
+        return core.future(placed.result, placed.at, stamp_ms), core.should_wake(placed, now_ms)
+    except ClientClosed:
+        raise
+    except BarnabasError as error:
+        return core.failed(topic, partition, error, stamp_ms), False
+
+
+def place_chunk(
+    core: ProducerCore[F], topic: str, chunk: Chunk, now_ms: int, wait_ms: int
+) -> Generator[Wait, int, tuple[BatchResult, bool]]:
+    """Places the records of one batch, waiting `wait_ms` at most.
+
+    Returns:
+        Their outcome, and whether the sender must be woken.
+
+    Raises:
+        ClientClosed: the producer is closed, or was while this waited.
+        BarnabasError: there was no memory, or the topic went.
+    """
+
+    def attempt(now_ms: int, buffer: bytearray | None) -> Placed | NeedMetadata | NeedMemory:
+        return core.append_chunk(topic, chunk, now_ms, buffer)
+
+    partition = None if chunk.partition == CHOSEN else chunk.partition
+    placed, now_ms = yield from _placing(core, attempt, topic, partition, now_ms, wait_ms)
+    return placed.result, core.should_wake(placed, now_ms)
+
+
+def know(
+    core: ProducerCore[F], topic: str, partition: int, now_ms: int, wait_ms: int
+) -> Generator[Wait, int, tuple[None, bool]]:
+    """Waits until the topic is known, and has that partition if it is not `CHOSEN`.
+
+    Raises:
+        ClientClosed: the producer is closed.
+        BarnabasError: it was not known in time, or is refused.
+    """
+    deadline_ms = now_ms + wait_ms
+    while True:
+        core.check_open()
+        if core.knows(topic, partition, now_ms):
+            return None, False
+        if now_ms >= deadline_ms:
+            raise unknown_topic(topic, None if partition == CHOSEN else partition, wait_ms)
+        now_ms = yield Topic(topic, core.metadata.version, deadline_ms)
+
+
+def _placing(
+    core: ProducerCore[F],
+    attempt: Callable[[int, bytearray | None], Placed | NeedMetadata | NeedMemory],
+    topic: str,
+    partition: int | None,
+    now_ms: int,
+    wait_ms: int,
+) -> Generator[Wait, int, tuple[Placed, int]]:
+    """Tries until it is placed; returns what was got, and the time then."""
     deadline_ms = now_ms + wait_ms
     waiter: Waiter | None = None
     try:
-        core.check_size(key, value, headers)
         while True:
             core.check_open()
             buffer = None
             if waiter is not None:
                 buffer, waiter.buffer = waiter.buffer, None
-            got = core.append(topic, partition, key, value, headers, stamp_ms, now_ms, buffer)
+            got = attempt(now_ms, buffer)
             if isinstance(got, Placed):
-                return core.future(got.result, got.at, stamp_ms), core.should_wake(got, now_ms)
+                return got, now_ms
             if now_ms >= deadline_ms:
                 raise _too_long(got, topic, partition, wait_ms)
             if isinstance(got, NeedMemory):
@@ -84,10 +147,6 @@ def place(
                     core.accumulator.pool.give_up(waiter)
             else:
                 now_ms = yield Topic(topic, core.metadata.version, deadline_ms)
-    except ClientClosed:
-        raise
-    except BarnabasError as error:
-        return core.failed(topic, partition, error, stamp_ms), False
     finally:
         if waiter is not None:
             core.accumulator.pool.give_up(waiter)

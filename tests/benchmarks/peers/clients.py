@@ -48,6 +48,22 @@ def ours_produce(bootstrap: str, topic: str, count: int, size: int) -> None:
         watch.show()
 
 
+def ours_send_columns(bootstrap: str, topic: str, count: int, size: int) -> None:
+    """The blocking producer, a table of values at once."""
+    import pyarrow as pa
+
+    from barnabas import Producer
+
+    table = pa.table({"value": pa.array([b"x" * size] * count, pa.binary())})
+    settings = {"bootstrap.servers": bootstrap, "linger.ms": LINGER_MS, "buffer.memory": BUFFER_BYTES}
+    with Producer(settings) as producer:
+        producer.send_columns(topic, table.slice(0, 1)).result(10)
+        watch = Stopwatch()
+        producer.send_columns(topic, table)
+        producer.flush()
+        watch.show()
+
+
 async def aiokafka_produce(bootstrap: str, topic: str, count: int, size: int) -> None:
     """The peer: `send` without awaiting each delivery, as its documentation advises for throughput."""
     from aiokafka import AIOKafkaProducer
@@ -122,7 +138,8 @@ async def aiokafka_consume(bootstrap: str, topic: str, count: int, _size: int) -
 
 
 MODES: dict[str, Callable[[str, str, int, int], Awaitable[None] | None]] = {
-    each.__name__: each for each in (ours_produce, aiokafka_produce, ours_consume, ours_columns, aiokafka_consume)
+    each.__name__: each
+    for each in (ours_produce, ours_send_columns, aiokafka_produce, ours_consume, ours_columns, aiokafka_consume)
 }
 
 
