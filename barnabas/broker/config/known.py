@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from barnabas.broker.config.broker_config import BrokerConfig
+from barnabas.broker.config.keys import keys_of
+
 _NAMES: Final = """
     add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms advertised.listeners
     alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
@@ -128,3 +131,40 @@ KAFKA_BROKER_KEYS: Final = frozenset(_NAMES.split())
 
 LISTENER_PREFIX: Final = "listener.name."
 """Kafka takes most connection settings with this prefix and a listener's name in front."""
+
+ALIASES: Final = {"broker.id": "node.id"}
+"""Older names that Kafka still takes."""
+
+_GONE_TEXT: Final = """
+    advertised.host.name advertised.port broker.id.generation.enable control.plane.listener.name
+    delegation.token.master.key host.name inter.broker.protocol.version leader.imbalance.per.broker.percentage
+    log.message.downconversion.enable log.message.format.version log.message.timestamp.difference.max.ms
+    offsets.commit.required.acks password.encoder.cipher.algorithm password.encoder.iterations
+    password.encoder.key.length password.encoder.keyfactory.algorithm password.encoder.old.secret
+    password.encoder.secret reserved.broker.max.id
+"""
+_GONE: Final = frozenset(_GONE_TEXT.split())
+
+
+def gone(name: str) -> bool:
+    """Whether releases of Kafka before 4.0 had a setting of this name and none has since."""
+    return name in _GONE or name.startswith("zookeeper.")
+
+
+def is_known(name: str) -> bool:
+    """Whether this broker, Kafka, or an older Kafka has a setting of this name."""
+    return (
+        name in keys_of(BrokerConfig)
+        or name in ALIASES
+        or name in KAFKA_BROKER_KEYS
+        or name.startswith(LISTENER_PREFIX)
+        or gone(name)
+    )
+
+
+def nearest(name: str, cutoff: float = 0.6) -> str | None:
+    """The setting that may have been meant; `cutoff` is how alike the names must be, 1 the same."""
+    import difflib
+
+    candidates = sorted({*keys_of(BrokerConfig), *KAFKA_BROKER_KEYS})
+    return next(iter(difflib.get_close_matches(name, candidates, n=1, cutoff=cutoff)), None)

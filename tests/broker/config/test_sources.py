@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.broker.config import BrokerConfig, ConfigError, load
-from barnabas.broker.config.sources import NOT_SETTINGS
+from barnabas.broker.config.variables import PLUMBING
 
 
 def test_defaults_are_kafkas() -> None:
@@ -37,7 +37,7 @@ def test_variables_are_named_as_in_kafkas_image() -> None:
     assert config.node_id == 7
 
 
-@pytest.mark.parametrize("variable", sorted(NOT_SETTINGS))
+@pytest.mark.parametrize("variable", [*sorted(PLUMBING), "KAFKA_JMX_ANY_THING", "KAFKA_LOG4J_ANY_THING"])
 def test_variables_of_the_image_that_are_no_settings_are_silent(variable: str) -> None:
     assert load(environment={variable: "-Xmx1G"}).warnings == ()
 
@@ -46,6 +46,64 @@ def test_unknown_kafka_variables_are_ignored_and_ours_are_not() -> None:
     assert load(environment={"KAFKA_NO_SUCH_THING": "1", "PATH": "/bin"}) == load()
     with pytest.raises(ConfigError, match=r"barnabas\.no\.such\.thing .* is no setting"):
         load(environment={"BARNABAS_NO_SUCH_THING": "1"})
+
+
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [
+        ("KAFKA_NUM_PARTITONS", "KAFKA_NUM_PARTITIONS"),
+        ("KAFKA_ADVERTISED_LISTENER", "KAFKA_ADVERTISED_LISTENERS"),
+        ("KAFKA_AUTO_CREATE_TOPICS", "KAFKA_AUTO_CREATE_TOPICS_ENABLE"),
+        ("KAFKA_LOG_RETENTION_HOUR", "KAFKA_LOG_RETENTION_HOURS"),
+    ],
+)
+def test_a_kafka_variable_that_is_nearly_a_setting_is_told_with_the_one_meant(variable: str, meant: str) -> None:
+    loaded = load(environment={variable: "3"})
+    assert loaded.config == BrokerConfig()
+    assert loaded.warnings == (f"the variable {variable} is no setting and is ignored; did you mean {meant}?",)
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "KAFKA_BROKER",
+        "KAFKA_BROKERS",
+        "KAFKA_BOOTSTRAP_SERVERS",
+        "KAFKA_CLIENT_ID",
+        "KAFKA_GROUP_ID",
+        "KAFKA_PORT",
+        "KAFKA_PORT_9092_TCP_ADDR",
+        "KAFKA_SASL_MECHANISM",
+        "KAFKA_SECURITY_PROTOCOL",
+        "KAFKA_SERVICE_HOST",
+        "KAFKA_SERVICE_PORT",
+        "KAFKA_TOPIC",
+        "KAFKA_URL",
+    ],
+)
+def test_what_other_programs_and_kubernetes_set_is_no_near_miss(variable: str) -> None:
+    assert load(environment={variable: "x"}).warnings == ()
+
+
+def test_variables_of_the_other_image_are_told_in_one_line() -> None:
+    environment = {"KAFKA_CFG_NODE_ID": "0", "KAFKA_CFG_PROCESS_ROLES": "broker", "KAFKA_CFG_X": "1"}
+    loaded = load(environment=environment)
+    assert loaded.config == BrokerConfig()
+    (told,) = loaded.warnings
+    assert told == (
+        "variables of another image are ignored: KAFKA_CFG_NODE_ID, KAFKA_CFG_PROCESS_ROLES; "
+        "Kafka's own are named without CFG_, as KAFKA_NODE_ID"
+    )
+
+
+def test_what_belongs_to_zookeeper_is_ignored_and_told_wherever_it_stands() -> None:
+    told = ("settings that Apache Kafka 4 no longer has (nor ZooKeeper) are ignored: zookeeper.connect",)
+    assert load(properties="zookeeper.connect=zoo:2181").warnings == told
+    assert load(environment={"KAFKA_ZOOKEEPER_CONNECT": "zoo:2181"}).warnings == told
+    assert load(environment={"BARNABAS_ZOOKEEPER_CONNECT": "zoo:2181"}).warnings == told
+    assert load(overrides={"zookeeper.connect": "zoo:2181"}).warnings == told
+    both = load(properties="zookeeper.connect=a\ninter.broker.protocol.version=3.9\nbroker.id.generation.enable=true")
+    assert len(both.warnings) == 1
 
 
 def test_our_own_settings_need_no_second_prefix() -> None:
@@ -68,7 +126,7 @@ def test_a_setting_of_kafka_without_effect_is_named_once() -> None:
         environment={"KAFKA_PROCESS_ROLES": "broker"},
         properties="process.roles=x",
     )
-    assert loaded.warnings == ("process.roles is a setting of Apache Kafka that has no effect here",)
+    assert loaded.warnings == ("settings of Apache Kafka that have no effect here: process.roles",)
     assert load(properties="listener.name.internal.ssl.keystore.location=/x").warnings != ()
 
 
@@ -111,4 +169,6 @@ def test_values_may_have_blanks_and_any_case() -> None:
 def test_a_setting_that_is_kept_without_effect_is_named_too() -> None:
     loaded = load(overrides={"queued.max.requests": "7"}, properties="log.preallocate=true")
     assert loaded.config.queued_max_requests == 7
-    assert [warning.split()[0] for warning in loaded.warnings] == ["log.preallocate", "queued.max.requests"]
+    assert loaded.warnings == (
+        "settings of Apache Kafka that have no effect here: log.preallocate, queued.max.requests",
+    )
