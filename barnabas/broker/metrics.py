@@ -14,6 +14,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 Number: TypeAlias = int | float
 Tags: TypeAlias = Mapping[str, str] | None
+Kind: TypeAlias = Literal["gauge", "counter", "meter", "histogram"]
 MetricKey: TypeAlias = tuple[str, str, str, tuple[tuple[str, str], ...]]
 
 RESERVOIR_COUNT: Final = 1024
@@ -22,7 +23,7 @@ PERCENTILES: Final = (("p50", 0.50), ("p75", 0.75), ("p95", 0.95), ("p99", 0.99)
 
 
 class Reading(NamedTuple):
-    """One metric as it was read. `values` holds `value` for a gauge, else the statistics by name.
+    """One metric as it was read. `values` holds `value` for a gauge or a counter, else the statistics by name.
 
     A meter has `count`, `mean_rate` and `one_minute_rate` (events per second); a histogram `count`, `sum`, `min`,
     `max`, `mean` and the percentiles `p50` to `p999` of its latest values.
@@ -32,7 +33,7 @@ class Reading(NamedTuple):
     type: str
     name: str
     tags: tuple[tuple[str, str], ...]
-    kind: Literal["gauge", "meter", "histogram"]
+    kind: Kind
     values: dict[str, Number]
 
 
@@ -150,10 +151,13 @@ class Histogram:
         return statistics
 
 
-class _Gauge:
-    __slots__ = ("_read",)
+class _Asked:
+    """What is asked for when it is read: a gauge, or a counter that is kept elsewhere."""
 
-    def __init__(self, read: Callable[[], Number]) -> None:
+    __slots__ = ("_read", "kind")
+
+    def __init__(self, kind: Kind, read: Callable[[], Number]) -> None:
+        self.kind: Final = kind
         self._read = read
 
     def read(self, now_ms: int) -> dict[str, Number]:
@@ -170,11 +174,15 @@ class MetricsRegistry:
 
     def __init__(self) -> None:
         self._collectors: list[Callable[[], Iterable[Sample]]] = []
-        self._metrics: dict[MetricKey, _Gauge | Meter | Histogram] = {}
+        self._metrics: dict[MetricKey, _Asked | Meter | Histogram] = {}
 
     def gauge(self, type_name: str, name: str, tags: Tags, read: Callable[[], Number]) -> None:
         """Register a value that is asked for when it is read; a gauge of the same name is replaced."""
-        self._metrics[_key(type_name, name, tags)] = _Gauge(read)
+        self._metrics[_key(type_name, name, tags)] = _Asked("gauge", read)
+
+    def counter(self, type_name: str, name: str, tags: Tags, read: Callable[[], Number]) -> None:
+        """As `gauge`, for a value that begins at 0 with the broker and only grows."""
+        self._metrics[_key(type_name, name, tags)] = _Asked("counter", read)
 
     def meter(self, type_name: str, name: str, tags: Tags = None) -> Meter:
         """The meter of that name, made on first need."""
@@ -212,8 +220,8 @@ class MetricsRegistry:
     def collect(self, now_ms: int) -> Iterator[Reading]:
         """Read all metrics at the monotonic time `now_ms`."""
         for (domain, type_name, name, tags), metric in list(self._metrics.items()):
-            kind: Literal["gauge", "meter", "histogram"] = (
-                "gauge" if isinstance(metric, _Gauge) else "meter" if isinstance(metric, Meter) else "histogram"
+            kind: Kind = (
+                metric.kind if isinstance(metric, _Asked) else "meter" if isinstance(metric, Meter) else "histogram"
             )
             yield Reading(domain, type_name, name, tags, kind, metric.read(now_ms))
         for collector in self._collectors:

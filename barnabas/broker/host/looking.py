@@ -69,13 +69,16 @@ def _process() -> str:
     """The process' own figures, under the names that Prometheus' client libraries use."""
     spent = os.times()
     lines = [
+        "# HELP process_cpu_seconds_total Seconds that the process has worked, for itself and in the system.",
         "# TYPE process_cpu_seconds_total counter",
         f"process_cpu_seconds_total {spent.user + spent.system:.3f}",
     ]
     memory = memory_bytes()
     if memory is not None:
-        for name, value in zip(("resident", "private"), memory, strict=True):
-            lines += [f"# TYPE process_{name}_memory_bytes gauge", f"process_{name}_memory_bytes {value}"]
+        told = ("Bytes of memory, mapped files that are cached among them.", "Bytes of memory of the process' own.")
+        for kind, value, means in zip(("resident", "private"), memory, told, strict=True):
+            name = f"process_{kind}_memory_bytes"
+            lines += [f"# HELP {name} {means}", f"# TYPE {name} gauge", f"{name} {value}"]
     return "\n".join(lines) + "\n"
 
 
@@ -107,10 +110,10 @@ def register(host: Host) -> None:
     registry, kind = host.registry, "kafka.server:socket-server-metrics"
     for listener in dict.fromkeys(one.endpoint.listener for one in host.listening):
         registry.gauge(kind, "connection-count", {"listener": listener}, partial(_open_on, host, listener))
-    registry.gauge(kind, "connection-creation-total", None, lambda: host.accepted)
-    registry.gauge(kind, "connection-refused-total", None, lambda: host.admission.refused)
-    registry.gauge(kind, "incoming-byte-total", None, lambda: host.received_bytes)
-    registry.gauge(kind, "request-total", None, lambda: host.requests)
+    registry.counter(kind, "connection-creation-total", None, lambda: host.accepted)
+    registry.counter(kind, "connection-refused-total", None, lambda: host.admission.refused)
+    registry.counter(kind, "incoming-byte-total", None, lambda: host.received_bytes)
+    registry.counter(kind, "request-total", None, lambda: host.requests)
     account = host.account
     if account.limit < UNLIMITED:  # Kafka's pool exists with a limit only
         registry.gauge("kafka.network:SocketServer", "MemoryPoolAvailable", None, lambda: account.limit - account.total)
@@ -120,7 +123,7 @@ def register(host: Host) -> None:
         registry.gauge(ours, "HeldBytes", {"kind": what}, partial(account.by_kind.__getitem__, what))
     registry.gauge(ours, "LimitBytes", None, lambda: account.limit if account.limit < UNLIMITED else -1)
     registry.gauge(ours, "WaitingConnections", None, lambda: len(host.relief.waiting))
-    registry.gauge(ours, "EndedConnections", None, lambda: host.relief.ended)
+    registry.counter(ours, "EndedConnections", None, lambda: host.relief.ended)
 
 
 def connection(channel: Channel, now_ms: int) -> dict[str, Any]:

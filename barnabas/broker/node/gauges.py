@@ -29,9 +29,9 @@ def register(core: Core) -> None:
     registry, image, kind = core.registry, core.image, "kafka.controller:KafkaController"
     registry.gauge("KafkaServer", "BrokerState", None, lambda: _STATES[core.phase])
     losses = core.logs.losses
-    registry.gauge("kafka.log:LogManager", "LossCount", None, lambda: losses.count)
-    registry.gauge("kafka.log:LogManager", "LostBytes", None, lambda: losses.size)
-    registry.gauge("kafka.log:LogManager", "FailedReadCount", None, lambda: losses.failed_reads)
+    registry.counter("kafka.log:LogManager", "LossCount", None, lambda: losses.count)
+    registry.counter("kafka.log:LogManager", "LostBytes", None, lambda: losses.size)
+    registry.counter("kafka.log:LogManager", "FailedReadCount", None, lambda: losses.failed_reads)
     registry.gauge(kind, "ActiveControllerCount", None, lambda: 1)
     registry.gauge(kind, "ActiveBrokerCount", None, lambda: sum(not one.fenced for one in image.brokers.values()))
     registry.gauge(kind, "FencedBrokerCount", None, lambda: sum(one.fenced for one in image.brokers.values()))

@@ -97,7 +97,7 @@ async def test_state_metrics_and_health_are_told_over_http() -> None:
         first = state["connections"][0]
         assert (first["dialect"], first["requests"], first["client_host"]) == ("kafka", 1, "127.0.0.1")
         status, body = await get("/metrics")
-        assert 'kafka_server_socket_server_metrics_connection_count{listener="PLAINTEXT"} 2' in body
+        assert 'kafka_server_socket_server_metrics_connectioncount{listener="PLAINTEXT"} 2' in body
         assert "kafka_server_socket_server_metrics_request_total 1\n" in body
         assert (await get("/health"))[0] == "HTTP/1.1 200 OK"
         assert (await get("/nowhere"))[0] == "HTTP/1.1 404 Not Found"

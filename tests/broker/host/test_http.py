@@ -98,12 +98,18 @@ def test_metrics_carry_the_names_that_dashboards_for_kafka_ask_for() -> None:
     registry.meter("BrokerTopicMetrics", "MessagesInPerSec", {"topic": 'a"b'}).mark(7)
     registry.meter("BrokerTopicMetrics", "MessagesInPerSec").mark(9)
     registry.histogram("kafka.network:RequestMetrics", "TotalTimeMs", {"request": "Produce"}).update(3)
-    assert render(registry.collect(0)).splitlines() == [
+    lines = render(registry.collect(0)).splitlines()
+    assert lines[0] == (
+        "# HELP kafka_server_replicamanager_partitioncount Partitions that this broker has "
+        "(kafka.server:type=ReplicaManager,name=PartitionCount)"
+    )
+    assert [line for line in lines if not line.startswith("# HELP")] == [
         "# TYPE kafka_server_replicamanager_partitioncount gauge",
         "kafka_server_replicamanager_partitioncount 12",
         "# TYPE kafka_server_brokertopicmetrics_messagesin_total counter",
         'kafka_server_brokertopicmetrics_messagesin_total{topic="a\\"b"} 7',
-        "kafka_server_brokertopicmetrics_messagesin_total 9",
+        "# TYPE kafka_server_brokertopicmetrics_messagesin_alltopics_total counter",
+        "kafka_server_brokertopicmetrics_messagesin_alltopics_total 9",
         "# TYPE kafka_network_requestmetrics_totaltimems summary",
         'kafka_network_requestmetrics_totaltimems{request="Produce",quantile="0.5"} 3',
         'kafka_network_requestmetrics_totaltimems{request="Produce",quantile="0.75"} 3',

@@ -1,9 +1,15 @@
-"""`/metrics` is Prometheus text 0.0.4 to the letter, and is worked out for whoever asks, never before."""
+"""`/metrics` is Prometheus text 0.0.4 to the letter, and pleases its linter; it is worked out for whoever asks.
+
+The linter's rules are those of `promtool check metrics` (`./dev tools` brings it) and of Prometheus' page on naming.
+"""
 
 from __future__ import annotations
 
 import mmap
+import os
 import re
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import barnabas.aio
+from barnabas.broker.host.meanings import MEANINGS
 from barnabas.broker.host.prometheus import render
 from barnabas.broker.metrics import MetricsRegistry
 from tests.broker.host.fake_core import Raw, client
@@ -24,13 +31,18 @@ SUFFIXES = {"summary": ("", "_sum", "_count"), "counter": ("",), "gauge": ("",)}
 
 def parse(text: str) -> Iterator[tuple[str, str, str]]:
     """(name, labels, value) of each sample; AssertionError where the format is broken."""
-    family, kind, told, seen = "", "", set(), set()
+    family, kind, told, seen, helped = "", "", set(), set(), ""
     assert text.endswith("\n")
     for line in text.splitlines():
+        if line.startswith("# HELP "):
+            _, _, helped, sentence = line.split(" ", 3)
+            assert len(sentence) > 10, line
+            continue
         declared = re.fullmatch(rf"# TYPE ({NAME}) (counter|gauge|summary)", line)
         if declared:
             family, kind = declared.groups()
             assert family not in told, f"{family} is declared twice"
+            assert helped == family, f"{family} has no HELP"
             told.add(family)
             continue
         sample = SAMPLE.fullmatch(line)
@@ -56,7 +68,7 @@ def test_each_kind_has_its_lines_and_labels_are_escaped() -> None:
     text = render(registry.collect(0))
     samples = list(parse(text))
     assert ("kafka_cluster_partition_atminisr", r'client_id="x",topic="a\"b\\c\nd"', "1") in samples
-    assert ("kafka_server_brokertopicmetrics_bytesin_total", "", "7") in samples
+    assert ("kafka_server_brokertopicmetrics_bytesin_alltopics_total", "", "7") in samples
     assert ("kafka_server_brokertopicmetrics_bytesin_total", 'topic="t"', "5") in samples
     assert ("kafka_network_requestmetrics_totaltimems_count", 'request="Fetch"', "1") in samples
     assert text.count("# TYPE kafka_server_brokertopicmetrics_bytesin_total counter\n") == 1
@@ -70,10 +82,99 @@ async def test_a_broker_s_page_parses_and_counts_what_happened() -> None:
             await answer(raw, PRODUCE, 3)
         async with client(broker.port) as raw:
             samples = {(name, labels): value for name, labels, value in parse(await get(raw, "/metrics"))}
-    assert samples["kafka_server_brokertopicmetrics_messagesin_total", ""] == "1"
+    assert samples["kafka_server_brokertopicmetrics_messagesin_total", 'topic="t"'] == "1"
+    assert samples["kafka_server_brokertopicmetrics_messagesin_alltopics_total", ""] == "1"
     assert samples["kafka_server_replicamanager_partitioncount", ""] == "3"
     assert samples["kafka_log_log_logendoffset", 'partition="0",topic="t"'] == "1"
     assert samples["kafka_server_kafkaserver_brokerstate", ""] == "3"
+
+
+async def busy_page() -> str:
+    """A page with something of every kind on it."""
+    async with barnabas.aio.Broker(topics={"t": 1, "u": 2}) as broker:
+        async with client(broker.port) as raw:
+            raw.send(produce(1, b"value"))
+            await answer(raw, PRODUCE, 3)
+        registry = broker._assembly.host.registry
+        registry.meter("DelayedProduceMetrics", "ExpiresPerSec", {"topic": "t", "partition": "0"}).mark()
+        registry.histogram("kafka.network:RequestMetrics", "TotalTimeMs", {"request": "Fetch"}).update(3)
+        async with client(broker.port) as raw:
+            return await get(raw, "/metrics")
+
+
+def promtool() -> str | None:
+    kept = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "barnabas" / "promtool"
+    return shutil.which("promtool") or (str(kept) if kept.exists() else None)
+
+
+@pytest.mark.skipif(promtool() is None, reason="promtool is not here: ./dev tools")
+async def test_prometheus_own_linter_has_nothing_to_say() -> None:
+    command = promtool()
+    assert command is not None
+    page = await busy_page()
+    run = subprocess.run([command, "check", "metrics"], input=page, capture_output=True, text=True, timeout=30)
+    assert (run.returncode, run.stdout + run.stderr) == (0, "")
+
+
+def lint(text: str) -> list[str]:
+    """What the linter would say of each family."""
+    faults = []
+    samples = list(parse(text))
+    for name, kind in re.findall(rf"^# TYPE ({NAME}) (\w+)$", text, re.MULTILINE):
+        if (kind == "counter") != name.endswith("_total"):
+            faults.append(f"{name}: counters, and only they, end in _total")
+        if re.search(r"_(count|sum|bucket)$", name):
+            faults.append(f"{name}: only a summary's samples end so")
+        if re.search(r"[A-Z:]", name) or re.search(r"counter|gauge|summary|histogram", name):
+            faults.append(f"{name}: snake case, and no type in the name")
+        if re.search(r"_(ms|us|ns|s|sec|h|m|d|kb|mb|gb|milliseconds|kilobytes|bits)(_total)?$", name):
+            faults.append(f"{name}: base units, in full")
+        labels = [set(re.findall(rf"({NAME})=", labels)) - {"quantile"} for one, labels, _ in samples if one == name]
+        if any(found != labels[0] for found in labels):
+            faults.append(f"{name}: labels differ, so that a sum counts twice")
+        if any(re.search("[A-Z]", label) for found in labels for label in found):
+            faults.append(f"{name}: labels in snake case")
+    return faults
+
+
+async def test_the_rules_of_the_linter_hold_and_no_sum_counts_twice() -> None:
+    assert lint(await busy_page()) == []
+
+
+def test_the_rules_bite() -> None:
+    registry = MetricsRegistry()
+    registry.gauge("Bad", "connections-total", None, lambda: 1)
+    registry.gauge("Bad", "Wait-ms", None, lambda: 1)
+    registry.meter("Bad", "EventsPerSec", {"topic": "t"})
+    registry.meter("Bad", "EventsPerSec")
+    faults = "\n".join(lint(render(registry.collect(0))))
+    assert faults.count("only they, end in _total") == 1
+    assert faults.count("base units") == 1
+    assert faults.count("counts twice") == 1
+
+
+async def test_every_metric_of_a_broker_says_what_it_means() -> None:
+    """And every sentence belongs to a metric."""
+    page = await busy_page()
+    told = set(re.findall(r"type=([\w-]+),name=([\w-]+)\)$", page, re.MULTILINE))
+    beans = set(re.findall(r"type=([\w-]+),name=([\w-]+)\)?$", page, re.MULTILINE))
+    assert beans - told == {("RequestMetrics", "TotalTimeMs")}
+    assert {f"{kind}.{name}" for kind, name in told} == set(MEANINGS)
+
+
+def test_what_grows_with_the_broker_is_a_counter() -> None:
+    registry = MetricsRegistry()
+    registry.counter("socket-server-metrics", "request-total", None, lambda: 7)
+    registry.counter("kafka.log:LogManager", "LostBytes", None, lambda: 9)
+    registry.gauge("socket-server-metrics", "connection-count", {"listener": "X"}, lambda: 2)
+    text = render(registry.collect(0))
+    assert "# TYPE kafka_server_socket_server_metrics_request_total counter\n" in text
+    assert "# TYPE kafka_log_logmanager_lostbytes_total counter\n" in text
+    assert list(parse(text)) == [
+        ("kafka_server_socket_server_metrics_request_total", "", "7"),
+        ("kafka_log_logmanager_lostbytes_total", "", "9"),
+        ("kafka_server_socket_server_metrics_connectioncount", 'listener="X"', "2"),
+    ]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux says what a process holds")

@@ -10,9 +10,9 @@ from tests.conformance.raw import Connection
 from tests.conformance.scenario import Facts, scenario
 from tests.conformance.world import FETCH, World, after, fetch_body, fetched, later
 
-SIZE = 'kafka_server_delayedoperationpurgatory_purgatorysize{delayedOperation="Fetch"}'
-DELAYED = 'kafka_server_delayedoperationpurgatory_numdelayedoperations{delayedOperation="Fetch"}'
-EXPIRED = 'kafka_server_delayedfetchmetrics_expires_total{fetcherType="consumer"}'
+SIZE = 'kafka_server_delayedoperationpurgatory_purgatorysize{delayed_operation="Fetch"}'
+DELAYED = 'kafka_server_delayedoperationpurgatory_numdelayedoperations{delayed_operation="Fetch"}'
+EXPIRED = 'kafka_server_delayedfetchmetrics_expires_total{fetcher_type="consumer"}'
 
 
 def metric(world: World, line: str) -> int:
