@@ -6,14 +6,15 @@ and going on without it would set the logs of topics aside as if nobody had made
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple, NoReturn
 
 from barnabas.broker.cluster.ledger import Ledger
 from barnabas.broker.cluster.records import MetadataRecord, decode
 from barnabas.broker.config.topics import METADATA_TOPIC
-from barnabas.broker.log.check import Checked
+from barnabas.broker.log.check import Checked, segment_bases
+from barnabas.broker.log.segment import DELETED_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from barnabas.broker.ports import Disk
 from barnabas.protocol.batch import batches, crc_ok
 from barnabas.protocol.errors import BarnabasError, ProtocolError
@@ -56,8 +57,22 @@ def newest_snapshot(disk: Disk) -> Snapshot | None:
     return found[-1] if found else None
 
 
-def judge(found: Checked, snapshot: Snapshot | None, ledger: Ledger, *, in_use: bool) -> None:
-    """Pass if the log is whole, or whole up to a torn tail.
+def indexes_alone(disk: Disk) -> list[int]:
+    """Base offsets of which an index is here and no log file, rising: an index comes when its segment is sealed."""
+    names = disk.list(DIRECTORY)
+    indexed = {name.partition(".")[0] for name in names if name.endswith((INDEX_SUFFIX, TIME_INDEX_SUFFIX))}
+    gone = {base for base in indexed if base.isdigit() and base + LOG_SUFFIX not in names}
+    return sorted(int(base) for base in gone if base + LOG_SUFFIX + DELETED_SUFFIX not in names)
+
+
+def lost_segments(disk: Disk) -> list[int]:
+    """Those behind the end of the log: what is gone before it is a gap, which `check_log` finds."""
+    last = max(segment_bases(disk, DIRECTORY), default=-1)
+    return [base for base in indexes_alone(disk) if base > last]
+
+
+def judge(found: Checked, snapshot: Snapshot | None, ledger: Ledger, *, in_use: bool, gone: Sequence[int] = ()) -> None:
+    """Pass if the log is whole, or whole up to a torn tail; `gone` as `lost_segments` has them.
 
     Raises:
         MetadataUnreadable: it is not.
@@ -78,6 +93,9 @@ def judge(found: Checked, snapshot: Snapshot | None, ledger: Ledger, *, in_use: 
         what = "is empty" if found.segments else "is missing"
         where = f"{DIRECTORY} ends with record {end - 1}" if end else f"the metadata log {DIRECTORY} {what}"
         _refuse(f"{where}, and more was announced: {_records(end, announced)} cannot be found")
+    if gone:
+        where = f"{DIRECTORY}/{gone[0]:020d}{LOG_SUFFIX} is gone, and its index is here"
+        _refuse(f"{where}: record {end} and what followed cannot be found")
     if not end and not ledger.present and in_use:
         what = "is empty" if found.segments else "is missing"
         _refuse(f"the metadata log {DIRECTORY} {what} in a data directory that was in use: all its records are lost")

@@ -111,7 +111,8 @@ class MetadataLog:
             logger.warning("%s; it is written anew from the metadata log", fault)
         snapshot = newest_snapshot(self._disk)
         found = yield from check_log(self._disk, DIRECTORY, gapless=True)
-        judgement.judge(found, snapshot, self.ledger, in_use=in_use)
+        gone = judgement.lost_segments(self._disk)
+        judgement.judge(found, snapshot, self.ledger, in_use=in_use, gone=gone)
         if snapshot is not None:
             data = self._disk.load(f"{DIRECTORY}/{snapshot.name}")
             whole = bool(found.segments) and not found.segments[0].base

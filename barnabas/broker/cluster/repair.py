@@ -17,17 +17,19 @@ from barnabas.broker.cluster.judgement import (
     SUFFIX,
     MetadataUnreadable,
     Snapshot,
+    indexes_alone,
     judge,
+    lost_segments,
     newest_snapshot,
     snapshot_records,
 )
 from barnabas.broker.cluster.ledger import LEDGER_FILE, Ledger, LedgerUnreadable, format_ledger
 from barnabas.broker.cluster.records import ProducerIds, decode, encode
-from barnabas.broker.jobs import Gate, Job, wait, write_all
+from barnabas.broker.jobs import Gate, Job, remove, wait, write_all
 from barnabas.broker.log.check import Checked, check_log, good_batches, segment_base, segment_bases
 from barnabas.broker.log.checkpoint import parse_directory_name
 from barnabas.broker.log.cuttings import CUT_SUFFIX, keep_segment, keep_tail
-from barnabas.broker.log.segment import LOG_SUFFIX, Segment
+from barnabas.broker.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
 from barnabas.broker.ports import Disk
 from barnabas.protocol.batch import BatchHeader
 from barnabas.protocol.records import BatchBuilder, decode_records
@@ -67,6 +69,7 @@ class Plan:
         path = Segment(disk, DIRECTORY, base, 0).path(LOG_SUFFIX)
 
         def whole() -> Job[None]:
+            yield from _remove_indexes(disk, base)
             yield from keep_segment(disk, Segment.existing(disk, DIRECTORY, base, 0))
 
         def tail() -> Job[None]:
@@ -82,6 +85,11 @@ class Plan:
             self.add(f"cut {path} at byte {position}; what follows is kept beside it in a {CUT_SUFFIX} file", tail)
         else:
             self.add(f"keep {path} as a {CUT_SUFFIX} file, which counts for nothing", whole)
+
+    def forget(self, disk: Disk, base: int) -> None:
+        """Remove the indexes of a segment that is gone: they name records that nobody has."""
+        path = Segment(disk, DIRECTORY, base, 0).path(INDEX_SUFFIX)
+        self.add(f"remove {path}, whose log file is gone", lambda: _remove_indexes(disk, base))
 
     def replace(self, disk: Disk, path: str, content: bytes, why: str) -> None:
         """Write a file as a whole."""
@@ -128,16 +136,20 @@ def plan_repair(disk: Disk) -> Job[Plan]:
     if snapshot is not None:
         snapshot = _look_at_snapshot(disk, snapshot, reader, plan)
     found = yield from check_log(disk, DIRECTORY, gapless=True, visit=reader.visit)
+    gone = lost_segments(disk)
     try:
-        judge(found, snapshot, ledger, in_use=True)
+        judge(found, snapshot, ledger, in_use=True, gone=gone)
     except MetadataUnreadable as fault:
         plan.problems.insert(0, _without_remedy(fault))
     if not plan.problems:
         return plan
     end = _mend_log(disk, found, snapshot, plan)
+    for base in indexes_alone(disk):
+        plan.forget(disk, base)
     ids_end = max(ledger.producer_ids_end, reader.image.next_producer_id)
     if not ledger.present:  # each record that is lost can have been a block
-        lost = max((0 if found.broken is None else found.broken.known_end) - found.end_offset, 1)
+        known_end = max(0 if found.broken is None else found.broken.known_end, max(gone, default=-1) + 1)
+        lost = max(known_end - found.end_offset, 1)
         ids_end += lost * PRODUCER_ID_BLOCK_SIZE
     plan.replace(disk, LEDGER_FILE, format_ledger(end, ids_end), f"the metadata ends before record {end}")
     names = {key.topic for key in map(parse_directory_name, disk.list("")) if key is not None}
@@ -195,6 +207,11 @@ def _mend_log(disk: Disk, found: Checked, snapshot: Snapshot | None, plan: Plan)
                 plan.cut(disk, base, 0)
         plan.cut(disk, where, broken.position)
     return max(found.end_offset, start)
+
+
+def _remove_indexes(disk: Disk, base: int) -> Job[None]:
+    for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+        yield from remove(disk, Segment(disk, DIRECTORY, base, 0).path(suffix))
 
 
 def _batch_of(record: ProducerIds) -> bytes:

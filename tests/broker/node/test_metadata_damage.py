@@ -189,6 +189,41 @@ def test_a_gap_between_two_files_of_the_metadata_is_refused() -> None:
     assert f"records 0 to {fourth - 1} before it cannot be found" in refused(disk)
 
 
+@pytest.mark.parametrize("ledger", [True, False])
+@pytest.mark.parametrize("suffix", ["index", "timeindex"])
+def test_a_newest_file_that_is_gone_while_its_index_is_here_is_refused(suffix: str, ledger: bool) -> None:
+    """It was rolled to after the ledger was written: nothing else tells that there was more."""
+    disk = used_disk(clean=False)
+    data = disk.load(LOG)
+    position, _, offset = places(data)[-1]
+    put(disk, LOG, data[:position])
+    for one in ("index", "timeindex"):
+        put(disk, f"{DIRECTORY}/{offset:020d}.{one}", b"")
+    if not ledger:
+        disk.remove(LEDGER_FILE)
+    disk.remove(f"{DIRECTORY}/{offset:020d}.{'index' if suffix == 'timeindex' else 'timeindex'}")
+    said = refused(disk)
+    assert f"{DIRECTORY}/{offset:020d}.log is gone, and its index is here: record {offset} and what followed" in said
+    assert REMEDY in said
+    put(disk, f"{DIRECTORY}/{offset:020d}.log", data[position:])
+    assert World(disk=disk).offsets(-1, "d").offset == 1, "put back, it is whole"
+
+
+def test_an_index_whose_file_is_being_removed_or_lies_below_a_later_one_is_no_loss() -> None:
+    disk = used_disk()
+    put(disk, f"{DIRECTORY}/{10**6:020d}.index", b"")
+    put(disk, f"{DIRECTORY}/{10**6:020d}.log.deleted", b"")
+    World(disk=disk).stop()
+    disk = used_disk()
+    _, path = snapshot_of(disk)
+    end = int(path.rpartition("/")[2][:20])
+    data = disk.load(LOG)
+    position = next(position for position, _, offset in places(data) if offset == end)
+    put(disk, f"{DIRECTORY}/{end:020d}.log", data[position:])
+    disk.remove(LOG)  # a kill between the names: the snapshot has what the segment held
+    World(disk=disk)
+
+
 def snapshot_of(disk: MemoryDisk) -> tuple[World, str]:
     """A start on `disk`, and the snapshot that it wrote; a record came after that, then it was stopped."""
     world = World(disk=disk)
@@ -313,7 +348,8 @@ def test_the_cluster_id_comes_into_metadata_that_lacks_it(monkeypatch: pytest.Mo
     world = World(disk=disk)
     assert world.core.image.cluster_id == world.core.services.cluster_id != ""
     _, path = snapshot_of(world.stop())
-    disk.remove(LOG)  # what the snapshot holds is enough
+    for suffix in (".log", ".index", ".timeindex"):  # what the snapshot holds is enough
+        disk.remove(LOG.removesuffix(".log") + suffix)
     end = int(path.rpartition("/")[2][:20])
     put(disk, LEDGER_FILE, format_ledger(end, 0))
     assert World(disk=disk).core.image.cluster_id == world.core.services.cluster_id
@@ -411,6 +447,8 @@ def test_a_repair_goes_on_from_whatever_is_left_and_throws_nothing_away() -> Non
         {path: None, LOG: None, above: above_data},
         {path: flipped(snapshot, 70), LOG: flipped(data, middle)},
         {LEDGER_FILE: None, path: None, LOG: flipped(data, middle)},
+        {path: None, LOG: data[: spots[4][0]], f"{DIRECTORY}/{spots[4][2]:020d}.index": b""},
+        {path: None, LOG: None, above: flipped(above_data, 70), above.replace(".log", ".index"): b""},
     ]
     for number, case in enumerate(cases):
         disk = used_disk()
