@@ -13,8 +13,8 @@ from barnabas.client.produce.batch import BatchResult
 from barnabas.client.produce.checks import checked_timestamp
 from barnabas.client.produce.config import ProducerConfig
 from barnabas.client.produce.placing import Memory, Topic, Wait, drain, know, place, place_chunk, unknown_topic
-from barnabas.client.produce.records import Headers, ProducerRecord, RecordMetadata
-from barnabas.client.sending import OnDelivery, make_core, watch
+from barnabas.client.produce.records import Headers, OnDelivery, ProducerRecord, RecordMetadata
+from barnabas.client.sending import make_core, tell
 from barnabas.client.sent_columns import AsyncSentColumns
 from barnabas.net.cluster import PartitionInfo
 from barnabas.net.errors import ClientClosed, ClientTimeout
@@ -39,7 +39,7 @@ class AsyncProducer:
 
     async def start(self) -> Self:
         """Begin to connect; `send` waits for what it needs."""
-        self._client.drivers.append(self._core.make_sender().step)
+        self._client.drivers.append(self._core.make_sender(leave=_leave).step)
         self._client.open()
         return self
 
@@ -90,17 +90,21 @@ class AsyncProducer:
             record = core.prepare(ProducerRecord(topic, value, key, headers, partition, timestamp_ms))
             topic, value, key = record.topic, record.value, record.key
             headers, partition, timestamp_ms = record.headers, record.partition, record.timestamp_ms
+            if core.interceptors:
+                on_delivery = core.interceptors.before(on_delivery)
         stamp_ms = self._wall_ms() if timestamp_ms is None else checked_timestamp(timestamp_ms)
-        future = core.append_fast(topic, value, key, headers, partition, stamp_ms)
+        future = core.append_fast(topic, value, key, headers, partition, stamp_ms, on_delivery)
         if future is None:
             if core.plain:
                 record = core.prepare(ProducerRecord(topic, value, key, headers, partition, stamp_ms))
                 value, key, headers, partition = record.value, record.key, record.headers, record.partition
                 stamp_ms = record.timestamp_ms or 0
             now_ms, wait_ms = self._client.now_ms(), self.config.max_block_ms
-            future = await self._placed(place(core, topic, partition, key, value, headers, stamp_ms, now_ms, wait_ms))
-        if on_delivery is not None or core.interceptors:
-            watch(core, future, on_delivery)
+            placing = place(core, topic, partition, key, value, headers, stamp_ms, now_ms, wait_ms, on_delivery)
+            made, placed = await self._placed(placing)
+            if on_delivery is not None and not placed:
+                tell(made, on_delivery)
+            return made
         return future
 
     async def send_columns(self, topic: str, columns: Any, *, partition: int | None = None) -> AsyncSentColumns:
@@ -182,6 +186,15 @@ class AsyncProducer:
     def _wake(self) -> None:
         self._wake_planned = False
         self._client.pump()
+
+
+def _leave(error: BaseException) -> None:
+    """A callback left (`sys.exit`): out of the loop, once this step has told everybody else."""
+    asyncio.get_running_loop().call_soon(_raise, error)
+
+
+def _raise(error: BaseException) -> None:
+    raise error
 
 
 async def _settled(result: BatchResult) -> None:

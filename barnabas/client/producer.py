@@ -23,12 +23,13 @@ from typing import Any, Self, TypeVar
 
 from barnabas.client.async_producer import AsyncProducer
 from barnabas.client.futures import BlockingRecordFuture, waiting_is_refused
+from barnabas.client.leaving import leave_program
 from barnabas.client.loop_thread import leave_behind
 from barnabas.client.produce.checks import checked_timestamp
 from barnabas.client.produce.config import ProducerConfig
 from barnabas.client.produce.placing import Memory, Topic, Wait, drain, know, place, place_chunk, unknown_topic
-from barnabas.client.produce.records import Headers, ProducerRecord
-from barnabas.client.sending import OnDelivery, make_core, watch
+from barnabas.client.produce.records import Headers, OnDelivery, ProducerRecord
+from barnabas.client.sending import make_core, tell
 from barnabas.client.sent_columns import BlockingSentColumns
 from barnabas.net.cluster import PartitionInfo
 from barnabas.net.errors import ClientClosed, ClientTimeout, WaitRefused
@@ -64,7 +65,7 @@ class Producer:
         self._wall_ms, self._now_ms = surroundings.wall_ms, surroundings.now_ms
         self._lock = threading.RLock()
         self._metadata_changed = threading.Condition(self._lock)
-        self._core.make_sender(self._lock)
+        self._core.make_sender(self._lock, self._leave)
         self._woken = False
         self._lost = 0
         self._foreign: str | None = None  # in the child of a fork: why it is of no use
@@ -91,7 +92,8 @@ class Producer:
     ) -> BlockingRecordFuture:
         """Hand over one record. Blocks only for metadata and memory, `max.block.ms` at most.
 
-        Most failures come through the future. `on_delivery(metadata, error)` runs on the sender thread: keep it short.
+        Most failures come through the future. `on_delivery(metadata, error)` runs on the sender thread: keep it short;
+        `sys.exit` in it ends the program.
 
         Raises:
             ClientClosed: the producer was closed, or belongs to the parent process of a fork.
@@ -103,11 +105,13 @@ class Producer:
             record = core.prepare(ProducerRecord(topic, value, key, headers, partition, timestamp_ms))
             topic, value, key = record.topic, record.value, record.key
             headers, partition, timestamp_ms = record.headers, record.partition, record.timestamp_ms
+            if core.interceptors:
+                on_delivery = core.interceptors.before(on_delivery)
         stamp_ms = self._wall_ms() if timestamp_ms is None else checked_timestamp(timestamp_ms)
         with self._lock:
             if core.closed is not None:
                 raise ClientClosed(core.closed)
-            future = core.append_fast(topic, value, key, headers, partition, stamp_ms)
+            future = core.append_fast(topic, value, key, headers, partition, stamp_ms, on_delivery)
         if future is None:
             if core.plain:
                 record = core.prepare(ProducerRecord(topic, value, key, headers, partition, stamp_ms))
@@ -115,9 +119,10 @@ class Producer:
                 stamp_ms = record.timestamp_ms or 0
             on_sender = threading.current_thread() is self._thread  # which nothing can wake while it waits
             wait_ms = 0 if on_sender else self.config.max_block_ms
-            future = self._placed(place(core, topic, partition, key, value, headers, stamp_ms, self._now_ms(), wait_ms))
-        if on_delivery is not None or core.interceptors:
-            watch(core, future, on_delivery)
+            placing = place(core, topic, partition, key, value, headers, stamp_ms, self._now_ms(), wait_ms, on_delivery)
+            future, placed = self._placed(placing)
+            if on_delivery is not None and not placed:
+                tell(future, on_delivery)
         return future
 
     def send_columns(self, topic: str, columns: Any, *, partition: int | None = None) -> BlockingSentColumns:
@@ -319,6 +324,11 @@ class Producer:
         self._core.sender.abort(ClientClosed("the producer was closed before the record was delivered"))
         await self._client.close()
         self._core.interceptors.close()
+
+    def _leave(self, error: BaseException) -> None:
+        """A callback left, with `sys.exit` or a Ctrl-C of its own. A program that ends anyway just does."""
+        if self._core.closed is None:
+            leave_program(error, self._loop.call_later)
 
     # ---- exit and fork --------------------------------------------------------------------------------------------
 

@@ -1,24 +1,23 @@
-"""What both producers share besides their core: its making, and callbacks."""
+"""What both producers share besides their core: its making, and the callback of a record that found no place."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from barnabas.client.futures import RecordFuture
 from barnabas.client.produce.batch import BatchResult
 from barnabas.client.produce.config import ProducerConfig
 from barnabas.client.produce.core import ProducerCore
-from barnabas.client.produce.records import RecordMetadata
+from barnabas.client.produce.records import OnDelivery
 from barnabas.net.host.connection import Client
 from barnabas.net.host.surroundings import Surroundings
 from barnabas.net.metadata import Metadata
-from barnabas.protocol.errors import BarnabasError
+
+log = logging.getLogger(__name__)
 
 F = TypeVar("F")
-
-OnDelivery = Callable[[RecordMetadata | None, BarnabasError | None], Any]
-"""Called on the sender's thread with a record's metadata or its error."""
 
 
 def make_core(
@@ -30,14 +29,9 @@ def make_core(
     return client, ProducerCore(config, metadata, client.network, surroundings.uniform, future)
 
 
-def watch(core: ProducerCore[Any], future: RecordFuture, on_delivery: OnDelivery | None) -> None:
-    """Tell the callback and the interceptors of a record's outcome."""
-
-    def told(future: RecordFuture) -> None:
-        metadata, error = future.outcome()
-        if core.interceptors:
-            core.interceptors.on_acknowledgement(metadata, error)
-        if on_delivery is not None:
-            on_delivery(metadata, error)
-
-    future.add_done_callback(told)
+def tell(future: RecordFuture, on_delivery: OnDelivery) -> None:
+    """Tell the callback what the record failed of; no sender will. What it raises is logged, as the sender does."""
+    try:
+        on_delivery(*future.outcome())
+    except Exception:
+        log.exception("a delivery callback failed")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -144,19 +143,6 @@ def test_flush_returns_after_the_callbacks(producer: Producer) -> None:
     go.set()
     producer.flush(WAIT)
     assert len(told) == 1
-
-
-def test_a_callback_that_leaves_keeps_nothing_from_the_others(broker: Broker) -> None:
-    with Producer(broker.bootstrap_servers, linger_ms=60_000, delivery_timeout_ms=120_000) as producer:
-        told: list[Any] = []
-        left = producer.send("left", b"x", on_delivery=lambda metadata, error: sys.exit(3))
-        producer.send("left", b"y", on_delivery=lambda metadata, error: told.append(metadata))
-        producer.flush(WAIT)
-        assert left.result(0).offset == 0
-        assert [metadata.offset for metadata in told] == [1]
-        after = producer.send("left", b"z")
-        producer.flush(WAIT)
-        assert after.result(0).offset == 2
 
 
 @pytest.mark.parametrize("limit", [0, -1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -86,6 +87,74 @@ sys.exit(7)
     assert ended.returncode == 7
     lines = [line for line in ended.stderr.splitlines() if line.startswith("barnabas: ")]
     assert lines == ["barnabas: 12 records were lost: not delivered in 200 ms at exit"]
+
+
+@pytest.mark.parametrize("leaving", ["sys.exit(7)", "sys.exit()", "exec('raise KeyboardInterrupt')"])
+def test_a_callback_that_leaves_ends_the_program_and_keeps_nothing_from_the_others(leaving: str) -> None:
+    program = """
+import sys
+from barnabas import Broker, Producer
+told = []
+with Broker(topics={"left": 1}) as broker:
+    producer = Producer(broker.bootstrap_servers, linger_ms=60_000, delivery_timeout_ms=120_000)
+    left = producer.send("left", b"x", on_delivery=lambda metadata, error: LEAVING)
+    producer.send("left", b"y", on_delivery=lambda metadata, error: told.append(metadata.offset))
+    try:
+        producer.flush(30)
+        while True:
+            pass
+    finally:
+        print(left.result(0).offset, told)
+""".replace("LEAVING", leaving)
+    ended = run(program)
+    code = {"sys.exit(7)": 7, "sys.exit()": 0}.get(leaving, -signal.SIGINT)
+    assert (ended.returncode, ended.stdout) == (code, "0 [1]\n")
+
+
+@needs_fork
+def test_a_callback_that_leaves_interrupts_a_program_that_stands_still() -> None:
+    program = """
+import sys, threading
+from barnabas import Broker, Producer
+with Broker(topics={"left": 1}) as broker, Producer(broker.bootstrap_servers) as producer:
+    left = producer.send("left", b"x", on_delivery=lambda metadata, error: sys.exit(7))
+    try:
+        threading.Event().wait(60)
+    except KeyboardInterrupt:
+        print("interrupted", left.result(0).offset)
+"""
+    ended = run(program)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "interrupted 0\n", "")
+
+
+@pytest.mark.parametrize("loop", ["asyncio.new_event_loop", "uvloop.new_event_loop"])
+def test_a_callback_that_leaves_a_loop_ends_the_program_too(loop: str) -> None:
+    if loop.startswith("uvloop"):
+        pytest.importorskip("uvloop")
+    program = """
+import asyncio, sys
+try:
+    import uvloop
+except ImportError:
+    pass
+from barnabas import Broker, aio
+told = []
+async def main():
+    async with aio.Producer(sys.argv[1], linger_ms=20) as producer:
+        futures.append(await producer.send("left", b"x", on_delivery=lambda metadata, error: sys.exit(7)))
+        await producer.send("left", b"y", on_delivery=lambda metadata, error: told.append(metadata.offset))
+        await asyncio.sleep(60)
+futures = []
+with Broker(topics={"left": 1}) as broker:
+    sys.argv[1:] = [broker.bootstrap_servers]
+    with asyncio.Runner(loop_factory=LOOP) as runner:
+        try:
+            runner.run(main())
+        finally:
+            print(futures[0].result().offset, told)
+""".replace("LOOP", loop)
+    ended = run(program)
+    assert (ended.returncode, ended.stdout) == (7, "0 [1]\n")
 
 
 @needs_fork

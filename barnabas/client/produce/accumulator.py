@@ -305,6 +305,9 @@ class Accumulator:
         while batch.result.watchers:
             index, call = batch.result.watchers.pop(0)
             batch.result.watch(index, call)
+        for index, timestamp_ms, on_delivery in zip(*batch.result.callbacks(batch.record_count), strict=True):
+            target, at = batch.result.part_of(index)
+            target.deliver_to(at, timestamp_ms, on_delivery)
 
     def take_expired(self, now_ms: int) -> list[ProducerBatch]:
         """Queued batches whose `delivery.timeout.ms`, counted from creation, is over."""

@@ -7,10 +7,13 @@ the socket from where it was built. `batch.size` bounds the bytes before compres
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain, repeat
+from operator import sub
+from typing import Any, Final
 
-from barnabas.client.produce.records import Headers
+from barnabas.client.produce.records import Headers, OnDelivery, RecordMetadata
 from barnabas.net.errors import ClientClosed
 from barnabas.protocol import batch as layout
 from barnabas.protocol.compression import compress
@@ -82,6 +85,9 @@ class BatchResult:
 
     __slots__ = (
         "base_offset",
+        "calling",
+        "calling_ms",
+        "deliveries",
         "done",
         "error",
         "log_append_ms",
@@ -102,6 +108,9 @@ class BatchResult:
         self.record_errors: dict[int, str] = {}
         self.parts: list[tuple[int, BatchResult]] = []
         self.watchers: list[tuple[int, Callable[[], None]]] = []
+        self.calling: OnDelivery | None = None  # the last record's callback
+        self.calling_ms = NO_TIMESTAMP
+        self.deliveries: list[Any] = []  # first index, timestamp, callback of each run of records that share the latter
 
     def __del__(self) -> None:
         """A failure that nobody can learn of any more is said once; what a close left behind, the close has said."""
@@ -122,6 +131,53 @@ class BatchResult:
                 call()
             else:
                 target.watch(index, call)
+
+    def deliver_to(self, index: int, timestamp_ms: int, call: OnDelivery | None) -> None:
+        """The record `index`, the batch's last, has this callback (or none). Under the guard."""
+        if call is not self.calling or timestamp_ms != self.calling_ms:
+            self.deliveries += (index, timestamp_ms, call)
+            self.calling, self.calling_ms = call, timestamp_ms
+
+    def callbacks(self, count: int) -> tuple[range, Iterator[int], Iterator[OnDelivery | None]]:
+        """Indexes, timestamps (ms) and callbacks of the batch's `count` records, but for the first that have none.
+
+        Nothing here, and in `_told`, is a line of Python for each record, for there may be half a million a second.
+        """
+        starts, stamps, calls = self.deliveries[::3], self.deliveries[1::3], self.deliveries[2::3]
+        lengths = list(map(sub, [*starts[1:], count], starts))
+        all_stamps = chain.from_iterable(map(repeat, stamps, lengths))
+        all_calls = chain.from_iterable(map(repeat, calls, lengths))
+        return range(starts[0] if starts else count, count), all_stamps, all_calls
+
+    def deliver(self, count: int) -> None:
+        """Call the callbacks of the batch's `count` records, in order. What one raises keeps none from the others.
+
+        Raises:
+            BaseException: what was no `Exception` (`sys.exit` in a callback), the first of them, once all are told.
+        """
+        self.looked_at = True
+        leaving: BaseException | None = None
+        for call, metadata, error in self._told(count):
+            if call is not None:
+                try:
+                    call(metadata, error)
+                except Exception:
+                    log.exception("a delivery callback failed")
+                except BaseException as problem:
+                    leaving = leaving or problem
+        self.deliveries = []
+        if leaving is not None:
+            raise leaving
+
+    def _told(self, count: int) -> Iterator[tuple[OnDelivery | None, RecordMetadata | None, BarnabasError | None]]:
+        indexes, stamps, calls = self.callbacks(count)
+        if self.error is not None:
+            return zip(calls, repeat(None), map(self.error_of, indexes))
+        (topic, partition), base = self.where, self.base_offset
+        offsets = range(base + indexes.start, base + count) if base >= 0 else repeat(-1)
+        at_ms = stamps if self.log_append_ms < 0 else repeat(self.log_append_ms)
+        made = map(tuple.__new__, repeat(RecordMetadata), zip(repeat(topic), repeat(partition), offsets, at_ms))
+        return zip(calls, made, repeat(None))
 
     def part_of(self, index: int) -> tuple[BatchResult, int]:
         """The result that holds the record's outcome, and the record's index in it."""
@@ -311,7 +367,9 @@ class ProducerBatch:
         result.log_append_ms = log_append_ms
         result.error = error
         result.done = True
-        calls = []
+        calls: list[Callable[[], None]] = []
+        if result.deliveries:
+            calls.append(partial(result.deliver, self.record_count))
         while result.watchers:
             calls.append(result.watchers.pop(0)[1])
         return calls

@@ -19,7 +19,7 @@ from barnabas.client.produce.columns.rows import CHOSEN, Chunk, Rows
 from barnabas.client.produce.config import ProducerConfig
 from barnabas.client.produce.interceptors import Interceptors
 from barnabas.client.produce.partitioner import partition_for_key
-from barnabas.client.produce.records import Headers, ProducerRecord
+from barnabas.client.produce.records import Headers, OnDelivery, ProducerRecord
 from barnabas.client.produce.sender import Sender
 from barnabas.client.produce.state import ProducerState
 from barnabas.client.serializers import keeps_octets, plain_bytes, serialize, serializer
@@ -97,9 +97,13 @@ class ProducerCore(Generic[F]):
         # Half of what any limit allows, so that key and value together pass without being added up.
         self._sure_bytes = max(min(config.max_request_size, config.buffer_memory, 1 << 20) - 4096, 0) // 2
 
-    def make_sender(self, guard: AbstractContextManager[Any] | None = None) -> Sender:
-        """Build the sender; `guard` is entered around what appending threads share."""
-        self.sender = Sender(self.config, self.accumulator, self._network, self.metadata, self._random, guard)
+    def make_sender(
+        self,
+        guard: AbstractContextManager[Any] | None = None,
+        leave: Callable[[BaseException], None] | None = None,
+    ) -> Sender:
+        """Build the sender; see there."""
+        self.sender = Sender(self.config, self.accumulator, self._network, self.metadata, self._random, guard, leave)
         return self.sender
 
     # ---- before the batch -----------------------------------------------------------------------------------------
@@ -158,6 +162,7 @@ class ProducerCore(Generic[F]):
         headers: Headers,
         partition: int | None,
         timestamp_ms: int,
+        on_delivery: OnDelivery | None = None,
     ) -> F | None:
         """Into the partition's last batch, if all is known, plain and fits; None says: the long way.
 
@@ -195,7 +200,10 @@ class ProducerCore(Generic[F]):
             sticky.produced_bytes += batch.size - before
             if sticky.produced_bytes >= self._sticky_bytes:
                 sticky.produced(0, batch.full, len(partitions), topic.available)
-        return self._future(batch.result, index, timestamp_ms)
+        result = batch.result
+        if on_delivery is not result.calling or (on_delivery is not None and timestamp_ms != result.calling_ms):
+            result.deliver_to(index, timestamp_ms, on_delivery)
+        return self._future(result, index, timestamp_ms)
 
     def append(
         self,

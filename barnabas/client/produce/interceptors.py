@@ -6,8 +6,9 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from barnabas.client.produce.records import ProducerRecord, RecordMetadata
+from barnabas.client.produce.records import OnDelivery, ProducerRecord, RecordMetadata
 from barnabas.net.errors import ConfigError
+from barnabas.protocol.errors import BarnabasError
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +64,16 @@ class Interceptors:
     def on_acknowledgement(self, metadata: RecordMetadata | None, error: BaseException | None) -> None:
         """Tell every interceptor of an outcome."""
         self._each("on_acknowledgement", lambda each: each.on_acknowledgement(metadata, error))
+
+    def before(self, on_delivery: OnDelivery | None) -> OnDelivery:
+        """A callback that tells every interceptor, and then `on_delivery`."""
+
+        def told(metadata: RecordMetadata | None, error: BarnabasError | None) -> None:
+            self.on_acknowledgement(metadata, error)
+            if on_delivery is not None:
+                on_delivery(metadata, error)
+
+        return told
 
     def close(self) -> None:
         """Close every interceptor."""

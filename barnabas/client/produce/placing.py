@@ -20,7 +20,7 @@ from barnabas.client.produce.batch import BatchResult
 from barnabas.client.produce.buffer_pool import Waiter
 from barnabas.client.produce.columns.rows import CHOSEN, Chunk
 from barnabas.client.produce.core import NeedMemory, NeedMetadata, Placed, ProducerCore
-from barnabas.client.produce.records import Headers
+from barnabas.client.produce.records import Headers, OnDelivery
 from barnabas.net.errors import ClientClosed, ClientTimeout
 from barnabas.protocol.errors import BarnabasError
 
@@ -55,11 +55,13 @@ def place(
     stamp_ms: int,
     now_ms: int,
     wait_ms: int,
-) -> Generator[Wait, int, tuple[F, bool]]:
+    on_delivery: OnDelivery | None = None,
+) -> Generator[Wait, int, tuple[tuple[F, bool], bool]]:
     """Places one record, waiting `wait_ms` at most.
 
     Returns:
-        Its future, and whether the sender must be woken. What is wrong with the record comes through the future.
+        Its future and whether it found a place; and whether the sender must be woken. What is wrong with the record
+        comes through the future; `on_delivery`, which the batch tells, hears nothing of a record that found none.
 
     Raises:
         ClientClosed: the producer is closed, or was while this waited.
@@ -71,11 +73,12 @@ def place(
     try:
         core.check_size(key, value, headers)
         placed, now_ms = yield from _placing(core, attempt, topic, partition, now_ms, wait_ms)
-        return core.future(placed.result, placed.at, stamp_ms), core.should_wake(placed, now_ms)
+        placed.result.deliver_to(placed.at, stamp_ms, on_delivery)
+        return (core.future(placed.result, placed.at, stamp_ms), True), core.should_wake(placed, now_ms)
     except ClientClosed:
         raise
     except BarnabasError as error:
-        return core.failed(topic, partition, error, stamp_ms), False
+        return (core.failed(topic, partition, error, stamp_ms), False), False
 
 
 def place_chunk(

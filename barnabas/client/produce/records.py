@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from barnabas.protocol.errors import BarnabasError
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -28,3 +30,7 @@ class RecordMetadata(NamedTuple):
     partition: int
     offset: int
     timestamp: int
+
+
+OnDelivery = Callable[[RecordMetadata | None, BarnabasError | None], Any]
+"""Called on the sender's thread with a record's metadata or its error."""

@@ -2,7 +2,8 @@
 
 One step: settle sequences, get a producer id if one is wanted, expire what is too old, drain ready nodes, hand one
 Produce request per node to the network. Answers come back through `_on_answer` and decide: done, again, smaller, or
-failed. `guard` is entered around everything that appending threads share; user callbacks run outside of it.
+failed. `guard` is entered around everything that appending threads share; user callbacks run outside of it. What such
+a callback raises to leave (`sys.exit`) goes to `leave`.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class Sender:
         metadata: Metadata,
         random: Random,
         guard: AbstractContextManager[Any] | None = None,
+        leave: Callable[[BaseException], None] | None = None,
     ) -> None:
         self.config = config
         self.accumulator = accumulator
@@ -63,6 +65,7 @@ class Sender:
         self.next_look_ms = 0
         self._state: ProducerState | None = accumulator.state
         self._guard = guard or nullcontext()
+        self._leave = leave or _raise
         self._codec = int(Codec[config.compression_type.upper()])
         self._level = config.compression_level
         self.in_flight: dict[ProducerBatch, None] = {}
@@ -364,7 +367,7 @@ class Sender:
                 self.accumulator.incomplete.pop(batch, None)
 
     def _run_calls(self) -> None:
-        """Tell all whose records have an outcome. A callback that leaves (`sys.exit`) does so once all are told."""
+        """Tell all whose records have an outcome. One that leaves (`sys.exit`) does so once all are told: `leave`."""
         leaving: BaseException | None = None
         while self._calls:
             calls, self._calls = self._calls, []
@@ -376,7 +379,11 @@ class Sender:
                 except BaseException as error:
                     leaving = leaving or error
         if leaving is not None:
-            raise leaving
+            self._leave(leaving)
+
+
+def _raise(error: BaseException) -> None:
+    raise error
 
 
 def _endpoint(each: Any) -> tuple[int, str, int, str | None]:

@@ -10,6 +10,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 PARTITIONS = 4
 LINGER_MS = 5
@@ -30,6 +31,15 @@ class Stopwatch:
 
 def ours_produce(bootstrap: str, topic: str, count: int, size: int) -> None:
     """The blocking producer, from one thread."""
+    _produce(bootstrap, topic, count, size)
+
+
+def ours_produce_told(bootstrap: str, topic: str, count: int, size: int) -> None:
+    """The same with a delivery callback for each record, which does nothing."""
+    _produce(bootstrap, topic, count, size, on_delivery=lambda metadata, error: None)
+
+
+def _produce(bootstrap: str, topic: str, count: int, size: int, **options: Any) -> None:
     from barnabas import Producer
 
     value = b"x" * size
@@ -43,7 +53,7 @@ def ours_produce(bootstrap: str, topic: str, count: int, size: int) -> None:
         producer.send(topic, value, partition=0).result(10)
         watch = Stopwatch()
         for index in range(count):
-            producer.send(topic, value, partition=index % PARTITIONS)
+            producer.send(topic, value, partition=index % PARTITIONS, **options)
         producer.flush()
         watch.show()
 
@@ -139,7 +149,15 @@ async def aiokafka_consume(bootstrap: str, topic: str, count: int, _size: int) -
 
 MODES: dict[str, Callable[[str, str, int, int], Awaitable[None] | None]] = {
     each.__name__: each
-    for each in (ours_produce, ours_send_columns, aiokafka_produce, ours_consume, ours_columns, aiokafka_consume)
+    for each in (
+        ours_produce,
+        ours_produce_told,
+        ours_send_columns,
+        aiokafka_produce,
+        ours_consume,
+        ours_columns,
+        aiokafka_consume,
+    )
 }
 
 

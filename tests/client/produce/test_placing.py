@@ -28,15 +28,15 @@ def fill(made: Bench) -> None:
     assert made.pool.available_bytes == 0
 
 
-def placing(made: Bench, topic: str = "t", **fields: Any) -> Generator[Wait, int, tuple[Any, bool]]:
+def placing(made: Bench, topic: str = "t", **fields: Any) -> Generator[Wait, int, tuple[tuple[Any, bool], bool]]:
     asked = {"partition": None, "key": None, "value": bytes(1000), "headers": (), **fields}
     return place(made.core, topic, stamp_ms=0, now_ms=made.world.now_ms, wait_ms=1000, **asked)
 
 
-def end_of(generator: Generator[Wait, int, tuple[Any, bool]], now_ms: int) -> Any:
+def end_of(generator: Generator[Wait, int, tuple[tuple[Any, bool], bool]], now_ms: int) -> Any:
     with pytest.raises(StopIteration) as end:
         generator.send(now_ms)
-    future, _ = end.value.value
+    (future, _), _ = end.value.value
     return future
 
 
