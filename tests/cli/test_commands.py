@@ -11,8 +11,8 @@ import pytest
 
 import barnabas
 from barnabas.cli import COMMANDS
+from barnabas.cli.sections import render
 from barnabas.cli.speak import table
-from barnabas.cli.top import render
 from tests.cli.process import run
 
 
