@@ -46,7 +46,7 @@ def snapshots(disk: Disk) -> list[Snapshot]:
     found = []
     for name in names:
         end, dash, epoch = name[: -len(SUFFIX)].partition("-")
-        if name.endswith(SUFFIX) and dash and end.isdigit() and epoch.isdigit():
+        if name.endswith(SUFFIX) and dash and name.isascii() and end.isdigit() and epoch.isdigit():
             found.append(Snapshot(name, int(end), int(epoch)))
     return found
 

@@ -21,6 +21,7 @@ from barnabas.broker.log.segment import (
     SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
     Segment,
+    base_of,
     stem,
 )
 from barnabas.broker.log.truncation import rename_away
@@ -89,12 +90,12 @@ class Noted(NamedTuple):
 
 def is_segment(name: str) -> bool:
     """Whether a file is the log file of a segment."""
-    return name.endswith(LOG_SUFFIX) and name[: -len(LOG_SUFFIX)].isdigit()
+    return base_of(name, LOG_SUFFIX) is not None
 
 
 def is_snapshot(name: str) -> bool:
     """Whether a file is a producer snapshot."""
-    return name.endswith(SNAPSHOT_SUFFIX) and name[: -len(SNAPSHOT_SUFFIX)].isdigit()
+    return base_of(name, SNAPSHOT_SUFFIX) is not None
 
 
 def tidy(found: Found) -> Job[list[str]]:
@@ -107,11 +108,11 @@ def tidy(found: Found) -> Job[list[str]]:
             if name.endswith(CLEANED_SUFFIX):
                 yield from remove(disk, f"{directory}/{name}")
         for name in names:
-            if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
-                yield from _finish_swap(found, int(name[: -len(LOG_SUFFIX + SWAP_SUFFIX)]))
+            if (swapped := base_of(name, LOG_SUFFIX + SWAP_SUFFIX)) is not None:
+                yield from _finish_swap(found, swapped)
         names = disk.list(directory)
     stems = {name[: -len(LOG_SUFFIX)] for name in names if is_segment(name)}
-    orphans = [name for name in names if name.endswith((INDEX_SUFFIX, TIME_INDEX_SUFFIX)) and _is_orphan(name, stems)]
+    orphans = [name for name in names if _is_orphan(name, stems)]
     for name in orphans:
         base, path = name.partition(".")[0], f"{directory}/{name}"
         if name.endswith(INDEX_SUFFIX) and base + LOG_SUFFIX + DELETED_SUFFIX not in names:
@@ -122,8 +123,10 @@ def tidy(found: Found) -> Job[list[str]]:
 
 
 def _is_orphan(name: str, stems: set[str]) -> bool:
-    base = name.partition(".")[0]
-    return base.isdigit() and base not in stems
+    base = base_of(name, INDEX_SUFFIX)
+    if base is None:
+        base = base_of(name, TIME_INDEX_SUFFIX)
+    return base is not None and stem(base) not in stems
 
 
 def _finish_swap(found: Found, base: int) -> Job[None]:

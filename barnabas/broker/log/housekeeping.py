@@ -268,6 +268,8 @@ class Housekeeping:
     def _save_files(self) -> Job[None]:
         """Bring the files of logs up to date: recovery points do not pass what they say."""
         for count, log in enumerate(self._each_log()):
+            with contextlib.suppress(OSError, BarnabasError):  # it is found wrong again
+                yield from log.mend_indexes()
             log.write_again()
             gate = log.save_epochs()
             if gate is not None:

@@ -45,12 +45,13 @@ class OffsetIndex:
         self.data += _OFFSET_ENTRY.pack(offset - self.base, position)
         self.last_offset = offset
 
-    def lookup(self, offset: int) -> int:
-        """Position of the entry with the greatest offset not above `offset`; 0 if there is none."""
+    def lookup(self, offset: int, back: int = 0) -> int:
+        """Position of the entry with the greatest offset not above `offset`, or of one before; 0 if there is none."""
         data = self.data
         unpack = _INT.unpack_from
         count = len(data) // OFFSET_ENTRY_SIZE
         index = bisect_right(range(count), offset - self.base, key=lambda i: unpack(data, i * OFFSET_ENTRY_SIZE)[0])
+        index = max(index - back, 0)
         return int(unpack(data, index * OFFSET_ENTRY_SIZE - 4)[0]) if index else 0
 
     def truncate(self, offset: int) -> None:
@@ -98,13 +99,16 @@ class TimeIndex:
         self.last_timestamp = timestamp
         self.last_offset = offset
 
-    def lookup(self, timestamp: int) -> int:
-        """Offset of the entry with the greatest timestamp not above `timestamp`; the base offset if there is none."""
+    def entry(self, timestamp: int) -> tuple[int, int] | None:
+        """Timestamp and offset of the entry with the greatest timestamp not above `timestamp`."""
         data = self.data
         unpack = _LONG.unpack_from
         count = len(data) // TIME_ENTRY_SIZE
         index = bisect_right(range(count), timestamp, key=lambda i: unpack(data, i * TIME_ENTRY_SIZE)[0])
-        return self.base + int(_INT.unpack_from(data, index * TIME_ENTRY_SIZE - 4)[0]) if index else self.base
+        if not index:
+            return None
+        found, offset = _TIME_ENTRY.unpack_from(data, (index - 1) * TIME_ENTRY_SIZE)
+        return found, self.base + offset
 
     def truncate(self, offset: int) -> None:
         """Drop entries at or above `offset`."""

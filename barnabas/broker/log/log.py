@@ -17,7 +17,7 @@ from zlib import crc32
 
 from barnabas.broker.config import TopicConfig
 from barnabas.broker.jobs import Gate, Job, wait
-from barnabas.broker.log import checkpoint, reader, recovery, retention, truncation
+from barnabas.broker.log import checkpoint, place, reader, recovery, retention, truncation
 from barnabas.broker.log.apart import Apart
 from barnabas.broker.log.closing import ClosingFiles
 from barnabas.broker.log.epochs import LeaderEpochs
@@ -682,6 +682,10 @@ class Log:
             self.snapshot_from(self.bases[-1])
             if not all(segment.indexes_saved for segment in sealed):
                 self._flusher.start()
+
+    def mend_indexes(self) -> Job[None]:
+        """Make indexes anew that were found wrong, see `place.mend_indexes`; `write_again` writes them."""
+        return place.mend_indexes(self)
 
     def recovery_point_to_save(self) -> int:
         """What a checkpoint may say: below, records, indexes of sealed segments and epochs are on the device."""

@@ -118,7 +118,7 @@ class LogManager:
                 continue
             try:
                 self.logs[partition] = yield from self._open(partition, topic_id_of, clean, points, closing.get(name))
-            except (OSError, KafkaError) as error:
+            except Exception as error:  # whatever one directory holds, the others serve
                 self.leave(partition, error)
                 self._housekeeping.keep_noted(partition, points)
                 continue
@@ -163,7 +163,7 @@ class LogManager:
                 cleaned_to=noted(checkpoint.CLEANER_FILE, -1),
                 closing=closing,
             )
-        except (OSError, KafkaError):
+        except Exception:
             log.release()
             raise
         if named != topic_id:

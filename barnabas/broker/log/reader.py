@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
+from barnabas.broker.log.place import begin_at, locate
 from barnabas.broker.log.scan import scan
 from barnabas.broker.log.search import first_record
 from barnabas.broker.log.segment import Segment
 from barnabas.broker.log.state import LogView
 from barnabas.broker.log.types import CorruptLogError, FetchData, Isolation, OffsetMetadata, TimestampOffset
-from barnabas.protocol.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, read_span
+from barnabas.protocol.batch import LOG_OVERHEAD, BatchHeader
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.ids import Buffer
 
 _LOG_END: Final = Isolation.LOG_END
 _TXN_COMMITTED: Final = Isolation.TXN_COMMITTED
-_NEAR: Final = 8 * 1024
-"""Bytes looked at at a time behind an index entry: twice the default distance of entries."""
 
 
 def read(log: LogView, offset: int, max_bytes: int, isolation: Isolation, min_one: bool) -> FetchData:
@@ -107,37 +106,6 @@ def offset_metadata(log: LogView, offset: int) -> OffsetMetadata:
     return OffsetMetadata(offset, log.active.base, log.active.size)
 
 
-def locate(log: LogView, segment: Segment, offset: int) -> int | None:
-    """Position of the first batch in `segment` that ends at or after `offset`; None if there is none.
-
-    Raises:
-        NotYet: bytes must be read first.
-    """
-    if offset <= segment.base:
-        return 0 if segment.size else None
-    if segment is log.active:
-        position = log.recent.get(offset)
-        if position is not None:
-            return position
-    position = segment.offsets.lookup(offset)
-    end = segment.size
-    while position < end:
-        view = segment.file.read(position, _NEAR)
-        at = 0
-        while len(view) - at >= HEADER_SIZE:
-            base, length, magic, last_delta = read_span(view, at)
-            size = LOG_OVERHEAD + length
-            if magic != MAGIC or not HEADER_SIZE <= size <= end - position - at:
-                raise CorruptLogError(f"{segment.file.path} holds no batch at byte {position + at}")
-            if base + last_delta >= offset:
-                return position + at
-            at += size  # maybe beyond the view: only headers are looked at
-        if not at:
-            raise CorruptLogError(f"{segment.file.path} ends within a batch at byte {position}")
-        position += at
-    return None
-
-
 def offset_for_timestamp(log: LogView, timestamp_ms: int) -> TimestampOffset | None:
     """The first record at or after the log start with a timestamp of at least `timestamp_ms`; None if there is none.
 
@@ -149,8 +117,10 @@ def offset_for_timestamp(log: LogView, timestamp_ms: int) -> TimestampOffset | N
     for segment in log.segments[first:]:
         if segment.largest_timestamp < timestamp_ms:
             continue
-        begin = max(segment.times.lookup(timestamp_ms), log.log_start_offset)
-        for position, header in scan(segment.file, segment.offsets.lookup(begin), segment.size):
+        start = locate(log, segment, max(begin_at(log, segment, timestamp_ms), log.log_start_offset))
+        if start is None:
+            continue
+        for position, header in scan(segment.file, start, segment.size):
             if header.max_timestamp < timestamp_ms or header.last_offset < log.log_start_offset:
                 continue
             found = _first_record(log, segment, position, header, timestamp_ms, log.log_start_offset)

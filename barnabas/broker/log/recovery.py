@@ -18,6 +18,7 @@ from barnabas.broker.log.cuttings import keep_segment, keep_tail
 from barnabas.broker.log.epochs import LeaderEpochs
 from barnabas.broker.log.found import Found, Noted, is_segment, is_snapshot, tidy
 from barnabas.broker.log.losses import Loss
+from barnabas.broker.log.place import locate_at_start
 from barnabas.broker.log.producer_state import ProducerState
 from barnabas.broker.log.scan import batches_in, patient, window_at
 from barnabas.broker.log.segment import (
@@ -30,12 +31,10 @@ from barnabas.broker.log.segment import (
 )
 from barnabas.broker.log.state import Change
 from barnabas.broker.log.truncation import load_snapshot, remove_snapshots, rename_away
-from barnabas.broker.log.walk import Walked, indexes_are_sane, rebuild
+from barnabas.broker.log.walk import OFFSETS_MAX, Walked, indexes_are_sane, rebuild
 from barnabas.protocol.batch import BatchHeader, read_header
 
 _FAR: Final = 2**62
-OFFSETS_MAX: Final = 2**31
-"""Offsets one segment may span."""
 
 
 def recover(found: Found, clean: bool, noted: Noted, closing: ClosingFiles | None = None) -> Job[Change]:
@@ -232,7 +231,8 @@ def _open_active(found: Found) -> Job[None]:
             if position == begin:
                 end = active.base + OFFSETS_MAX
                 walked = yield from rebuild(active, found.index_interval, active.base, end, found.learn_epoch)
-                yield from _cut(found, len(found.segments) - 1, walked)
+                if walked.good_bytes < size:  # else it was the index alone that was wrong
+                    yield from _cut(found, len(found.segments) - 1, walked)
                 yield from _open_active(found)
                 return
             yield None
@@ -258,7 +258,7 @@ def _load_producers(found: Found) -> Job[None]:
     state, start = load_snapshot(found.disk, found.directory, snapshots, found.segments[0].base)
     if start < found.log_end_offset:
         for segment in found.segments[found.index_of(start) :]:
-            position = yield from patient(lambda segment=segment: segment.offsets.lookup(start))  # type: ignore[misc]
+            position = yield from patient(lambda segment=segment: locate_at_start(segment, start))  # type: ignore[misc]
             while position < segment.size:
                 at = position
                 view = yield from patient(

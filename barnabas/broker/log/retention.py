@@ -6,7 +6,7 @@ from typing import Final
 
 from barnabas.broker.jobs import Job, wait
 from barnabas.broker.log.losses import Loss
-from barnabas.broker.log.scan import patient
+from barnabas.broker.log.place import newest_ms
 from barnabas.broker.log.segment import Segment
 from barnabas.broker.log.state import Change, LogView
 from barnabas.broker.log.truncation import drop_segments, remove_snapshots
@@ -40,11 +40,8 @@ def retain(log: LogView, now_ms: int) -> Job[int]:
     while not log.closed and (deletable := _above_size(log)[:_SEGMENTS_PER_STEP]):
         deleted += yield from _delete(log, deletable, now_ms, f"retention.bytes={log.config.retention_bytes}")
         yield None
-    old = yield from _too_old(log, now_ms)
-    while old and not log.closed and list(log.segments[: len(old)]) == old:
-        gone = yield from _delete(log, old[:_SEGMENTS_PER_STEP], now_ms, f"retention.ms={log.config.retention_ms}")
-        deleted += gone
-        old = old[gone:]
+    while old := (yield from _too_old(log, now_ms)):
+        deleted += yield from _delete(log, old, now_ms, f"retention.ms={log.config.retention_ms}")
         yield None
     return deleted
 
@@ -76,16 +73,20 @@ def _above_size(log: LogView) -> list[Segment]:
 
 
 def _too_old(log: LogView, now_ms: int) -> Job[list[Segment]]:
+    """The next few that are old when this returns; in a later step a young record may be in the active one."""
     limit = log.config.retention_ms
     old: list[Segment] = []
-    if limit < 0:
+    if limit < 0 or log.closed:
         return old
-    for segment in list(log.segments):
-        largest = yield from patient(lambda segment=segment: segment.largest_timestamp)  # type: ignore[misc]
+    for segment in list(log.segments[:_SEGMENTS_PER_STEP]):
+        end = log.log_end_offset
+        largest = yield from newest_ms(log, segment, now_ms - limit, now_ms)
         if log.closed or len(old) >= len(log.segments) or log.segments[len(old)] is not segment:
             return []  # the log was cut or compacted meanwhile
-        newest_ms = largest if largest >= 0 else segment.created_ms
-        if now_ms - newest_ms <= limit or not _is_committed(log, len(old)):
+        if segment is log.active and log.log_end_offset != end:
+            break
+        since_ms = largest if largest >= 0 else segment.created_ms
+        if now_ms - since_ms <= limit or not _is_committed(log, len(old)):
             break
         old.append(segment)
     return old

@@ -17,9 +17,21 @@ CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
 
 
+_DIGITS: Final = 20
+_OFFSET_MAX: Final = 2**63 - 1
+
+
 def stem(offset: int) -> str:
     """The 20 digits that name a segment's files."""
     return f"{offset:020d}"
+
+
+def base_of(name: str, suffix: str) -> int | None:
+    """The offset in the name of a file of that kind; None for a name that no log gives (a stranger's)."""
+    number = name.removesuffix(suffix)
+    if len(name) - len(number) != len(suffix) or len(number) != _DIGITS or not (number.isascii() and number.isdigit()):
+        return None
+    return int(number) if int(number) <= _OFFSET_MAX else None
 
 
 class Segment:
@@ -33,6 +45,7 @@ class Segment:
         synced_size: bytes known to be on stable storage; -1 when the file was cut since (a cut must be synced, too:
             until then a power failure may bring back what was cut off).
         indexes_saved: whether the index files on disk are complete.
+        doubted: whether an index was found wrong where the segment is not.
         index_entries: entries of the offset index, once it is loaded: a cheap first look at `is_full_for`.
     """
 
@@ -45,6 +58,7 @@ class Segment:
         "bytes_since_index",
         "created_ms",
         "directory",
+        "doubted",
         "first_timestamp",
         "index_entries",
         "indexes_saved",
@@ -69,6 +83,7 @@ class Segment:
         self.bytes_since_index = 0
         self.synced_size = 0
         self.indexes_saved = False
+        self.doubted = False
         self.index_entries = 0
 
     @classmethod
@@ -233,6 +248,12 @@ class Segment:
         """Take `file` as the log file: one that compaction writes, before it carries this segment's name."""
         self._file = file
         self.reset_indexes()
+
+    def like(self) -> Segment:
+        """The same file, to make its indexes anew while these are in use."""
+        other = Segment(self._disk, self.directory, self.base, self.created_ms)
+        other._file, other.size = self._file, self.size
+        return other
 
     def close(self) -> None:
         """Release the file handle."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from barnabas.broker.jobs import Job
 from barnabas.broker.log.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
@@ -11,6 +11,9 @@ from barnabas.broker.log.scan import batches_in, patient, window_at
 from barnabas.broker.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment, stem
 from barnabas.broker.ports import Disk
 from barnabas.protocol.batch import BatchHeader, crc_ok
+
+OFFSETS_MAX: Final = 2**31
+"""Offsets one segment may span."""
 
 Learn = Callable[[BatchHeader], None]
 

@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.broker.cluster import metadata_log
 from barnabas.broker.cluster.image import Image
-from barnabas.broker.cluster.judgement import DIRECTORY, MetadataUnreadable
+from barnabas.broker.cluster.judgement import DIRECTORY, MetadataUnreadable, Snapshot, newest_snapshot
 from barnabas.broker.cluster.metadata_log import MetadataLog
 from barnabas.broker.cluster.records import (
     BrokerChange,
@@ -163,6 +163,14 @@ def test_a_snapshot_keeps_the_log_short(late: bool) -> None:
     fill(again, range(110, 112))
     disk.crash()
     assert len(Harness(disk).image.topics) == 111
+
+
+def test_a_file_with_a_name_that_no_snapshot_has_is_none() -> None:
+    disk = MemoryDisk()
+    disk.make_dir(DIRECTORY)
+    for name in ("\u00b2-3.checkpoint", "3-\u00b2.checkpoint", "x.checkpoint", "4-5.checkpoint"):
+        disk.write_atomic(f"{DIRECTORY}/{name}", b"")
+    assert newest_snapshot(disk) == Snapshot("4-5.checkpoint", 4, 5)
 
 
 def test_a_snapshot_that_found_no_room_stays_due() -> None:

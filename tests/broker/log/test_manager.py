@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.broker.config import TopicConfig
+from barnabas.broker.log import Log
 from barnabas.broker.log.checkpoint import parse_directory_name, with_sum
 from barnabas.broker.log.types import Isolation
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -438,3 +439,24 @@ def test_a_task_is_given_out_once_until_it_ends(memory):
 )
 def test_directory_names(name, partition):
     assert parse_directory_name(name) == partition
+
+
+def test_whatever_is_the_matter_with_one_log_the_others_serve(memory, monkeypatch):
+    manager = manager_of(memory)
+    memory.run(manager.load())
+    for partition in (T0, T1):
+        append(manager.create(partition, TOPIC_ID, TopicConfig()), b"v")
+    memory.run(manager.shutdown())
+    recover = Log.recover
+
+    def fails(self, **points):
+        if self.topic_partition == T0:
+            raise ValueError("a defect")
+        return recover(self, **points)
+
+    monkeypatch.setattr(Log, "recover", fails)
+    manager = manager_of(memory)
+    memory.run(manager.load())
+    assert set(manager.logs) == {T1}
+    with pytest.raises(KafkaError, match=r"KAFKA_STORAGE_ERROR.*a defect"):
+        manager.get(T0)

@@ -208,6 +208,22 @@ def test_leftovers_are_tidied(world):
     ]
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_files_with_names_that_no_log_gives_are_left_alone(world, clean):
+    log = filled(world)
+    world.run(log.close())
+    world.settle()
+    strange = {"abc.log.swap", "1.log", "5.snapshot", "x.index", "\u00b2.log", "10000000000000000000.log"}
+    strange |= {"\u0663" * 20 + ".log", "\u00b2.snapshot", "7.timeindex", "\u00b2.log.swap"}
+    for name in strange:
+        write(world, f"t-0/{name}", b"x")
+    world.reopen()
+    log = world.open_log(clean=clean, config=log.config)
+    assert [record.offset for record in everything(world, log)] == list(range(60))
+    assert log.losses.count == 0
+    assert strange <= set(world.disk.list("t-0"))
+
+
 def test_a_whole_swap_takes_the_place_of_its_segments(world):
     log = filled(world)
     merged = b"".join(world.disk.load(f"t-0/{base:020d}.log") for base in log.bases[:2])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.broker.log.harness import NOW, append, batch, everything
@@ -55,6 +57,21 @@ def test_all_may_go_and_no_offset_is_used_again(world):
     assert logs_on(world) == [3]
     assert world.run(log.retain(NOW + 10_000)) == 0
     assert append(log, b"y").first_offset == 3
+
+
+def test_what_comes_while_old_segments_go_stays(memory):
+    """Old ones go a few in a step; in between a record comes to the active segment, which was old, too."""
+    log = filled(memory, 80, retention_ms=1000)
+    job = log.retain(NOW + 10_000)
+    while log.log_start_offset == 0:
+        next(job)
+    assert log.active.size == 2 * SIZE
+    log.configure(replace(log.config, segment_bytes=1000 * SIZE))
+    fresh = append(log, b"fresh", timestamps=[NOW + 10_000]).first_offset
+    assert log.active.base < fresh, "it is in a segment that was to go"
+    memory.run(job)
+    assert [record.value for record in everything(memory, log)][-1:] == [b"fresh"]
+    assert log.log_start_offset == 78
 
 
 def test_only_what_is_committed_goes(memory):
