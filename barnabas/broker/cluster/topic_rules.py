@@ -18,7 +18,6 @@ from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID
 
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 PARTITIONS_PER_STEP: Final = 250
 """A step of about one ms, whatever is done with them."""
 

@@ -18,13 +18,12 @@ from typing import Final, TypeVar
 
 from barnabas.broker.cluster.image import TopicState
 from barnabas.broker.cluster.topic_rules import (
-    INTERNAL_TOPICS,
     NewTopic,
     Taken,
     TopicResult,
     check_topic_name,
 )
-from barnabas.broker.config.topics import METADATA_TOPIC
+from barnabas.broker.config.topics import INTERNAL_TOPICS, METADATA_TOPIC
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.services import (
     AUTO_CREATE_IN_FLIGHT_MAX,

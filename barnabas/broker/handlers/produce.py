@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Final, TypeAlias
 
+from barnabas.broker.cluster.image import TopicState
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers import leaders
 from barnabas.broker.handlers.services import Operation, Resource, Services, allow_all, topic_resource
@@ -44,6 +45,8 @@ _ATTRIBUTES_LOW_AT: Final = 22
 _CODEC_MASK: Final = 0x07
 _ZSTD: Final = 4
 _TRANSACTIONAL: Final = 0x10
+_TOLD_APART: Final = _ZSTD | _TRANSACTIONAL
+"""Attributes without which `_refusal` has nothing to say of a batch."""
 # An enum's member is looked up in its class at every use.
 _WRITE: Final = Operation.WRITE
 
@@ -76,19 +79,36 @@ def _append_one(
     if known is None or isinstance(records, list) or len(records) <= _ATTRIBUTES_LOW_AT:
         return None
     key = known.keys.get(request.index)
-    attributes = records[_ATTRIBUTES_LOW_AT]
-    if key is None or attributes & _TRANSACTIONAL or (attributes & _CODEC_MASK == _ZSTD and version < _ZSTD_ALLOWED):
+    if (
+        key is None
+        or (records[_ATTRIBUTES_LOW_AT] & _TOLD_APART and _refusal(records, version))
+        or (services.authorise is not allow_all and not _may_write(services, context, known.name, known))
+    ):
         return None
-    authorise = services.authorise
-    if authorise is not allow_all and not authorise(context.connection.principal, _WRITE, topic_resource(known.name)):
-        return None
-    done = services.replicas.append_one(key, records, request.acks, now_ms)
+    done = services.replicas.append_one(key, records, request.acks, context.client_id == _ADMIN_CLIENT, now_ms)
     if isinstance(done, AppendInfo):
         start, append_ms = done.log_start_offset, done.log_append_time_ms
         return OneBatchResponse(request.name, request.topic_id, request.index, 0, done.first_offset, append_ms, start)
     return (
         None if done is None else _response(services, context, [(request.name, request.topic_id, [key])], {key: done})
     )
+
+
+def _may_write(services: Services, context: RequestContext, name: str, known: TopicState | None) -> bool:
+    resource = Resource("topic", name) if known is None else topic_resource(name)
+    return services.authorise(context.connection.principal, _WRITE, resource)
+
+
+def _refusal(records: Buffer, version: int) -> int:
+    """Why a batch is not even brought to its partition (0: it is)."""
+    if len(records) <= _ATTRIBUTES_LOW_AT:
+        return 0 if records else ErrorCode.INVALID_RECORD
+    attributes = records[_ATTRIBUTES_LOW_AT]
+    if version < _ZSTD_ALLOWED and attributes & _CODEC_MASK == _ZSTD:
+        return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    if attributes & _TRANSACTIONAL:
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    return 0
 
 
 def _append_all(services: Services, request: ProduceRequest, context: RequestContext, now_ms: int) -> None:
@@ -99,7 +119,7 @@ def _append_all(services: Services, request: ProduceRequest, context: RequestCon
     refused: Results = {}
     # What an answer needs: it may wait for long, and must not keep the records, nor the buffer they lie in.
     layout: Layout = []
-    transactional = 0
+    transactional = False
     for data in request.topic_data:
         error = 0
         if version >= _TOPIC_IDS:
@@ -108,8 +128,7 @@ def _append_all(services: Services, request: ProduceRequest, context: RequestCon
         else:
             name = data.name
             known = image.topics.get(name)
-        resource = Resource("topic", name) if known is None else topic_resource(name)
-        if not error and not services.authorise(context.connection.principal, _WRITE, resource):
+        if not error and not _may_write(services, context, name, known):
             error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         keys: list[TopicPartition] = []
         layout.append((data.name, data.topic_id, keys))
@@ -121,19 +140,13 @@ def _append_all(services: Services, request: ProduceRequest, context: RequestCon
                 keys.append(key)
                 continue
             keys.append(key)
-            records = part.records
-            if isinstance(records, list):
-                records = b"".join(records)
-            if error or not records:
-                refused[key] = ProduceResult(error or ErrorCode.INVALID_RECORD)
-                continue
-            if len(records) > _ATTRIBUTES_LOW_AT:
-                attributes = records[_ATTRIBUTES_LOW_AT]
-                if version < _ZSTD_ALLOWED and attributes & _CODEC_MASK == _ZSTD:
-                    refused[key] = ProduceResult(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-                    continue
-                transactional |= attributes & _TRANSACTIONAL
-            entries.append((key, records))
+            records = b"".join(part.records) if isinstance(part.records, list) else part.records or b""
+            code = error or _refusal(records, version)
+            if code:
+                refused[key] = ProduceResult(code)
+                transactional |= code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            else:
+                entries.append((key, records))
     if transactional:
         refused = {
             key: ProduceResult(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED) for _, _, keys in layout for key in keys

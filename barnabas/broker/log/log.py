@@ -37,7 +37,7 @@ from barnabas.broker.log.types import (
     OffsetMetadata,
     TimestampOffset,
 )
-from barnabas.broker.log.validate import accept, follower_batches, takes_as_is, validate_client_batch
+from barnabas.broker.log.validate import demands, follower_batches, validate_client_batch
 from barnabas.broker.ports import Disk
 from barnabas.protocol.batch import BatchHeader, add_sequence, set_place
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -120,9 +120,7 @@ class Log:
         self._flusher = Flusher(self)
         self._snapshot: Gate | None = None
         """Opens with the newest producer snapshot."""
-        self._judged_config: TopicConfig | None = None
-        self._takes_as_is = False
-        """What `takes_as_is` says of `_judged_config`: settings change by the object."""
+        self._demands = demands(config)
 
     def adopt(self, change: Change) -> None:
         """Take over what is to be of this log: nobody but `Log` changes its state, and what must hold is asserted here.
@@ -165,6 +163,7 @@ class Log:
     def configure(self, config: TopicConfig) -> None:
         """Replace the topic's settings."""
         self.config = config
+        self._demands = demands(config)
 
     @property
     def active(self) -> Segment:
@@ -275,10 +274,9 @@ class Log:
         self,
         records: Records | ClientBatch,
         leader_epoch: int,
-        *,
         now_ms: int,
-        origin: AppendOrigin = _CLIENT,
         validate_full: bool = False,
+        origin: AppendOrigin = _CLIENT,
     ) -> AppendInfo:
         """Check one batch, give it its offsets, write it.
 
@@ -298,18 +296,13 @@ class Log:
         if not self._takes_records:
             raise self._refusal()
         config = self.config
-        if config is not self._judged_config:
-            self._judged_config, self._takes_as_is = config, takes_as_is(config)
-        header: tuple[int, ...] | None = None
-        if self._takes_as_is and origin is _CLIENT and not validate_full and type(records) is memoryview:
-            data, log_append_time_ms = records, -1
-            header = accept(data, config, now_ms)
-        if header is None:
-            data, header, log_append_time_ms = (
-                records
-                if isinstance(records, ClientBatch)
-                else validate_client_batch(records, config, self.topic_partition, now_ms, origin, validate_full)
+        data, header, log_append_time_ms = (
+            records
+            if isinstance(records, ClientBatch)
+            else validate_client_batch(
+                records, self._demands, config, self.topic_partition, now_ms, origin, validate_full
             )
+        )
         size = len(data)
         if size > config.segment_bytes:
             raise KafkaError(

@@ -17,7 +17,8 @@ where a timestamp is out of range or the lower bound is set, and with `validate_
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from functools import cache
+from typing import Final, NamedTuple
 
 from barnabas.broker.config import TopicConfig
 from barnabas.broker.log.look import ERRORS_MAX, Asked, ClientBatch, look_at_once, refused, stamped, too_large
@@ -47,7 +48,7 @@ _MAGIC_END: Final = 17
 # An enum's member is looked up in its class at every use.
 _CLIENT: Final = AppendOrigin.CLIENT
 _CODEC_MAX: Final = int(Codec.ZSTD)
-_CODECS: Final = {
+_CODECS: Final = {  # `producer` is none of them
     "uncompressed": Codec.NONE,
     "gzip": Codec.GZIP,
     "snappy": Codec.SNAPPY,
@@ -56,108 +57,103 @@ _CODECS: Final = {
 }
 
 
-def takes_as_is(config: TopicConfig) -> bool:
-    """Whether a topic asks nothing of a batch but what `accept` sees in its header."""
-    return (
-        config.message_timestamp_type == "CreateTime"
-        and config.message_timestamp_before_max_ms == _LONG_MAX
-        and config.compression_type == "producer"
-        and "compact" not in config.cleanup_policy
+class Demands(NamedTuple):
+    """What a topic's settings ask beyond a batch's header: the broker's time, a codec (None: as sent), every record."""
+
+    append_time: bool = False
+    codec: Codec | None = None
+    walked: bool = False
+
+
+_NOTHING: Final = Demands()
+_shared: Final = cache(Demands)  # thousands of logs have the same
+
+
+def demands(config: TopicConfig) -> Demands | None:
+    """Found out once for settings, for all batches that come under them; None, as mostly: nothing."""
+    append_time = config.message_timestamp_type == "LogAppendTime"
+    bounded_below = config.message_timestamp_before_max_ms < _LONG_MAX and not append_time
+    found = _shared(
+        append_time, _CODECS.get(config.compression_type), bounded_below or "compact" in config.cleanup_policy
     )
-
-
-def accept(view: memoryview, config: TopicConfig, now_ms: int) -> tuple[int, ...] | None:
-    """The header's fields of a client's batch that passes (a) to (f) at a glance, for a topic that `takes_as_is`.
-
-    None says nothing: `validate_client_batch` looks closely and knows what is wrong, if anything is.
-    """
-    size = len(view)
-    if size < HEADER_SIZE or view.readonly:
-        return None
-    fields: tuple[int, ...] = unpack_header(view, 0)
-    base, length, _, magic, crc, attributes, last_delta, _, max_timestamp, producer_id, _, sequence, count = fields
-    if (
-        base == 0
-        and magic == MAGIC
-        and length == size - LOG_OVERHEAD
-        and size <= config.max_message_bytes
-        and 0 <= attributes <= _CODEC_MAX  # a codec, and no flag
-        and 0 <= last_delta == count - 1
-        and (attributes or count * RECORD_SIZE_MIN <= size - HEADER_SIZE)
-        and (producer_id < 0 or sequence >= 0)
-        and max_timestamp - now_ms <= config.message_timestamp_after_max_ms
-        and crc32c(view[ATTRIBUTES_AT:]) == crc
-    ):
-        return fields
-    return None
+    return None if found == _NOTHING else found
 
 
 def validate_client_batch(
     records: Records,
+    asked: Demands | None,
     config: TopicConfig,
     partition: TopicPartition,
     now_ms: int,
     origin: AppendOrigin,
     validate_full: bool,
-) -> ClientBatch:
+) -> tuple[memoryview, tuple[int, ...], int]:
     """The one batch of a produce request, checked and (in a writable buffer: in place) stamped.
+
+    It comes as `ClientBatch` says, the header as the plain tuple of its fields: every batch comes this way.
 
     Raises:
         Costly: its records are to be looked at apart, by `look_apart`.
         InvalidRecord: INVALID_RECORD or INVALID_TIMESTAMP.
         KafkaError: CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, UNKNOWN_SERVER_ERROR (compressed data that is broken).
     """
-    view = memoryview(records) if not isinstance(records, list) else memoryview(bytearray().join(records))
+    view = records if type(records) is memoryview else _view_of(records)
     size = len(view)
     if size < HEADER_SIZE or view.readonly:
         view = _only_batch(view)
-    header = read_header(view)
-    if header.magic != MAGIC or header.length != size - LOG_OVERHEAD:
-        view = _only_batch(view)
-        header = read_header(view)
-    size = len(view)
-    base, _, _, _, crc, attributes, last_delta, _, max_timestamp, producer_id, _, sequence, count = header
-    from_client = origin is _CLIENT
-    if base != 0 and from_client:
+        size = len(view)
+    header: tuple[int, ...] = unpack_header(view, 0)
+    base, length, _, magic, crc, attributes, last_delta, _, max_timestamp, producer_id, _, sequence, count = header
+    if magic != MAGIC or length != size - LOG_OVERHEAD:
+        return validate_client_batch(_only_batch(view), asked, config, partition, now_ms, origin, validate_full)
+    if base and origin is _CLIENT:
         raise InvalidRecord(f"the base offset of a batch sent to {partition} is {base}, not 0")
     if size > config.max_message_bytes:
         raise too_large(size, config, partition)
     if crc32c(view[ATTRIBUTES_AT:]) != crc:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the checksum of a batch sent to {partition} does not fit it")
     codec = attributes & COMPRESSION_MASK
-    if from_client and (
+    if origin is _CLIENT and (
         last_delta != count - 1
         or count <= 0
         or attributes & CONTROL
-        or (sequence < 0 and producer_id >= 0)
+        or (producer_id >= 0 and sequence < 0)
         or codec > _CODEC_MAX
     ):
-        raise _bad_header(header, partition)
+        raise _bad_header(BatchHeader._make(header), partition)
     if not codec and count * RECORD_SIZE_MIN > size - HEADER_SIZE:
         raise InvalidRecord(f"a batch sent to {partition} counts {count} records in {size - HEADER_SIZE} bytes")
-    append_time = config.message_timestamp_type == "LogAppendTime"
-    flagged = attributes & LOG_APPEND_TIME
+    # A record's time can be out of range if the largest is, which the header has, or where there is a lower bound.
+    late = max_timestamp - now_ms > config.message_timestamp_after_max_ms
+    if late or validate_full or asked is not None or attributes & LOG_APPEND_TIME:
+        close = BatchHeader._make(header)
+        return _as_asked(view, close, asked or _NOTHING, config, partition, now_ms, late, validate_full)
+    return view, header, -1
+
+
+def _as_asked(
+    view: memoryview,
+    header: BatchHeader,
+    asked: Demands,
+    config: TopicConfig,
+    partition: TopicPartition,
+    now_ms: int,
+    late: bool,
+    walked: bool,
+) -> ClientBatch:
+    """(f) and (g): the records looked at where anything asks for it, and the time and codec that the topic wants."""
+    append_time = asked.append_time
+    flagged = header.is_log_append_time
     if append_time and flagged:
         message = "Producer should not set timestamp type to LogAppendTime."
-        raise refused([(index, message) for index in range(min(count, ERRORS_MAX))], ErrorCode.INVALID_TIMESTAMP)
-    wanted = _CODECS.get(config.compression_type, codec)
-    # A record's time can be out of range if the largest is, which the header has, or where there is a lower bound.
-    if (
-        codec != wanted
-        or validate_full
-        or "compact" in config.cleanup_policy
-        or (
-            not append_time
-            and (
-                max_timestamp - now_ms > config.message_timestamp_after_max_ms
-                or config.message_timestamp_before_max_ms < _LONG_MAX
-            )
-        )
-    ):
-        view, header = look_at_once(view, header, Asked(config, partition, now_ms, wanted))
+        count = min(header.record_count, ERRORS_MAX)
+        raise refused([(index, message) for index in range(count)], ErrorCode.INVALID_TIMESTAMP)
+    codec = header.compression if asked.codec is None else asked.codec
+    if walked or asked.walked or codec != header.compression or (late and not append_time):
+        view, header = look_at_once(view, header, Asked(config, partition, now_ms, codec))
     if append_time or flagged:
         return stamped(view, header, config, now_ms)
-    return tuple.__new__(ClientBatch, (view, header, -1))  # half the price of the call
+    return ClientBatch(view, header, -1)
 
 
 def follower_batches(records: Records) -> Iterator[ClientBatch]:
@@ -179,6 +175,10 @@ def follower_batches(records: Records) -> Iterator[ClientBatch]:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the fetched batch at offset {header.base_offset} is corrupt")
         yield ClientBatch(data, header, -1)
         view = view[size:]
+
+
+def _view_of(records: Records) -> memoryview:
+    return memoryview(bytearray().join(records) if isinstance(records, list) else records)
 
 
 def _joined(records: Records) -> Buffer:

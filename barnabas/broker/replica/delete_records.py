@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from barnabas.broker.config.topics import INTERNAL_TOPICS
 from barnabas.broker.replica.delayed_delete_records import DelayedDeleteRecords
 from barnabas.broker.replica.hosted import HostedPartitions
-from barnabas.broker.replica.produce import INTERNAL_TOPICS
 from barnabas.broker.replica.types import DeleteRecordsResult
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition

@@ -26,8 +26,12 @@ class HostedPartitions:
         """
         partition = self.online.get(key)
         if partition is None:
-            raise KafkaError(self.error_of(key), f"{key} is not served by broker {self.shared.broker_id}")
+            raise self.absent(key)
         return partition
+
+    def absent(self, key: TopicPartition) -> KafkaError:
+        """The error for a partition that is not online."""
+        return KafkaError(self.error_of(key), f"{key} is not served by broker {self.shared.broker_id}")
 
     def error_of(self, key: TopicPartition) -> ErrorCode:
         """Why a partition that is not online cannot be served: its disk, another broker has it, or nobody knows it."""

@@ -110,10 +110,10 @@ class ReplicaManager:
     # Requests
 
     def append_one(
-        self, key: TopicPartition, records: Buffer, acks: int, now_ms: int
+        self, key: TopicPartition, records: Buffer, acks: int, internal_allowed: bool, now_ms: int
     ) -> AppendInfo | ProduceResult | None:
         """The only batch of a request, if its answer has nothing to wait for, see `produce.append_one`."""
-        return produce.append_one(self.hosted, key, records, acks, now_ms)
+        return produce.append_one(self.hosted, key, records, acks, internal_allowed, now_ms)
 
     def append_records(
         self,

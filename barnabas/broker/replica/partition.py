@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from barnabas.broker.config.topics import INTERNAL_TOPICS
 from barnabas.broker.log import Log
-from barnabas.broker.log.look import ClientBatch
+from barnabas.broker.log.look import ClientBatch, Costly
 from barnabas.broker.log.types import AppendInfo, EpochEnd, OffsetMetadata
 from barnabas.broker.replica import isr_changes
 from barnabas.broker.replica.durable_end import DurableEnd
@@ -34,6 +35,7 @@ class Partition:
     __slots__ = (
         "durable",
         "epoch_start_offset",
+        "is_internal",
         "isr",
         "leader_epoch",
         "leader_id",
@@ -53,6 +55,7 @@ class Partition:
         self.log = log
         self.shared = shared
         self.stats = shared.stats.topic(topic_partition.topic)
+        self.is_internal = topic_partition.topic in INTERNAL_TOPICS
         self.leader_id = NO_LEADER
         self.leader_epoch = -1
         self.partition_epoch = -1
@@ -148,21 +151,42 @@ class Partition:
         # `in_sync_count < self.effective_min_isr`, spelt out: every append asks this three times.
         return in_sync_count < self.log.config.min_insync_replicas and in_sync_count < len(self.replicas)
 
-    def append(self, records: Buffer | ClientBatch, acks: int, wall_ms: int) -> AppendInfo:
-        """Append one client batch (`wall_ms` is the time of day); the high watermark is the caller's next step.
+    def append(
+        self, records: Buffer | ClientBatch, size: int, acks: int, wall_ms: int, internal_allowed: bool = False
+    ) -> AppendInfo:
+        """Append one client batch and count it; the high watermark is the caller's next step.
+
+        Args:
+            records: the batch.
+            size: the bytes it came in.
+            acks: what the client waits for.
+            wall_ms: the time of day.
+            internal_allowed: whether an internal topic may be written to.
 
         Raises:
-            KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS (acks=-1), and what the log refuses.
+            Costly: it is to come again, looked through; nothing is counted.
+            KafkaError: INVALID_TOPIC_EXCEPTION, NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS (acks=-1), and what the log
+                refuses.
         """
         shared = self.shared
+        stats = self.stats
+        stats.total_produces.count += 1
+        if self.is_internal and not internal_allowed:
+            raise internal(self.topic_partition)
         if self.leader_id != shared.broker_id:
             raise self.not_leader()
-        if acks == -1 and self._below_minimum(len(self.isr.committed)):
+        if acks == -1 and self.remotes and self._below_minimum(len(self.isr.committed)):
             detail = f"{self.topic_partition}: ISR {list(self.isr.committed)} is below {self.effective_min_isr}"
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, detail)
-        info = self.log.append_as_leader(records, self.leader_epoch, now_ms=wall_ms, validate_full=shared.validate_full)
+        try:
+            info = self.log.append_as_leader(records, self.leader_epoch, wall_ms, shared.validate_full)
+        except Costly:
+            stats.total_produces.count -= 1
+            raise
         if info.sync_needed and not info.duplicate:
             self.durable.appended(self, info)
+        stats.bytes_in.count += size
+        stats.messages_in.count += info.last_offset - info.first_offset + 1
         return info
 
     def advance_high_watermark(self, now_ms: int) -> bool:
@@ -327,6 +351,11 @@ class Partition:
         self.remotes = {}
         self.epoch_start_offset = -1
         self.durable = DurableEnd()
+
+
+def internal(key: TopicPartition) -> KafkaError:
+    """The error for a client that writes to an internal topic."""
+    return KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{key.topic} is an internal topic")
 
 
 def _followers(remotes: Sequence[RemoteReplica] | Any) -> list[dict[str, Any]]:

@@ -14,21 +14,19 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
+from barnabas.broker.config.topics import INTERNAL_TOPICS
 from barnabas.broker.log.look import ClientBatch, Costly
 from barnabas.broker.log.types import AppendInfo, InvalidRecord
 from barnabas.broker.replica.delayed_produce import DelayedProduce
 from barnabas.broker.replica.hosted import HostedPartitions
 from barnabas.broker.replica.late import Late, line_up
-from barnabas.broker.replica.partition import Partition
-from barnabas.broker.replica.shared import Shared
+from barnabas.broker.replica.partition import Partition, internal
 from barnabas.broker.replica.types import ProduceResult
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import Buffer, TopicPartition
 
 ProduceResults: TypeAlias = dict[TopicPartition, ProduceResult]
 Respond: TypeAlias = Callable[[ProduceResults], None]
-
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 
 # Refusals that say nothing about this broker's health are not counted as failed produces.
 _EXPECTED: Final = frozenset(
@@ -52,7 +50,7 @@ logger = logging.getLogger(__name__)
 
 
 def append_one(
-    hosted: HostedPartitions, key: TopicPartition, records: Buffer, acks: int, now_ms: int
+    hosted: HostedPartitions, key: TopicPartition, records: Buffer, acks: int, internal_allowed: bool, now_ms: int
 ) -> AppendInfo | ProduceResult | None:
     """Append the only batch of a request whose answer has nothing to wait for: a shorter way to the same end.
 
@@ -61,35 +59,24 @@ def append_one(
         was done then, `append_records` knows.
     """
     shared = hosted.shared
-    partition = hosted.online.get(key)
-    if partition is None:
+    if shared.late or acks not in _ANSWERED:
         return None
-    log = partition.log
+    partition = hosted.online.get(key)
     if (
-        partition.leader_id != shared.broker_id
-        or acks not in _ANSWERED
+        partition is None
         or (acks == -1 and partition.remotes)
         or partition.durable.limit is not None
-        or log.config.flush_messages != _NEVER
-        or key.topic in INTERNAL_TOPICS
-        or shared.late
+        or partition.log.config.flush_messages != _NEVER
     ):
         return None
-    stats = partition.stats
-    stats.total_produces.count += 1
-    try:  # `Partition.append` has no more to ask
-        info = log.append_as_leader(
-            records, partition.leader_epoch, now_ms=shared.wall_clock.now_ms(), validate_full=shared.validate_full
-        )
+    try:
+        info = partition.append(records, len(records), acks, shared.wall_clock.now_ms(), internal_allowed)
     except Costly:
-        stats.total_produces.count -= 1  # `append_records` counts it
         return None
     except Exception as error:
         return _failed(hosted, key, records, error)
-    stats.bytes_in.count += len(records)
-    stats.messages_in.count += info.last_offset - info.first_offset + 1
     # Alone, a leader's log is its high watermark; `advance_high_watermark` says so after more questions.
-    rose = partition.advance_high_watermark(now_ms) if partition.remotes else log.commit_all()
+    rose = partition.advance_high_watermark(now_ms) if partition.remotes else partition.log.commit_all()
     if shared.fetch.watchers or shared.produce.watchers or shared.delete_records.watchers:  # `awaited`, spelt out
         shared.actions.add(lambda _: _check(hosted, [(key, rose)]))
     return info
@@ -116,12 +103,15 @@ def append_records(
     done = _Done(results, [], {}, {})
     late: list[tuple[Partition, Buffer, Costly | None]] = []
     for key, records in entries:
+        partition = hosted.online.get(key)
+        if partition is None:
+            results[key] = _failed(hosted, key, records, _absent(hosted, key, internal_allowed))
+            continue
+        if shared.late and key in shared.late:
+            late.append((partition, records, None))
+            continue
         try:
-            partition = _writable(hosted, key, internal_allowed)
-            if shared.late and key in shared.late:
-                late.append((partition, records, None))
-                continue
-            info = _append(shared, partition, records, len(records), acks)
+            info = partition.append(records, len(records), acks, shared.wall_clock.now_ms(), internal_allowed)
         except Costly as costly:
             late.append((partition, records, costly))
             continue
@@ -130,7 +120,7 @@ def append_records(
             continue
         done.add(key, partition, info, now_ms)
     if late:
-        _append_late(hosted, late, done, acks, timeout_ms, respond)
+        _append_late(hosted, late, done, acks, timeout_ms, respond, internal_allowed)
     else:
         if done.changes and (done.pending or shared.awaited):
             shared.actions.add(lambda _: _check(hosted, done.changes))
@@ -164,6 +154,7 @@ def _append_late(
     acks: int,
     timeout_ms: int,
     respond: Respond,
+    internal_allowed: bool,
 ) -> None:
     """Append what could not be at once, each when its turn comes; the answer waits for the last of them."""
     shared = hosted.shared
@@ -171,7 +162,7 @@ def _append_late(
     waiting = {partition.topic_partition: None for partition, _, _ in late}
 
     def append(partition: Partition, size: int, batch: Buffer | ClientBatch, now_ms: int) -> None:
-        info = _append(shared, partition, batch, size, acks)
+        info = partition.append(batch, size, acks, shared.wall_clock.now_ms(), internal_allowed)
         done.add(partition.topic_partition, partition, info, now_ms)
         _tell(hosted, done.changes[-1:])
 
@@ -206,34 +197,10 @@ def _conclude(hosted: HostedPartitions, done: _Done, acks: int, timeout_ms: int,
         respond(results)
 
 
-def _writable(hosted: HostedPartitions, key: TopicPartition, internal_allowed: bool) -> Partition:
-    """The partition to append to; a request that comes to none is counted in the total."""
-    internal = key.topic in INTERNAL_TOPICS and not internal_allowed
-    partition = hosted.online.get(key)
-    if partition is not None and not internal:
-        return partition
+def _absent(hosted: HostedPartitions, key: TopicPartition, internal_allowed: bool) -> KafkaError:
+    """Why nothing can be appended to a partition that is not here; such a request is counted in the total."""
     hosted.shared.stats.all.total_produces.count += 1
-    if internal:
-        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{key.topic} is an internal topic")
-    return hosted.get(key)
-
-
-def _append(shared: Shared, partition: Partition, records: Buffer | ClientBatch, size: int, acks: int) -> AppendInfo:
-    """Append a batch, of so many bytes as it came, and count it.
-
-    Raises:
-        Exception: it was not appended.
-    """
-    stats = partition.stats
-    stats.total_produces.count += 1
-    try:
-        info = partition.append(records, acks, shared.wall_clock.now_ms())
-    except Costly:
-        stats.total_produces.count -= 1  # it comes again
-        raise
-    stats.bytes_in.count += size
-    stats.messages_in.count += info.last_offset - info.first_offset + 1
-    return info
+    return internal(key) if key.topic in INTERNAL_TOPICS and not internal_allowed else hosted.absent(key)
 
 
 def _check(hosted: HostedPartitions, changes: list[tuple[TopicPartition, bool]]) -> None:

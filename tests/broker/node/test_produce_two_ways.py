@@ -46,6 +46,7 @@ TOPICS: dict[str, tuple[dict[str, str], list[int] | None]] = {
     "replicated": ({}, [-1, OTHER]),
     "elsewhere": ({}, [OTHER, -1]),
     "__consumer_offsets": ({}, None),
+    "__share_group_state": ({}, None),
     "forbidden": ({}, None),
 }
 """Settings, and replicas where they are given (-1: this broker)."""

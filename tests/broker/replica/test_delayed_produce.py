@@ -249,9 +249,11 @@ def _consumer_of(key):
 # Refusals
 
 
-def test_internal_topics_are_the_admin_clients():
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state", "__share_group_state"])
+def test_internal_topics_are_the_admin_clients(topic):
     world = World()
-    key = TopicPartition("__consumer_offsets", 0)
+    key = TopicPartition(topic, 0)
+    assert world.produce(key).codes == [ErrorCode.INVALID_TOPIC_EXCEPTION]  # not hosted here
     world.host(key)
     assert world.produce(key).codes == [ErrorCode.INVALID_TOPIC_EXCEPTION]
     answer = Answer()

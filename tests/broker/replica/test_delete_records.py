@@ -48,9 +48,10 @@ def test_a_topic_that_only_compacts_refuses():
     assert world.delete_records({P(0): 0}).codes == [ErrorCode.POLICY_VIOLATION]
 
 
-def test_internal_topics_and_unknown_partitions_refuse():
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "__share_group_state"])
+def test_internal_topics_and_unknown_partitions_refuse(topic):
     world = world_with()
-    internal = TopicPartition("__consumer_offsets", 0)
+    internal = TopicPartition(topic, 0)
     world.host(internal)
     answer = world.delete_records({internal: 0, P(9): 0})
     assert answer.codes == [ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
