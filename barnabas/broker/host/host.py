@@ -27,6 +27,7 @@ from barnabas.broker.host.admission import Admission
 from barnabas.broker.host.channel import Channel
 from barnabas.broker.host.clock import mono_ms
 from barnabas.broker.host.disk_calls import open_files_max
+from barnabas.broker.host.http import names
 from barnabas.broker.host.progress import Progress
 from barnabas.broker.host.receive import SHARED_BYTES, SHARED_BYTES_RECOVERING, ReceiveBuffers
 from barnabas.broker.host.refusals import Refusals
@@ -91,7 +92,7 @@ class Host:
         self.loop = asyncio.get_running_loop()
         self.listening = listening
         named = [*self.core.endpoints, *(one.endpoint for one in listening)]
-        self.web.hosts = frozenset(map(str.lower, [*self.config.barnabas_http_hosts, *(one.host for one in named)]))
+        self.web.hosts = names([*self.config.barnabas_http_hosts, *(one.host for one in named)])
         self.core.on_jobs = self._jobs_wait
         looking.register(self)
         self.buffers.share(SHARED_BYTES_RECOVERING)

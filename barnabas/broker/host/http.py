@@ -15,7 +15,7 @@ An answer is a series of pieces, made one at a time. Nothing here runs unless so
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 HEAD_BYTES_MAX: Final = 16 * 1024
@@ -55,10 +55,16 @@ _HEADERS: Final = (
 )
 
 
-def answer(head: bytes, pages: Mapping[str, Page], hosts: Collection[str] | None = None) -> Pieces | None:
+def answer(
+    head: bytes,
+    pages: Mapping[str, Page],
+    hosts: Collection[str] | None = None,
+    unknown: Callable[[str], None] = lambda name: None,
+) -> Pieces | None:
     """The answer to what was received so far, or None while the request's head is not whole.
 
-    `hosts` are the names this broker goes by, beside addresses and localhost; None lets every name pass.
+    `hosts` are the names this broker goes by, beside addresses and localhost; None lets every name pass. `unknown`
+    hears of each other one that somebody asked with.
     """
     end = head.find(b"\r\n\r\n")
     if end < 0:
@@ -72,7 +78,7 @@ def answer(head: bytes, pages: Mapping[str, Page], hosts: Collection[str] | None
     if len(words) != 3 or not words[2].startswith(b"HTTP/"):
         return _message(Answer(400, TEXT, "Write a request such as: GET /health HTTP/1.1\n"))
     path, _, query = words[1].decode("latin-1").partition("?")
-    refusal = None if hosts is None else _stranger(words[2], lines[1:], hosts)
+    refusal = None if hosts is None else _stranger(words[2], lines[1:], hosts, unknown)
     if refusal is not None:
         return _message(refusal)
     if words[0] not in (b"GET", b"HEAD"):
@@ -84,7 +90,9 @@ def answer(head: bytes, pages: Mapping[str, Page], hosts: Collection[str] | None
     return _message(page({name: value for name, _, value in fields}), with_body=words[0] == b"GET")
 
 
-def _stranger(version: bytes, lines: list[bytes], hosts: Collection[str]) -> Answer | None:
+def _stranger(
+    version: bytes, lines: list[bytes], hosts: Collection[str], unknown: Callable[[str], None]
+) -> Answer | None:
     """The refusal of a request that names another host, or that a page of another origin makes."""
     headers: dict[bytes, list[str]] = {}
     for line in lines:
@@ -94,6 +102,7 @@ def _stranger(version: bytes, lines: list[bytes], hosts: Collection[str]) -> Ans
     if len(named) > 1 or (not named and version != b"HTTP/1.0"):
         return Answer(400, TEXT, "Send one Host header.\n")
     if named and not is_known(named[0], hosts):
+        unknown(_name(named[0]))
         return Answer(
             421, TEXT, "This broker does not go by that name; add it to barnabas.http.hosts, or ask by an address.\n"
         )
@@ -105,11 +114,21 @@ def _stranger(version: bytes, lines: list[bytes], hosts: Collection[str]) -> Ans
 
 def is_known(authority: str, hosts: Collection[str]) -> bool:
     """Whether a Host header names an address, this machine's loopback, or one of `hosts` ("*": anything)."""
-    name = authority.partition("]")[0][1:] if authority.startswith("[") else authority.partition(":")[0]
-    name = name.lower().removesuffix(".")
+    name = _name(authority)
     if name == "localhost" or name.endswith(".localhost") or name in hosts or "*" in hosts:
         return True
     return _is_address(socket.AF_INET, name) or (authority.startswith("[") and _is_address(socket.AF_INET6, name))
+
+
+def _name(authority: str) -> str:
+    """The host of `host:port`, in small letters and without brackets or a last dot."""
+    name = authority.partition("]")[0][1:] if authority.startswith("[") else authority.partition(":")[0]
+    return name.lower().removesuffix(".")
+
+
+def names(authorities: Iterable[str]) -> frozenset[str]:
+    """The names to compare with; a port that was written with one makes no difference. Addresses need no name."""
+    return frozenset(filter(None, (_name(one) for one in authorities if one.startswith("[") or one.count(":") < 2)))
 
 
 def _is_address(family: int, text: str) -> bool:

@@ -6,6 +6,7 @@ not counted. Who does not read is ended by `progress.py`.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.config.listeners import LOCAL
@@ -17,7 +18,11 @@ if TYPE_CHECKING:
     from barnabas.broker.host.host import Host
 
 ANSWERS_MAX: Final = 16
+TOLD_EVERY_S: Final = 60.0
+NAME_CHARS_MAX: Final = 255
 _BUSY: Final = http.Answer(503, http.TEXT, f"{ANSWERS_MAX} answers are under way; ask again later.\n")
+
+logger = logging.getLogger(__name__)
 
 
 class Web:
@@ -30,18 +35,32 @@ class Web:
         self.hosts: frozenset[str] = frozenset()
         self._under_way: dict[Channel, http.Pieces] = {}
         self._sent_bytes: dict[Channel, int] = {}
+        self._told_s = -TOLD_EVERY_S
 
     def asked(self, channel: Channel, head: bytes) -> bool:
         """Begin the answer to a request; False while its head is not whole."""
         local = channel.connection.listener == LOCAL
         busy = len(self._under_way) >= ANSWERS_MAX and not local
-        pieces = http.answer(head, self._busy if busy else self._pages, None if local else self.hosts)
+        pages = self._busy if busy else self._pages
+        pieces = http.answer(head, pages, None if local else self.hosts, self._unknown)
         if pieces is None:
             return False
         self._under_way[channel] = pieces
         self._sent_bytes[channel] = 0
         self.go_on(channel)
         return True
+
+    def _unknown(self, name: str) -> None:
+        """Who scrapes by a name that nobody told the broker sees 421, and the operator what to do about it."""
+        now_s = self._host.loop.time()
+        if now_s - self._told_s >= TOLD_EVERY_S:
+            self._told_s = now_s
+            logger.warning(
+                "HTTP was asked by the name %s, which is refused (421); if it is this broker's: "
+                "barnabas.http.hosts=%s, or an advertised listener of that name",
+                name[:NAME_CHARS_MAX],
+                name[:NAME_CHARS_MAX],
+            )
 
     def go_on(self, channel: Channel) -> None:
         """The next piece; nothing happens for who is not being answered, or does not read."""

@@ -283,6 +283,7 @@ class ReplicaManager:
         """The partition is hosted here no longer: its log goes, and what waits for it is answered with that."""
         was_offline = key in self.hosted.offline
         self.hosted.offline.pop(key, None)
+        self.shared.complaints.forget(key)
         self._refused.pop(key, None)
         partition = self.hosted.online.pop(key, None)
         if partition is not None:

@@ -43,9 +43,6 @@ _EXPECTED: Final = frozenset(
 _ANSWERED: Final = (1, -1)
 _NEVER: Final = 2**63 - 1  # flush.messages
 
-COMPLAINT_MS: Final = 10_000
-"""How often the log says that a partition's disk refuses writes."""
-
 logger = logging.getLogger(__name__)
 
 
@@ -238,10 +235,10 @@ def _failed(hosted: HostedPartitions, key: TopicPartition, records: Buffer, erro
     if not isinstance(error, KafkaError):
         logger.error("appending to %s failed", key, exc_info=error)
         error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker failed to append, see its log")
-    if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
-        _complain(hosted, key, error)
     counted = [shared.stats.all]
     partition = hosted.online.get(key)
+    if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
+        shared.complaints.refused(key, partition, error)
     start_offset = -1
     if partition is not None:
         counted.append(partition.stats)
@@ -254,13 +251,3 @@ def _failed(hosted: HostedPartitions, key: TopicPartition, records: Buffer, erro
             stats.bytes_rejected.mark(len(records))
     record_errors = error.record_errors if isinstance(error, InvalidRecord) else None
     return ProduceResult(error.code, -1, -1, start_offset, error.detail, record_errors)
-
-
-def _complain(hosted: HostedPartitions, key: TopicPartition, error: KafkaError) -> None:
-    """A disk that is full or failed is the operator's to mend: say so, but not at every request."""
-    shared = hosted.shared
-    wall_ms = shared.wall_clock.now_ms()
-    last_ms = shared.complained_ms.get(key)
-    if last_ms is None or not 0 <= wall_ms - last_ms < COMPLAINT_MS:
-        shared.complained_ms[key] = wall_ms
-        logger.error("%s refuses writes: %s", key, error.detail)

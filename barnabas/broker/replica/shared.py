@@ -13,6 +13,7 @@ from barnabas.broker.log.search import Search
 from barnabas.broker.metrics import MetricsRegistry
 from barnabas.broker.ports import Controller, NotYet, Token, WallClock
 from barnabas.broker.replica.action_queue import ActionQueue
+from barnabas.broker.replica.complaints import Complaints
 from barnabas.broker.replica.stats import BrokerStats
 from barnabas.broker.replica.types import ClusterView
 from barnabas.protocol.ids import TopicPartition
@@ -38,7 +39,7 @@ class Shared:
         "actions",
         "broker_id",
         "cluster",
-        "complained_ms",
+        "complaints",
         "config",
         "controller",
         "delete_records",
@@ -81,8 +82,7 @@ class Shared:
         self.actions = ActionQueue()
         self.stats = BrokerStats(registry)
         self.timer = Timer(now_ms)
-        self.complained_ms: dict[TopicPartition, int] = {}
-        """When the log last said that a partition's disk refuses writes (wall ms)."""
+        self.complaints = Complaints(self.timer, self.actions, wall_clock)
 
         def purgatory(name: str, purge_interval: int) -> Purgatory:
             return Purgatory(name, Timer(now_ms), purge_interval, registry)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from barnabas.broker.host.http import HEAD_BYTES_MAX, TEXT, Answer, answer, is_known
+from barnabas.broker.host.http import HEAD_BYTES_MAX, TEXT, Answer, answer, is_known, names
 from barnabas.broker.host.prometheus import render
 from barnabas.broker.metrics import MetricsRegistry
 
@@ -82,6 +82,15 @@ def test_addresses_and_loopback_names_are_always_known(authority: str) -> None:
 def test_other_names_are_strangers_unless_the_setting_says_otherwise(authority: str) -> None:
     assert is_known(authority, ()) == (authority == "[::1")
     assert is_known(authority, ("*",))
+
+
+def test_names_are_compared_without_port_case_and_last_dot_and_addresses_make_none() -> None:
+    found = names(
+        ["Broker.Example:9092", "broker-1.stack_default.", "", "::1", "[::1]:9092", "/data/barnabas.socket", "*"]
+    )
+    assert found == {"broker.example", "broker-1.stack_default", "::1", "/data/barnabas.socket", "*"}
+    assert is_known("broker-1.stack_default:9092", found)
+    assert not is_known("", names([""])), "a listener on every address has no name"
 
 
 def test_over_the_local_socket_every_name_passes() -> None:

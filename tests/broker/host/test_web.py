@@ -52,6 +52,23 @@ async def test_the_names_of_advertised_listeners_and_of_the_setting_are_answered
         assert [(await get(host.port, "/health", name))[0] for name in asked] == [200, 200, 200, 421]
 
 
+async def test_a_name_that_is_refused_is_told_once_a_minute_with_the_setting_that_lets_it_in(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving(FakeCore()) as host:
+        for name in ("prometheus-target:9092", "other.example", "x" * 1000):
+            assert (await get(host.port, "/metrics", name))[0] == 421
+        assert (await get(host.port, "/metrics", "localhost"))[0] == 200
+        (told,) = [one.getMessage() for one in caplog.records if "421" in one.getMessage()]
+        assert "by the name prometheus-target," in told
+        assert "barnabas.http.hosts=prometheus-target" in told
+        monkeypatch.setattr(host.web, "_told_s", host.loop.time() - web.TOLD_EVERY_S)
+        assert (await get(host.port, "/metrics", "x" * 1000))[0] == 421
+        told = [one.getMessage() for one in caplog.records if "421" in one.getMessage()][-1]
+        assert "x" * 255 in told
+        assert "x" * 256 not in told
+
+
 async def test_metrics_are_made_in_steps_between_which_others_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prometheus, "_READINGS_PER_STEP", 10)
     async with serving(FakeCore()) as host:

@@ -310,8 +310,52 @@ def test_the_log_says_once_in_a_while_that_a_disk_refuses_writes(monkeypatch, ca
         assert world.produce(P(0)).codes == [ErrorCode.KAFKA_STORAGE_ERROR]
         said.append(len(caplog.records))
     assert said == [1, 1, 1, 2]
-    assert caplog.records[0].getMessage().startswith(f"{P(0)} refuses writes: ")
-    assert "no space left on device" in caplog.text
+    assert (
+        caplog.records[0].getMessage()
+        == f"{P(0)} refuses writes: [Errno 28] no space left on device: 't-0/{0:020}.log'"
+    )
+
+
+def test_the_log_says_when_writes_are_taken_again(caplog):
+    caplog.set_level("INFO")
+    world = World()
+    world.host(P(0))
+    world.host(P(1))
+    for _ in range(2):
+        caplog.clear()
+        world.disk.capacity = world.disk.used
+        assert world.produce(P(0), P(1)).codes == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+        world.move(5_000)
+        world.disk.capacity = None
+        world.move(5_000)
+        assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"], "nobody has asked yet"
+        world.produce(P(0))
+        world.move(1_000)
+        assert [record.getMessage() for record in caplog.records[2:]] == [f"{P(0)} takes writes again"]
+        world.produce(P(0), P(1))
+        world.move(1_000)
+        assert [record.getMessage() for record in caplog.records[3:]] == [f"{P(1)} takes writes again"]
+        world.produce(P(0))
+        world.move(60_000)
+        assert len(caplog.records) == 4
+
+
+def test_nothing_is_looked_at_when_no_partition_refuses_writes():
+    world = World()
+    world.host(P(0))
+    size = world.manager.shared.timer.size
+    world.disk.capacity = world.disk.used
+    world.produce(P(0))
+    assert world.manager.shared.timer.size == size + 1
+    world.disk.capacity = None
+    world.produce(P(0))
+    world.move(1_000)
+    assert world.manager.shared.timer.size == size
+    world.disk.capacity = world.disk.used
+    world.produce(P(0))
+    world.delete(P(0))
+    world.move(1_000)
+    assert world.manager.shared.timer.size == size
 
 
 def test_bytes_and_messages_are_counted_in_total_and_by_topic():
