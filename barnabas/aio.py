@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from barnabas.broker.host.embedded import AsyncBroker as Broker
-    from barnabas.client.admin import AsyncAdmin as Admin
-    from barnabas.client.consumer import AsyncConsumer as Consumer
-    from barnabas.client.producer import AsyncProducer as Producer
+    from barnabas.client.async_admin import AsyncAdmin as Admin
+    from barnabas.client.async_consumer import AsyncConsumer as Consumer
+    from barnabas.client.async_producer import AsyncProducer as Producer
 
 __all__ = ["Admin", "Broker", "Consumer", "Producer"]
 
 _HOMES = {
     "Broker": ("barnabas.broker.host.embedded", "AsyncBroker"),
-    "Admin": ("barnabas.client.admin", "AsyncAdmin"),
-    "Consumer": ("barnabas.client.consumer", "AsyncConsumer"),
-    "Producer": ("barnabas.client.producer", "AsyncProducer"),
+    "Admin": ("barnabas.client.async_admin", "AsyncAdmin"),
+    "Consumer": ("barnabas.client.async_consumer", "AsyncConsumer"),
+    "Producer": ("barnabas.client.async_producer", "AsyncProducer"),
 }
 
 

@@ -32,7 +32,7 @@ def main(servers: str) -> None:
         "orders", bootstrap_servers=servers, auto_offset_reset="earliest", key_deserializer="string"
     ) as consumer:
         while ordered.total() < ORDERS:
-            ordered.update(record.key for record in consumer.poll(1000))
+            ordered.update(record.key for record in consumer.poll(1))
     for customer in ("customer-0", "customer-1", "customer-6"):
         print(f"{customer} ordered {ordered[customer]} times")
 

@@ -36,7 +36,7 @@ def main(servers: str) -> None:
         end = consumer.end_offsets([where])[where]
         again: list[str] = []
         while consumer.position(where) < end:
-            again += [record.value for record in consumer.poll(1000)]
+            again += [record.value for record in consumer.poll(1)]
         print(f"{len(again)} of {HOURS} hours read again, from {again[0]} to {again[-1]}")
 
 

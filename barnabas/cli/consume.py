@@ -10,7 +10,7 @@ from typing import Any
 
 from barnabas.cli.speak import Options, fail, server_option
 
-_POLL_MS = 200
+_POLL_SECONDS = 0.2
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -45,7 +45,7 @@ def _consume(given: argparse.Namespace) -> None:
         while left is None or left > 0:
             if given.exit and all(consumer.position(where) >= end for where, end in ends.items()):
                 return
-            records = consumer.poll(_POLL_MS, max_records=left)
+            records = consumer.poll(_POLL_SECONDS, max_records=left)
             for record in records:
                 if given.exit and record.offset >= ends[TopicPartition(record.topic, record.partition)]:
                     continue

@@ -40,6 +40,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _run(admin: Admin, given: argparse.Namespace) -> None:
+    from barnabas.protocol.errors import BarnabasError
+
     if given.verb == "list":
         for name in admin.list_topics():
             say(name)
@@ -49,8 +51,13 @@ def _run(admin: Admin, given: argparse.Namespace) -> None:
         count = len(admin.describe_topics(given.name)[given.name].partitions)
         say(f"created {given.name} with {count} partition{'s' if count != 1 else ''}")
     elif given.verb == "delete":
-        admin.delete_topics(*given.names)
-        say(f"deleted {', '.join(given.names)}")
+        answers = admin.delete_topics(*given.names)
+        deleted = [name for name, error in answers.items() if error is None]
+        if deleted:
+            say(f"deleted {', '.join(deleted)}")
+        refused = [error for error in answers.values() if error is not None]
+        if refused:
+            raise BarnabasError("; ".join(map(str, refused)))
     else:
         _describe(admin, given.server, given.names)
 

@@ -15,8 +15,9 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
+from barnabas.client.arguments import checked_partitions, milliseconds
 from barnabas.client.consume.columnar import Columns
 from barnabas.client.consume.config import ConsumerConfig
 from barnabas.client.consume.core import ConsumerCore
@@ -25,18 +26,23 @@ from barnabas.client.consume.record import ConsumerRecord
 from barnabas.client.consume.taken import Taken, decode_taken
 from barnabas.client.loop_thread import Asked
 from barnabas.client.offsets import OffsetAndTimestamp, lookup, wait_for_data
-from barnabas.net.errors import ClientTimeout, ConfigError
+from barnabas.net.errors import ClientClosed, ClientTimeout, ConfigError
 from barnabas.net.host.connection import Client
 from barnabas.net.host.surroundings import REAL, Surroundings
 from barnabas.net.metadata import Metadata
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.ids import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
+if TYPE_CHECKING:
+    from barnabas.client.settings import ConsumerSettings
+
 T = TypeVar("T")
 
 
 class AsyncConsumer:
-    """Consumes on the running loop. Settings carry Kafka's names (`fetch.min.bytes` or `fetch_min_bytes`).
+    """Consumes on the running loop. Settings carry Kafka's names: `config` or keywords, as with `Producer`.
+
+    `start` connects, `close` ends; `async with` does both. Every `timeout` is in seconds.
 
     Raises:
         ConfigError: an unknown setting, a bad value, or one that needs consumer groups.
@@ -45,9 +51,9 @@ class AsyncConsumer:
     def __init__(
         self,
         *topics: str,
-        config: Mapping[str, Any] | None = None,
+        config: Mapping[str, Any] | str | None = None,
         surroundings: Surroundings = REAL,
-        **settings: Any,
+        **settings: Unpack[ConsumerSettings],
     ) -> None:
         self.config = ConsumerConfig.of(config, **settings)
         auto_create = self.config.allow_auto_create_topics
@@ -62,24 +68,26 @@ class AsyncConsumer:
         self._ahead: deque[ConsumerRecord] = deque()  # taken for an iteration, not yet handed out
         self._started = False
 
-    async def __aenter__(self) -> AsyncConsumer:
-        await self.start()
-        return self
+    async def __aenter__(self) -> Self:
+        return await self.start()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
 
-    async def start(self) -> None:
+    async def start(self) -> Self:
         """Connects, and assigns the partitions of the topics given by name.
 
         Raises:
             ClientTimeout: no broker answered within `default.api.timeout.ms`.
+            ClientClosed: it was closed: make a new one.
             KafkaError: a topic is refused for good (its name, authorisation).
         """
+        if self._core.closed:
+            raise ClientClosed("the consumer is closed; make a new one")
         if self._started:
-            return
+            return self
         self._started = True
         try:
             await self._client.start()
@@ -88,6 +96,7 @@ class AsyncConsumer:
         except BaseException:
             await self.close()
             raise
+        return self
 
     async def close(self) -> None:
         """Closes all connections; who waits in `poll` gets ClientClosed."""
@@ -100,6 +109,7 @@ class AsyncConsumer:
     async def subscribe(self, *topics: str) -> None:
         """Consume all partitions of these topics, from now on instead of what was assigned before."""
         self._return_ahead()
+        self._client.check_started()
         self._core.subscribe(topics)
         await self._client.refresh_metadata(topics)
         if self._core.assign_topics():
@@ -159,14 +169,16 @@ class AsyncConsumer:
         self._core.seek_to(partitions, timestamp)
         self._client.pump()
 
-    async def position(self, where: TopicPartition, timeout_ms: int | None = None) -> int:
+    async def position(self, where: TopicPartition, timeout: float | None = None) -> int:
         """The offset of the next record that will be handed out.
 
         Raises:
-            ClientTimeout: a reset is under way and was not answered in time.
+            ClientTimeout: a reset is under way and was not answered within `timeout` seconds (None:
+                `default.api.timeout.ms`).
         """
         self._return_ahead()
-        deadline_ms = self._deadline(timeout_ms)
+        wait_ms = milliseconds(timeout)
+        deadline_ms = self._client.now_ms() + (self.config.default_api_timeout_ms if wait_ms is None else wait_ms)
         while (offset := self._core.position(where)) is None:
             if not await self._wait(deadline_ms):
                 raise ClientTimeout(f"the position of {where} is unknown: its leader did not tell an offset in time")
@@ -174,11 +186,11 @@ class AsyncConsumer:
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset of each partition."""
-        return await self._offsets_at(partitions, EARLIEST_TIMESTAMP)
+        return await self._offsets_at(checked_partitions(partitions, "beginning_offsets"), EARLIEST_TIMESTAMP)
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The offset behind the last readable record of each partition (the last stable one with read_committed)."""
-        return await self._offsets_at(partitions, LATEST_TIMESTAMP)
+        return await self._offsets_at(checked_partitions(partitions, "end_offsets"), LATEST_TIMESTAMP)
 
     async def _offsets_at(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
         found = await self._lookup(dict.fromkeys(partitions, timestamp))
@@ -215,39 +227,31 @@ class AsyncConsumer:
 
     # ---- records --------------------------------------------------------------------------------------------------
 
-    async def poll(self, timeout_ms: int | None = None, *, max_records: int | None = None) -> list[ConsumerRecord]:
-        """Buffered records, else the next to arrive; empty when `timeout_ms` passed (None: waits without end).
+    async def poll(self, timeout: float | None = None, *, max_records: int | None = None) -> list[ConsumerRecord]:
+        """Buffered records, else the next to arrive; empty after `timeout` seconds (None: waits without end).
 
         At most `max.poll.records` come at once.
 
         Raises:
             KafkaError: a partition cannot be read; seek, or assign without it, to go on.
         """
-        return await self._next(partial(self.records_now, max_records), timeout_ms)
+        return await self._next(partial(self.records_now, max_records), milliseconds(timeout))
 
-    async def poll_columns(self, timeout_ms: int | None = None, *, headers: bool = False) -> list[Columns]:
-        """All that is buffered as columns, else the next to arrive; empty when `timeout_ms` passed.
+    async def poll_columns(self, timeout: float | None = None, *, headers: bool = False) -> list[Columns]:
+        """All that is buffered as columns, else the next to arrive; empty after `timeout` seconds.
 
         Raises:
             KafkaError: a partition cannot be read; seek, or assign without it, to go on.
             BarnabasError: numpy and pyarrow are not installed.
         """
-        deadline_ms = None if timeout_ms is None else self._client.now_ms() + timeout_ms
+        wait_ms = milliseconds(timeout)
+        deadline_ms = None if wait_ms is None else self._client.now_ms() + wait_ms
         while True:
             left_ms = None if deadline_ms is None else max(deadline_ms - self._client.now_ms(), 0)
-            parts = await self.poll_parts(left_ms)
+            parts = await self._next(self.parts_now, left_ms)
             columns = decode_or_give_back(parts, self.give_back, headers)
             if columns or not parts:
                 return columns
-
-    async def poll_parts(self, timeout_ms: int | None = None) -> list[Taken]:
-        """What `poll_columns` would decode, for who decodes it elsewhere; the next fetch is under way.
-
-        Raises:
-            KafkaError: a partition cannot be read; seek, or assign without it, to go on.
-            BarnabasError: numpy and pyarrow are not installed.
-        """
-        return await self._next(self.parts_now, timeout_ms)
 
     async def _next(self, take: Callable[[], list[T]], timeout_ms: int | None) -> list[T]:
         self._return_ahead()
@@ -263,7 +267,7 @@ class AsyncConsumer:
         return self._core.records_now(max_records)
 
     def parts_now(self) -> list[Taken]:
-        """What `poll_parts` can give without waiting. Who calls this lets the client pump afterwards."""
+        """What `poll_columns` would decode, for who decodes it elsewhere. Who calls this lets the client pump then."""
         return self._core.parts_now()
 
     def ask(self, asked: Asked[Any], timeout_ms: int | None) -> None:
@@ -276,7 +280,7 @@ class AsyncConsumer:
         self._client.pump()
 
     def give_back(self, parts: Sequence[Taken], error: BarnabasError | None = None) -> None:
-        """Parts of `poll_parts` that were not handed out come again; the error, if any, is the first one's."""
+        """Parts of `parts_now` that were not handed out come again; the error, if any, is the first one's."""
         self._core.give_back(parts, error)
         self._client.pump()
 
@@ -284,9 +288,10 @@ class AsyncConsumer:
         """Records of `poll` that were not handed out come again with the next one."""
         self._core.give_records_back(records)
 
-    async def wait_for_data(self, offsets: Mapping[TopicPartition, int], timeout_ms: int) -> bool:
-        """Whether a partition has a record at its offset or beyond; waits at the brokers up to `timeout_ms`."""
-        return await wait_for_data(self._client, offsets, timeout_ms)
+    async def wait_for_data(self, offsets: Mapping[TopicPartition, int], timeout: float) -> bool:
+        """Whether a partition has a record at its offset or beyond; waits at the brokers up to `timeout` seconds."""
+        self._client.check_started()
+        return await wait_for_data(self._client, offsets, milliseconds(timeout) or 0)
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         while True:
@@ -303,14 +308,12 @@ class AsyncConsumer:
             self._ahead.clear()
             self._core.give_records_back(records)
 
-    def _deadline(self, timeout_ms: int | None) -> int:
-        return self._client.now_ms() + (self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
-
     async def _wait(self, deadline_ms: int | None) -> bool:
         """Waits for a change; False once the deadline passed."""
         left_ms = None if deadline_ms is None else deadline_ms - self._client.now_ms()
         if left_ms is not None and left_ms <= 0:
             return False
+        self._client.check_started()
         self._core.check_open()
         if self._waiter is None or self._waiter.done():
             self._waiter = asyncio.get_running_loop().create_future()

@@ -6,8 +6,9 @@ import asyncio
 import logging
 from collections.abc import Generator, Mapping
 from contextlib import closing, suppress
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
+from barnabas.client.arguments import milliseconds
 from barnabas.client.futures import AsyncRecordFuture
 from barnabas.client.produce.batch import BatchResult
 from barnabas.client.produce.checks import checked_timestamp
@@ -17,9 +18,12 @@ from barnabas.client.produce.records import Headers, OnDelivery, ProducerRecord,
 from barnabas.client.sending import make_core, tell
 from barnabas.client.sent_columns import AsyncSentColumns
 from barnabas.net.cluster import PartitionInfo
-from barnabas.net.errors import ClientClosed, ClientTimeout
+from barnabas.net.errors import NOT_STARTED, ClientClosed, ClientTimeout
 from barnabas.net.host.surroundings import REAL, Surroundings
 from barnabas.protocol.errors import BarnabasError
+
+if TYPE_CHECKING:
+    from barnabas.client.settings import ProducerSettings
 
 log = logging.getLogger(__name__)
 
@@ -27,25 +31,45 @@ T = TypeVar("T")
 
 
 class AsyncProducer:
-    """Sends records from coroutines of one loop. Settings are Kafka's (`produce/config.py`)."""
+    """Sends records from coroutines of one loop. Settings and timeouts (seconds) as with `Producer`.
+
+    `start` begins, `close` ends; `async with` does both.
+    """
 
     def __init__(
-        self, settings: Mapping[str, Any] | str | None = None, *, surroundings: Surroundings = REAL, **named: Any
+        self,
+        config: Mapping[str, Any] | str | None = None,
+        *,
+        surroundings: Surroundings = REAL,
+        **settings: Unpack[ProducerSettings],
     ) -> None:
-        self.config = ProducerConfig.of(settings, **named)
+        self.config = ProducerConfig.of(config, **settings)
         self._client, self._core = make_core(self.config, surroundings, AsyncRecordFuture)
+        self._core.make_sender(leave=_leave)
+        self._core.closed = NOT_STARTED
         self._wall_ms = surroundings.wall_ms
         self._wake_planned = False
 
     async def start(self) -> Self:
-        """Begin to connect; `send` waits for what it needs."""
-        self._client.drivers.append(self._core.make_sender(leave=_leave).step)
-        self._client.open()
+        """Begin to connect; `send` waits for what it needs.
+
+        Raises:
+            ClientClosed: it was closed: make a new one.
+        """
+        if self._core.closed == NOT_STARTED:
+            self._core.closed = None
+            self._client.drivers.append(self._core.sender.step)
+            self._client.open()
+        self._core.check_open()
         return self
 
-    async def stop(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - what is left then fails
-        """Send what is left, for at most `timeout` seconds (None: until every record has its outcome), and close."""
-        if self._core.closed is not None:
+    async def close(self, timeout: float | None = None) -> None:
+        """Send what is left, for at most `timeout` seconds (None: until all have an outcome); what remains then fails.
+
+        A second call does nothing.
+        """
+        milliseconds(timeout)  # refused before anything is closed
+        if self._core.closed not in (None, NOT_STARTED):
             return
         self._core.closed = "the producer is closed"
         self._core.accumulator.closed = True
@@ -62,8 +86,8 @@ class AsyncProducer:
         return await self.start()
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, at: object) -> None:
-        """Stop; after an exception within `close.timeout.ms`."""
-        await self.stop(None if kind is None else self.config.close_timeout_ms / 1000)
+        """Close; after an exception within `close.timeout.ms`."""
+        await self.close(None if kind is None else self.config.close_timeout_ms / 1000)
 
     async def send(
         self,
@@ -79,7 +103,7 @@ class AsyncProducer:
         """Hand over one record; awaits only metadata and memory, `max.block.ms` at most. Await the future for more.
 
         Raises:
-            ClientClosed: the producer was stopped.
+            ClientClosed: the producer was closed, or not started.
             InvalidRecord: topic, partition, timestamp or headers are none.
             SerializationFailed: a serializer refused key or value.
         """
@@ -127,16 +151,28 @@ class AsyncProducer:
         """Send one record and await its outcome."""
         return await (await self.send(topic, value, key, **options))
 
-    async def flush(self) -> None:
-        """Send everything now and wait until every record handed over so far has its outcome."""
-        await self._drained()
+    async def flush(self, timeout: float | None = None) -> None:
+        """Send everything now and wait until every record handed over so far has its outcome.
+
+        Raises:
+            ClientClosed: the producer was not started.
+            ClientTimeout: some had none after `timeout` seconds.
+        """
+        milliseconds(timeout)
+        self._client.check_started()
+        try:
+            await asyncio.wait_for(self._drained(), timeout)
+        except TimeoutError:
+            raise ClientTimeout(f"records without an outcome after {timeout} s of flush") from None
 
     async def partitions_for(self, topic: str) -> tuple[PartitionInfo, ...]:
         """The topic's partitions.
 
         Raises:
+            ClientClosed: the producer was closed, or not started.
             ClientTimeout: it is not known after `max.block.ms`.
         """
+        self._core.check_open()
         deadline_ms = self._client.now_ms() + self.config.max_block_ms
         while not self._client.cluster.partitions_for(topic):
             if self._client.now_ms() >= deadline_ms:

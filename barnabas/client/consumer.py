@@ -11,8 +11,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
+from barnabas.client.arguments import checked_partitions, milliseconds
 from barnabas.client.async_consumer import AsyncConsumer, decode_or_give_back
 from barnabas.client.consume.columnar import Columns
 from barnabas.client.consume.record import ConsumerRecord
@@ -24,11 +25,16 @@ from barnabas.protocol.ids import TopicPartition
 
 __all__ = ["AsyncConsumer", "Consumer"]
 
+if TYPE_CHECKING:
+    from barnabas.client.settings import ConsumerSettings
+
 T = TypeVar("T")
 
 
 class Consumer:
     """What `AsyncConsumer` does, blocking; it is connected once this returns. Fetching goes on while you work.
+
+    Settings carry Kafka's names: `config` or keywords, as with `Producer`. Every `timeout` is in seconds.
 
     Raises:
         ConfigError: an unknown setting, a bad value, or one that needs consumer groups.
@@ -38,9 +44,9 @@ class Consumer:
     def __init__(
         self,
         *topics: str,
-        config: Mapping[str, Any] | None = None,
+        config: Mapping[str, Any] | str | None = None,
         surroundings: Surroundings = REAL,
-        **settings: Any,
+        **settings: Unpack[ConsumerSettings],
     ) -> None:
         self._inner = AsyncConsumer(*topics, config=config, surroundings=surroundings, **settings)
         self._now_ms = surroundings.now_ms
@@ -52,7 +58,7 @@ class Consumer:
             self._thread.stop()
             raise
 
-    def __enter__(self) -> Consumer:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -76,7 +82,7 @@ class Consumer:
     def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
         """Consume exactly these partitions; those that stay keep their position."""
         self._return_ahead()
-        self._on_loop(self._inner.assign, tuple(partitions))
+        self._on_loop(self._inner.assign, checked_partitions(partitions, "assign"))
 
     def assignment(self) -> list[TopicPartition]:
         """The assigned partitions."""
@@ -110,10 +116,10 @@ class Consumer:
         self._return_ahead()
         self._on_loop(self._inner.seek_to_end, *partitions)
 
-    def position(self, where: TopicPartition, timeout_ms: int | None = None) -> int:
+    def position(self, where: TopicPartition, timeout: float | None = None) -> int:
         """The offset of the next record that will be handed out."""
         self._return_ahead()
-        return self._thread.call(self._inner.position(where, timeout_ms))
+        return self._thread.call(self._inner.position(where, timeout))
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset of each partition."""
@@ -137,16 +143,18 @@ class Consumer:
         """The numbers of a topic's partitions."""
         return self._thread.call(self._inner.partitions_for(topic))
 
-    def poll(self, timeout_ms: int | None = None, *, max_records: int | None = None) -> list[ConsumerRecord]:
-        """Buffered records, else the next to arrive; empty when `timeout_ms` passed (None: waits without end)."""
+    def poll(self, timeout: float | None = None, *, max_records: int | None = None) -> list[ConsumerRecord]:
+        """Buffered records, else the next to arrive; empty after `timeout` seconds (None: waits without end)."""
+        wait_ms = milliseconds(timeout)
         self._return_ahead()
         inner = self._inner
-        return self._ask(partial(inner.records_now, max_records), inner.give_records_back, timeout_ms)
+        return self._ask(partial(inner.records_now, max_records), inner.give_records_back, wait_ms)
 
-    def poll_columns(self, timeout_ms: int | None = None, *, headers: bool = False) -> list[Columns]:
-        """All that is buffered as columns, else the next to arrive; empty when `timeout_ms` passed."""
+    def poll_columns(self, timeout: float | None = None, *, headers: bool = False) -> list[Columns]:
+        """All that is buffered as columns, else the next to arrive; empty after `timeout` seconds."""
+        wait_ms = milliseconds(timeout)
         self._return_ahead()
-        deadline_ms = None if timeout_ms is None else self._now_ms() + timeout_ms
+        deadline_ms = None if wait_ms is None else self._now_ms() + wait_ms
         while True:
             left_ms = None if deadline_ms is None else max(deadline_ms - self._now_ms(), 0)
             parts = self._ask(self._inner.parts_now, self._inner.give_back, left_ms)
@@ -155,9 +163,9 @@ class Consumer:
             if columns or not parts:
                 return columns
 
-    def wait_for_data(self, offsets: Mapping[TopicPartition, int], timeout_ms: int) -> bool:
-        """Whether one of the partitions has a record at its offset or beyond; waits up to `timeout_ms`."""
-        return self._thread.call(self._inner.wait_for_data(offsets, timeout_ms))
+    def wait_for_data(self, offsets: Mapping[TopicPartition, int], timeout: float) -> bool:
+        """Whether one of the partitions has a record at its offset or beyond; waits up to `timeout` seconds."""
+        return self._thread.call(self._inner.wait_for_data(offsets, timeout))
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         while True:

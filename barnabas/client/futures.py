@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import logging
 import threading
 from collections.abc import Callable, Generator
@@ -95,6 +96,13 @@ class BlockingRecordFuture(RecordFuture):
         self._wait(timeout)
         return self._metadata()
 
+    def as_future(self) -> concurrent.futures.Future[RecordMetadata]:
+        """A future of `concurrent.futures` (for `wait`, `as_completed`); it cannot be cancelled."""
+        real: concurrent.futures.Future[RecordMetadata] = concurrent.futures.Future()
+        real.set_running_or_notify_cancel()
+        self._result.watch(self._index, lambda: _tell(real, *self.outcome()))
+        return real
+
     def exception(self, timeout: float | None = None) -> BarnabasError | None:
         """Wait like `result`; return the error, or None for a record that was written."""
         self._wait(timeout)
@@ -128,6 +136,12 @@ class AsyncRecordFuture(RecordFuture):
             yield from outcome
         return self._metadata()
 
+    def as_future(self) -> asyncio.Future[RecordMetadata]:
+        """A future of asyncio (for `wait`, `shield`). Cancelled, it is told nothing; the record is sent."""
+        real: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
+        self._result.watch(self._index, lambda: None if real.done() else _tell(real, *self.outcome()))
+        return real
+
     def result(self) -> RecordMetadata:
         """The outcome that is already there.
 
@@ -143,3 +157,15 @@ class AsyncRecordFuture(RecordFuture):
         if not self.done():
             raise asyncio.InvalidStateError("the record has no outcome yet")
         return self._error()
+
+
+def _tell(
+    real: concurrent.futures.Future[RecordMetadata] | asyncio.Future[RecordMetadata],
+    metadata: RecordMetadata | None,
+    error: BarnabasError | None,
+) -> None:
+    if error is not None:
+        real.set_exception(error)
+    else:
+        assert metadata is not None
+        real.set_result(metadata)

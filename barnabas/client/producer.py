@@ -19,8 +19,9 @@ import threading
 import weakref
 from collections.abc import Generator, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
+from barnabas.client.arguments import milliseconds
 from barnabas.client.async_producer import AsyncProducer
 from barnabas.client.futures import BlockingRecordFuture, waiting_is_refused
 from barnabas.client.leaving import leave_program
@@ -38,6 +39,9 @@ from barnabas.net.metadata import Metadata
 from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.ids import NO_TIMESTAMP
 
+if TYPE_CHECKING:
+    from barnabas.client.settings import ProducerSettings
+
 __all__ = ["AsyncProducer", "Producer"]
 
 log = logging.getLogger(__name__)
@@ -46,7 +50,10 @@ T = TypeVar("T")
 
 
 class Producer:
-    """Sends records from any thread. Settings are Kafka's (`produce/config.py`); timeouts in seconds.
+    """Sends records from any thread. Every `timeout` is in seconds.
+
+    Settings carry Kafka's names: `config` is a mapping (`{"linger.ms": 5}`) or the bootstrap servers as a string, and
+    keywords are the same names with underscores (`linger_ms=5`). None means unset.
 
     The constructor starts the sender thread and does not wait for a broker. A producer does not survive `fork`: the
     child gets `ClientClosed` and makes its own. One that nobody closed is closed at exit, within `close.timeout.ms`.
@@ -58,9 +65,13 @@ class Producer:
     """
 
     def __init__(
-        self, settings: Mapping[str, Any] | str | None = None, *, surroundings: Surroundings = REAL, **named: Any
+        self,
+        config: Mapping[str, Any] | str | None = None,
+        *,
+        surroundings: Surroundings = REAL,
+        **settings: Unpack[ProducerSettings],
     ) -> None:
-        self.config = ProducerConfig.of(settings, **named)
+        self.config = ProducerConfig.of(config, **settings)
         self._client, self._core = make_core(self.config, surroundings, BlockingRecordFuture)
         self._wall_ms, self._now_ms = surroundings.wall_ms, surroundings.now_ms
         self._lock = threading.RLock()
@@ -158,7 +169,8 @@ class Producer:
             WaitRefused: called from a delivery callback.
         """
         self._check_may_wait("flush()")
-        deadline_ms = None if timeout is None else self._now_ms() + timeout * 1000
+        wait_ms = milliseconds(timeout)
+        deadline_ms = None if wait_ms is None else self._now_ms() + wait_ms
         draining = drain(self._core)
         with self._lock:
             result = next(draining, None)
@@ -208,6 +220,7 @@ class Producer:
 
         From a delivery callback it does not wait: what is left fails.
         """
+        milliseconds(timeout)  # refused before anything is closed
         with self._lock:
             first = self._core.closed is None
             self._core.closed = self._core.closed or "the producer is closed"

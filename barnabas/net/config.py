@@ -6,18 +6,19 @@ misspelt setting that is silently ignored costs more than an error at start.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, TypeVar
 
 from barnabas.net.errors import ConfigError
+from barnabas.net.foreign import why_protocol, why_unknown
 
 C = TypeVar("C", bound="ClientConfig")
 SECOND: Final = 1000
 MINUTE: Final = 60 * SECOND
 INT_MAX: Final = 2**31 - 1
 DEFAULT_PORT: Final = 9092
+PLAINTEXT: Final = "PLAINTEXT"
 _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 
 
@@ -45,6 +46,7 @@ class ClientConfig:
     """What every client needs: where the cluster is, and how patient to be with it. Times in ms, sizes in bytes."""
 
     bootstrap_servers: tuple[str, ...] = (f"127.0.0.1:{DEFAULT_PORT}",)
+    security_protocol: str = PLAINTEXT
     client_id: str = "barnabas"
     client_rack: str = ""
     dialect: str = one_of(("kafka", "native"), "kafka")
@@ -69,21 +71,28 @@ class ClientConfig:
     def of(cls: type[C], settings: Mapping[str, Any] | str | None = None, **named: Any) -> C:
         """Read settings given as a mapping with Kafka's names, as keyword arguments with `_`, or both.
 
-        A string alone stands for `bootstrap.servers`.
+        A string alone stands for `bootstrap.servers`. None means unset.
 
         Raises:
-            ConfigError: an unknown key (the nearest name is told), a key given twice, a bad value, or a conflict.
+            ConfigError: an unknown key (with what it may have meant), a key given twice, a bad value, or a conflict.
         """
         known = {each.name: each for each in fields(cls)}
         given: dict[str, Any] = {}
         if isinstance(settings, str):
             settings = {"bootstrap.servers": settings}
+        elif not (settings is None or isinstance(settings, Mapping)):
+            raise ConfigError(
+                f"config: {settings!r} ({type(settings).__name__}) is no mapping of settings; give "
+                '{"bootstrap.servers": ...}, or keywords (bootstrap_servers=...)'
+            )
         for key, value in [*(settings or {}).items(), *named.items()]:
-            name = key.replace(".", "_")
+            name = key.replace(".", "_") if isinstance(key, str) else ""
             if name not in known:
-                raise ConfigError(_unknown(key, known))
+                raise ConfigError(why_unknown(key, [dotted(each) for each in known]))
+            if value is None:
+                continue
             if name in given:
-                raise ConfigError(f"{dotted(name)} is given twice")
+                raise ConfigError(f"{dotted(name)} is given twice; drop one of them")
             given[name] = _read(dotted(name), value, str(known[name].type), known[name].metadata)
         config = cls(**given)
         config.check(frozenset(given))
@@ -107,24 +116,24 @@ def dotted(name: str) -> str:
 def parse_server(text: str) -> tuple[str, int]:
     """`host:port`, `[v6]:port`, a bare host (port 9092), or the path of a Unix socket (the port means nothing).
 
+    `PLAINTEXT://` may stand before it, as in a broker's `listeners`.
+
     Raises:
         ConfigError: no host, or a port that is none.
     """
-    if text.strip().startswith("/"):
-        return text.strip(), DEFAULT_PORT
-    host, _, port = text.strip().rpartition(":")
+    protocol, slashes, rest = text.strip().partition("://")
+    if slashes:
+        _protocol(f"bootstrap.servers: {text!r}", protocol)
+    address = rest if slashes else text.strip()
+    if address.startswith("/"):
+        return address, DEFAULT_PORT
+    host, _, port = address.rpartition(":")
     if not host or (":" in host and not host.endswith("]")):
-        host, port = text.strip(), str(DEFAULT_PORT)
+        host, port = address, str(DEFAULT_PORT)
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isascii() or not port.isdecimal() or not 0 < int(port) < 65536:
         raise ConfigError(f"bootstrap.servers: {text!r} is not host:port")
     return host, int(port)
-
-
-def _unknown(key: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(dotted(key), [dotted(name) for name in known], n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    return f"unknown setting {key!r}{hint}"
 
 
 def _read(key: str, value: Any, kind: str, metadata: Mapping[str, Any]) -> Any:
@@ -132,6 +141,8 @@ def _read(key: str, value: Any, kind: str, metadata: Mapping[str, Any]) -> Any:
         return value
     if key == "acks":
         return _acks(value)
+    if key == "security.protocol":
+        return _protocol(key, str(value))
     reader = _READERS.get(kind)
     if reader is None:
         return value
@@ -156,6 +167,12 @@ def _acks(value: Any) -> int:
     if number is None:
         raise ConfigError(f"acks: {value!r} is none of all, -1, 0, 1")
     return number
+
+
+def _protocol(what: str, value: str) -> str:
+    if value.strip().upper() != PLAINTEXT:
+        raise ConfigError(f"{what}: {value!r}: {why_protocol(value.strip())}")
+    return PLAINTEXT
 
 
 def _bool(value: Any) -> bool:

@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
-from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
+from typing import Final
 
+from barnabas.protocol.errors import BarnabasError, ConfigError, ErrorCode, KafkaError
 
-class ConfigError(BarnabasError, ValueError):
-    """A setting that is unknown, malformed, or at odds with another one."""
+__all__ = [
+    "NOT_STARTED",
+    "ClientClosed",
+    "ClientTimeout",
+    "ConfigError",
+    "Disconnected",
+    "FeatureMissing",
+    "MalformedAnswer",
+    "WaitRefused",
+]
 
 
 class ClientTimeout(BarnabasError, TimeoutError):
     """The deadline the caller gave passed first (Kafka's TimeoutException)."""
 
+    @property
+    def retriable(self) -> bool:
+        """Yes: the cluster may answer later."""
+        return True
+
+
+NOT_STARTED: Final = "not started: await start() first, or use it with `async with`"
+"""Why an asyncio client that nobody started is of no use."""
+
 
 class ClientClosed(BarnabasError, RuntimeError):
-    """The producer, consumer or admin client was closed before, or while, the call was made."""
+    """The producer, consumer or admin client was closed before, or while, the call was made, or was never started."""
 
 
 class WaitRefused(BarnabasError, RuntimeError):

@@ -209,6 +209,15 @@ STALE_METADATA = frozenset(
 class BarnabasError(Exception):
     """Base of every error this package raises on purpose."""
 
+    @property
+    def retriable(self) -> bool:
+        """Whether the same call may succeed later, with nothing changed by the caller."""
+        return False
+
+
+class ConfigError(BarnabasError, ValueError):
+    """A setting or an argument that cannot be used: says which, what is wrong with its value, and what to do."""
+
 
 class KafkaError(BarnabasError):
     """An error answered by a broker: keeps the protocol's name and number.

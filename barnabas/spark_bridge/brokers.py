@@ -145,7 +145,7 @@ class Brokers:
 
     def wait_for_data(self, offsets: Mapping[TopicPartition, int], wait_ms: int) -> bool:
         """Whether one of the partitions has a record at its offset; returns at once then, else after `wait_ms`."""
-        return self.consumer.wait_for_data(offsets, wait_ms)
+        return self.consumer.wait_for_data(offsets, wait_ms / 1000)
 
     def _patiently(self, ask: Callable[[], T]) -> T:
         """Asks again as `fetchOffset.numRetries` and `fetchOffset.retryIntervalMs` say."""
@@ -199,7 +199,7 @@ def read_span(settings: Mapping[str, Any], span: Span, options: SourceOptions) -
         silent_ms = 0
         while position < end:
             try:
-                found = consumer.poll_columns(POLL_MS, headers=options.include_headers)
+                found = consumer.poll_columns(POLL_MS / 1000, headers=options.include_headers)
             except KafkaError as error:
                 if error.code not in (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
                     raise

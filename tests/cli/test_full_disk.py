@@ -24,7 +24,7 @@ def count(server: str, partition: int) -> int:
         consumer.seek_to_beginning(where)
         end = consumer.end_offsets([where])[where]
         while consumer.position(where) < end:
-            found += len(consumer.poll(5000))
+            found += len(consumer.poll(5))
     return found
 
 

@@ -1,10 +1,16 @@
 """Settings: Kafka's names and defaults, nearest names for unknown ones, conflicts."""
 
+import inspect
+import re
+from dataclasses import fields
+
 import pytest
 
+from barnabas.client.consume.config import ConsumerConfig
 from barnabas.client.produce.config import ProducerConfig
 from barnabas.net.config import ClientConfig, parse_server
 from barnabas.net.errors import ConfigError
+from barnabas.net.foreign import INSTEAD, SENTENCES
 
 DEFAULTS = {
     "acks": -1,
@@ -101,6 +107,108 @@ def test_the_level_is_the_one_of_the_codec_that_is_used(codec, level, used):
     assert config.compression_level == used
 
 
+NOT_YET = "not supported yet"
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "plaintext", None])
+def test_plain_text_is_taken_by_name(protocol):
+    assert ClientConfig.of({"security.protocol": protocol}).security_protocol == "PLAINTEXT"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"security.protocol": "SSL"}, r"security\.protocol: 'SSL': TLS is not supported yet: connect to a PLAINTEXT"),
+        ({"security.protocol": "sasl_plaintext"}, r"security\.protocol: 'sasl_plaintext': SASL is not supported yet"),
+        ({"security.protocol": "SASL_SSL"}, r"security\.protocol: 'SASL_SSL': TLS and SASL are not supported yet"),
+        ({"security.protocol": "TCP"}, r"security\.protocol: 'TCP': it is none of Kafka's: write PLAINTEXT"),
+        ({"ssl.ca.location": "x"}, r"ssl\.ca\.location: TLS is not supported yet"),
+        ({"ssl_cafile": "x"}, "ssl_cafile: TLS is not supported yet"),
+        ({"sasl.mechanism": "PLAIN"}, r"sasl\.mechanism: SASL is not supported yet"),
+        ({"sasl_plain_username": "x"}, "sasl_plain_username: SASL is not supported yet"),
+        ({"transactional.id": "x"}, r"transactional\.id: transactions are not supported yet"),
+        ({"session.timeout.ms": 1}, r"session\.timeout\.ms: consumer groups are not supported yet"),
+        ({"bootstrap.servers": "SSL://h:1"}, r"bootstrap\.servers: 'SSL://h:1': 'SSL': TLS is not supported yet"),
+        ({"bootstrap.servers": "h:1,http://h:2"}, r"bootstrap\.servers: 'http://h:2': 'http': it is none of Kafka's"),
+        ({"bootstrap.servers": "PLAINTEXT://"}, r"bootstrap\.servers: 'PLAINTEXT://' is not host:port"),
+    ],
+)
+def test_what_is_not_there_yet_is_said_by_name(settings, message):
+    for config in (ProducerConfig, ConsumerConfig, ClientConfig):
+        with pytest.raises(ConfigError, match=message):
+            config.of(settings)
+
+
+KAFKAS_NAMES = {each.name.replace("_", ".") for config in (ProducerConfig, ConsumerConfig) for each in fields(config)}
+
+
+@pytest.mark.parametrize("name", INSTEAD)
+def test_another_clients_name_is_answered_with_kafkas(name):
+    kafkas = INSTEAD[name].split()[0]
+    assert kafkas in KAFKAS_NAMES
+    config = ProducerConfig if kafkas.replace(".", "_") in ProducerConfig.__slots__ + ClientConfig.__slots__ else None
+    with pytest.raises(ConfigError, match=rf"unknown setting '{name}': Kafka's name for it is {re.escape(kafkas)}"):
+        (config or ConsumerConfig).of({name: 1})
+    with pytest.raises(ConfigError, match=rf"Kafka's name for it is {re.escape(kafkas)}"):
+        (config or ConsumerConfig).of({name.replace(".", "_"): 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("queue.buffering.max.messages", r"buffer\.memory \(bytes, not records\)$"),
+        ("queue.buffering.max.ms", r"linger\.ms$"),
+        ("batch.num.messages", r"batch\.size \(bytes, not records\)$"),
+        ("message.timeout.ms", r"delivery\.timeout\.ms$"),
+        ("socket.timeout.ms", r"request\.timeout\.ms$"),
+        ("max_batch_size", r"batch\.size$"),
+        ("fetch.wait.max.ms", r"fetch\.max\.wait\.ms, which this client does not take$"),
+        ("api_version", "versions are agreed upon with each broker: leave it out$"),
+        ("enable.partition.eof", "ends are not reported: compare"),
+        ("socket.keepalive.enable", "nothing here corresponds to it: leave it out$"),
+    ],
+)
+def test_what_is_said_of_others_settings(name, says):
+    with pytest.raises(ConfigError, match=says):
+        ProducerConfig.of({name: 1})
+
+
+def test_no_name_of_others_is_one_of_ours():
+    assert not KAFKAS_NAMES & (set(INSTEAD) | set(SENTENCES))
+    assert not set(INSTEAD) & set(SENTENCES)
+
+
+def test_a_guess_is_a_near_miss_or_none():
+    for name in (
+        "ssl",
+        "foo.bar",
+        "message.max",
+        "queue.depth",
+        "topic.ids",
+        "session.ms",
+        "max.wait.ms",
+        "client.name",
+    ):
+        with pytest.raises(ConfigError) as refused:
+            ProducerConfig.of({name: 1})
+        assert "did you mean" not in str(refused.value), str(refused.value)
+    for name, meant in (("linger", "linger.ms"), ("bootstrap.server", "bootstrap.servers"), ("ack", "acks")):
+        with pytest.raises(ConfigError, match=f"did you mean '{re.escape(meant)}'"):
+            ProducerConfig.of({name: 1})
+
+
+@pytest.mark.parametrize("client", ["AIOKafkaProducer", "AIOKafkaConsumer"])
+def test_every_argument_of_aiokafka_is_known_or_explained(client):
+    aiokafka = pytest.importorskip("aiokafka")
+    config = ProducerConfig if client.endswith("Producer") else ConsumerConfig
+    for name, parameter in inspect.signature(getattr(aiokafka, client)).parameters.items():
+        if parameter.kind is not parameter.VAR_POSITIONAL and name.replace("_", ".") not in KAFKAS_NAMES:
+            with pytest.raises(ConfigError) as refused:
+                config.of({name: 1})
+            assert not str(refused.value).startswith(f"unknown setting {name!r};"), name
+            assert str(refused.value) != f"unknown setting {name!r}", name
+
+
 @pytest.mark.parametrize("conflict", [{"acks": 1}, {"retries": 0}, {"max.in.flight.requests.per.connection": 6}])
 def test_idempotence_conflicts(conflict):
     with pytest.raises(ConfigError, match=r"enable\.idempotence needs"):
@@ -119,7 +227,16 @@ def test_delivery_timeout_covers_linger_and_one_request():
 
 @pytest.mark.parametrize(
     ("text", "where"),
-    [("h:1", ("h", 1)), ("h", ("h", 9092)), ("[::1]:7", ("::1", 7)), ("[::1]", ("::1", 9092)), ("::1", ("::1", 9092))],
+    [
+        ("PLAINTEXT://h:1", ("h", 1)),
+        ("plaintext://[::1]:7", ("::1", 7)),
+        ("PLAINTEXT://h", ("h", 9092)),
+        ("h:1", ("h", 1)),
+        ("h", ("h", 9092)),
+        ("[::1]:7", ("::1", 7)),
+        ("[::1]", ("::1", 9092)),
+        ("::1", ("::1", 9092)),
+    ],
 )
 def test_parse_server(text, where):
     assert parse_server(text) == where

@@ -31,7 +31,7 @@ def producer(broker: Broker) -> Iterator[Producer]:
 NO_RECORDS: list[tuple[dict[str, Any], str]] = [
     ({"topic": None}, r"topic: None \(NoneType\)"),
     ({"topic": b"checked"}, r"topic: b'checked' \(bytes\) is no name of a topic; give a string"),
-    ({"topic": {"a": 1}}, r"topic: \{'a': 1\} \(dict\)"),
+    ({"topic": {"a": 1}}, r"topic: \{'a': ...\} is a mapping, not a topic"),
     ({"topic": ""}, "topic: ''"),
     ({"partition": "0"}, r"partition: '0' \(str\) is no whole number"),
     ({"partition": 0.0}, r"partition: 0.0 \(float\)"),
@@ -94,7 +94,7 @@ def test_a_poison_pill_is_told_after_what_is_good_and_can_be_passed_over(broker:
     with Consumer("poisoned", config=settings, bootstrap_servers=broker.bootstrap_servers) as consumer:
         while len(found) < 3:
             try:
-                found += [record.value for record in consumer.poll(10_000)]
+                found += [record.value for record in consumer.poll(10)]
             except SerializationFailed as error:
                 refused.append((error.topic, error.partition, error.offset, tuple(found)))
                 consumer.seek(TopicPartition(error.topic, error.partition), error.offset + 1)
@@ -149,15 +149,15 @@ def test_flush_returns_after_the_callbacks(producer: Producer) -> None:
 def test_a_poll_for_no_records_is_refused(broker: Broker, limit: int) -> None:
     with Consumer("checked", bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
         with pytest.raises(ConfigError, match=f"max_records: {limit} is below its minimum 1"):
-            consumer.poll(10_000, max_records=limit)
-        assert consumer.poll(10_000, max_records=1)
+            consumer.poll(10, max_records=limit)
+        assert consumer.poll(10, max_records=1)
 
 
 def test_what_is_no_topic_or_partition_is_not_consumed(broker: Broker) -> None:
     topic: Any
     with Consumer(bootstrap_servers=broker.bootstrap_servers) as consumer:
         for topic in (["checked"], b"checked", ""):
-            with pytest.raises(ConfigError, match="is no name of a topic"):
+            with pytest.raises(ConfigError, match=r"is no name of a topic|are several; give them one by one"):
                 consumer.subscribe(topic)
         for where in ("ab", ("checked", "0"), ("checked", -1), ("checked",)):
             wanted: Any = [where]

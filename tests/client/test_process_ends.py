@@ -32,7 +32,7 @@ def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 def values(broker: Broker, topic: str, count: int) -> list[bytes]:
     found: list[bytes] = []
     with Consumer(topic, bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
-        while len(found) < count and (records := consumer.poll(10_000)):
+        while len(found) < count and (records := consumer.poll(10)):
             found += [record.value for record in records]
     return found
 
@@ -169,7 +169,7 @@ producer = Producer(servers, linger_ms=60_000, delivery_timeout_ms=120_000)
 producer.send("forked-" + way, b"first")
 producer.flush(30)
 consumer = Consumer("forked-" + way, bootstrap_servers=servers, auto_offset_reset="earliest")
-assert [record.value for record in consumer.poll(30_000)] == [b"first"]
+assert [record.value for record in consumer.poll(30)] == [b"first"]
 admin = Admin(bootstrap_servers=servers)
 pending = producer.send("forked-" + way, b"second")
 
@@ -179,7 +179,7 @@ def child():
         producer.flush,
         lambda: producer.partitions_for("forked-" + way),
         lambda: pending.result(),
-        lambda: consumer.poll(10),
+        lambda: consumer.poll(0.01),
         lambda: next(iter(consumer)),
         lambda: consumer.pause(TopicPartition("forked-" + way, 0)),
         admin.list_topics,
@@ -226,7 +226,7 @@ from barnabas import Consumer, Producer
 producer = Producer(sys.argv[1])
 producer.send("preforked", b"x").result(30)
 consumer = Consumer("preforked", bootstrap_servers=sys.argv[1], auto_offset_reset="earliest")
-consumer.poll(30_000)
+consumer.poll(30)
 pids = []
 for _ in range(3):
     pid = os.fork()

@@ -98,7 +98,7 @@ def test_a_topic_that_goes_under_a_running_query(cluster: Cluster, stream: Strea
     reader = stream(f"{topic},{other}", startingOffsets="earliest", failOnDataLoss=fail)
     end = reader.latestOffset(reader.initialOffset(), ALL)
     assert read_between(reader, reader.initialOffset(), end) == list(range(12))
-    cluster.admin.delete_topics(topic)
+    cluster.admin.delete_topic(topic)
     cluster.put(other, range(12, 14), partitions=1)
     if fail == "true":
         with pytest.raises(OffsetError, match=f"the partitions {topic}-0 are gone.*set failOnDataLoss to false"):
@@ -119,7 +119,7 @@ def test_a_topic_that_goes_between_plan_and_task(
     cluster.put(topic, range(10), partitions=1)
     reader = stream(topic, startingOffsets="earliest", failOnDataLoss=fail)
     end = reader.latestOffset(reader.initialOffset(), ALL)
-    cluster.admin.delete_topics(topic)
+    cluster.admin.delete_topic(topic)
     if fail == "true":
         with pytest.raises(OffsetError, match=r"records from offset 0 on are gone .the topic was deleted"):
             read_between(reader, reader.initialOffset(), end)
@@ -135,7 +135,7 @@ def test_a_topic_created_anew_is_noticed_though_it_outgrew_the_old_one(
     cluster.put(topic, range(10), partitions=1)
     reader = stream(topic, startingOffsets="earliest", failOnDataLoss="false")
     end = reader.latestOffset(reader.initialOffset(), ALL)
-    cluster.admin.delete_topics(topic)
+    cluster.admin.delete_topic(topic)
     cluster.admin.create_topic(topic, partitions=1)
     cluster.put(topic, range(100, 100 + count), partitions=1)
     for restarted in (stream(topic), reader):  # a query that restarts from its checkpoint, and one that runs on
@@ -374,7 +374,7 @@ def test_a_stretch_without_records_ends_the_task_at_once(monkeypatch: pytest.Mon
             self.positions = iter([3, 3, 10])
             self.polls = 0
 
-        def poll_columns(self, timeout_ms: int, *, headers: bool) -> list[Any]:
+        def poll_columns(self, timeout: float, *, headers: bool) -> list[Any]:
             self.polls += 1
             return []
 

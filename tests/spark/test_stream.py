@@ -103,7 +103,7 @@ def test_a_recreated_topic_is_noticed(job: Callable[[str], Job], cluster: Cluste
     cluster.put(topic, range(5), partitions=1)
     stream = job(topic)
     stream.run(startingOffsets="earliest")
-    cluster.admin.delete_topics(topic)
+    cluster.admin.delete_topic(topic)
     cluster.admin.create_topic(topic, partitions=1)
     with pytest.raises(Exception, match="failOnDataLoss"):
         stream.run()

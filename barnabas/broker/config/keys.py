@@ -13,14 +13,10 @@ from enum import Enum, IntEnum
 from functools import cache
 from typing import Any, Final, NamedTuple, cast
 
-from barnabas.protocol.errors import BarnabasError
+from barnabas.protocol.errors import ConfigError
 
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
-
-
-class ConfigError(BarnabasError):
-    """A setting that cannot be used: says which, what is wrong with its value, and what to write instead."""
 
 
 class Kind(IntEnum):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from barnabas.broker.config.broker_config import BrokerConfig
-from barnabas.broker.config.keys import ConfigError
+from barnabas.protocol.errors import ConfigError
 
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 WILDCARDS: Final = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, never bound

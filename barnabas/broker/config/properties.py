@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from barnabas.broker.config.keys import ConfigError
+from barnabas.protocol.errors import ConfigError
 
 _SPACE: Final = " \t\f"
 _ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}

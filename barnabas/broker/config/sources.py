@@ -9,13 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from barnabas.broker.config.broker_config import BrokerConfig
-from barnabas.broker.config.keys import ConfigError, keys_of
+from barnabas.broker.config.keys import keys_of
 from barnabas.broker.config.known import ALIASES, gone, is_known, nearest
 from barnabas.broker.config.listeners import http_endpoint, left_to_controllers, listening_endpoints
 from barnabas.broker.config.properties import parse_properties
 from barnabas.broker.config.topic_config import topic_config
 from barnabas.broker.config.topics import parse_topics
 from barnabas.broker.config.variables import kafka_settings, own_settings
+from barnabas.protocol.errors import ConfigError
 
 WITHOUT_EFFECT: Final = frozenset(
     {

@@ -9,7 +9,6 @@ from typing import Final
 from barnabas.broker.config.broker_config import BrokerConfig
 from barnabas.broker.config.keys import (
     LONG_MAX,
-    ConfigError,
     Key,
     Kind,
     Update,
@@ -25,6 +24,7 @@ from barnabas.broker.config.keys import (
     setting,
     string,
 )
+from barnabas.protocol.errors import ConfigError
 
 
 @dataclass(slots=True, frozen=True)

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-from barnabas.broker.config.keys import ConfigError
+from barnabas.protocol.errors import ConfigError
 
 _TOPIC: Final = re.compile(
     r"\s*(?P<name>[a-zA-Z0-9._-]+)\s*(?::\s*(?P<count>[0-9]{1,9})\s*)?(?:\{(?P<settings>[^{}]*)\}\s*)?"

@@ -11,28 +11,66 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
-from barnabas.broker.config import load
+from barnabas.broker.config import BrokerConfig, ConfigError, keys_of, load
 from barnabas.broker.host.assemble import Assembly, new_loop
+from barnabas.protocol.errors import BarnabasError
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from barnabas.broker.config.settings import BrokerSettings
+
 Topics = Mapping[str, int] | Iterable[str]
+
+_NOT_STARTED: Final = "not started: await start() first, or use it with `async with`"
+_STARTED: Final = "started"
+_CLOSED: Final = "closed"
 
 
 def _assemble(
-    data_dir: str | os.PathLike[str] | None, host: str, port: int, config: Mapping[str, Any] | None, topics: Topics
+    config: Mapping[str, Any] | None,
+    named: Mapping[str, Any],
+    data_dir: str | os.PathLike[str] | None,
+    host: str | None,
+    port: int | None,
+    topics: Topics,
 ) -> Assembly:
-    settings = {name: _text(value) for name, value in (config or {}).items()}
-    address = f"[{host}]" if ":" in host else host
-    settings.setdefault("listeners", f"PLAINTEXT://{address}:{port}")
-    named = topics.items() if isinstance(topics, Mapping) else ((name, None) for name in topics)
-    made = [name if count is None else f"{name}:{count}" for name, count in named]
+    settings = _settings(config, named)
+    if "listeners" not in settings:
+        host = host or "127.0.0.1"
+        settings["listeners"] = f"PLAINTEXT://{f'[{host}]' if ':' in host else host}:{port or 0}"
+    elif host is not None or port is not None:
+        raise ConfigError(f"listeners={settings['listeners']}: host and port say it, too; drop one of them")
+    if isinstance(topics, str):
+        raise ConfigError(f"topics: {topics!r} is a string; give a list of names, or names with numbers of partitions")
+    counts = topics.items() if isinstance(topics, Mapping) else ((name, None) for name in topics)
+    made = [name if count is None else f"{name}:{count}" for name, count in counts]
     if made:
         settings["barnabas.topics"] = ", ".join([*filter(None, [settings.get("barnabas.topics")]), *made])
-    directory = data_dir or settings.get("log.dirs") or settings.get("log.dir")
+    directory = settings.get("log.dirs") or settings.get("log.dir")
+    if directory is not None and data_dir is not None:
+        raise ConfigError(f"log.dirs={directory}: data_dir says it, too; drop one of them")
     loaded = load(overrides=settings, overrides_from="config")
-    return Assembly(loaded.config, None if directory is None else os.fspath(directory))
+    return Assembly(loaded.config, directory if data_dir is None else os.fspath(data_dir))
+
+
+def _settings(config: Mapping[str, Any] | None, named: Mapping[str, Any]) -> dict[str, str]:
+    """Settings by Kafka's names, as the client takes them: keywords and names with underscores too, None is unset."""
+    if config is not None and not isinstance(config, Mapping):
+        raise ConfigError(
+            f"config: {config!r} ({type(config).__name__}) is no mapping of settings; where it listens is said by "
+            "host= and port=, where its data is by data_dir="
+        )
+    attributes = {key.attribute: name for name, key in keys_of(BrokerConfig).items()}
+    settings: dict[str, str] = {}
+    for given, value in [*(config or {}).items(), *named.items()]:
+        name = attributes.get(given) or (given if "." in given else given.replace("_", "."))
+        if value is None:
+            continue
+        if name in settings:
+            raise ConfigError(f"{name} is given twice; drop one of them")
+        settings[name] = _text(value)
+    return settings
 
 
 def _text(value: Any) -> str:
@@ -49,55 +87,73 @@ class AsyncBroker:
     async with barnabas.aio.Broker(topics={"flights": 4}) as broker:
         ...  # connect to broker.bootstrap_servers
 
-    In memory unless `data_dir` names a directory. `port` 0 takes a free one. `config` holds settings by Kafka's names
-    (`{"num.partitions": 3}`); `topics` maps names to numbers of partitions, or lists names.
+    In memory unless `data_dir` names a directory. It listens at `host` (127.0.0.1) and `port` (a free one). `topics`
+    maps names to numbers of partitions, or lists names. Settings carry Kafka's names: `config` is a mapping
+    (`{"num.partitions": 3}`), and keywords are the same names with underscores (`num_partitions=3`). None means unset.
 
     Raises:
         ConfigError: a setting that nobody knows, or a value that cannot be used.
-        BarnabasError: a port in use, or a data directory that cannot be served from (from `start`, too).
+        BarnabasError: a port in use, or a data directory that cannot be served from (from `start`, too); what is
+            asked of it before it was started.
     """
 
     def __init__(
         self,
+        config: Mapping[str, Any] | None = None,
         *,
         data_dir: str | os.PathLike[str] | None = None,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        config: Mapping[str, Any] | None = None,
+        host: str | None = None,
+        port: int | None = None,
         topics: Topics = (),
+        **settings: Unpack[BrokerSettings],
     ) -> None:
-        self._assembly = _assemble(data_dir, host, port, config, topics)
+        self._assembly = _assemble(config, settings, data_dir, host, port, topics)
+        self._state = _NOT_STARTED
 
     @property
     def bootstrap_servers(self) -> str:
         """What clients connect to: `host:port`."""
-        return self._assembly.bootstrap_servers
+        return self._started().bootstrap_servers
 
     @property
     def port(self) -> int:
         """The port that was bound."""
-        return self._assembly.listening[0].endpoint.port
+        return self._started().port
 
     def snapshot(self) -> dict[str, Any]:
         """All that can be looked at, as plain values (what `/state` shows)."""
-        return self._assembly.host.snapshot()
+        return self._started().host.snapshot()
 
-    async def start(self) -> AsyncBroker:
-        """Serve; returns once it does."""
-        await self._assembly.start()
+    def _started(self) -> Assembly:
+        if self._state == _NOT_STARTED:
+            raise BarnabasError(f"the broker was {_NOT_STARTED}")
+        return self._assembly
+
+    async def start(self) -> Self:
+        """Serve; returns once it does. A broker that was closed does not start again."""
+        if self._state == _CLOSED:
+            raise BarnabasError("the broker is closed; make a new one")
+        if self._state == _NOT_STARTED:
+            self._state = _CLOSED  # what fails to start has given back what it held
+            await self._assembly.start()
+            self._state = _STARTED
         return self
 
-    async def stop(self) -> None:
-        """Stop serving. A broker does not start twice."""
-        await self._assembly.stop()
+    async def close(self) -> None:
+        """Stop serving; a second call does nothing."""
+        before, self._state = self._state, _CLOSED
+        if before == _STARTED:
+            await self._assembly.stop()
+        elif before == _NOT_STARTED:
+            self._assembly.release()
 
-    async def __aenter__(self) -> AsyncBroker:
+    async def __aenter__(self) -> Self:
         return await self.start()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.stop()
+        await self.close()
 
 
 class Broker:
@@ -111,14 +167,15 @@ class Broker:
 
     def __init__(
         self,
+        config: Mapping[str, Any] | None = None,
         *,
         data_dir: str | os.PathLike[str] | None = None,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        config: Mapping[str, Any] | None = None,
+        host: str | None = None,
+        port: int | None = None,
         topics: Topics = (),
+        **settings: Unpack[BrokerSettings],
     ) -> None:
-        self._inner = AsyncBroker(data_dir=data_dir, host=host, port=port, config=config, topics=topics)
+        self._inner = AsyncBroker(config, data_dir=data_dir, host=host, port=port, topics=topics, **settings)
         self._loop = new_loop()
         thread = threading.Thread(target=_run, args=(self._loop,), name="barnabas-broker", daemon=True)
         thread.start()
@@ -152,7 +209,7 @@ class Broker:
         """Stop serving; a second call does nothing."""
         self._close()
 
-    def __enter__(self) -> Broker:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -179,7 +236,7 @@ def _finish(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
 
 def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread, inner: AsyncBroker) -> None:
     if threading.current_thread() is thread:  # forgotten, and found by the garbage collector on our own thread
-        loop.create_task(inner.stop()).add_done_callback(lambda _: loop.stop())
+        loop.create_task(inner.close()).add_done_callback(lambda _: loop.stop())
         return
-    _call(loop, inner.stop())
+    _call(loop, inner.close())
     _finish(loop, thread)

@@ -10,9 +10,8 @@ import socket
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from barnabas.broker.config.keys import ConfigError
 from barnabas.broker.config.listeners import WILDCARDS, Endpoint
-from barnabas.protocol.errors import BarnabasError
+from barnabas.protocol.errors import BarnabasError, ConfigError
 
 _ATTEMPTS_MAX: Final = 32
 _ABSENT: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT})

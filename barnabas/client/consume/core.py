@@ -10,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
+from barnabas.client.arguments import checked_partition, checked_partitions, checked_topics
 from barnabas.client.consume.config import ConsumerConfig
 from barnabas.client.consume.fetcher import Fetcher
-from barnabas.client.consume.positions import Phase
+from barnabas.client.consume.positions import Phase, Position
 from barnabas.client.consume.record import ConsumerRecord
 from barnabas.client.consume.taken import Taken
 from barnabas.client.libraries import require_libraries
 from barnabas.net.errors import ClientClosed, ConfigError
 from barnabas.net.network import NetworkClient
 from barnabas.protocol.errors import BarnabasError
-from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.ids import EARLIEST_TIMESTAMP, TopicPartition
 
 T = TypeVar("T")
 
@@ -39,7 +40,7 @@ class ConsumerCore:
 
     def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]], now_ms: int) -> None:
         """Consume exactly these partitions; those that stay keep position and records."""
-        wanted = [_checked(where) for where in partitions]
+        wanted = checked_partitions(partitions, "assign")
         self.topics = ()
         self.fetcher.assign(wanted)
         self._metadata.add_topics({where.topic for where in self.fetcher.positions}, now_ms)
@@ -48,12 +49,9 @@ class ConsumerCore:
         """Consume all partitions of these topics, once they are known.
 
         Raises:
-            ConfigError: a topic that is no string.
+            ConfigError: a topic that is no name.
         """
-        for topic in topics:
-            if not isinstance(topic, str) or not topic:
-                raise ConfigError(f"topic: {topic!r} is no name of a topic; give strings, one argument each")
-        self.topics = topics
+        self.topics = checked_topics(topics, "subscribe")
 
     def assign_topics(self) -> bool:
         """Assign all partitions that are known of the subscribed topics; whether that changed anything."""
@@ -72,7 +70,7 @@ class ConsumerCore:
     def pause(self, partitions: Iterable[TopicPartition], paused: bool) -> None:
         """Stop fetching and handing out, or go on."""
         for where in partitions:
-            self.fetcher.position_of(where).paused = paused
+            self._position_of(where, "resume" if not paused else "pause").paused = paused
         if not paused:
             self._on_change()
 
@@ -90,12 +88,13 @@ class ConsumerCore:
         """
         if offset < 0:
             raise ConfigError(f"seek to {offset}: an offset is not negative; seek_to_beginning and seek_to_end exist")
-        self.fetcher.position_of(where).seek(offset)
+        self._position_of(where, "seek").seek(offset)
 
     def seek_to(self, partitions: Iterable[TopicPartition], timestamp: int) -> None:
         """Go where a timestamp leads (earliest, latest), with all partitions if none is named."""
-        for where in set(partitions) or set(self.fetcher.positions):
-            self.fetcher.position_of(where).await_reset(timestamp)
+        call = "seek_to_beginning" if timestamp == EARLIEST_TIMESTAMP else "seek_to_end"
+        for where in tuple(partitions) or tuple(self.fetcher.positions):
+            self._position_of(where, call).await_reset(timestamp)
 
     def position(self, where: TopicPartition) -> int | None:
         """The offset of the next record that will be handed out; None while a reset is under way.
@@ -103,12 +102,15 @@ class ConsumerCore:
         Raises:
             BarnabasError: the reset failed.
         """
-        position = self.fetcher.position_of(where)
+        position = self._position_of(where, "position")
         if position.phase is not Phase.RESET:
             return position.returned[0].offset if position.returned else position.offset
         if position.error is not None:
             raise position.error
         return None
+
+    def _position_of(self, where: TopicPartition, call: str) -> Position:
+        return self.fetcher.position_of(checked_partition(where, call))
 
     # ---- records --------------------------------------------------------------------------------------------------
 
@@ -156,10 +158,3 @@ class ConsumerCore:
             error = self._metadata.topic_errors.get(topic)
             if error is not None:
                 raise error
-
-
-def _checked(where: TopicPartition | tuple[str, int]) -> TopicPartition:
-    topic, partition = where if isinstance(where, tuple) and len(where) == 2 else (None, None)
-    if not isinstance(topic, str) or type(partition) is not int or partition < 0:
-        raise ConfigError(f"assign: {where!r} is no partition; give pairs of a topic's name and a number from 0 on")
-    return TopicPartition(topic, partition)

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from operator import index
 from typing import Any, Final
 
+from barnabas.client.arguments import checked_topic, shown
 from barnabas.client.errors import InvalidRecord
 from barnabas.client.produce.records import Headers
+from barnabas.net.errors import ConfigError
 
 _INT32_MAX: Final = 2**31 - 1
 _INT64_MAX: Final = 2**63 - 1
@@ -17,10 +19,12 @@ def check_topic(topic: Any) -> None:
     """Refuse what is no topic's name.
 
     Raises:
-        InvalidRecord: no string, or an empty one.
+        InvalidRecord: an address, a mapping, anything else that is no name.
     """
-    if not isinstance(topic, str) or not topic:
-        raise InvalidRecord(f"topic: {_shown(topic)} is no name of a topic; give a string")
+    try:
+        checked_topic(topic, "send")
+    except ConfigError as error:
+        raise InvalidRecord(str(error)) from None
 
 
 def checked_partition(partition: Any) -> int:
@@ -31,7 +35,7 @@ def checked_partition(partition: Any) -> int:
     """
     number = _whole(partition)
     if number is None:
-        raise InvalidRecord(f"partition: {_shown(partition)} is no whole number; leave it out, or give int(...)")
+        raise InvalidRecord(f"partition: {shown(partition)} is no whole number; leave it out, or give int(...)")
     if not 0 <= number <= _INT32_MAX:
         what = "is negative" if number < 0 else "is above 2^31 - 1"
         raise InvalidRecord(f"partition {number} {what}; leave it out to have one chosen")
@@ -47,7 +51,7 @@ def checked_timestamp(timestamp_ms: Any) -> int:
     number = _whole(timestamp_ms)
     if number is None or not 0 <= number <= _INT64_MAX:
         raise InvalidRecord(
-            f"timestamp_ms: {_shown(timestamp_ms)} is no time in whole milliseconds since the epoch; "
+            f"timestamp_ms: {shown(timestamp_ms)} is no time in whole milliseconds since the epoch; "
             "give int(1000 * seconds), or leave it out"
         )
     return number
@@ -66,16 +70,16 @@ def checked_headers(headers: Any) -> Headers:
     try:
         pairs = [(name, value) for name, value in headers]
     except (TypeError, ValueError):
-        raise InvalidRecord(f"headers: {_shown(headers)} are no pairs; give [(name, value), ...]") from None
+        raise InvalidRecord(f"headers: {shown(headers)} are no pairs; give [(name, value), ...]") from None
     for name, value in pairs:
         if not isinstance(name, str):
-            raise InvalidRecord(f"headers: the name {_shown(name)} is no string; decode it first")
+            raise InvalidRecord(f"headers: the name {shown(name)} is no string; decode it first")
         try:
             name.encode()
         except UnicodeEncodeError:
-            raise InvalidRecord(f"headers: the name {_shown(name)} cannot be written as UTF-8") from None
+            raise InvalidRecord(f"headers: the name {shown(name)} cannot be written as UTF-8") from None
         if value is not None and not isinstance(value, bytes):
-            raise InvalidRecord(f"headers: the value {_shown(value)} of {name!r} is no bytes; encode it first")
+            raise InvalidRecord(f"headers: the value {shown(value)} of {name!r} is no bytes; encode it first")
     return pairs
 
 
@@ -86,7 +90,3 @@ def _whole(value: Any) -> int | None:
         return index(value)
     except TypeError:
         return None
-
-
-def _shown(value: Any) -> str:
-    return f"{repr(value)[:60]} ({type(value).__name__})"

@@ -19,7 +19,7 @@ from typing import Any
 
 from barnabas.net.cluster import Cluster, Node
 from barnabas.net.config import ClientConfig
-from barnabas.net.errors import ClientClosed, ClientTimeout
+from barnabas.net.errors import NOT_STARTED, ClientClosed, ClientTimeout
 from barnabas.net.host.surroundings import REAL, Surroundings
 from barnabas.net.host.transport import Transport
 from barnabas.net.metadata import NEVER, Metadata
@@ -70,12 +70,24 @@ class Client:
         self._loop = asyncio.get_running_loop()
         self.pump()
 
+    def check_started(self) -> None:
+        """Refuse what would wait for ever.
+
+        Raises:
+            ClientClosed: nobody awaited `start`.
+        """
+        if self._loop is None and not self._closed:
+            raise ClientClosed(NOT_STARTED)
+
     async def start(self, timeout_ms: int | None = None) -> None:
         """Connect and learn the cluster.
 
         Raises:
+            ClientClosed: it was closed before.
             ClientTimeout: no broker answered within `timeout_ms` (`default.api.timeout.ms` by default).
         """
+        if self._closed:
+            raise ClientClosed("the client is closed; make a new one")
         self.open()
         await self.wait_for_metadata(lambda: not self.cluster.is_bootstrap, timeout_ms)
 
@@ -108,6 +120,7 @@ class Client:
             FeatureMissing: the broker serves no version of the request that we speak.
             ClientClosed: the client was closed.
         """
+        self.check_started()
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def on_done(response: Any, error: BarnabasError | None, now_ms: int) -> None:
@@ -128,6 +141,7 @@ class Client:
         Raises:
             ClientTimeout: no node can be tried within `timeout_ms`.
         """
+        self.check_started()
         deadline_ms = self.now_ms() + (self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
         while True:
             node = self.network.least_loaded_node(self.now_ms())
@@ -169,6 +183,7 @@ class Client:
             ClientTimeout: it did not within `timeout_ms` (`default.api.timeout.ms` by default).
             BarnabasError: the metadata can never be had.
         """
+        self.check_started()
         wait_ms = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         deadline_ms = self.now_ms() + wait_ms
         self.pump()

@@ -105,7 +105,7 @@ def ours_consume(bootstrap: str, topic: str, count: int, _size: int) -> None:
         seen = total = 0
         watch = Stopwatch()
         while seen < count:
-            for record in consumer.poll(1000):
+            for record in consumer.poll(1):
                 total += len(record.value)
                 seen += 1
         watch.show()
@@ -122,7 +122,7 @@ def ours_columns(bootstrap: str, topic: str, count: int, _size: int) -> None:
         seen = total = 0
         watch = Stopwatch()
         while seen < count:
-            for columns in consumer.poll_columns(1000):
+            for columns in consumer.poll_columns(1):
                 seen += len(columns.offset)
                 total += pc.sum(pc.binary_length(columns.value)).as_py()
         watch.show()

@@ -66,7 +66,7 @@ def test_the_finer_unit_wins(settings: dict[str, int], retention_ms: int) -> Non
 
 
 def test_every_setting_is_used_somewhere_or_said_to_be_without_effect() -> None:
-    tables = {"broker_config.py", "known.py", "sources.py", "topic_config.py"}
+    tables = {"broker_config.py", "known.py", "settings.py", "sources.py", "topic_config.py"}
     rooms = [path for path in Path(barnabas.__file__).parent.rglob("*.py") if path.name not in tables]
     read = set(re.findall(r"\w+", " ".join(path.read_text() for path in rooms)))
     properties = inspect.getsource(BrokerConfig).partition("@property")[2]

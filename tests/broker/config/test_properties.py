@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.broker.config.keys import ConfigError
 from barnabas.broker.config.properties import parse_properties
+from barnabas.protocol.errors import ConfigError
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def test_a_stop_with_many_fresh_partitions_is_clean(tmp_path: Path) -> None:
             assert set(ends.values()) == {2}
             found: set[bytes] = set()
             while len(found) < 2 * PARTITIONS:
-                records = consumer.poll(5000)
+                records = consumer.poll(5)
                 assert records, "records are missing"
                 found.update(bytes(record.value) for record in records)
         assert process.end() == 0

@@ -160,7 +160,7 @@ def everything(port: int) -> dict[tuple[int, int], bytes]:
     with Consumer("t", bootstrap_servers=f"127.0.0.1:{port}", auto_offset_reset="earliest") as consumer:
         ends = consumer.end_offsets([TopicPartition("t", number) for number in range(PARTITIONS)])
         while len(found) < sum(ends.values()):
-            records = consumer.poll(5000)
+            records = consumer.poll(5)
             assert records, "the log ends before its end offset"
             found.update({(record.partition, record.offset): bytes(record.value) for record in records})
     return found

@@ -51,7 +51,7 @@ def test_a_stray_log_comes_back_as_the_docs_say(tmp_path: Path) -> None:
         with Consumer("orders", bootstrap_servers=server, auto_offset_reset="earliest") as consumer:
             found: list[bytes] = []
             while len(found) < 3:
-                records = consumer.poll(5000)
+                records = consumer.poll(5)
                 assert records
                 found += [bytes(record.value) for record in records]
         assert found == [*VALUES, b"three"]

@@ -1,0 +1,388 @@
+"""The admin client on asyncio: topics, partitions, settings, records, lag, the cluster.
+
+    async with AsyncAdmin("localhost:9092") as admin:
+        await admin.create_topic("flights", partitions=4, config={"retention.ms": "60000"})
+        answers = await admin.create_topics("arrivals", NewTopic("departures", partitions=2))
+
+`create_topics` and `delete_topics` have an answer for each topic: None, or the error, which they do not raise. Others
+raise; one that names several things fails with the first error among them, and the others were carried out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, Unpack
+
+from barnabas.client.arguments import checked_partitions, checked_topic, checked_topics
+from barnabas.client.consume.lookups import ISOLATION
+from barnabas.client.offsets import lookup
+from barnabas.net.cluster import Cluster, PartitionInfo, TopicInfo
+from barnabas.net.config import ClientConfig
+from barnabas.net.errors import ClientTimeout, ConfigError, Disconnected
+from barnabas.net.host.connection import Client
+from barnabas.net.host.surroundings import REAL
+from barnabas.net.metadata import Metadata
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.ids import LATEST_TIMESTAMP, TopicPartition
+from barnabas.protocol.requests.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from barnabas.protocol.requests.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from barnabas.protocol.requests.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from barnabas.protocol.requests.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from barnabas.protocol.requests.describe_cluster import DescribeClusterRequest
+from barnabas.protocol.requests.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from barnabas.protocol.requests.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from barnabas.protocol.requests.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from barnabas.client.settings import ClientSettings
+
+TOPIC: Final = 2
+BROKER: Final = 4
+"""Kinds of resources that have settings (Kafka's ConfigResource.Type)."""
+
+_SET, _DELETE = 0, 1
+
+
+class NewTopic(NamedTuple):
+    """A topic to be made; -1 takes the broker's default."""
+
+    name: str
+    partitions: int = -1
+    replication_factor: int = -1
+    config: Mapping[str, Any] | None = None
+
+
+Answers = dict[str, KafkaError | None]
+"""What became of each topic: None, or why not."""
+
+
+class ClusterDescription(NamedTuple):
+    """The cluster as one broker sees it."""
+
+    cluster_id: str
+    controller_id: int
+    brokers: tuple[tuple[int, str, int], ...]
+    """(id, host, port) of every broker."""
+
+
+class AsyncAdmin:
+    """Admin requests on the running loop. Settings carry Kafka's names: `config` or keywords, as with `Producer`.
+
+    `start` connects, `close` ends; `async with` does both.
+    """
+
+    def __init__(self, config: Mapping[str, Any] | str | None = None, **settings: Unpack[ClientSettings]) -> None:
+        self.config = ClientConfig.of(config, **settings)
+        # Topics of earlier questions are asked for again with each refresh: a deleted one must not come back by that.
+        self._client = Client(self.config, Metadata(self.config, REAL.uniform, allow_auto_create=False))
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def start(self) -> Self:
+        """Connects.
+
+        Raises:
+            ClientClosed: it was closed: make a new one.
+            ClientTimeout: no broker answered within `default.api.timeout.ms`.
+        """
+        try:
+            await self._client.start()
+        except BaseException:
+            await self._client.close()
+            raise
+        return self
+
+    async def close(self) -> None:
+        """Closes all connections."""
+        await self._client.close()
+
+    # ---- topics ---------------------------------------------------------------------------------------------------
+
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        config: Mapping[str, Any] | None = None,
+        if_absent: bool = False,
+        validate_only: bool = False,
+    ) -> None:
+        """Creates a topic and waits until every partition has a leader; -1 takes the broker's default.
+
+        With `validate_only` nothing is made: what would be refused is raised.
+
+        Raises:
+            KafkaError: TOPIC_ALREADY_EXISTS (unless `if_absent`), INVALID_TOPIC_EXCEPTION, INVALID_PARTITIONS,
+                INVALID_REPLICATION_FACTOR, INVALID_CONFIG.
+        """
+        topic = NewTopic(checked_topic(name, "create_topics"), partitions, replication_factor, config)
+        (error,) = (await self._create([topic], validate_only)).values()
+        exists = error is not None and error.code == ErrorCode.TOPIC_ALREADY_EXISTS
+        if error is not None and not (if_absent and exists):
+            raise error
+        if not validate_only:
+            await self._until_led({name})
+
+    async def create_topics(self, *topics: NewTopic | str, validate_only: bool = False) -> Answers:
+        """Creates topics in one request and waits until what was made has leaders; what became of each."""
+        wanted = [each if isinstance(each, NewTopic) else NewTopic(each) for each in topics]
+        for topic in wanted:
+            checked_topic(topic.name, "create_topics")
+        if not wanted:
+            return {}
+        answers = await self._create(wanted, validate_only)
+        if not validate_only:
+            await self._until_led({name for name, error in answers.items() if error is None})
+        return answers
+
+    async def _create(self, topics: Sequence[NewTopic], validate_only: bool) -> Answers:
+        asked = [
+            CreatableTopic(
+                topic.name,
+                topic.partitions,
+                topic.replication_factor,
+                configs=[CreatableTopicConfig(key, _text(value)) for key, value in (topic.config or {}).items()],
+            )
+            for topic in topics
+        ]
+        request = CreateTopicsRequest(asked, self.config.default_api_timeout_ms, validate_only)
+        response = await self._to_controller(request)
+        return {each.name: _error(each.error_code, each.name, each.error_message) for each in response.topics}
+
+    async def _until_led(self, names: Collection[str]) -> None:
+        deadline_ms = self._client.now_ms() + self.config.default_api_timeout_ms
+        leaderless = set(names)
+        while leaderless:
+            left_ms = deadline_ms - self._client.now_ms()
+            if left_ms <= 0:
+                told = ", ".join(sorted(leaderless))
+                raise ClientTimeout(f"made, but not all partitions got a leader in time: {told}")
+            cluster = await self._client.refresh_metadata(leaderless, left_ms)
+            leaderless = {name for name in leaderless if not _led(cluster, name)}
+
+    async def delete_topic(self, name: str) -> None:
+        """Deletes a topic.
+
+        Raises:
+            KafkaError: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION.
+        """
+        (error,) = (await self.delete_topics(name)).values()
+        if error is not None:
+            raise error
+
+    async def delete_topics(self, *names: str) -> Answers:
+        """Deletes topics in one request; what became of each."""
+        wanted = checked_topics(names, "delete_topics")
+        if not wanted:
+            return {}
+        request = DeleteTopicsRequest(
+            [DeleteTopicState(name) for name in wanted], list(wanted), self.config.default_api_timeout_ms
+        )
+        response = await self._to_controller(request)
+        return {
+            each.name or "": _error(each.error_code, each.name or "", each.error_message) for each in response.responses
+        }
+
+    async def create_partitions(self, name: str, count: int, *, validate_only: bool = False) -> None:
+        """Raises a topic's number of partitions to `count`; with `validate_only` only says whether that can be done.
+
+        Raises:
+            KafkaError: UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS (it has as many or more).
+        """
+        topic = CreatePartitionsTopic(checked_topic(name, "create_partitions"), count, None)
+        request = CreatePartitionsRequest([topic], self.config.default_api_timeout_ms, validate_only)
+        response = await self._to_controller(request)
+        for result in response.results:
+            _check(result.error_code, result.name, result.error_message)
+        if not validate_only:
+            await self._until_led({name})
+
+    async def list_topics(self, *, internal: bool = False) -> list[str]:
+        """The names of all topics, internal ones only if asked for."""
+        response: MetadataResponse = await self._to_any(MetadataRequest(None, allow_auto_topic_creation=False))
+        return sorted(topic.name or "" for topic in response.topics if internal or not topic.is_internal)
+
+    async def describe_topics(self, *names: str) -> dict[str, TopicInfo]:
+        """Partitions, leaders and replicas of topics.
+
+        Raises:
+            KafkaError: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION.
+        """
+        if not names:
+            return {}
+        asked = [MetadataRequestTopic(name=name) for name in checked_topics(names, "describe_topics")]
+        response: MetadataResponse = await self._to_any(MetadataRequest(asked, allow_auto_topic_creation=False))
+        for topic in response.topics:
+            _check(topic.error_code, topic.name or "", None)
+        return {topic.name or "": _topic_info(topic) for topic in response.topics}
+
+    # ---- records --------------------------------------------------------------------------------------------------
+
+    async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Deletes the records before an offset of each partition (-1: all that are readable).
+
+        Returns:
+            The new first offset of each partition.
+
+        Raises:
+            KafkaError: OFFSET_OUT_OF_RANGE, POLICY_VIOLATION (a topic that is only compacted).
+        """
+        cluster = await self._client.refresh_metadata({where.topic for where in before})
+        by_node: dict[int, dict[str, DeleteRecordsTopic]] = {}
+        for where, offset in before.items():
+            info = cluster.partition(*where)
+            if info is None or info.leader not in cluster.nodes:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, str(where))
+            topic = by_node.setdefault(info.leader, {}).setdefault(where.topic, DeleteRecordsTopic(where.topic))
+            topic.partitions.append(DeleteRecordsPartition(where.partition, offset))
+        low: dict[TopicPartition, int] = {}
+        for node_id, topics in by_node.items():
+            request = DeleteRecordsRequest(list(topics.values()), self.config.request_timeout_ms)
+            response = await self._client.send(node_id, request)
+            for each in response.topics:
+                for part in each.partitions:
+                    _check(part.error_code, f"{each.name}-{part.partition_index}", None)
+                    low[TopicPartition(each.name, part.partition_index)] = part.low_watermark
+        return low
+
+    async def lag(
+        self, positions: Mapping[TopicPartition, int], *, isolation_level: str = "read_uncommitted"
+    ) -> dict[TopicPartition, int]:
+        """How many offsets lie between a position and the end of its partition, for each.
+
+        The end is the high watermark, with `read_committed` the last stable offset. Negative: the position is behind
+        the end, as after records were lost.
+
+        Raises:
+            ConfigError: an isolation level that is none.
+            ClientTimeout: a partition is unknown, or its leader did not answer, in `default.api.timeout.ms`.
+        """
+        if isolation_level not in ISOLATION:
+            raise ConfigError(f"isolation_level: {isolation_level!r} is none of {', '.join(ISOLATION)}")
+        wanted = dict.fromkeys(checked_partitions(positions, "lag"), LATEST_TIMESTAMP)
+        ends = await lookup(self._client, wanted, ISOLATION[isolation_level])
+        return {where: ends[where].offset - position for where, position in positions.items()}
+
+    # ---- settings -------------------------------------------------------------------------------------------------
+
+    async def describe_configs(self, name: str, *, kind: int = TOPIC) -> dict[str, str | None]:
+        """The settings of a topic (or of a broker by its id); None where a value is secret."""
+        request = DescribeConfigsRequest([DescribeConfigsResource(kind, name, None)])
+        response = await (self._client.send(int(name), request) if kind == BROKER else self._to_any(request))
+        settings: dict[str, str | None] = {}
+        for result in response.results:
+            _check(result.error_code, name, result.error_message)
+            settings.update((entry.name, entry.value) for entry in result.configs)
+        return settings
+
+    async def alter_configs(
+        self,
+        name: str,
+        change: Mapping[str, Any] | None = None,
+        *,
+        reset: Sequence[str] = (),
+        kind: int = TOPIC,
+        validate_only: bool = False,
+    ) -> None:
+        """Changes settings of a topic (or a broker); those in `reset` go back to their defaults.
+
+        With `validate_only` nothing changes: what would be refused is raised.
+
+        Raises:
+            KafkaError: INVALID_CONFIG, UNKNOWN_TOPIC_OR_PARTITION.
+        """
+        if isinstance(reset, str):
+            raise ConfigError(f"reset: {reset!r} is one name; give a list of them: reset=[{reset!r}]")
+        entries = [AlterableConfig(key, _SET, _text(value)) for key, value in (change or {}).items()]
+        entries += [AlterableConfig(key, _DELETE, None) for key in reset]
+        request = IncrementalAlterConfigsRequest([AlterConfigsResource(kind, name, entries)], validate_only)
+        response = await (self._client.send(int(name), request) if kind == BROKER else self._to_controller(request))
+        for result in response.responses:
+            _check(result.error_code, name, result.error_message)
+
+    # ---- the cluster ----------------------------------------------------------------------------------------------
+
+    async def describe_cluster(self) -> ClusterDescription:
+        """The cluster's id, controller and brokers."""
+        response = await self._to_any(DescribeClusterRequest())
+        _check(response.error_code, "the cluster", response.error_message)
+        brokers = tuple((each.broker_id, each.host, each.port) for each in response.brokers)
+        return ClusterDescription(response.cluster_id, response.controller_id, brokers)
+
+    # ---- inside ---------------------------------------------------------------------------------------------------
+
+    async def _to_any(self, request: Any) -> Any:
+        node = await self._client.any_node()
+        return await self._client.send(node.id, request)
+
+    async def _to_controller(self, request: Any) -> Any:
+        """Sends to the controller; where that moved or is unknown, learns anew and tries once more."""
+        for attempt in (1, 2):
+            cluster = self._client.cluster
+            if cluster.controller_id not in cluster.nodes:
+                cluster = await self._client.refresh_metadata()
+            controller = cluster.controller_id
+            if controller not in cluster.nodes:
+                controller = (await self._client.any_node()).id
+            try:
+                response = await self._client.send(controller, request)
+            except Disconnected as error:
+                if attempt == 2 or error.timed_out:
+                    raise
+                await self._client.refresh_metadata()
+                continue
+            if attempt == 1 and ErrorCode.NOT_CONTROLLER in _codes(response):
+                await self._client.refresh_metadata()
+                continue
+            return response
+        raise AssertionError("the second attempt returns or raises")
+
+
+def _codes(response: Any) -> set[int]:
+    results: Iterable[Any] = ()
+    for name in ("topics", "responses", "results"):
+        results = getattr(response, name, results)
+    return {result.error_code for result in results}
+
+
+def _topic_info(topic: MetadataResponseTopic) -> TopicInfo:
+    name = topic.name or ""
+    ordered = sorted(topic.partitions, key=lambda each: each.partition_index)
+    partitions = tuple(PartitionInfo.told(name, partition) for partition in ordered)
+    return TopicInfo(name, topic.topic_id, partitions, topic.is_internal)
+
+
+def _error(code: int, what: str, message: str | None) -> KafkaError | None:
+    return KafkaError(code, f"{what}: {message}" if message else what) if code else None
+
+
+def _check(code: int, what: str, message: str | None) -> None:
+    error = _error(code, what, message)
+    if error is not None:
+        raise error
+
+
+def _led(cluster: Cluster, name: str) -> bool:
+    infos = cluster.partitions_for(name)
+    return bool(infos) and all(info.leader in cluster.nodes for info in infos)
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
