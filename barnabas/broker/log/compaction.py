@@ -29,7 +29,7 @@ from barnabas.broker.jobs import Gate, Job, wait, write_all
 from barnabas.broker.log.key_map import RECORDS_PER_STEP, BadBatch, digest, fault_of, first_bad_frame, map_keys
 from barnabas.broker.log.scan import batches_in, patient, window_at
 from barnabas.broker.log.segment import CLEANED_SUFFIX, DELETED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, Segment
-from barnabas.broker.log.state import Change, LogView
+from barnabas.broker.log.state import Change, LogView, forget_orphan
 from barnabas.broker.log.truncation import drop_segments
 from barnabas.protocol.batch import COMPRESSION_MASK, DELETE_HORIZON, BatchHeader, read_header
 from barnabas.protocol.errors import ProtocolError
@@ -226,7 +226,10 @@ class _Round:
         drop_segments(log, group)
         log.disk.rename(path + SWAP_SUFFIX, path)
         log.adopt(Change(segments=[*log.segments[:first], fresh, *log.segments[first + len(group) :]]))
-        yield from write_all(log.disk, fresh.index_files())
+        files = fresh.index_files()
+        yield from write_all(log.disk, files)
+        for path, _ in files:
+            forget_orphan(log, fresh, path)
         fresh.indexes_saved = True
         return fresh
 

@@ -10,10 +10,11 @@ not pass its segment (`Log.recovery_point_to_save`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from barnabas.broker.jobs import Gate
 from barnabas.broker.log.segment import Segment
-from barnabas.broker.log.state import Change, LogView
+from barnabas.broker.log.state import Change, LogView, forget_orphan
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
 Durable = Callable[[KafkaError | None], None]
@@ -102,11 +103,13 @@ class Flusher:
             sync_error = error
             arrived()
 
-        def written(error: OSError | None) -> None:
+        def written(path: str, error: OSError | None) -> None:
             nonlocal indexes_saved
             indexes_saved = indexes_saved and error is None
             if error is not None:
                 log.unsaved()
+            else:
+                forget_orphan(log, segment, path)
             arrived()
 
         def arrived() -> None:
@@ -130,7 +133,7 @@ class Flusher:
             self._fail(error)
             return
         for path, data in files:
-            log.disk.write_atomic(path, data, written)
+            log.disk.write_atomic(path, data, partial(written, path))
 
     def _finish(self, target: int) -> None:
         """Tell those who waited for what is durable now, and go on if there is more.

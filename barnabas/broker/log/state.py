@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from barnabas.broker.config import TopicConfig
@@ -159,3 +160,11 @@ class LogView(Protocol):
 
     def adopt(self, change: Change) -> None:
         """Take over what is to be; long work that comes in steps does so at the end of each."""
+
+
+def forget_orphan(log: LogView, segment: Segment, path: str) -> None:
+    """An index was written: remove it if its segment went meanwhile. A start would take it for the trace of a loss."""
+    if segment not in log.segments and segment.base not in log.bases and not log.closed:
+        disk = log.disk
+        with suppress(OSError):
+            disk.remove(path)

@@ -144,6 +144,16 @@ def test_snapshots_of_deleted_segments_go(world):
     assert log.snapshots == [4, 6, 8]
 
 
+def test_an_index_that_is_written_after_its_segment_went_goes_too(world):
+    """A start would take it for the trace of a segment that is lost."""
+    log = filled(world, 9, retention_bytes=2 * SIZE, index_interval_bytes=50)
+    world.run(log.retain(NOW))
+    world.settle()
+    assert {name[:20] for name in world.disk.list("t-0") if name.endswith("index")} == {f"{6:020d}"}
+    log = world.restart(log, clean=False)
+    assert log.losses.count == 0
+
+
 def test_a_reader_keeps_its_bytes(world):
     log = filled(world, 9, retention_bytes=0)
     view = world.call(lambda: log.read(0, 1 << 20, 0)).records
