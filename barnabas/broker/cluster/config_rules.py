@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+from barnabas.broker.cluster import lock_out
 from barnabas.broker.cluster.image import BROKER_RESOURCE, TOPIC_RESOURCE, Image
 from barnabas.broker.cluster.records import Config, MetadataRecord
+from barnabas.broker.cluster.settings_room import SettingsRoom
 from barnabas.broker.config import BrokerConfig, ConfigError, Key, Kind, TopicConfig, Update, keys_of, topic_config
 from barnabas.broker.config.known import KAFKA_BROKER_KEYS
 from barnabas.broker.config.topic_config import UNUSED_TOPIC_KEYS
@@ -50,10 +52,25 @@ def check_topic_settings(broker: BrokerConfig, settings: Mapping[str, str]) -> N
         )
 
 
+def check_new_settings(broker: BrokerConfig, room: SettingsRoom, settings: Mapping[str, str]) -> None:
+    """Refuse settings that a new topic cannot have, or for which there is no room.
+
+    Raises:
+        KafkaError: INVALID_CONFIG.
+    """
+    check_topic_settings(broker, settings)
+    room.take({}, settings)
+
+
 def alter(
-    image: Image, broker: BrokerConfig, resource_type: int, resource_name: str, changes: Sequence[Alteration]
+    image: Image,
+    broker: BrokerConfig,
+    resource_type: int,
+    resource_name: str,
+    changes: Sequence[Alteration],
+    room: SettingsRoom,
 ) -> list[MetadataRecord]:
-    """The records that change a resource's settings.
+    """The records that change a resource's settings, for which there must be room.
 
     Raises:
         KafkaError: why they cannot be changed so.
@@ -75,7 +92,8 @@ def alter(
     if resource_type == TOPIC_RESOURCE:
         check_topic_settings(broker, after)
     else:
-        _check_broker_settings({name: after.get(name) for name in names}, per_broker=bool(resource_name))
+        _check_broker_settings(image, {name: after.get(name) for name in names}, per_broker=bool(resource_name))
+    room.take(current, after)
     return [
         Config(resource_type, resource_name, name, after.get(name))
         for name in names
@@ -129,7 +147,7 @@ def _default(key: Key | None) -> str:
     return (key.text(key.default) or "") if key is not None else ""
 
 
-def _check_broker_settings(changed: Mapping[str, str | None], *, per_broker: bool) -> None:
+def _check_broker_settings(image: Image, changed: Mapping[str, str | None], *, per_broker: bool) -> None:
     table = keys_of(BrokerConfig)
     for name, text in changed.items():
         key = table.get(name)
@@ -143,6 +161,6 @@ def _check_broker_settings(changed: Mapping[str, str | None], *, per_broker: boo
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Cannot update these configs at default cluster level: {name}")
         if text is not None:
             try:
-                key.parse(text)
+                lock_out.check(key, key.parse(text), image)
             except ConfigError as fault:
                 raise KafkaError(ErrorCode.INVALID_CONFIG, str(fault)) from None

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from barnabas.broker.cluster import config_rules, topic_rules
@@ -31,6 +32,7 @@ from barnabas.broker.cluster.records import (
     ProducerIds,
     RegisterBroker,
 )
+from barnabas.broker.cluster.settings_room import SettingsRoom
 from barnabas.broker.cluster.topic_rules import NewTopic, Taken, TopicResult
 from barnabas.broker.cluster.turns import SMALL_MAX, RunJob, Turns, answer_defect
 from barnabas.broker.config import BrokerConfig
@@ -97,6 +99,7 @@ class LocalController:
         results = []
         records: list[MetadataRecord] = []
         scratch = self._pending if len(topics) == 1 else self._pending.sketch()
+        room = SettingsRoom(self._pending.settings_bytes)
         taken = Taken(scratch.topics)
         for topic in topics:
             try:
@@ -107,7 +110,7 @@ class LocalController:
                     taken=taken,
                     defaults=(self._config.num_partitions, self._config.default_replication_factor),
                     below=self._entropy.below,
-                    check_settings=lambda settings: config_rules.check_topic_settings(self._config, settings),
+                    check_settings=partial(config_rules.check_new_settings, self._config, room),
                 )
             except KafkaError as fault:
                 results.append(TopicResult(topic.name, error=fault.kept()))
@@ -198,9 +201,10 @@ class LocalController:
     ) -> Job[None]:
         errors: list[KafkaError | None] = []
         records: list[MetadataRecord] = []
+        room = SettingsRoom(self._pending.settings_bytes)
         for resource_type, name, changes in resources:
             try:
-                records += config_rules.alter(self._pending, self._config, resource_type, name, changes)
+                records += config_rules.alter(self._pending, self._config, resource_type, name, changes, room)
                 errors.append(None)
             except KafkaError as fault:
                 errors.append(fault.kept())

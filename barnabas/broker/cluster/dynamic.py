@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from barnabas.broker.cluster import lock_out
 from barnabas.broker.cluster.image import BROKER_RESOURCE, Image
 from barnabas.broker.config import BrokerConfig, ConfigError, Update, keys_of
 
@@ -14,8 +15,7 @@ def refresh(live: BrokerConfig, static: BrokerConfig, image: Image) -> list[str]
     """Bring `live` up to date, in place; returns the names of what changed.
 
     This broker's own dynamic setting wins over the cluster's, which wins over the static one. A stored value that this
-    release cannot use (an older one may have taken it: `max.connections=0` locked everybody out) is passed over, in a
-    line that says so.
+    release cannot use, or that locks everybody out (an older one may have taken it), is passed over aloud.
     """
     cluster = image.configs.get((BROKER_RESOURCE, ""), {})
     own = image.configs.get((BROKER_RESOURCE, str(static.node_id)), {})
@@ -27,7 +27,9 @@ def refresh(live: BrokerConfig, static: BrokerConfig, image: Image) -> list[str]
         text = own.get(name, cluster.get(name))
         if text is not None:
             try:
-                value = key.parse(text)
+                stored = key.parse(text)
+                lock_out.check(key, stored, image)
+                value = stored
             except ConfigError as fault:
                 logger.warning("a stored setting is ignored, and should be deleted: %s", fault)
         if value != getattr(live, key.attribute):

@@ -26,6 +26,7 @@ from barnabas.broker.cluster.records import (
     Topic,
     UnregisterBroker,
 )
+from barnabas.broker.cluster.settings_room import bytes_of, entry_bytes
 from barnabas.protocol.ids import TopicPartition
 
 TOPIC_RESOURCE: Final = 2
@@ -91,7 +92,16 @@ class Delta:
 class Image:
     """The cluster's state. Read its fields freely; only `apply` writes them."""
 
-    __slots__ = ("brokers", "cluster_id", "configs", "features", "next_producer_id", "topics", "topics_by_id")
+    __slots__ = (
+        "brokers",
+        "cluster_id",
+        "configs",
+        "features",
+        "next_producer_id",
+        "settings_bytes",
+        "topics",
+        "topics_by_id",
+    )
 
     def __init__(self) -> None:
         self.cluster_id = ""
@@ -99,6 +109,8 @@ class Image:
         self.topics: dict[str, TopicState] = {}
         self.topics_by_id: dict[bytes, TopicState] = {}
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
+        self.settings_bytes = 0
+        """What the settings take in memory (`settings_room`)."""
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
 
@@ -144,18 +156,21 @@ class Image:
         topic = other.topics_by_id.get(topic_id)
         if topic is not None and topic_id not in self.topics_by_id:
             self.topics[topic.name] = self.topics_by_id[topic_id] = topic.copy()
-            self.configs[TOPIC_RESOURCE, topic.name] = dict(other.topic_overrides(topic.name))
+            self._set_settings(topic.name, dict(other.topic_overrides(topic.name)))
 
     def take(self, side: Image) -> None:
         """Put topics that were made or changed on the side in force, with their settings, at once."""
         self.topics.update(side.topics)
         self.topics_by_id.update(side.topics_by_id)
         for name in side.topics:
-            settings = side.topic_overrides(name)
-            if settings:
-                self.configs[TOPIC_RESOURCE, name] = settings
-            else:
-                self.configs.pop((TOPIC_RESOURCE, name), None)
+            self._set_settings(name, side.topic_overrides(name))
+
+    def _set_settings(self, topic: str, settings: dict[str, str]) -> None:
+        """Let a topic have these settings and no others."""
+        before = self.configs.pop((TOPIC_RESOURCE, topic), {})
+        self.settings_bytes += bytes_of(settings) - bytes_of(before)
+        if settings:
+            self.configs[TOPIC_RESOURCE, topic] = settings
 
     def sketch(self) -> Image:
         """The same brokers and topics; further topics may be noted down, what is there must not be changed."""
@@ -172,6 +187,7 @@ class Image:
         other.topics = {name: topic.copy() for name, topic in self.topics.items()}
         other.topics_by_id = {topic.topic_id: topic for topic in other.topics.values()}
         other.configs = {resource: dict(settings) for resource, settings in self.configs.items()}
+        other.settings_bytes = self.settings_bytes
         other.features = dict(self.features)
         other.next_producer_id = self.next_producer_id
         return other
@@ -277,7 +293,7 @@ def _remove_topic(image: Image, record: RemoveTopic, delta: Delta) -> None:
     if topic is None:
         return
     del image.topics[topic.name]
-    image.configs.pop((TOPIC_RESOURCE, topic.name), None)
+    image.settings_bytes -= bytes_of(image.configs.pop((TOPIC_RESOURCE, topic.name), {}))
     delta.topic_configs.pop(topic.name, None)
     if delta.partitions:
         for key in topic.keys.values():
@@ -288,10 +304,12 @@ def _remove_topic(image: Image, record: RemoveTopic, delta: Delta) -> None:
 def _config(image: Image, record: Config, delta: Delta) -> None:
     key = (record.resource_type, record.resource_name)
     settings = image.configs.setdefault(key, {})
+    image.settings_bytes -= entry_bytes(record.name, settings.get(record.name))
     if record.value is None:
         settings.pop(record.name, None)
     else:
         settings[record.name] = record.value
+        image.settings_bytes += entry_bytes(record.name, record.value)
     if not settings:
         del image.configs[key]
     if record.resource_type == TOPIC_RESOURCE:

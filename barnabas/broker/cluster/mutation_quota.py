@@ -4,6 +4,9 @@ A bucket of tokens for each principal and address; a partition made or deleted t
 second, up to `burst`. As in Kafka a mutation is let through while a token is left, however many it takes: what is owed
 delays the next one (`TokenBucket`, `StrictControllerMutationQuota`, `PermissiveControllerMutationQuota`).
 
+A client that cannot be refused (its version knows no word for it) is let through and owes more; but who owes more than
+`burst` is refused whatever it knows: a thousand connections that each ask once would pass any rate.
+
 Kafka has no quota unless somebody sets one by user and client id, which a stranger chooses. This one is on by default,
 at what no start-up reaches, and goes by address.
 """
@@ -42,6 +45,11 @@ class MutationQuota:
         if bucket is None or self._refilled(bucket, now_ms) > 0:
             return 0
         return int(-bucket.tokens * 1000 / self._config.barnabas_controller_mutation_rate) + 1
+
+    def overdrawn(self, client: Client, now_ms: int) -> bool:
+        """Whether the client owes more than the burst."""
+        bucket = self._buckets.get(client) or self._buckets.get(_OTHERS)
+        return bucket is not None and self._refilled(bucket, now_ms) < -self._config.barnabas_controller_mutation_burst
 
     def take(self, client: Client, partitions: int, now_ms: int) -> None:
         """Note that the client has so many partitions made or deleted; whether it may is asked before."""

@@ -1,8 +1,9 @@
 """The controller mutation quota as the APIs that change topics meet it (KIP-599).
 
 From a version of its own on, an API refuses what is above the quota with THROTTLING_QUOTA_EXCEEDED, topic by topic;
-older versions do what they are asked for. Either way the answer says how long to wait, and the connection is muted so
-long. `validate_only` mutates nothing and is not counted.
+older versions do what they are asked for, until so much is owed that they are refused too, with POLICY_VIOLATION, which
+all of them know (Kafka lets them owe without end). Either way the answer says how long to wait, and the connection is
+muted so long. `validate_only` mutates nothing and is not counted.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ class Throttle:
     def refusal(self, partitions: int) -> KafkaError | None:
         """Take so many partitions from the quota, or say why not."""
         self.throttle_ms = self._quota.throttle_ms(self._client, self._now_ms)
-        if self.throttle_ms and self._strict:
+        if self.throttle_ms and (self._strict or self._quota.overdrawn(self._client, self._now_ms)):
             return KafkaError(
-                ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+                ErrorCode.THROTTLING_QUOTA_EXCEEDED if self._strict else ErrorCode.POLICY_VIOLATION,
                 f"The controller mutation quota is exceeded; try again in {self.throttle_ms} ms.",
             )
         self._quota.take(self._client, partitions, self._now_ms)

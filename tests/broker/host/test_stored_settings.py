@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -41,11 +42,12 @@ def test_a_start_can_pass_over_stored_settings(tmp_path: Path) -> None:
     options = ("--port", "0", "--data-dir", str(tmp_path))
     with broker(*options) as process:
         with Admin(bootstrap_servers=f"127.0.0.1:{process.port}") as admin:
-            admin.alter_configs("1", {"max.connections.per.ip": "1"}, kind=BROKER)
+            admin.alter_configs("1", {"max.connections.per.ip": "10"}, kind=BROKER)
         assert process.end() == 0
     for more, answered in (((), False), (("--ignore-stored-settings",), True)):
-        with broker(*options, *more) as process, socket.create_connection(("127.0.0.1", process.port)) as first:
-            ask(first)
+        with broker(*options, *more) as process, ExitStack() as stack:
+            for _ in range(10):
+                ask(stack.enter_context(socket.create_connection(("127.0.0.1", process.port))))
             assert (run("health", f"127.0.0.1:{process.port}").returncode == 0) is answered
             assert run("topics", "--server", str(tmp_path), "list").returncode == 0
             assert process.end() == 0

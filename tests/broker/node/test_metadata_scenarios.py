@@ -253,11 +253,11 @@ def test_lists_are_appended_to_and_subtracted_from(world: World) -> None:
 def test_settings_survive_a_restart(world: World) -> None:
     world.create()
     assert alter(world, 2, "t", ("max.message.bytes", 0, "100")) == 0
-    assert alter(world, 4, "", ("message.max.bytes", 0, "200")) == 0
+    assert alter(world, 4, "", ("message.max.bytes", 0, "2000")) == 0
     world.restart()
     assert describe(world, 2, "t", "max.message.bytes")["max.message.bytes"].value == "100"
     assert world.put(batch(b"x" * 100)).error_code == 10
-    assert world.core.config.message_max_bytes == 200
+    assert world.core.config.message_max_bytes == 2000
 
 
 def test_producer_ids_are_never_given_twice(world: World) -> None:

@@ -1,0 +1,105 @@
+"""Whatever a dynamic setting is set to, everybody still gets in, writes and reads; what forbids it is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.broker.cluster import lock_out
+from barnabas.broker.cluster.dynamic import refresh
+from barnabas.broker.cluster.image import BROKER_RESOURCE, Image
+from barnabas.broker.config import BrokerConfig, Key, Kind, Update, keys_of
+from barnabas.broker.host.admission import Admission
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.requests.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from tests.broker.node.world import World, batch
+
+DYNAMIC = {name: key for name, key in keys_of(BrokerConfig).items() if key.update is not Update.READ_ONLY}
+NUMBERS = ["-9223372036854775808", "-2147483649", "-2147483648", "-2", "-1", "0", "1", "10", "1000", "1024"]
+NUMBERS += ["1048576", "2147483647", "2147483648", "9223372036854775807", "9223372036854775808"]
+WORDS = {
+    Kind.BOOLEAN: ["true", "false", "", "yes"],
+    Kind.DOUBLE: ["nan", "inf", "-inf", "1e308", "0", "1", "-1"],
+    Kind.STRING: ["", "producer", "zstd", "LogAppendTime", "CreateTime", "x" * 1000],
+    Kind.LIST: ["", "compact", "delete", "compact,delete", "x"],
+}
+CLIENTS = 10
+"""What one honest program, and the one who puts things right, may open together."""
+
+
+def alter(world: World, name: str, value: str | None) -> int:
+    change = AlterableConfig(name, 1 if value is None else 0, value)
+    answer = world.ask(IncrementalAlterConfigsRequest([AlterConfigsResource(4, "", [change])]), 1)
+    return int(answer.responses[0].error_code)
+
+
+@pytest.mark.parametrize("name", DYNAMIC)
+def test_at_the_extremes_of_every_dynamic_setting_everybody_is_served(name: str) -> None:
+    world = World()
+    world.create()
+    taken = []
+    for value in WORDS.get(DYNAMIC[name].kind, NUMBERS):
+        code = alter(world, name, value)
+        assert code in (0, ErrorCode.INVALID_CONFIG), value
+        if code == 0:
+            taken.append(value)
+        admission = Admission(world.core.config, 1000)
+        assert [admission.admit("10.0.0.1", 0) for _ in range(CLIENTS)] == [None] * CLIENTS, value
+        for _ in range(3):
+            wall_ms = world.now_ms + world.wall_offset_ms
+            written = world.put(batch(b"v" * 500, keys=[b"k"], at_ms=wall_ms), acks=-1)
+            assert written.error_code == 0, (value, written)
+        fetched = world.fetch({("t", 0): written.base_offset}).response.responses[0].partitions[0]
+        assert (fetched.error_code, bool(fetched.records)) == (0, True), value
+        world.advance(1000)
+        assert alter(world, name, None) == 0
+    assert taken, "none of these values can be set"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("max.connections", "9"),
+        ("max.connections.per.ip", "9"),
+        ("max.connection.creation.rate", "9"),
+        ("message.max.bytes", "1023"),
+        ("log.message.timestamp.before.max.ms", "999"),
+        ("log.index.size.max.bytes", "4"),
+        ("log.roll.ms", "0"),
+        ("log.cleaner.dedupe.buffer.size", "1"),
+        ("log.cleaner.dedupe.buffer.size", "9223372036854775807"),
+        ("min.insync.replicas", "2"),
+    ],
+)
+def test_what_would_lock_out_is_refused_when_set_and_ignored_aloud_when_stored(
+    name: str, value: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World()
+    assert alter(world, name, value) == ErrorCode.INVALID_CONFIG
+    live, static, image = BrokerConfig(), BrokerConfig(), Image()
+    image.configs[(BROKER_RESOURCE, "")] = {name: value}
+    assert refresh(live, static, image) == []
+    assert live == static
+    assert f"a stored setting is ignored, and should be deleted: {name}={value}" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["connections.max.idle.ms", "socket.request.max.bytes", "queued.max.request.bytes"])
+def test_what_only_a_start_can_change_is_refused(name: str) -> None:
+    assert alter(World(), name, "1") == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("name", ["max.connections.per.ip.overrides", "num.network.threads", "num.io.threads"])
+def test_what_this_broker_does_not_use_changes_nothing(name: str) -> None:
+    world = World()
+    before = repr(world.core.config)
+    assert alter(world, name, "0") == 0
+    assert repr(world.core.config) == before
+
+
+def test_every_bound_belongs_to_a_dynamic_setting() -> None:
+    named: set[str] = {*lock_out._LOW, *lock_out._HIGH}
+    assert named <= set(DYNAMIC)
+    assert all(isinstance(key, Key) for key in DYNAMIC.values())
