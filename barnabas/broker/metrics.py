@@ -170,19 +170,25 @@ _Made = TypeVar("_Made", Meter, TotalMeter, Histogram)
 class MetricsRegistry:
     """All metrics of one broker, in the order of their registration."""
 
-    __slots__ = ("_collectors", "_metrics")
+    __slots__ = ("_collectors", "_metrics", "_of_topic")
 
     def __init__(self) -> None:
         self._collectors: list[Callable[[], Iterable[Sample]]] = []
         self._metrics: dict[MetricKey, _Asked | Meter | Histogram] = {}
+        self._of_topic: dict[str, list[MetricKey]] = {}
 
     def gauge(self, type_name: str, name: str, tags: Tags, read: Callable[[], Number]) -> None:
         """Register a value that is asked for when it is read; a gauge of the same name is replaced."""
-        self._metrics[_key(type_name, name, tags)] = _Asked("gauge", read)
+        self._ask("gauge", _key(type_name, name, tags), tags, read)
 
     def counter(self, type_name: str, name: str, tags: Tags, read: Callable[[], Number]) -> None:
         """As `gauge`, for a value that begins at 0 with the broker and only grows."""
-        self._metrics[_key(type_name, name, tags)] = _Asked("counter", read)
+        self._ask("counter", _key(type_name, name, tags), tags, read)
+
+    def _ask(self, kind: str, key: MetricKey, tags: Tags, read: Callable[[], Number]) -> None:
+        if key not in self._metrics:
+            self._note(key, tags)
+        self._metrics[key] = _Asked(kind, read)
 
     def meter(self, type_name: str, name: str, tags: Tags = None) -> Meter:
         """The meter of that name, made on first need."""
@@ -201,8 +207,13 @@ class MetricsRegistry:
         metric = self._metrics.get(key)
         if metric is None:
             metric = self._metrics[key] = kind()
+            self._note(key, tags)
         assert isinstance(metric, kind), f"{key} is no {kind.__name__}"
         return metric
+
+    def _note(self, key: MetricKey, tags: Tags) -> None:
+        if tags and "topic" in tags:
+            self._of_topic.setdefault(tags["topic"], []).append(key)
 
     def collector(self, read: Callable[[], Iterable[Sample]]) -> None:
         """Register gauges that are many and alike (one per partition): all are asked for when somebody reads."""
@@ -212,10 +223,10 @@ class MetricsRegistry:
         """Forget a metric; nothing happens when there is none of that name."""
         self._metrics.pop(_key(type_name, name, tags), None)
 
-    def remove_tagged(self, tag: str, value: str) -> None:
-        """Forget every metric that carries this tag (a topic that was deleted)."""
-        for key in [key for key in self._metrics if (tag, value) in key[3]]:
-            del self._metrics[key]
+    def remove_topic(self, topic: str) -> None:
+        """Forget every metric that carries this topic's tag (it was deleted)."""
+        for key in self._of_topic.pop(topic, ()):
+            self._metrics.pop(key, None)
 
     def collect(self, now_ms: int) -> Iterator[Reading]:
         """Read all metrics at the monotonic time `now_ms`."""

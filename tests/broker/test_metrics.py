@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from barnabas.broker.metrics import RESERVOIR_COUNT, MetricsRegistry, Sample
@@ -86,13 +88,35 @@ def test_collectors_give_many_gauges_for_one_registration():
     assert (reading.type, reading.kind, reading.values) == ("Partition", "gauge", {"value": 1})
 
 
-def test_metrics_can_be_removed_by_name_and_by_tag():
+def test_metrics_can_be_removed_by_name_and_by_topic():
     registry = MetricsRegistry()
     registry.meter("A", "a", {"topic": "t"}).mark()
     registry.meter("A", "a", {"topic": "u"}).mark()
     registry.meter("A", "b")
-    registry.remove_tagged("topic", "t")
+    registry.remove_topic("t")
     registry.remove("A", "b")
     registry.remove("A", "never was")
     assert [reading.tags for reading in registry.collect(0)] == [(("topic", "u"),)]
     assert registry.read("A", "a", {"topic": "t"}) is None
+
+
+def test_a_topic_that_goes_costs_its_own_metrics_and_no_look_at_all_others():
+    """Counted: ten thousand deletions looked at ninety thousand metrics each, and stopped the loop for 90 s."""
+
+    class Counting(dict[Any, Any]):
+        walks = 0
+
+        def __iter__(self):
+            Counting.walks += 1
+            return super().__iter__()
+
+    registry = MetricsRegistry()
+    registry._metrics = Counting()
+    for topic in ("t", "u"):
+        registry.meter("A", "a", {"topic": topic})
+        registry.gauge("A", "g", {"topic": topic, "partition": "0"}, lambda: 1)
+        registry.gauge("A", "g", {"topic": topic, "partition": "0"}, lambda: 2)
+    registry.remove_topic("t")
+    registry.remove_topic("nobody")
+    assert Counting.walks == 0
+    assert len(list(registry.collect(0))) == 2

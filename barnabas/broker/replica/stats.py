@@ -105,4 +105,4 @@ class BrokerStats:
         if stats is not None:
             for attribute, total in self._summed.items():
                 total.release(getattr(stats, attribute))
-        self._registry.remove_tagged("topic", name)
+        self._registry.remove_topic(name)
