@@ -8,16 +8,11 @@ import logging
 import os
 import signal
 import sys
-from typing import Final
 
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.host.assemble import Assembly, new_loop
+from barnabas.broker.host.collector import Collector
 from barnabas.broker.host.disk_calls import raise_open_files_max
-
-GC_THRESHOLDS: Final = (5_000, 1_000, 1_000)
-"""How much the program must grow (objects) before the collector looks at what is new, and how many such looks before
-it looks at anything older. A look at 5,000 objects takes 0.4 ms, at 50,000 it took 5 ms; older ones hold whatever is
-parked, and a look at 500,000 parked operations took 116 ms. Requests leave no cycles behind that would wait for it."""
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +46,7 @@ async def _serve(assembly: Assembly) -> None:
             signal.signal(number, lambda number, _frame: loop.call_soon_threadsafe(on_signal, number))
         else:
             loop.add_signal_handler(number, on_signal, number)
+    collector = Collector()
     starting = loop.create_task(assembly.start())
     leaving = loop.create_task(asked.wait())
     await asyncio.wait((starting, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -60,11 +56,12 @@ async def _serve(assembly: Assembly) -> None:
         return
     try:
         starting.result()
-        spare_the_collector()
+        collector.begin(loop)
         print(_banner(assembly), flush=True)
         await leaving
     finally:
         leaving.cancel()
+        collector.end()
     await assembly.stop()
     gc.freeze()  # the process ends: nothing needs to be looked through and taken apart before
     logger.info("stopped")
@@ -81,13 +78,6 @@ def _ending() -> list[int]:
 def _banner(assembly: Assembly) -> str:
     where = "in memory" if assembly.data_dir is None else assembly.data_dir
     return f"barnabas: serving on {', '.join(assembly.addresses)}; data: {where}"
-
-
-def spare_the_collector() -> None:
-    """What is here now stays: the collector need never look at it again."""
-    gc.freeze()
-    gc.enable()
-    gc.set_threshold(*GC_THRESHOLDS)
 
 
 def fail(message: str) -> int:
