@@ -185,7 +185,7 @@ class MetricsRegistry:
         """As `gauge`, for a value that begins at 0 with the broker and only grows."""
         self._ask("counter", _key(type_name, name, tags), tags, read)
 
-    def _ask(self, kind: str, key: MetricKey, tags: Tags, read: Callable[[], Number]) -> None:
+    def _ask(self, kind: Kind, key: MetricKey, tags: Tags, read: Callable[[], Number]) -> None:
         if key not in self._metrics:
             self._note(key, tags)
         self._metrics[key] = _Asked(kind, read)

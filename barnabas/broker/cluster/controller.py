@@ -329,7 +329,7 @@ class LocalController:
             self._write(records, committed)
 
     def _write_alone(self, records: Sequence[MetadataRecord], done: Commit) -> Job[None]:
-        """As `_write` in bounded steps; nothing else is in flight. New partitions are made on the side."""
+        """As `_write` in bounded steps, alone. New partitions are made on the side; the pending image comes last."""
         fault: KafkaError | None = None
         appended = Gate()
 
@@ -344,14 +344,15 @@ class LocalController:
             _say_refused(refusal)
             done(refusal)
             return
-        yield None
         side, delta = Image(), Delta()
         if not any(isinstance(one, Partition) for one in records):
             yield from wait(appended)
             if fault is None:
                 self._committed.apply(records, delta)
-                self._pending.apply(records)
                 self._publish(delta)
+                for start in range(0, len(records), SMALL_MAX):
+                    yield None
+                    self._pending.apply(records[start : start + SMALL_MAX])
             done(fault)
             return
         for start in range(0, len(records), SMALL_MAX):
@@ -363,8 +364,11 @@ class LocalController:
         yield from wait(appended)
         if fault is None:
             self._committed.take(side)
-            self._pending.take(side.copy())
             self._publish(delta)
+            topics = list(side.topics.values())
+            for at in range(0, len(topics), SMALL_MAX):
+                yield None
+                self._pending.take_copies(side, topics[at : at + SMALL_MAX])
         done(fault)
 
     def _write(self, records: Sequence[MetadataRecord], done: Commit) -> None:

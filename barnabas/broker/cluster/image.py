@@ -172,6 +172,14 @@ class Image:
         if settings:
             self.configs[TOPIC_RESOURCE, topic] = settings
 
+    def take_copies(self, side: Image, topics: Iterable[TopicState]) -> None:
+        """As `take`, of these topics alone, and each still to be changed on its own."""
+        part = Image()
+        for topic in topics:
+            part.topics[topic.name] = part.topics_by_id[topic.topic_id] = topic.copy()
+            part.configs[TOPIC_RESOURCE, topic.name] = dict(side.topic_overrides(topic.name))
+        self.take(part)
+
     def sketch(self) -> Image:
         """The same brokers and topics; further topics may be noted down, what is there must not be changed."""
         other = Image()

@@ -15,7 +15,9 @@ from barnabas.broker.cluster.topic_rules import TopicResult
 from barnabas.broker.config.topics import PARTITIONS_PER_OPERATION_MAX
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.services import Operation, Resource, Services
+from barnabas.broker.handlers.steps import SLICE, answer
 from barnabas.broker.handlers.throttling import Throttle
+from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.requests.create_partitions import (
     CreatePartitionsRequest,
@@ -29,11 +31,17 @@ QUOTA_REFUSED_FROM: Final = 3
 
 def handle(services: Services, request: CreatePartitionsRequest, context: RequestContext, now_ms: int) -> None:
     """Have the topics grown, then tell what became of each."""
+    services.work(_serve(services, request, context, now_ms), request, context)
+
+
+def _serve(services: Services, request: CreatePartitionsRequest, context: RequestContext, now_ms: int) -> Job[None]:
     named = Counter(topic.name for topic in request.topics)
     answers: dict[str, CreatePartitionsTopicResult] = {}
     asked = []
     throttle = Throttle(services, context, QUOTA_REFUSED_FROM, now_ms)
-    for topic in request.topics:
+    for number, topic in enumerate(request.topics, 1):
+        if number % SLICE == 0:
+            yield None
         answers[topic.name] = CreatePartitionsTopicResult(topic.name)
         if named[topic.name] > 1:
             _fail(answers[topic.name], KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
@@ -49,7 +57,8 @@ def handle(services: Services, request: CreatePartitionsRequest, context: Reques
         for result in results:
             if result.error is not None:
                 _fail(answers[result.name], result.error)
-        context.respond(CreatePartitionsResponse(throttle.throttle_ms, list(answers.values())))
+        response = CreatePartitionsResponse(throttle.throttle_ms, list(answers.values()))
+        services.work(answer(context, response, len(answers)), request, context)
 
     services.controller.create_partitions(asked, request.validate_only, done)
 

@@ -17,7 +17,7 @@ from barnabas.broker.config.topics import METADATA_TOPIC, PARTITIONS_PER_OPERATI
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.config_entries import topic_entries
 from barnabas.broker.handlers.services import CLUSTER, Operation, Resource, Services
-from barnabas.broker.handlers.steps import answer, slices
+from barnabas.broker.handlers.steps import SLICE, answer, slices
 from barnabas.broker.handlers.throttling import Throttle
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -32,33 +32,44 @@ from barnabas.protocol.requests.create_topics import (
 QUOTA_REFUSED_FROM: Final = 6
 TOLD_PER_STEP: Final = 20
 """Topics whose settings are worked out in one step: about 150 µs each where all differ."""
+TOLD_MAX: Final = 1000
+"""So many different sets of settings are told in one answer; topics with further ones are told without."""
 Told: TypeAlias = dict[tuple[tuple[str, str], ...], list[CreatableTopicConfigs]]
 """All settings of a topic by those it was given: a thousand topics of one request seldom differ in them."""
 
 
 def handle(services: Services, request: CreateTopicsRequest, context: RequestContext, now_ms: int) -> None:
     """Have the topics created, then tell what became of each."""
+    services.work(_serve(services, request, context, now_ms), request, context)
+
+
+def _serve(services: Services, request: CreateTopicsRequest, context: RequestContext, now_ms: int) -> Job[None]:
     answers: dict[str, CreatableTopicResult] = {}
     named = Counter(topic.name for topic in request.topics)
-    asked = []
+    asked: list[CreatableTopic] = []
+    new: list[NewTopic] = []
     throttle = Throttle(services, context, QUOTA_REFUSED_FROM, now_ms)
-    for topic in request.topics:
+    for number, topic in enumerate(request.topics, 1):
+        if number % SLICE == 0:
+            yield None
         refusal = _refusal(services, topic.name, named[topic.name], context)
+        wanted = _new_topic(topic)
         if refusal is None and not request.validate_only:
-            count = partitions_of(_new_topic(topic), services.config.num_partitions)
+            count = partitions_of(wanted, services.config.num_partitions)
             refusal = throttle.refusal(min(max(count, 1), PARTITIONS_PER_OPERATION_MAX))
         if refusal is not None:
             answers[topic.name] = _failed(topic.name, refusal)
         else:
             answers[topic.name] = CreatableTopicResult(topic.name)
             asked.append(topic)
+            new.append(wanted)
 
     def done(results: list[TopicResult]) -> None:
         services.work(
             _tell(services, list(zip(asked, results, strict=True)), answers, context, throttle), request, context
         )
 
-    services.controller.create_topics([_new_topic(topic) for topic in asked], request.validate_only, done)
+    services.controller.create_topics(new, request.validate_only, done)
 
 
 def _tell(
@@ -111,7 +122,7 @@ def _answer(services: Services, topic: CreatableTopic, result: TopicResult, told
     overrides = {setting.name: setting.value for setting in topic.configs if setting.value is not None}
     same = tuple(sorted(overrides.items()))
     configs = told.get(same)
-    if configs is None:
+    if configs is None and len(told) < TOLD_MAX:
         configs = told[same] = [
             CreatableTopicConfigs(entry.name, entry.value, entry.read_only, entry.source, entry.sensitive)
             for entry in topic_entries(services.image, services.static_config, overrides)

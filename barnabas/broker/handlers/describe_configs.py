@@ -10,14 +10,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from typing import Final, TypeAlias
+from typing import Final
 
 from barnabas.broker.cluster.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from barnabas.broker.cluster.topic_rules import check_topic_name
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.config_entries import Entry, broker_entries, cluster_entries, topic_entries
 from barnabas.broker.handlers.services import CLUSTER, Operation, Resource, Services
-from barnabas.broker.handlers.steps import answer
+from barnabas.broker.handlers.steps import SLICE, answer
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.requests.describe_configs import (
@@ -34,10 +34,18 @@ DESCRIBED_PER_STEP: Final = 10
 SETTINGS_TOLD_MAX: Final = 200_000
 """Settings that one answer tells, and no resource more: 5,000 topics with all of theirs, some 20 MB."""
 KNOWN_MAX: Final = 100
-_TOO_MANY: Final = f"The answer would tell more than {SETTINGS_TOLD_MAX} settings; name fewer resources at a time."
+SETTINGS_MADE_MAX: Final = 50_000
+"""Those of them that no two resources share: 25 MB of objects, whose end alone takes 5 ms."""
+_TOO_MANY: Final = (
+    f"The answer would tell more than {SETTINGS_TOLD_MAX} settings, or {SETTINGS_MADE_MAX} different ones; "
+    "name fewer resources at a time."
+)
 
-Known: TypeAlias = dict[Hashable, dict[str, DescribeConfigsResourceResult]]
-"""What was told of resources, by what it depends on."""
+
+class Known(dict[Hashable, dict[str, DescribeConfigsResourceResult]]):
+    """What was told of resources, by what it depends on; how many settings were made for it."""
+
+    made = 0
 
 
 def handle(services: Services, request: DescribeConfigsRequest, context: RequestContext, now_ms: int) -> None:
@@ -48,11 +56,11 @@ def handle(services: Services, request: DescribeConfigsRequest, context: Request
 def _serve(services: Services, request: DescribeConfigsRequest, context: RequestContext) -> Job[None]:
     results = []
     told_count = 0
-    known: Known = {}
-    for resource in _once(request.resources):
+    known = Known()
+    for resource in (yield from _once(request.resources)):
         result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
         try:
-            if told_count > SETTINGS_TOLD_MAX:
+            if told_count > SETTINGS_TOLD_MAX or known.made > SETTINGS_MADE_MAX:
                 raise KafkaError(ErrorCode.POLICY_VIOLATION, _TOO_MANY)
             result.configs = _settings(services, resource, context, request.include_synonyms, known)
             result.error_message = ""
@@ -65,17 +73,18 @@ def _serve(services: Services, request: DescribeConfigsRequest, context: Request
     yield from answer(context, DescribeConfigsResponse(results=results), told_count + len(results))
 
 
-def _once(resources: list[DescribeConfigsResource]) -> list[DescribeConfigsResource]:
+def _once(resources: list[DescribeConfigsResource]) -> Job[list[DescribeConfigsResource]]:
     """Each resource once, with all settings that it was named with."""
     found: dict[tuple[int, str], DescribeConfigsResource] = {}
-    for one in resources:
+    for number, one in enumerate(resources, 1):
         twin = found.setdefault((one.resource_type, one.resource_name), one)
         if twin is not one:
-            all_of_it = not twin.configuration_keys or not one.configuration_keys
-            keys = None if all_of_it else [*(twin.configuration_keys or ()), *(one.configuration_keys or ())]
-            found[one.resource_type, one.resource_name] = DescribeConfigsResource(
-                one.resource_type, one.resource_name, keys
-            )
+            if not twin.configuration_keys or not one.configuration_keys:
+                twin.configuration_keys = None
+            else:
+                twin.configuration_keys += one.configuration_keys
+        if number % SLICE == 0:
+            yield None
     return list(found.values())
 
 
@@ -85,15 +94,17 @@ def _settings(
     """What is told of a resource; topics with the same settings of their own share it."""
     entries_key = _check(services, resource, context)
     all_told = known.get(entries_key)
+    is_new = all_told is None
     if all_told is None:
         if len(known) == KNOWN_MAX:
             known.clear()
         entries = _entries(services, resource.resource_type, resource.resource_name)
         all_told = known[entries_key] = {entry.name: _told(entry, with_synonyms) for entry in entries}
-    if not resource.configuration_keys:
-        return list(all_told.values())
-    wanted = set(resource.configuration_keys)
-    return [told for name, told in all_told.items() if name in wanted]
+    wanted = all_told.keys() if not resource.configuration_keys else set(resource.configuration_keys)
+    told = [one for name, one in all_told.items() if name in wanted]
+    if is_new:
+        known.made += len(told)
+    return told
 
 
 def _check(services: Services, resource: DescribeConfigsResource, context: RequestContext) -> Hashable:

@@ -8,11 +8,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Final
 
 from barnabas.broker.cluster.config_rules import Alteration
 from barnabas.broker.cluster.image import TOPIC_RESOURCE
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.services import CLUSTER, Operation, Resource, Services
+from barnabas.broker.handlers.steps import SLICE, answer
+from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.requests.incremental_alter_configs import (
     AlterConfigsResource,
@@ -21,32 +24,45 @@ from barnabas.protocol.requests.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 
+SETTINGS_PER_RESOURCE_MAX: Final = 1000
+"""Settings of one resource that are looked at, four times as many as there are: each must be known, and named once."""
+_TOO_MANY: Final = "The resource is given {} settings, there are no more than " + f"{SETTINGS_PER_RESOURCE_MAX}."
+
 
 def handle(services: Services, request: IncrementalAlterConfigsRequest, context: RequestContext, now_ms: int) -> None:
     """Have the settings changed, then tell what became of each resource."""
+    services.work(_serve(services, request, context), request, context)
+
+
+def _serve(services: Services, request: IncrementalAlterConfigsRequest, context: RequestContext) -> Job[None]:
     answers = []
     pending = []
     asked = []
     named = Counter((one.resource_type, one.resource_name) for one in request.resources)
-    for resource in request.resources:
-        answer = AlterConfigsResourceResponse(0, None, resource.resource_type, resource.resource_name)
-        answers.append(answer)
+    for number, resource in enumerate(request.resources, 1):
+        if number % SLICE == 0:
+            yield None
+        told = AlterConfigsResourceResponse(0, None, resource.resource_type, resource.resource_name)
+        answers.append(told)
         if named[resource.resource_type, resource.resource_name] > 1:
-            _fail(answer, KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."))
+            _fail(told, KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."))
+        elif len(resource.configs) > SETTINGS_PER_RESOURCE_MAX:
+            _fail(told, KafkaError(ErrorCode.INVALID_CONFIG, _TOO_MANY.format(len(resource.configs))))
         elif not _allowed(services, resource, context):
             topical = resource.resource_type == TOPIC_RESOURCE
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED if topical else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-            _fail(answer, KafkaError(code, "Authorization failed."))
+            _fail(told, KafkaError(code, "Authorization failed."))
         else:
-            pending.append(answer)
+            pending.append(told)
             changes = [Alteration(one.name, one.config_operation, one.value) for one in resource.configs]
             asked.append((resource.resource_type, resource.resource_name, changes))
 
     def done(errors: list[KafkaError | None]) -> None:
-        for answer, fault in zip(pending, errors, strict=True):
+        for told, fault in zip(pending, errors, strict=True):
             if fault is not None:
-                _fail(answer, fault)
-        context.respond(IncrementalAlterConfigsResponse(responses=answers))
+                _fail(told, fault)
+        response = IncrementalAlterConfigsResponse(responses=answers)
+        services.work(answer(context, response, len(answers)), request, context)
 
     services.controller.alter_configs(asked, request.validate_only, done)
 
@@ -56,6 +72,6 @@ def _allowed(services: Services, resource: AlterConfigsResource, context: Reques
     return services.authorise(context.connection.principal, Operation.ALTER_CONFIGS, target)
 
 
-def _fail(answer: AlterConfigsResourceResponse, fault: KafkaError) -> None:
-    answer.error_code = fault.code
-    answer.error_message = fault.detail or None
+def _fail(told: AlterConfigsResourceResponse, fault: KafkaError) -> None:
+    told.error_code = fault.code
+    told.error_message = fault.detail or None

@@ -102,7 +102,9 @@ def _topics(
             yield from _each(
                 everything,
                 lambda topic: (
-                    _describe(services, topic, request, context) if _may_see(services, topic.name, context) else None
+                    _describe(services, topic, request, context)
+                    if _may_see(services, topic.name, context)
+                    else _nothing()
                 ),
             )
         )
@@ -120,13 +122,13 @@ def _topics(
 
 
 def _each(
-    things: Sequence[T], describe: Callable[[T], MetadataResponseTopic | None]
+    things: Sequence[T], describe: Callable[[T], Job[MetadataResponseTopic | None]]
 ) -> Job[list[MetadataResponseTopic]]:
     """What is told of each, `SLICE` topics and partitions at a time."""
     told: list[MetadataResponseTopic] = []
     elements = 0
     for number, thing in enumerate(things, 1):
-        topic = describe(thing)
+        topic = yield from describe(thing)
         elements += 1
         if topic is not None:
             told.append(topic)
@@ -135,6 +137,11 @@ def _each(
             elements = 0
             yield None
     return told
+
+
+def _nothing() -> Job[None]:
+    return
+    yield
 
 
 class Creation:
@@ -184,20 +191,20 @@ def _one(
     request: MetadataRequest,
     context: RequestContext,
     creation: Creation | None,
-) -> MetadataResponseTopic:
+) -> Job[MetadataResponseTopic | None]:
     """What is told of a topic named, whose creation is begun if it may be."""
     image = services.image
     if asked.name is None:
         topic = image.topics_by_id.get(asked.topic_id)
         if topic is None or not _may_see(services, topic.name, context):
             return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
-        return _describe(services, topic, request, context)
+        return (yield from _describe(services, topic, request, context))
     name = asked.name
     if not _may_see(services, name, context):
         return MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
     topic = image.topics.get(name)
     if topic is not None:
-        return _describe(services, topic, request, context)
+        return (yield from _describe(services, topic, request, context))
     try:
         check_topic_name(name)
         if creation is not None:
@@ -219,10 +226,13 @@ def _may_see(services: Services, name: str, context: RequestContext) -> bool:
 
 def _describe(
     services: Services, topic: TopicState, request: MetadataRequest, context: RequestContext
-) -> MetadataResponseTopic:
+) -> Job[MetadataResponseTopic | None]:
+    """What is told of a topic that is there, a slice of its partitions at a time."""
     image = services.image
     partitions = []
-    for index, state in topic.partitions.items():
+    for number, (index, state) in enumerate(list(topic.partitions.items())):
+        if number and number % SLICE == 0:
+            yield None
         error, leader = 0, state.leader
         if leader == NO_LEADER or not image.is_alive(leader):
             error, leader = ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER

@@ -20,7 +20,7 @@ from barnabas.broker.cluster.image import TopicState
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers import leaders
 from barnabas.broker.handlers.services import Operation, Resource, Services, allow_all, topic_resource
-from barnabas.broker.handlers.steps import gathered
+from barnabas.broker.handlers.steps import SLICE, answer, gathered
 from barnabas.broker.jobs import Job
 from barnabas.broker.log.types import AppendInfo
 from barnabas.broker.replica.types import ProduceResult
@@ -55,6 +55,7 @@ PARTITIONS_AT_ONCE_MAX: Final = 200
 
 Layout: TypeAlias = list[tuple[str, bytes, list[TopicPartition]]]
 Results: TypeAlias = dict[TopicPartition, ProduceResult]
+Sorted: TypeAlias = tuple[list[tuple[TopicPartition, Buffer]], Results, Layout, bool]
 
 
 def handle(services: Services, request: ProduceRequest, context: RequestContext, now_ms: int) -> bool:
@@ -64,7 +65,7 @@ def handle(services: Services, request: ProduceRequest, context: RequestContext,
         if response is not None:
             context.respond(response)
             return not services.replicas.actions
-    _append_all(services, request, context, now_ms)
+    services.work(_append_all(services, request, context, now_ms), request, context)
     return False
 
 
@@ -111,15 +112,16 @@ def _refusal(records: Buffer, version: int) -> int:
     return 0
 
 
-def _append_all(services: Services, request: ProduceRequest, context: RequestContext, now_ms: int) -> None:
+def _sorted(services: Services, request: ProduceRequest, context: RequestContext) -> Job[Sorted]:
+    """What can be appended, what is refused before, what an answer needs, and whether a batch is transactional."""
     version = context.api_version
     image = services.image
-    acks = request.acks
     entries: list[tuple[TopicPartition, Buffer]] = []
     refused: Results = {}
     # What an answer needs: it may wait for long, and must not keep the records, nor the buffer they lie in.
     layout: Layout = []
     transactional = False
+    seen = 0
     for data in request.topic_data:
         error = 0
         if version >= _TOPIC_IDS:
@@ -133,6 +135,9 @@ def _append_all(services: Services, request: ProduceRequest, context: RequestCon
         keys: list[TopicPartition] = []
         layout.append((data.name, data.topic_id, keys))
         for part in data.partition_data:
+            seen += 1
+            if seen % SLICE == 0:
+                yield None
             key = None if known is None else known.keys.get(part.index)
             if key is None:
                 key = TopicPartition(name or data.topic_id.hex(), part.index)
@@ -147,6 +152,12 @@ def _append_all(services: Services, request: ProduceRequest, context: RequestCon
                 transactional |= code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
             else:
                 entries.append((key, records))
+    return entries, refused, layout, transactional
+
+
+def _append_all(services: Services, request: ProduceRequest, context: RequestContext, now_ms: int) -> Job[None]:
+    acks = request.acks
+    entries, refused, layout, transactional = yield from _sorted(services, request, context)
     if transactional:
         refused = {
             key: ProduceResult(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED) for _, _, keys in layout for key in keys
@@ -159,10 +170,13 @@ def _append_all(services: Services, request: ProduceRequest, context: RequestCon
     def respond(results: Results) -> None:
         if refused:
             results = {**results, **refused}
-        if acks:
-            context.respond(_response(services, context, layout, results))
-        else:
+        if not acks:
             _answer_nothing(results, context)
+        elif len(results) <= SLICE:
+            context.respond(_response(services, context, layout, results))
+        else:  # without the request: while a produce waits, nothing may hold its records
+            steps = _respond_in_slices(services, context, layout, results)
+            services.work(steps, ProduceRequest(acks=acks), context)
 
     def append(some: Collection[tuple[TopicPartition, Buffer]], got: Callable[[Results], None]) -> None:
         internal_allowed = context.client_id == _ADMIN_CLIENT
@@ -173,7 +187,7 @@ def _append_all(services: Services, request: ProduceRequest, context: RequestCon
     elif len(entries) <= PARTITIONS_AT_ONCE_MAX:
         append(entries, respond)
     else:
-        services.work(_append_in_slices(dict(entries), append, respond), request, context)
+        yield from _append_in_slices(dict(entries), append, respond)
 
 
 def _once(layout: Layout, partitions: int) -> Layout:
@@ -206,18 +220,41 @@ def _response(services: Services, context: RequestContext, layout: Layout, resul
     nodes: dict[int, NodeEndpoint] = {}
     topics = []
     for name, topic_id, keys in layout:
-        partitions = []
-        for key in keys:
-            result = results[key]
-            error = result.error_code
-            told = PartitionProduceResponse(
-                key.partition, error, result.base_offset, result.log_append_time_ms, result.log_start_offset, []
-            )
-            if error:
-                _explain(services, context, key, result, told, nodes)
-            partitions.append(told)
+        partitions = [_told(services, context, key, results[key], nodes) for key in keys]
         topics.append(TopicProduceResponse(name, topic_id, partitions))
     return ProduceResponse(topics, 0, list(nodes.values()) if nodes else [])
+
+
+def _respond_in_slices(services: Services, context: RequestContext, layout: Layout, results: Results) -> Job[None]:
+    """As `_response`, of many."""
+    nodes: dict[int, NodeEndpoint] = {}
+    topics: list[TopicProduceResponse] = []
+    done = 0
+    for name, topic_id, keys in layout:
+        topics.append(TopicProduceResponse(name, topic_id))
+        for key in keys:
+            topics[-1].partition_responses.append(_told(services, context, key, results[key], nodes))
+            done += 1
+            if done % SLICE == 0:
+                yield None
+    yield from answer(context, ProduceResponse(topics, 0, list(nodes.values())), len(results) + len(topics))
+
+
+def _told(
+    services: Services,
+    context: RequestContext,
+    key: TopicPartition,
+    result: ProduceResult,
+    nodes: dict[int, NodeEndpoint],
+) -> PartitionProduceResponse:
+    """The answer for one partition; `nodes` gets the brokers it names."""
+    error = result.error_code
+    told = PartitionProduceResponse(
+        key.partition, error, result.base_offset, result.log_append_time_ms, result.log_start_offset, []
+    )
+    if error:
+        _explain(services, context, key, result, told, nodes)
+    return told
 
 
 def _answer_nothing(results: dict[TopicPartition, ProduceResult], context: RequestContext) -> None:

@@ -26,7 +26,7 @@ from barnabas.broker.account import REQUESTS, UNREAD
 from barnabas.broker.config.listeners import HTTP, LOCAL
 from barnabas.broker.context import Connection
 from barnabas.broker.host import dialects, http
-from barnabas.broker.host.in_flight import CHARGED_BYTES_MIN, DECODED_WEIGHT, WEIGHTS, Request
+from barnabas.broker.host.in_flight import CHARGED_BYTES_MIN, DECODED_WEIGHT, DECODING_MS_MAX, WEIGHTS, Request
 from barnabas.broker.host.receive import Receiver
 from barnabas.broker.host.relief import SMALL_BYTES
 from barnabas.broker.host.states import LEFT, MUTED, QUEUED, SHORT, STALLED, State, move
@@ -250,6 +250,7 @@ class Channel(asyncio.BufferedProtocol):
         dialect = self.dialect
         assert dialect is not None
         self.requests += 1
+        began_ms = self._host.now_ms() if len(frame) >= LARGE_BYTES else 0
         try:
             header, request = dialect.decode_request(frame)
         except UnsupportedVersion as error:
@@ -262,7 +263,10 @@ class Channel(asyncio.BufferedProtocol):
         except Exception as error:
             raise ProtocolError(f"its request cannot be decoded ({type(error).__name__}: {error})") from error
         context = self.outstanding = Request(self, header)
-        self._host.core.handle(request, context, now_ms)
+        if began_ms and self._host.now_ms() - began_ms > DECODING_MS_MAX:
+            self._host.loop.call_soon(context.serve, self._host, request)
+        else:
+            self._host.core.handle(request, context, now_ms)
         if self.outstanding is not None and len(frame) >= CHARGED_BYTES_MIN:
             weight = WEIGHTS.get(header.api_key, DECODED_WEIGHT)
             self.request_bytes = self.account.change(self.connection.id, REQUESTS, 0, len(frame) * weight)
@@ -320,17 +324,14 @@ class Channel(asyncio.BufferedProtocol):
         """End the connection for a fault of the peer, in one line that names it. Earlier answers still leave."""
         if self.waits & LEFT:
             return
-        self._tell(f"closing the connection of {self.name}: {reason}")
+        self._host.refusals.tell(self.connection.client_host, f"closing the connection of {self.name}: {reason}")
         self.close()
 
     def end(self, reason: str) -> None:
         """End the connection now for a fault of the peer, in one line that names it."""
         if self.state is not _GONE:
-            self._tell(f"ending the connection of {self.name}: {reason}")
+            self._host.refusals.tell(self.connection.client_host, f"ending the connection of {self.name}: {reason}")
             self.abort()
-
-    def _tell(self, line: str) -> None:
-        self._host.refusals.tell(self.connection.client_host, line)
 
     def close(self) -> None:
         """End the connection once the answers made so far have left."""

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 from barnabas.broker.context import RequestContext
 from barnabas.broker.host.states import State
 from barnabas.protocol.api import ApiKey, RequestHeader
+from barnabas.protocol.ids import Buffer
 
 if TYPE_CHECKING:
     from barnabas.broker.host.channel import Channel
+    from barnabas.broker.host.host import Host
 
 CHARGED_BYTES_MIN: Final = 4096
 """Requests from so many bytes on are charged while they wait for their answer."""
@@ -19,6 +21,11 @@ DECODED_WEIGHT: Final = 12
 """What a decoded request takes, as a multiple of its bytes (lists of topics and partitions: measured 6 to 13)."""
 WEIGHTS: Final[dict[int, int]] = {ApiKey.PRODUCE: 1, ApiKey.FETCH: 30}
 """Others weigh otherwise: records are not decoded; a fetch keeps what it read where as well (measured 23 to 34)."""
+
+DECODING_MS_MAX: Final = 2
+"""A large request that took longer to decode is long to serve, too: that is a step of its own."""
+WRITTEN_PER_STEP: Final = 1024 * 1024
+"""Bytes of a large answer that are handed over in one step: the loop copies what the peer cannot take at once."""
 
 _OPEN: Final = State.OPEN
 
@@ -37,6 +44,13 @@ class Request(RequestContext):
         self.api_key = header.api_key
         self.api_version = header.api_version
         self.client_id = header.client_id
+
+    def serve(self, host: Host, request: Any) -> None:
+        """Have a request served that was decoded in a step before; a fetch ends with its connection."""
+        gone = self._channel.state is State.GONE
+        if not gone or (host.serving and self.api_key != ApiKey.FETCH):
+            host.core.handle(request, self, host.now_ms())
+            host.settle()
 
     def respond(self, response: Any) -> None:
         """The answer, now or later; None when the protocol sends none."""
@@ -79,6 +93,11 @@ class Request(RequestContext):
             logger.exception("no answer could be encoded for %s (API %d)", channel.name, self.api_key)
             channel.refuse("its answer could not be encoded")
             return
+        while sum(map(len, buffers)) > WRITTEN_PER_STEP and channel.state is _OPEN:
+            piece, buffers = _split(buffers, WRITTEN_PER_STEP)
+            channel.send([piece])
+            channel.flush()
+            yield None
         channel.outstanding = None
         if channel.request_bytes:
             channel.answered()
@@ -90,3 +109,15 @@ class Request(RequestContext):
     def close(self, reason: str) -> None:
         """End the connection."""
         self._channel.refuse(reason)
+
+
+def _split(buffers: list[Buffer], size: int) -> tuple[bytes, list[Buffer]]:
+    """The first `size` bytes, and views of the rest."""
+    taken: list[Buffer] = []
+    for at, one in enumerate(buffers):
+        if len(one) >= size:
+            taken.append(memoryview(one)[:size])
+            return b"".join(taken), [memoryview(one)[size:], *buffers[at + 1 :]]
+        taken.append(one)
+        size -= len(one)
+    return b"".join(taken), []

@@ -20,7 +20,7 @@ from barnabas.protocol.api import REQUESTS, RESPONSES, VERSIONS, ApiKey, Request
 from barnabas.protocol.errors import EncodeError, ErrorCode, ProtocolError
 from barnabas.protocol.ids import Buffer
 from barnabas.protocol.limits import FEW, MANY, NATIVE_SHARE, REQUEST_ELEMENTS_MAX
-from barnabas.protocol.native.plan import Payloads, reader, writer
+from barnabas.protocol.native.plan import Payloads, pack_in_steps, reader, writer
 
 PREAMBLE: Final = b"BNB1"
 """What a client sends first, once per connection."""
@@ -136,9 +136,17 @@ def encode_response(api_key: int, api_version: int, correlation_id: int, respons
 def encode_response_in_steps(
     api_key: int, api_version: int, correlation_id: int, response: Any
 ) -> Generator[None, None, list[Buffer]]:
-    """As `encode_response`; msgpack packs in one step."""
-    yield None
-    return encode_response(api_key, api_version, correlation_id, response)
+    """As `encode_response`, in steps of about a millisecond: for an answer of many elements."""
+    payloads = Payloads()
+    packer = msgpack.Packer(autoreset=False)
+    packer.pack_array_header(2)
+    packer.pack(correlation_id)
+    try:
+        packed = yield from pack_in_steps(RESPONSES[api_key], response, payloads, packer)
+    except (TypeError, ValueError, OverflowError) as exc:
+        raise EncodeError(f"message cannot be written: {exc}") from exc
+    size = sum(map(len, packed))
+    return [_PREFIX.pack(4 + size + payloads.size, size), *packed, *payloads.buffers]
 
 
 def encode_unsupported_api_versions(correlation_id: int) -> list[Buffer]:

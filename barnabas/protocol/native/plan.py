@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import cache
 from typing import Any, Final
 
@@ -20,9 +20,6 @@ from barnabas.protocol.ids import Buffer
 _INT_MIN: Final = -(1 << 63)
 _INT_MAX: Final = (1 << 63) - 1
 _UUID_SIZE: Final = 16
-
-_new = object.__new__
-_MISSING: Final = object()
 
 
 class Payloads:
@@ -46,9 +43,13 @@ class Payloads:
         return [position, self.size - position]
 
 
+PACKED_PER_STEP: Final = 250
+"""Elements that are written in one step, where a message is written in steps: one to two ms."""
+
 Writer = Callable[[Any, Payloads], Any]
 Reader = Callable[[Any, memoryview, str], Any]
 """(plain value, payload, path for messages) to the field's value."""
+_StepsPlan = list[tuple[str, Any, Writer | None, "Any", Writer | None]]
 
 
 @cache
@@ -95,6 +96,64 @@ def _struct_writer(cls: Any) -> Writer:
     return write
 
 
+def pack_in_steps(cls: Any, message: Any, payloads: Payloads, packer: Any) -> Generator[None, None, list[bytes]]:
+    """Write a message as `writer` and msgpack would, `PACKED_PER_STEP` elements of its lists at a time; the pieces.
+
+    Raises:
+        TypeError, ValueError, OverflowError: it holds what msgpack cannot carry.
+    """
+    pieces: list[bytes] = []
+    for _ in _pack(_steps_plan(cls), message, payloads, packer, [PACKED_PER_STEP]):
+        pieces.append(packer.bytes())
+        packer.reset()
+        yield None
+    return [*pieces, packer.bytes()]
+
+
+def _pack(
+    plan: _StepsPlan, message: Any, payloads: Payloads, packer: Any, left: list[int]
+) -> Generator[None, None, None]:
+    fields = [one for one in plan if getattr(message, one[0]) != one[1]]
+    packer.pack_map_header(len(fields))
+    for name, _, write, inner, whole in fields:
+        packer.pack(name)
+        value = getattr(message, name)
+        if inner is None or value is None:
+            packer.pack(value if write is None else write(value, payloads))
+            continue
+        packer.pack_array_header(len(value))
+        for element in value:
+            if whole is not None:
+                packer.pack(whole(element, payloads))
+            else:
+                yield from _pack(inner, element, payloads, packer, left)
+            left[0] -= 1
+            if left[0] <= 0:
+                left[0] = PACKED_PER_STEP
+                yield None
+
+
+@cache
+def _steps_plan(cls: Any) -> _StepsPlan:
+    """Of each field: name, default, how it becomes plain.
+
+    Of a list of messages the plan of these as well, and how each becomes plain as a whole where it has no such list.
+    """
+    hints = typing.get_type_hints(cls)
+    plan: _StepsPlan = []
+    for field in dataclasses.fields(cls):
+        kind = hints[field.name]
+        options = _options(kind)
+        listed = kind if options is None or options is _RECORDS else options
+        of = typing.get_args(listed)[0] if typing.get_origin(listed) is list else None
+        inner = _steps_plan(of) if isinstance(of, type) and dataclasses.is_dataclass(of) else None
+        deep = inner is not None and any(one[3] is not None for one in inner)
+        plan.append(
+            (field.name, _default(field)(), writer(kind), inner, writer(of) if inner is not None and not deep else None)
+        )
+    return plan
+
+
 def _default(field: dataclasses.Field[Any]) -> Callable[[], Any]:
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory
@@ -130,15 +189,16 @@ def reader(kind: Any) -> Reader:
 
 def _struct_reader(cls: Any) -> Reader:
     hints = typing.get_type_hints(cls)
-    plan = [(field.name, _default(field), reader(hints[field.name])) for field in dataclasses.fields(cls)]
+    plan = {field.name: reader(hints[field.name]) for field in dataclasses.fields(cls)}
 
     def read(value: Any, payload: memoryview, path: str) -> Any:
         if type(value) is not dict:
             raise _misfit(path, "a map", value)
-        message = _new(cls)
-        for name, default, inner in plan:
-            plain = value.get(name, _MISSING)
-            setattr(message, name, default() if plain is _MISSING else inner(plain, payload, f"{path}.{name}"))
+        message = cls()
+        for name, plain in value.items():
+            inner = plan.get(name)
+            if inner is not None:
+                setattr(message, name, inner(plain, payload, f"{path}.{name}"))
         return message
 
     return read
