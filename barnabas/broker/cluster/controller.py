@@ -75,6 +75,7 @@ class LocalController:
         self._publish = publish
         self._defer = defer
         self._in_flight: list[Sequence[MetadataRecord]] = []
+        self._refused = ""
         self._turns = Turns(run, lambda: bool(self._in_flight))
 
     def create_topics(
@@ -341,7 +342,7 @@ class LocalController:
         try:
             yield from self._log.append_in_steps(records, committed)
         except KafkaError as refusal:
-            _say_refused(refusal)
+            self._say_refused(refusal)
             done(refusal)
             return
         side, delta = Image(), Delta()
@@ -391,14 +392,16 @@ class LocalController:
         try:
             self._log.append(records, committed)
         except KafkaError as refusal:
-            _say_refused(refusal)
+            self._say_refused(refusal)
             fault = refusal
             self._defer(lambda: done(fault))
             return
+        self._refused = ""
         self._in_flight.append(records)
         self._pending.apply(records)
 
-
-def _say_refused(refusal: KafkaError) -> None:
-    if refusal.code != ErrorCode.NOT_CONTROLLER:  # the broker stops: that is no error
-        logger.error("the metadata log refused a change: %s", refusal)
+    def _say_refused(self, refusal: KafkaError) -> None:
+        """Say it once: on a full disk whoever waits for room tries again every second."""
+        if refusal.code != ErrorCode.NOT_CONTROLLER and str(refusal) != self._refused:  # the broker stops: no error
+            self._refused = str(refusal)
+            logger.error("the metadata log refused a change: %s", refusal)

@@ -18,8 +18,9 @@ TEMPORARY: Final = ".tmp"
 FILE_MODE: Final = 0o600
 DIRECTORY_MODE: Final = 0o700
 """Records are their owner's to read, whatever the umask says."""
-NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
-"""A file of ours that is a link was put there by somebody else: opening it fails (ELOOP)."""
+NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""A file of ours that is a link was put there by somebody else: opening it fails (ELOOP). So was a pipe: opening it
+would wait for another end, for good; without waiting it is an empty file, or refused (ENXIO)."""
 _HANDLES_MAX: Final = 4096
 
 

@@ -12,13 +12,18 @@ A restart takes the leadership of every partition away and gives it back: its le
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
+from collections.abc import Callable
 from enum import IntEnum
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from barnabas.broker.cluster.record_log import Commit
 from barnabas.broker.cluster.records import Cluster, FeatureLevel, MetadataRecord, ProducerIds
 from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult
 from barnabas.broker.config import parse_topics
+from barnabas.broker.delayed.timer import CallbackTask
 from barnabas.broker.handlers.api_versions import METADATA_VERSION
 from barnabas.broker.jobs import Gate, Job, wait
 from barnabas.broker.node import identity
@@ -37,6 +42,8 @@ PARTITIONS_PER_STEP: Final = 2
 AT_ONCE_MAX: Final = 20
 """Partitions that are acted on before the answer leaves: a topic of few is there when its client hears of it."""
 _LOOKED_AT_PER_STEP: Final = 1000
+_AGAIN_MS: Final = 1000
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class Phase(IntEnum):
@@ -92,10 +99,8 @@ def run(core: Core, mine: Identity) -> Job[None]:
     missing = _missing_records(core, mine)
     if missing:
         yield from _write(core, missing)
-    registered = _Commit()
     endpoints = [(one.listener, one.host, one.port) for one in core.endpoints]
-    controller.register_broker(node_id, endpoints, core.config.broker_rack, registered)
-    yield from registered.wait()
+    yield from _commit(core, lambda done: controller.register_broker(node_id, endpoints, core.config.broker_rack, done))
     for records in controller.step_down(node_id):
         yield from _write(core, records)
     noted = core.metadata.note(core.image.next_producer_id)
@@ -106,9 +111,7 @@ def run(core: Core, mine: Identity) -> Job[None]:
     yield from _set_strays_aside(core)
     core.phase = Phase.HOSTING
     yield from _host_all(core)
-    unfenced = _Commit()
-    controller.unfence_broker(node_id, unfenced)
-    yield from unfenced.wait()
+    yield from _commit(core, lambda done: controller.unfence_broker(node_id, done))
     for records in controller.step_up(node_id):
         yield from _write(core, records)
     now_ms = core.now_ms
@@ -138,9 +141,32 @@ def _missing_records(core: Core, mine: Identity) -> list[MetadataRecord]:
 
 
 def _write(core: Core, records: list[MetadataRecord]) -> Job[None]:
-    commit = _Commit()
-    core.controller.write(records, commit)
-    yield from commit.wait()
+    yield from _commit(core, lambda done: core.controller.write(records, done))
+
+
+def _commit(core: Core, change: Callable[[Commit], None]) -> Job[None]:
+    """Have the metadata log take a change. Where the disk is full a start waits for room, and looks every second."""
+    told = False
+    while True:
+        commit = _Commit()
+        change(commit)
+        try:
+            yield from commit.wait()
+            return
+        except KafkaError as fault:
+            cause = fault.__cause__
+            if not isinstance(cause, OSError) or cause.errno not in _FULL:
+                raise
+            if not told:
+                logger.error("the start waits until there is room on the disk: %s", fault.detail)
+        told = True
+        gate = Gate()
+        core.replicas.shared.timer.add(CallbackTask(partial(_open, gate)), core.now_ms + _AGAIN_MS)
+        yield from wait(gate)
+
+
+def _open(gate: Gate, _now_ms: int) -> None:
+    gate.open()
 
 
 def _set_strays_aside(core: Core) -> Job[None]:

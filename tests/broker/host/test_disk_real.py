@@ -8,6 +8,7 @@ import os
 import queue
 import threading
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -311,3 +312,22 @@ def test_a_defect_in_a_thread_is_told_and_the_thread_lives_on(disk, posted):
     disk.write_files([("after", b"x")], told.append)
     posted.get(timeout=20)()
     assert told[-1] is None
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with names")
+def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "f")
+    found: list[object] = []
+
+    def look() -> None:
+        disk = RealDisk(str(tmp_path), lambda _: None)
+        found.append(disk.load("f"))
+        found.append(disk.open("f").size)
+        disk.write_atomic("f", b"new")
+        found.append(disk.load("f"))
+        disk.close()
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert found == [b"", 0, b"new"]

@@ -21,7 +21,7 @@ from barnabas.broker.node import core as core_module
 from barnabas.broker.node.identity import DataDirError
 from barnabas.broker.ports import IsrAnswer, IsrProposal
 from barnabas.protocol.batch import set_crc
-from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.requests.create_topics import CreatableTopic, CreateTopicsRequest
 from barnabas.protocol.requests.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -530,3 +530,35 @@ def test_the_metadata_log_rolls_again_once_a_full_disk_has_room(monkeypatch: pyt
     assert rolls > 2, "each of them found no room at first"
     world.restart(clean=False)
     assert set(world.core.image.topics) == {f"t{number}" for number in range(30)}
+
+
+def test_a_start_on_a_full_disk_waits_for_room_and_goes_on_within_a_second(caplog: pytest.LogCaptureFixture) -> None:
+    faults = Faults()
+    world = World(disk=MemoryDisk(faults=faults))
+    world.create("t", 3)
+    assert world.put(batch(b"kept")).error_code == 0
+    world.stop()
+    faults.refuse(1, count=1_000_000)
+    world.core = world._new_core()
+    world.core.start(world.now_ms)
+    world.advance(10_000)
+    assert not world.core.ready
+    assert world.core.fault is None
+    said = [record.getMessage() for record in caplog.records if "until there is room" in record.getMessage()]
+    assert len(said) == 1, caplog.text
+    assert sum("refused a change" in record.getMessage() for record in caplog.records) == 1
+    faults.refuse(1, count=0)
+    world.advance(1000)
+    assert world.core.ready
+    assert [record.value for record in records_of(part_of(world.fetch({("t", 0): 0})).records)] == [b"kept"]
+
+
+def test_a_start_on_a_disk_that_fails_ends() -> None:
+    faults = Faults()
+    world = World(disk=MemoryDisk(faults=faults))
+    world.stop()
+    faults.refuse(1, count=1_000_000, code=errno.EIO)
+    world.core = world._new_core()
+    world.core.start(world.now_ms)
+    world.settle()
+    assert isinstance(world.core.fault, KafkaError)
