@@ -28,6 +28,7 @@ from barnabas.client.loop_thread import Asked
 from barnabas.client.offsets import OffsetAndTimestamp, lookup, wait_for_data
 from barnabas.net.errors import ClientClosed, ClientTimeout, ConfigError
 from barnabas.net.host.connection import Client
+from barnabas.net.host.forks import belongs_to_parent, tell_child
 from barnabas.net.host.surroundings import REAL, Surroundings
 from barnabas.net.metadata import Metadata
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
@@ -67,6 +68,11 @@ class AsyncConsumer:
         self._asked: list[Asked[Any]] = []
         self._ahead: deque[ConsumerRecord] = deque()  # taken for an iteration, not yet handed out
         self._started = False
+        tell_child(self)
+
+    def forked(self) -> None:
+        """In the child of a fork: assignment and position are the parent's."""
+        self._core.closed = belongs_to_parent("consumer")
 
     async def __aenter__(self) -> Self:
         return await self.start()
@@ -100,7 +106,7 @@ class AsyncConsumer:
 
     async def close(self) -> None:
         """Closes all connections; who waits in `poll` gets ClientClosed."""
-        self._core.closed = True
+        self._core.closed = self._core.closed or "the consumer is closed"
         await self._client.close()
         self._wake()
 
@@ -137,6 +143,7 @@ class AsyncConsumer:
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Go on with paused partitions."""
+        self._core.check_not_closed()
         self._core.pause(partitions, False)
         self._client.pump()
 
@@ -302,7 +309,12 @@ class AsyncConsumer:
     # ---- inside ---------------------------------------------------------------------------------------------------
 
     def _return_ahead(self) -> None:
-        """What an iteration took ahead goes back to its place before anything else is done."""
+        """What an iteration took ahead goes back to its place before anything else is done.
+
+        Raises:
+            ClientClosed: nothing more can be done: the consumer is closed.
+        """
+        self._core.check_not_closed()
         if self._ahead:
             records = tuple(self._ahead)
             self._ahead.clear()

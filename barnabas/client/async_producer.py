@@ -17,8 +17,10 @@ from barnabas.client.produce.placing import Memory, Topic, Wait, drain, know, pl
 from barnabas.client.produce.records import Headers, OnDelivery, ProducerRecord, RecordMetadata
 from barnabas.client.sending import make_core, tell
 from barnabas.client.sent_columns import AsyncSentColumns
+from barnabas.client.unclosed import closed, opened
 from barnabas.net.cluster import PartitionInfo
 from barnabas.net.errors import NOT_STARTED, ClientClosed, ClientTimeout
+from barnabas.net.host.forks import belongs_to_parent, tell_child
 from barnabas.net.host.surroundings import REAL, Surroundings
 from barnabas.protocol.errors import BarnabasError
 
@@ -49,6 +51,8 @@ class AsyncProducer:
         self._core.closed = NOT_STARTED
         self._wall_ms = surroundings.wall_ms
         self._wake_planned = False
+        self._lost = 0
+        tell_child(self)
 
     async def start(self) -> Self:
         """Begin to connect; `send` waits for what it needs.
@@ -60,6 +64,7 @@ class AsyncProducer:
             self._core.closed = None
             self._client.drivers.append(self._core.sender.step)
             self._client.open()
+            opened(self)
         self._core.check_open()
         return self
 
@@ -73,10 +78,12 @@ class AsyncProducer:
             return
         self._core.closed = "the producer is closed"
         self._core.accumulator.closed = True
+        closed(self)
         try:
             await asyncio.wait_for(self._drained(), timeout)
         except TimeoutError:
-            log.warning("closing with %d records undelivered", self._core.accumulator.undelivered)
+            self._lost = self._core.accumulator.undelivered
+            log.warning("closing with %d records undelivered", self._lost)
         self._core.sender.abort(ClientClosed("the producer was closed before the record was delivered"))
         await self._client.close()
         self._core.interceptors.close()
@@ -159,6 +166,7 @@ class AsyncProducer:
             ClientTimeout: some had none after `timeout` seconds.
         """
         milliseconds(timeout)
+        self._core.check_owned()
         self._client.check_started()
         try:
             await asyncio.wait_for(self._drained(), timeout)
@@ -179,6 +187,25 @@ class AsyncProducer:
                 raise unknown_topic(topic, None, self.config.max_block_ms)
             await self._wait_for_topic(Topic(topic, self._client.metadata.version, deadline_ms))
         return self._client.cluster.partitions_for(topic)
+
+    # ---- the end of the program, and forks ------------------------------------------------------------------------
+
+    @property
+    def undelivered(self) -> int:
+        """Records without an outcome, or given up when this was closed."""
+        return self._lost + self._core.accumulator.undelivered
+
+    @property
+    def close_seconds(self) -> float:
+        """`close.timeout.ms` in seconds."""
+        return self.config.close_timeout_ms / 1000
+
+    def forked(self) -> None:
+        """In the child of a fork: what was handed over is the parent's."""
+        closed(self)
+        self._core.forked(belongs_to_parent("producer"))
+
+    # ---- waiting --------------------------------------------------------------------------------------------------
 
     async def _drained(self) -> None:
         with closing(drain(self._core)) as draining:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import ctypes
-import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
@@ -14,6 +12,7 @@ from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from barnabas.net.errors import ClientClosed
+from barnabas.net.host.forks import belongs_to_parent, leave_behind, tell_child
 
 T = TypeVar("T")
 
@@ -75,6 +74,7 @@ class LoopThread:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
         _alive.add(self)
+        tell_child(self)
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Runs `work` on the loop and waits for it; an interrupt (Ctrl-C) cancels it.
@@ -127,7 +127,8 @@ class LoopThread:
         """In the child of a fork: the thread is not here, and nobody will release the lock."""
         self._ending = threading.Lock()
         self._ended = True
-        self._why = "this client belongs to the parent process; make a new one after fork"
+        self._why = belongs_to_parent("client")
+        _alive.discard(self)
         leave_behind(self._loop)
 
     def stop(self) -> None:
@@ -163,21 +164,6 @@ def _stop_all() -> None:
     """A client that nobody closed still has its loop when the interpreter goes; uvloop would call into what is gone."""
     for one in tuple(_alive):
         one.stop()
-
-
-def _after_fork() -> None:
-    for one in tuple(_alive):
-        one.forked()
-    _alive.clear()
-
-
-def leave_behind(loop: asyncio.AbstractEventLoop) -> None:
-    """In the child of a fork: a loop that the parent runs can neither be closed nor freed; uvloop would crash."""
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(loop))
-
-
-if hasattr(os, "register_at_fork"):  # a child has none of the threads, and perhaps a lock that nobody will release
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

@@ -13,10 +13,8 @@ from __future__ import annotations
 import asyncio
 import atexit
 import logging
-import os
 import sys
 import threading
-import weakref
 from collections.abc import Generator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
@@ -25,7 +23,6 @@ from barnabas.client.arguments import milliseconds
 from barnabas.client.async_producer import AsyncProducer
 from barnabas.client.futures import BlockingRecordFuture, waiting_is_refused
 from barnabas.client.leaving import leave_program
-from barnabas.client.loop_thread import leave_behind
 from barnabas.client.produce.checks import checked_timestamp
 from barnabas.client.produce.config import ProducerConfig
 from barnabas.client.produce.placing import Memory, Topic, Wait, drain, know, place, place_chunk, unknown_topic
@@ -34,10 +31,10 @@ from barnabas.client.sending import make_core, tell
 from barnabas.client.sent_columns import BlockingSentColumns
 from barnabas.net.cluster import PartitionInfo
 from barnabas.net.errors import ClientClosed, ClientTimeout, WaitRefused
+from barnabas.net.host.forks import belongs_to_parent, leave_behind, tell_child
 from barnabas.net.host.surroundings import REAL, Surroundings
 from barnabas.net.metadata import Metadata
 from barnabas.protocol.errors import BarnabasError
-from barnabas.protocol.ids import NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from barnabas.client.settings import ProducerSettings
@@ -79,13 +76,12 @@ class Producer:
         self._core.make_sender(self._lock, self._leave)
         self._woken = False
         self._lost = 0
-        self._foreign: str | None = None  # in the child of a fork: why it is of no use
         self._loop = _new_loop()
         self._stopping: asyncio.Event | None = None
         self._finished = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"barnabas-producer-{id(self):x}", daemon=True)
         self._thread.start()
-        _alive.add(self)
+        tell_child(self)
         atexit.register(self._close_at_exit)
 
     # ---- sending --------------------------------------------------------------------------------------------------
@@ -220,7 +216,8 @@ class Producer:
 
         From a delivery callback it does not wait: what is left fails.
         """
-        milliseconds(timeout)  # refused before anything is closed
+        wait_ms = milliseconds(timeout)  # refused before anything is closed
+        deadline_ms = None if wait_ms is None else self._now_ms() + wait_ms
         with self._lock:
             first = self._core.closed is None
             self._core.closed = self._core.closed or "the producer is closed"
@@ -231,7 +228,6 @@ class Producer:
         on_sender = threading.current_thread() is self._thread
         if first:
             atexit.unregister(self._close_at_exit)
-            _alive.discard(self)
             if not on_sender:
                 try:
                     self.flush(timeout)
@@ -240,9 +236,14 @@ class Producer:
                         self._lost = self._core.accumulator.undelivered
                     log.warning("closing with %d records undelivered", self._lost)
             self._loop.call_soon_threadsafe(self._stop)
-        if not on_sender:
-            self._finished.wait()
+        if not on_sender and self._finished.wait(self._left_seconds(deadline_ms)):
             self._thread.join()
+        elif not on_sender:
+            log.warning("closing while a delivery callback still runs, whose thread is left to it")
+
+    def _left_seconds(self, deadline_ms: float | None) -> float | None:
+        """What is left for the end of the thread; a second at least, in which what is not delivered fails."""
+        return None if deadline_ms is None else max(deadline_ms - self._now_ms(), 1000) / 1000
 
     def __enter__(self) -> Self:
         """Itself."""
@@ -352,14 +353,12 @@ class Producer:
             limit_ms = self.config.close_timeout_ms
             sys.stderr.write(f"barnabas: {self._lost} records were lost: not delivered in {limit_ms} ms at exit\n")
 
-    def _forked(self) -> None:
+    def forked(self) -> None:
         """In the child of a fork: the thread is not here, the lock may be held, the sockets are the parent's."""
         self._lock = threading.RLock()
         self._metadata_changed = threading.Condition(self._lock)
         atexit.unregister(self._close_at_exit)
-        self._core.closed = self._foreign = "this producer belongs to the parent process; make a new one after fork"
-        for batch in tuple(self._core.accumulator.incomplete):  # their outcomes come to the parent
-            batch.finish(-1, NO_TIMESTAMP, ClientClosed(self._foreign))
+        self._core.forked(belongs_to_parent("producer"))
         self._finished.set()
         leave_behind(self._loop)
 
@@ -370,8 +369,7 @@ class Producer:
             ClientClosed: this process is the child of the one that made the producer.
             WaitRefused: the caller is a delivery callback.
         """
-        if self._foreign is not None:
-            raise ClientClosed(self._foreign)
+        self._core.check_owned()
         if threading.current_thread() is self._thread:
             raise WaitRefused(
                 f"{what} inside a delivery callback would wait for the thread it runs on; call it elsewhere"
@@ -386,15 +384,3 @@ def _new_loop() -> asyncio.AbstractEventLoop:
         return asyncio.new_event_loop()
     loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
     return loop
-
-
-_alive: weakref.WeakSet[Producer] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for producer in list(_alive):
-        producer._forked()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

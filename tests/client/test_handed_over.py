@@ -145,6 +145,25 @@ def test_flush_returns_after_the_callbacks(producer: Producer) -> None:
     assert len(told) == 1
 
 
+def test_a_callback_that_does_not_end_keeps_no_close_waiting(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    begun, go, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def delivered(metadata: Any, error: Any) -> None:
+        begun.set()
+        go.wait(WAIT)
+        ended.set()
+
+    producer = Producer(broker.bootstrap_servers)
+    producer.send("checked", b"x", on_delivery=delivered)
+    assert begun.wait(WAIT)
+    producer.close(0)
+    assert not ended.is_set()
+    assert "a delivery callback still runs" in caplog.text
+    go.set()
+    assert ended.wait(WAIT)
+    producer.close()
+
+
 @pytest.mark.parametrize("limit", [0, -1])
 def test_a_poll_for_no_records_is_refused(broker: Broker, limit: int) -> None:
     with Consumer("checked", bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:

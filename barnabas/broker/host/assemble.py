@@ -21,6 +21,7 @@ from barnabas.broker.metrics import MetricsRegistry
 from barnabas.broker.node.core import Core
 from barnabas.broker.node.identity import DataDirError
 from barnabas.broker.ports import Disk
+from barnabas.net.host.forks import let_go
 
 
 class Assembly:
@@ -121,6 +122,13 @@ class Assembly:
             close()
         if self._lane is not None:
             self._lane.close()
+        if self.lock is not None:
+            self.lock.release()
+
+    def forked(self) -> None:
+        """In the child of a fork: sockets and lock are the parent's, who alone shall hold them."""
+        let_go(sock for one in self.listening for sock in one.sockets)
+        let_go(channel.transport.get_extra_info("socket") for channel in self.host.channels.values())
         if self.lock is not None:
             self.lock.release()
 

@@ -73,7 +73,7 @@ class DataDirLock:
         self._handle = handle
 
     def release(self) -> None:
-        """Let the next broker in."""
+        """Let the next broker in. In the child of a fork, which shares the lock: let go of it, the parent keeps it."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None

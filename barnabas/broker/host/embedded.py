@@ -9,12 +9,13 @@ import asyncio
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from barnabas.broker.config import BrokerConfig, ConfigError, keys_of, load
 from barnabas.broker.host.assemble import Assembly, new_loop
+from barnabas.net.host.forks import belongs_to_parent, leave_behind, tell_child
 from barnabas.protocol.errors import BarnabasError
 
 if TYPE_CHECKING:
@@ -109,6 +110,12 @@ class AsyncBroker:
     ) -> None:
         self._assembly = _assemble(config, settings, data_dir, host, port, topics)
         self._state = _NOT_STARTED
+        tell_child(self)
+
+    def forked(self) -> None:
+        """In the child of a fork: the parent serves."""
+        self._state = belongs_to_parent("broker")
+        self._assembly.forked()
 
     @property
     def bootstrap_servers(self) -> str:
@@ -127,10 +134,21 @@ class AsyncBroker:
     def _started(self) -> Assembly:
         if self._state == _NOT_STARTED:
             raise BarnabasError(f"the broker was {_NOT_STARTED}")
+        self._check_owned()
         return self._assembly
+
+    def _check_owned(self) -> None:
+        """Refuse what only the parent of a fork can do.
+
+        Raises:
+            BarnabasError: this is the child.
+        """
+        if self._state not in (_NOT_STARTED, _STARTED, _CLOSED):
+            raise BarnabasError(self._state)
 
     async def start(self) -> Self:
         """Serve; returns once it does. A broker that was closed does not start again."""
+        self._check_owned()
         if self._state == _CLOSED:
             raise BarnabasError("the broker is closed; make a new one")
         if self._state == _NOT_STARTED:
@@ -140,8 +158,10 @@ class AsyncBroker:
         return self
 
     async def close(self) -> None:
-        """Stop serving; a second call does nothing."""
-        before, self._state = self._state, _CLOSED
+        """Stop serving; a second call does nothing, nor does one in the child of a fork."""
+        before = self._state
+        if before in (_NOT_STARTED, _STARTED):
+            self._state = _CLOSED
         if before == _STARTED:
             await self._assembly.stop()
         elif before == _NOT_STARTED:
@@ -184,7 +204,13 @@ class Broker:
         except BaseException:
             _finish(self._loop, thread)
             raise
-        self._close: Callable[[], Any] = weakref.finalize(self, _stop, self._loop, thread, self._inner)
+        self._close = weakref.finalize(self, _stop, self._loop, thread, self._inner)
+        tell_child(self)
+
+    def forked(self) -> None:
+        """In the child of a fork: the thread is not here."""
+        self._close.detach()
+        leave_behind(self._loop)
 
     @property
     def bootstrap_servers(self) -> str:
@@ -198,6 +224,7 @@ class Broker:
 
     def snapshot(self) -> dict[str, Any]:
         """All that can be looked at, as plain values (what `/state` shows)."""
+        self._inner._check_owned()
 
         async def look() -> dict[str, Any]:
             return self._inner.snapshot()

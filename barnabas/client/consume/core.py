@@ -32,7 +32,7 @@ class ConsumerCore:
         self.config = config
         self.fetcher = Fetcher(config, network, on_change)
         self.topics: tuple[str, ...] = ()
-        self.closed = False
+        self.closed: str | None = None  # why nothing more is given
         self._metadata = network.metadata
         self._on_change = on_change
 
@@ -143,6 +143,15 @@ class ConsumerCore:
         self.fetcher.give_records_back(records)
         self._on_change()
 
+    def check_not_closed(self) -> None:
+        """Refuse a call that comes too late.
+
+        Raises:
+            ClientClosed: the consumer is closed, or belongs to the parent process of a fork.
+        """
+        if self.closed is not None:
+            raise ClientClosed(self.closed)
+
     def check_open(self) -> None:
         """Refuse to go on where nothing can come any more.
 
@@ -150,8 +159,7 @@ class ConsumerCore:
             ClientClosed: the consumer is closed.
             BarnabasError: metadata, or a topic, is refused for good.
         """
-        if self.closed:
-            raise ClientClosed("the consumer is closed")
+        self.check_not_closed()
         if self._metadata.fatal is not None:
             raise self._metadata.fatal
         for topic in self.topics:

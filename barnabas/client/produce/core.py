@@ -18,25 +18,20 @@ from barnabas.client.produce.checks import check_topic, checked_headers, checked
 from barnabas.client.produce.columns.rows import CHOSEN, Chunk, Rows
 from barnabas.client.produce.config import ProducerConfig
 from barnabas.client.produce.interceptors import Interceptors
-from barnabas.client.produce.partitioner import partition_for_key
+from barnabas.client.produce.partitioner import Partitioner, partition_for_key, partitioner
 from barnabas.client.produce.records import Headers, OnDelivery, ProducerRecord
 from barnabas.client.produce.sender import Sender
 from barnabas.client.produce.state import ProducerState
 from barnabas.client.serializers import keeps_octets, plain_bytes, serialize, serializer
 from barnabas.net.backoff import Random
-from barnabas.net.cluster import Cluster
 from barnabas.net.errors import ClientClosed
 from barnabas.net.metadata import Metadata
 from barnabas.net.network import NetworkClient
 from barnabas.protocol.errors import BarnabasError
-from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.ids import NO_TIMESTAMP, TopicPartition
 
 F = TypeVar("F")
 """What the shell's `send` returns."""
-
-Partitioner = Callable[[str, bytes | None, bytes | None, Cluster], int]
-"""`partitioner.class`: a function of topic, serialised key and value, and cluster; returns the partition."""
-
 
 COLUMNS_BATCH_BYTES: Final = 256 * 1024
 """What a batch of columns may hold where `batch.size` is less: a batch costs some 0.1 ms, however small it is."""
@@ -84,9 +79,10 @@ class ProducerCore(Generic[F]):
         self.interceptors = Interceptors.of(config.interceptor_classes)
         self.sender: Sender
         self.closed: str | None = None  # why nothing more is taken
+        self._foreign: str | None = None  # in the child of a fork: why it is of no use
         self._network = network
         self._random = random
-        self._partitioner: Partitioner | None = _partitioner(config.partitioner_class)
+        self._partitioner: Partitioner | None = partitioner(config.partitioner_class)
         self._by_key = not config.partitioner_ignore_keys
         self._key_serializer = serializer(config.key_serializer, "key.serializer")
         self._value_serializer = serializer(config.value_serializer, "value.serializer")
@@ -105,6 +101,22 @@ class ProducerCore(Generic[F]):
         """Build the sender; see there."""
         self.sender = Sender(self.config, self.accumulator, self._network, self.metadata, self._random, guard, leave)
         return self.sender
+
+    def forked(self, why: str) -> None:
+        """In the child of a fork: the outcomes come to the parent."""
+        self.closed = self._foreign = why
+        self.accumulator.closed = True
+        for batch in tuple(self.accumulator.incomplete):
+            batch.finish(-1, NO_TIMESTAMP, ClientClosed(why))
+
+    def check_owned(self) -> None:
+        """Refuse what only the parent of a fork can do.
+
+        Raises:
+            ClientClosed: this is the child.
+        """
+        if self._foreign is not None:
+            raise ClientClosed(self._foreign)
 
     # ---- before the batch -----------------------------------------------------------------------------------------
 
@@ -381,11 +393,3 @@ class ProducerCore(Generic[F]):
         result.error = error
         result.done = True
         return self._future(result, 0, timestamp_ms)
-
-
-def _partitioner(setting: Any) -> Partitioner | None:
-    if setting is None:
-        return None
-    made = setting() if isinstance(setting, type) else setting
-    function: Partitioner = getattr(made, "partition", made)
-    return function

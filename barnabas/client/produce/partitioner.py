@@ -8,12 +8,16 @@ were produced to it, so that batches fill; the next is drawn at random, a partit
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import accumulate
-from typing import Final
+from typing import Any, Final
 
 from barnabas.net.backoff import Random
+from barnabas.net.cluster import Cluster
+
+Partitioner = Callable[[str, bytes | None, bytes | None, Cluster], int]
+"""`partitioner.class`: a function of topic, serialised key and value, and cluster; returns the partition."""
 
 _SEED: Final = 0x9747B28C
 _M: Final = 0x5BD1E995
@@ -95,3 +99,12 @@ class StickyPartitioner:
         if choices:
             return choices[int(self._random() * len(choices))]
         return int(self._random() * partition_count)
+
+
+def partitioner(setting: Any) -> Partitioner | None:
+    """The function behind `partitioner.class`: a class, an object with `partition`, or a function; None stays None."""
+    if setting is None:
+        return None
+    made = setting() if isinstance(setting, type) else setting
+    function: Partitioner = getattr(made, "partition", made)
+    return function

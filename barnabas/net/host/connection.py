@@ -20,6 +20,7 @@ from typing import Any
 from barnabas.net.cluster import Cluster, Node
 from barnabas.net.config import ClientConfig
 from barnabas.net.errors import NOT_STARTED, ClientClosed, ClientTimeout
+from barnabas.net.host.forks import belongs_to_parent, let_go, tell_child
 from barnabas.net.host.surroundings import REAL, Surroundings
 from barnabas.net.host.transport import Transport
 from barnabas.net.metadata import NEVER, Metadata
@@ -52,11 +53,13 @@ class Client:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = NEVER
         self._closed = False
+        self._why_closed = "the client was closed"
         self._trouble = ""
         """Why the last connection failed, while none was made since."""
         self._waiters: list[asyncio.Future[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self.metadata.listeners.append(self._wake_waiters)
+        tell_child(self)
 
     @property
     def cluster(self) -> Cluster:
@@ -107,6 +110,16 @@ class Client:
         self._wake_waiters(self.metadata)
         await asyncio.sleep(0)  # aborted transports report their end on the loop's next turn
 
+    def forked(self) -> None:
+        """In the child of a fork: the sockets are the parent's, and so is the loop."""
+        self._closed = True
+        self._why_closed = belongs_to_parent("client")
+        let_go(transport for transport in self._transports.values())
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClientClosed(self._why_closed)
+
     # ---- requests -------------------------------------------------------------------------------------------------
 
     async def send(
@@ -121,6 +134,7 @@ class Client:
             ClientClosed: the client was closed.
         """
         self.check_started()
+        self._check_open()
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def on_done(response: Any, error: BarnabasError | None, now_ms: int) -> None:
@@ -144,11 +158,10 @@ class Client:
         self.check_started()
         deadline_ms = self.now_ms() + (self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
         while True:
+            self._check_open()
             node = self.network.least_loaded_node(self.now_ms())
             if node is not None:
                 return node
-            if self._closed:
-                raise ClientClosed("the client is closed")
             now_ms = self.now_ms()
             if now_ms >= deadline_ms:
                 raise ClientTimeout("no broker can be reached")
@@ -188,8 +201,7 @@ class Client:
         deadline_ms = self.now_ms() + wait_ms
         self.pump()
         while not condition():
-            if self._closed:
-                raise ClientClosed("the client was closed")
+            self._check_open()
             if self.metadata.fatal is not None:
                 raise self.metadata.fatal
             left_ms = deadline_ms - self.now_ms()

@@ -114,6 +114,10 @@ class Transport(asyncio.BufferedProtocol):
         """The socket is gone."""
         self._tell_lost(f"connection lost: {exc}" if exc else "the broker closed the connection")
 
+    def fileno(self) -> int:
+        """The socket's number, -1 while there is none; a loop that is closed has closed it, too."""
+        return self._file if self._loop is not None and not self._loop.is_closed() else -1
+
     # ---- the shell's calls ----------------------------------------------------------------------------------------
 
     def write(self, buffers: list[Buffer]) -> None:
