@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 from barnabas.broker.cluster import config_rules, topic_rules
 from barnabas.broker.cluster.config_rules import Alteration
@@ -44,6 +44,11 @@ from barnabas.protocol.ids import NO_LEADER, ZERO_UUID
 
 logger = logging.getLogger(__name__)
 
+Changes: TypeAlias = tuple[int, str, Sequence[Alteration]]
+"""What is to change of one resource: its type, its name, and how."""
+Growth: TypeAlias = tuple[str, int, Sequence[Sequence[int]] | None]
+"""How many partitions a topic is to have: its name, the count, and the replicas of the new ones."""
+Done: TypeAlias = Callable[[list[TopicResult]], None]
 PRODUCER_ID_BLOCK_SIZE: Final = 1000
 CHECKED_PER_STEP: Final = 20
 """Resources whose settings are checked in one step: about 100 µs each."""
@@ -79,24 +84,26 @@ class LocalController:
         self._turns = Turns(run, lambda: bool(self._in_flight))
 
     def create_topics(
-        self, topics: Sequence[NewTopic], validate_only: bool, done: Callable[[list[TopicResult]], None]
+        self, topics: Sequence[NewTopic], validate_only: bool, done: Done, take_turn: Callable[[], bool] = lambda: True
     ) -> None:
-        """Create topics; each on its own succeeds or fails. `done` gets one result per topic, in order."""
+        """Create topics; each on its own succeeds or fails. `done` gets one result per topic, in order.
+
+        `take_turn` is asked when it begins; on False nothing is done, and `done` not called.
+        """
         total = sum(max(topic_rules.partitions_of(topic, self._config.num_partitions), 0) for topic in topics)
         if total > PARTITIONS_PER_OPERATION_MAX:
             fault = KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
             done([TopicResult(topic.name, error=fault) for topic in topics])
             return
         size = max(total, len(topics))
-        operation = self._create_topics(topics, validate_only, done)
+        operation = self._create_topics(topics, validate_only, done, take_turn)
         self._turns.take(size, operation, lambda fault: done([TopicResult(one.name, error=fault) for one in topics]))
 
     def _create_topics(
-        self,
-        topics: Sequence[NewTopic],
-        validate_only: bool,
-        done: Callable[[list[TopicResult]], None],
+        self, topics: Sequence[NewTopic], validate_only: bool, done: Done, take_turn: Callable[[], bool]
     ) -> Job[None]:
+        if not take_turn():
+            return
         results = []
         records: list[MetadataRecord] = []
         scratch = self._pending if len(topics) == 1 else self._pending.sketch()
@@ -125,14 +132,14 @@ class LocalController:
             yield None
         yield from self._finish([] if validate_only else records, results, done)
 
-    def delete_topics(self, topic_ids: Sequence[bytes], done: Callable[[list[TopicResult]], None]) -> None:
+    def delete_topics(self, topic_ids: Sequence[bytes], done: Done) -> None:
         """Delete topics by id, each at most once in a call."""
         operation = self._delete_topics(topic_ids, done)
         self._turns.take(
             len(topic_ids), operation, lambda fault: done([TopicResult("", one, fault) for one in topic_ids])
         )
 
-    def _delete_topics(self, topic_ids: Sequence[bytes], done: Callable[[list[TopicResult]], None]) -> Job[None]:
+    def _delete_topics(self, topic_ids: Sequence[bytes], done: Done) -> Job[None]:
         results = []
         records: list[MetadataRecord] = []
         for number, topic_id in enumerate(topic_ids, 1):
@@ -146,12 +153,7 @@ class LocalController:
                 yield None
         yield from self._finish(records, results, done)
 
-    def create_partitions(
-        self,
-        topics: Sequence[tuple[str, int, Sequence[Sequence[int]] | None]],
-        validate_only: bool,
-        done: Callable[[list[TopicResult]], None],
-    ) -> None:
+    def create_partitions(self, topics: Sequence[Growth], validate_only: bool, done: Done) -> None:
         """Bring topics, each named once, to a number of partitions: (name, count, replicas of the new ones)."""
         size = 0
         for name, count, _ in topics:
@@ -162,12 +164,7 @@ class LocalController:
             max(size, len(topics)), operation, lambda fault: done([TopicResult(one[0], error=fault) for one in topics])
         )
 
-    def _create_partitions(
-        self,
-        topics: Sequence[tuple[str, int, Sequence[Sequence[int]] | None]],
-        validate_only: bool,
-        done: Callable[[list[TopicResult]], None],
-    ) -> Job[None]:
+    def _create_partitions(self, topics: Sequence[Growth], validate_only: bool, done: Done) -> Job[None]:
         results = []
         records: list[MetadataRecord] = []
         for name, count, assignments in topics:
@@ -182,10 +179,7 @@ class LocalController:
         yield from self._finish([] if validate_only else records, results, done)
 
     def alter_configs(
-        self,
-        resources: Sequence[tuple[int, str, Sequence[Alteration]]],
-        validate_only: bool,
-        done: Callable[[list[KafkaError | None]], None],
+        self, resources: Sequence[Changes], validate_only: bool, done: Callable[[list[KafkaError | None]], None]
     ) -> None:
         """Change settings of resources, each named once: (type, name, changes). One error or None per resource."""
         self._turns.take(
@@ -195,10 +189,7 @@ class LocalController:
         )
 
     def _alter_configs(
-        self,
-        resources: Sequence[tuple[int, str, Sequence[Alteration]]],
-        validate_only: bool,
-        done: Callable[[list[KafkaError | None]], None],
+        self, resources: Sequence[Changes], validate_only: bool, done: Callable[[list[KafkaError | None]], None]
     ) -> Job[None]:
         errors: list[KafkaError | None] = []
         records: list[MetadataRecord] = []
@@ -312,7 +303,7 @@ class LocalController:
         self,
         records: Sequence[MetadataRecord],
         results: list[TopicResult],
-        done: Callable[[list[TopicResult]], None],
+        done: Done,
     ) -> Job[None]:
         if not records:
             done(results)

@@ -4,6 +4,7 @@
 - v5 on tells partitions, replication factor and all settings of what was created (never null: Java clients break on
   it); v7 the topic id. `validate_only` decides and writes nothing.
 - What is above the mutation quota: THROTTLING_QUOTA_EXCEEDED (v6 on), else a throttled answer.
+- `timeout_ms` is the time until the creation begins, see `patience`; afterwards every topic is REQUEST_TIMED_OUT.
 - Counts of -1 stand for the broker's defaults; the settings told are those in force (KIP-525).
 """
 
@@ -16,6 +17,7 @@ from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult, partition
 from barnabas.broker.config.topics import METADATA_TOPIC, PARTITIONS_PER_OPERATION_MAX
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.config_entries import topic_entries
+from barnabas.broker.handlers.patience import Patience
 from barnabas.broker.handlers.services import CLUSTER, Operation, Resource, Services
 from barnabas.broker.handlers.steps import SLICE, answer, slices
 from barnabas.broker.handlers.throttling import Throttle
@@ -44,8 +46,15 @@ def handle(services: Services, request: CreateTopicsRequest, context: RequestCon
 
 
 def _serve(services: Services, request: CreateTopicsRequest, context: RequestContext, now_ms: int) -> Job[None]:
+    def give_up() -> None:
+        late = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+        context.respond(CreateTopicsResponse(0, [_failed(name, late) for name in named]))
+
     answers: dict[str, CreatableTopicResult] = {}
     named = Counter(topic.name for topic in request.topics)
+    if request.timeout_ms <= 0:
+        give_up()
+        return
     asked: list[CreatableTopic] = []
     new: list[NewTopic] = []
     throttle = Throttle(services, context, QUOTA_REFUSED_FROM, now_ms)
@@ -64,12 +73,17 @@ def _serve(services: Services, request: CreateTopicsRequest, context: RequestCon
             asked.append(topic)
             new.append(wanted)
 
+    patience = Patience(services.replicas.shared.timer, give_up)
+
     def done(results: list[TopicResult]) -> None:
+        if not patience.take_turn():
+            return
         services.work(
             _tell(services, list(zip(asked, results, strict=True)), answers, context, throttle), request, context
         )
 
-    services.controller.create_topics(new, request.validate_only, done)
+    services.controller.create_topics(new, request.validate_only, done, patience.take_turn)
+    patience.wait(request.timeout_ms, now_ms)
 
 
 def _tell(

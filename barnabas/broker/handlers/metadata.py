@@ -5,7 +5,9 @@
   `auto.create.topics.enable`, `allow_auto_topic_creation` (v4 on; always before) and the principal allow it.
   A name no topic can have: INVALID_TOPIC_EXCEPTION.
 - v12 on asks by id: UNKNOWN_TOPIC_ID, name null. At v10 and v11 an id is INVALID_REQUEST for every topic asked.
-- A partition without leader: LEADER_NOT_AVAILABLE, leader -1. A leader without this listener: LISTENER_NOT_FOUND (v6
+- A partition without leader: LEADER_NOT_AVAILABLE, leader -1; so is one whose log is still to be made here, as many of
+  them may be after a topic of thousands was created (Kafka names the leader, which answers NOT_LEADER_OR_FOLLOWER till
+  then). A leader without this listener: LISTENER_NOT_FOUND (v6
   on; LEADER_NOT_AVAILABLE before).
 - Replicas on brokers that are fenced are `offline_replicas` (v5 on). `controller_id` is any live broker (a client
   sends its admin requests there).
@@ -228,13 +230,15 @@ def _describe(
     services: Services, topic: TopicState, request: MetadataRequest, context: RequestContext
 ) -> Job[MetadataResponseTopic | None]:
     """What is told of a topic that is there, a slice of its partitions at a time."""
-    image = services.image
+    image, replicas = services.image, services.replicas
+    coming = replicas.is_coming if replicas.behind else None
     partitions = []
     for number, (index, state) in enumerate(list(topic.partitions.items())):
         if number and number % SLICE == 0:
             yield None
         error, leader = 0, state.leader
-        if leader == NO_LEADER or not image.is_alive(leader):
+        leaderless = leader == NO_LEADER or not image.is_alive(leader)
+        if leaderless or (coming is not None and leader == services.node_id and coming(topic.keys[index])):
             error, leader = ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
         elif image.brokers[leader].endpoint(context.connection.listener) is None:
             known = context.api_version >= 6

@@ -321,7 +321,8 @@ class Core:
             return  # a start hosts all there is when its time has come; a stop leaves it to the next start
         if len(delta.partitions) + len(delta.removed) > startup.AT_ONCE_MAX:
             self.replicas.disown(delta.removed)
-            self.jobs.add("partitions", startup.follow(self, [*delta.removed, *delta.partitions]))
+            self.replicas.behind += 1
+            self.jobs.add("partitions", startup.catch_up(self, [*delta.removed, *delta.partitions]))
         elif delta.partitions or delta.removed:
             self.replicas.apply(delta.partitions, delta.removed, self.now_ms)
         self._set_topic_configs(list(delta.topic_configs))

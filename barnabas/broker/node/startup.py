@@ -217,6 +217,14 @@ def follow(core: Core, keys: list[TopicPartition]) -> Job[None]:
                 yield None
 
 
+def catch_up(core: Core, keys: list[TopicPartition]) -> Job[None]:
+    """As `follow`, for a change that others have seen; whoever begins it counts `ReplicaManager.behind` up."""
+    try:
+        yield from follow(core, keys)
+    finally:
+        core.replicas.behind -= 1
+
+
 def _create_start_topics(core: Core) -> Job[None]:
     topics = [
         NewTopic(topic.name, topic.partitions, settings=topic.settings)

@@ -62,12 +62,18 @@ class ReplicaManager:
         self.actions = self.shared.actions
         self._timers = tuple(purgatory.timer for purgatory in self.shared.purgatories)
         self._due = tuple(timer.due for timer in self._timers)
+        self.behind = 0
+        """Changes of many partitions that are committed, and not yet followed to their end."""
         self._now_ms = now_ms
         self._shrink_task = CallbackTask(self._shrink_isrs)
         self._refused: dict[TopicPartition, PartitionState] = {}
         self._retries = False
         self._host_task = CallbackTask(self._host_refused)
         gauges.register(self, registry)
+
+    def is_coming(self, key: TopicPartition) -> bool:
+        """Whether a partition that is this broker's is still to be made: one of many that came at once."""
+        return bool(self.behind) and key not in self.hosted.online and key not in self.hosted.offline
 
     # Life and time
 

@@ -408,6 +408,34 @@ def test_others_are_served_while_many_partitions_are_made() -> None:
     assert world.put(batch(b"x"), "many", 599).error_code == 0
 
 
+def test_a_leader_is_told_of_when_it_takes_records_and_not_before() -> None:
+    """Else clients send to it, are sent away, back off, and come again."""
+    world = World()
+    world.create("t")
+    asked = _create_many(world)
+    while not asked.done:
+        world.core.run_job_step(world.now_ms)
+        world.disk.deliver()
+        world.core.wake(world.now_ms)
+    led = []
+    while world.core.replicas.behind:
+        answer = world.send(MetadataRequest([MetadataRequestTopic(name="many")]), 12)
+        while not answer.done:
+            world.core.run_job_step(world.now_ms)
+        (topic,) = answer.response.topics
+        assert (topic.error_code, len(topic.partitions)) == (0, 600)
+        there = {one.partition_index for one in topic.partitions if one.leader_id == 1}
+        assert {one.error_code for one in topic.partitions if one.leader_id == -1} <= {ErrorCode.LEADER_NOT_AVAILABLE}
+        assert all(("many", index) in world.core.replicas.hosted.online for index in there)
+        led.append(len(there))
+        for _ in range(40):
+            world.core.run_job_step(world.now_ms)
+    assert led[0] < 100
+    assert led == sorted(led)
+    assert {one.leader_id for one in world.describe("many").topics[0].partitions} == {1}
+    assert world.put(batch(b"x"), "many", 599).error_code == 0
+
+
 def test_many_partitions_are_all_there_or_none_whenever_the_power_fails() -> None:
     endings = set()
     for steps in range(0, 60, 3):
