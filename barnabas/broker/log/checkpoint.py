@@ -8,7 +8,8 @@ its predecessor. So each line has the id behind the three fields that Kafka has,
 version 0, which earlier builds wrote too, name no topic id: they count for whatever log has that name.
 
 Kafka's files have no sum. One wrong digit of a log start would hide records for good, one of a topic id would set a log
-aside: version 1 ends with a line `sum` of the CRC-32C of all before it, and so does `partition.metadata`.
+aside, one of a leader epoch would have followers cut what they should keep: version 1 ends with a line `sum` of the
+CRC-32C of all before it, and so does `partition.metadata`.
 """
 
 from __future__ import annotations
@@ -126,17 +127,17 @@ def load_offsets(disk: Disk, path: str) -> Job[Points]:
 
 
 def format_epochs(epochs: list[tuple[int, int]]) -> bytes:
-    """Lines `epoch start_offset` (Kafka's LeaderEpochCheckpointFile)."""
-    return _format("0", [f"{epoch} {start}" for epoch, start in epochs])
+    """Lines `epoch start_offset` (Kafka's LeaderEpochCheckpointFile), and their sum."""
+    return with_sum(_format("1", [f"{epoch} {start}" for epoch, start in epochs]))
 
 
 def parse_epochs(data: bytes) -> list[tuple[int, int]]:
     """Pairs (epoch, start offset) in file order.
 
     Raises:
-        ValueError: the file is malformed.
+        ValueError: the file is malformed, or its sum is wrong.
     """
-    return [(int(epoch), int(start)) for epoch, start in map(str.split, _entries(data, "0"))]
+    return [(int(epoch), int(start)) for epoch, start in map(str.split, _entries(_without_sum(data), "0", "1"))]
 
 
 def format_partition_metadata(topic_id: bytes) -> bytes:

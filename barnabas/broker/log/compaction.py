@@ -22,6 +22,7 @@ in between either throws the first away or finishes the second.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,9 +31,9 @@ from barnabas.broker.log.key_map import RECORDS_PER_STEP, BadBatch, digest, faul
 from barnabas.broker.log.scan import batches_in, patient, window_at
 from barnabas.broker.log.segment import CLEANED_SUFFIX, DELETED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, Segment
 from barnabas.broker.log.state import Change, LogView, forget_orphan
-from barnabas.broker.log.truncation import drop_segments
+from barnabas.broker.log.truncation import rename_all_away, undone_on_failure
 from barnabas.protocol.batch import COMPRESSION_MASK, DELETE_HORIZON, BatchHeader, read_header
-from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.errors import KafkaError, ProtocolError
 from barnabas.protocol.ids import Buffer
 from barnabas.protocol.records import BatchRewriter, Record, decode_slices_of, encode_batch
 
@@ -126,6 +127,7 @@ def compact(log: LogView, now_ms: int, *, keys_max: int) -> Job[CompactionResult
 
     Raises:
         OSError: the disk failed; the segments are as they were, or replaced as a whole.
+        KafkaError: as `_Round.clean`.
     """
     dirty = yield from cleanable(log, now_ms)
     if dirty.first_dirty >= dirty.end or log.closed:
@@ -201,6 +203,8 @@ class _Round:
         Raises:
             _BadSegment: one of them is to be left as it is; nothing was changed.
             OSError: the disk failed; nothing was changed.
+            KafkaError: KAFKA_STORAGE_ERROR, names could not be changed, and are what they were; or, where that failed
+                too, the log has failed, and the next start finishes it.
         """
         log = self.log
         fresh = Segment(log.disk, log.directory, group[0].base, self.now_ms)
@@ -222,9 +226,15 @@ class _Round:
         if log.closed or not unchanged:
             self._abandon(fresh)
             return None
-        log.disk.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)
-        drop_segments(log, group)
-        log.disk.rename(path + SWAP_SUFFIX, path)
+        try:
+            with undone_on_failure(log) as rename:
+                rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)
+                gone_files = rename_all_away(log.disk, group, rename)
+                rename(path + SWAP_SUFFIX, path)
+        except KafkaError:
+            self._abandon(fresh)
+            raise
+        log.discard(gone_files)
         log.adopt(Change(segments=[*log.segments[:first], fresh, *log.segments[first + len(group) :]]))
         files = fresh.index_files()
         yield from write_all(log.disk, files)
@@ -237,8 +247,9 @@ class _Round:
         fresh.close()
         path = fresh.path(LOG_SUFFIX)
         if self.log.disk.exists(path + CLEANED_SUFFIX):  # not if the log was deleted meanwhile
-            self.log.disk.rename(path + CLEANED_SUFFIX, path + DELETED_SUFFIX)
-            self.log.discard([path + DELETED_SUFFIX])
+            with suppress(OSError):  # a start, or the next round, takes it away
+                self.log.disk.rename(path + CLEANED_SUFFIX, path + DELETED_SUFFIX)
+                self.log.discard([path + DELETED_SUFFIX])
 
     def _rewrite(self, segment: Segment, fresh: Segment) -> Job[None]:
         bases = self.log.bases

@@ -107,7 +107,7 @@ class Flusher:
             nonlocal indexes_saved
             indexes_saved = indexes_saved and error is None
             if error is not None:
-                log.unsaved()
+                log.unwritten(path, error)
             else:
                 forget_orphan(log, segment, path)
             arrived()

@@ -27,6 +27,7 @@ from barnabas.broker.jobs import Job, remove, wait
 from barnabas.broker.log import checkpoint
 from barnabas.broker.log.cleaner import Cleaner
 from barnabas.broker.log.log import Log
+from barnabas.broker.log.losses import Losses
 from barnabas.broker.log.names import DELETE_SUFFIX
 from barnabas.broker.log.steady import SteadyTime
 from barnabas.broker.ports import Disk, WallClock
@@ -65,6 +66,8 @@ class Housekeeping:
         config: the broker's settings.
         logs: every open log; whoever owns the logs keeps it up to date.
         wall_clock: time of day.
+        cleaner: compacts.
+        losses: is told of checkpoints that cannot be written.
     """
 
     def __init__(
@@ -74,11 +77,13 @@ class Housekeeping:
         logs: Mapping[TopicPartition, Log],
         wall_clock: WallClock,
         cleaner: Cleaner,
+        losses: Losses,
     ) -> None:
         self._disk = disk
         self._config = config
         self._logs = logs
         self._wall_clock = wall_clock
+        self._losses = losses
         self._now_ms = 0
         self._deadline_ms: int | None = None
         self._doomed: list[tuple[int, int, list[str]]] = []
@@ -286,6 +291,7 @@ class Housekeeping:
 
         def done(error: OSError | None) -> None:
             if error is not None:
+                self._losses.unwritten(name, error)
                 self._written.pop(name, None)
                 if name in _TASKS:
                     self._again(self._tasks[_TASKS[name]])

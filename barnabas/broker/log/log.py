@@ -323,7 +323,7 @@ class Log:
         set_place(data, 0, first_offset, length, leader_epoch)
         self._write(data, size, max_timestamp, first_offset, last_offset)
         if producer_id >= 0:
-            self.producers.replay(BatchHeader._make(header), last_offset)
+            self.producers.replay(BatchHeader._make(header), last_offset, now_ms)
         if leader_epoch != self.epochs.latest:
             self.epochs.assign(leader_epoch, first_offset)
         sync_needed = last_offset + 1 - self.recovery_point >= config.flush_messages
@@ -357,7 +357,7 @@ class Log:
             rolled |= self._maybe_roll(size, header.max_timestamp, last_offset, now_ms)
             self._write(batch.data, size, header.max_timestamp, header.base_offset, last_offset)
             if header.producer_id >= 0:
-                self.producers.replay(header, last_offset)
+                self.producers.replay(header, last_offset, now_ms)
             if header.leader_epoch != self.epochs.latest:
                 self.epochs.assign(header.leader_epoch, header.base_offset)
         if first_offset < 0:
@@ -440,7 +440,7 @@ class Log:
 
         def done(error: OSError | None) -> None:
             if error is not None:
-                self.unsaved()
+                self.unwritten(path, error)
             elif not self.closed and offset not in self.snapshots:
                 if self.cuts == cuts:
                     insort(self.snapshots, offset)
@@ -452,6 +452,11 @@ class Log:
         path = self._snapshot_path(offset)
         self.disk.write_atomic(path, self.producers.snapshot(), done)
         return gate
+
+    def unwritten(self, path: str, error: OSError) -> None:
+        """A small file could not be written, on whatever grounds: it can be rebuilt, so that ends nothing."""
+        self.losses.unwritten(path, error)
+        self.unsaved()
 
     def snapshot_from(self, offset: int) -> Gate | None:
         """Have a snapshot at or above `offset`, which no segment's base may pass; a token while there is none.
@@ -470,7 +475,7 @@ class Log:
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
         """Forget producers that were silent for `producer.id.expiration.ms`. Returns how many."""
-        return self.producers.expire(now_ms - expiration_ms)
+        return self.producers.expire(now_ms, expiration_ms)
 
     # Epochs
 
@@ -506,7 +511,7 @@ class Log:
                 self.epochs.saved(entries)
             else:
                 self.epochs.lost()
-                self.unsaved()
+                self.unwritten(path, error)
             gate.open(error)
 
         path = f"{self.directory}/{checkpoint.LEADER_EPOCH_FILE}"
@@ -720,6 +725,8 @@ class Log:
         def done(error: OSError | None) -> None:
             if error is None:
                 self.epochs.saved()
+            else:
+                self.losses.unwritten(self.directory, error)
             gate.open(error)
 
         self.disk.write_files([(f"{self.directory}/{name}", data) for name, data in files.contents.items()], done)

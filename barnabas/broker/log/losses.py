@@ -44,11 +44,13 @@ class Losses:
     """The record of one data directory.
 
     `count` and `size` (bytes) are of all losses, `last` holds the newest hundred; `failed_reads` counts reads that the
-    device refused, or that found something else than records: each file and cause is told once.
+    device refused, or that found something else than records, `failed_writes` small files that could not be written
+    and are tried again: each file and cause is told once.
     """
 
     def __init__(self) -> None:
         self.failed_reads = 0
+        self.failed_writes = 0
         self._told: set[tuple[str, str]] = set()
         self.count = 0
         self.size = 0
@@ -64,12 +66,25 @@ class Losses:
     def unreadable(self, partition: str, file: str, error: Exception) -> None:
         """A read failed: count it, and say it if it was not said yet."""
         self.failed_reads += 1
-        told = (file, str(error))
-        if told not in self._told:
-            if len(self._told) >= _TOLD_MAX:
-                self._told.clear()
-            self._told.add(told)
+        if self._is_new(file, error):
             logger.warning("%s: %s cannot be read: %s (said once; reads that fail are counted)", partition, file, error)
+
+    def unwritten(self, file: str, error: Exception) -> None:
+        """A small file could not be written, which costs no record: count it, and say it if it was not said yet."""
+        self.failed_writes += 1
+        if self._is_new(file, error):
+            logger.warning(
+                "%s cannot be written: %s (said once; it is tried again, and writes that fail are counted)", file, error
+            )
+
+    def _is_new(self, file: str, error: Exception) -> bool:
+        told = (file, str(error))
+        if told in self._told:
+            return False
+        if len(self._told) >= _TOLD_MAX:
+            self._told.clear()
+        self._told.add(told)
+        return True
 
     def snapshot(self) -> dict[str, Any]:
         """As plain values that JSON can hold."""
@@ -77,6 +92,7 @@ class Losses:
             "count": self.count,
             "bytes": self.size,
             "failed_reads": self.failed_reads,
+            "failed_writes": self.failed_writes,
             "last": [loss._asdict() for loss in self.last],
         }
 

@@ -68,7 +68,7 @@ class LogManager:
         self.apart = Apart(disk, config.barnabas_batch_records_max, config.barnabas_batch_bytes_max)
         self.room = ProducerRoom()
         self.cleaner = Cleaner(config, self.losses.report)
-        self._housekeeping = Housekeeping(disk, config, self.logs, wall_clock, self.cleaner)
+        self._housekeeping = Housekeeping(disk, config, self.logs, wall_clock, self.cleaner, self.losses)
 
     def get(self, partition: TopicPartition) -> Log | None:
         """A partition's log, None if there is none here.

@@ -49,16 +49,21 @@ class ProducerBatch(NamedTuple):
 
 
 class Producer:
-    """State of one producer id. `batches` holds at most five, oldest first."""
+    """State of one producer id. `batches` holds at most five, oldest first.
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "txn_first_offset")
+    `seen_ms`: time of day of its last append, -1 if none was seen since the start. `timestamp`: what a snapshot without
+    a batch said.
+    """
+
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "seen_ms", "timestamp", "txn_first_offset")
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
         self.batches: list[ProducerBatch] = []
         self.coordinator_epoch = -1
         self.txn_first_offset = -1
-        self.last_timestamp = -1
+        self.seen_ms = -1
+        self.timestamp = -1
 
     @property
     def last_offset(self) -> int:
@@ -130,8 +135,8 @@ class ProducerState:
             )
         return None
 
-    def update(self, producer_id: int, epoch: int, batch: ProducerBatch) -> None:
-        """Remember a batch that was written (or is replayed from the log)."""
+    def update(self, producer_id: int, epoch: int, batch: ProducerBatch, seen_ms: int = -1) -> None:
+        """Remember a batch that was written at `seen_ms` (time of day), or is replayed from the log (-1)."""
         producer = self.producers.get(producer_id)
         if producer is None:
             if self._is_full():
@@ -146,7 +151,7 @@ class ProducerState:
         if len(batches) == REMEMBERED_BATCHES:
             del batches[0]
         batches.append(batch)
-        producer.last_timestamp = batch.timestamp
+        producer.seen_ms = seen_ms
 
     def _is_full(self) -> bool:
         count, room = len(self.producers), self._room
@@ -182,22 +187,32 @@ class ProducerState:
             if known is None or known.last_offset < producer.last_offset:
                 self.producers[producer_id] = producer
 
-    def replay(self, header: BatchHeader, last_offset: int) -> None:
-        """Learn from a batch in the log that ends at `last_offset`. Markers and plain batches carry no sequence."""
+    def replay(self, header: BatchHeader, last_offset: int, seen_ms: int = -1) -> None:
+        """Learn from a batch in the log that ends at `last_offset`. Markers and plain batches carry no sequence.
+
+        `seen_ms`: as `update`.
+        """
         if header.producer_id < 0 or header.base_sequence < 0:
             return
         delta = header.last_offset_delta
         last_sequence = (header.base_sequence + delta) & _SEQUENCE_MASK
         batch = ProducerBatch(header.base_sequence, last_sequence, last_offset, delta, header.max_timestamp)
-        self.update(header.producer_id, header.producer_epoch, batch)
+        self.update(header.producer_id, header.producer_epoch, batch, seen_ms)
 
-    def expire(self, before_ms: int) -> int:
-        """Forget producers whose last batch is not younger than `before_ms` (time of day). Returns how many."""
-        gone = [
-            producer_id
-            for producer_id, producer in self.producers.items()
-            if producer.last_timestamp <= before_ms and producer.txn_first_offset < 0
-        ]
+    def expire(self, now_ms: int, silent_ms: int) -> int:
+        """Forget producers that sent nothing for `silent_ms`. Returns how many.
+
+        That is told by the time of day of their appends. Who was learned from files is seen now, at the first look,
+        and so is whoever was seen at a time that is still to come: a clock was set back. Apache Kafka goes by the
+        clients' own timestamps (`ProducerStateManager.isProducerExpired`): who fills in records of last year is
+        forgotten at its next look, and a retry is written twice.
+        """
+        gone = []
+        for producer_id, producer in self.producers.items():
+            if not 0 <= producer.seen_ms <= now_ms:
+                producer.seen_ms = now_ms
+            if now_ms - producer.seen_ms >= silent_ms and producer.txn_first_offset < 0:
+                gone.append(producer_id)
         self._forget(gone)
         return len(gone)
 
@@ -209,7 +224,7 @@ class ProducerState:
         """The snapshot file of this state."""
         body = bytearray(struct.pack(">i", len(self.producers)))
         for producer_id, producer in self.producers.items():
-            last = producer.batches[-1] if producer.batches else ProducerBatch(-1, -1, -1, 0, producer.last_timestamp)
+            last = producer.batches[-1] if producer.batches else ProducerBatch(-1, -1, -1, 0, producer.timestamp)
             body += _ENTRY.pack(
                 producer_id,
                 producer.epoch,
@@ -253,7 +268,7 @@ def _read(data: bytes) -> Iterator[tuple[int, Producer]]:
         producer = Producer(epoch)
         producer.coordinator_epoch = coordinator_epoch
         producer.txn_first_offset = txn_first_offset
-        producer.last_timestamp = timestamp
+        producer.timestamp = timestamp
         if offset >= 0:
             first = (sequence - delta) & _SEQUENCE_MASK if sequence >= 0 else -1
             producer.batches.append(ProducerBatch(first, sequence, offset, delta, timestamp))

@@ -7,7 +7,7 @@ batch ends the log: its segment is cut there and later segments go.
 
 from __future__ import annotations
 
-import contextlib
+import logging
 from collections.abc import Mapping
 from typing import Final
 
@@ -33,6 +33,8 @@ from barnabas.broker.log.state import Change
 from barnabas.broker.log.truncation import load_snapshot, remove_snapshots, rename_away
 from barnabas.broker.log.walk import OFFSETS_MAX, Walked, indexes_are_sane, rebuild
 from barnabas.protocol.batch import BatchHeader, read_header
+
+logger = logging.getLogger(__name__)
 
 _FAR: Final = 2**62
 
@@ -62,10 +64,12 @@ def recover(found: Found, clean: bool, noted: Noted, closing: ClosingFiles | Non
     if clean and closing is not None:
         clean = (closing.base, closing.size) == (found.active.base, found.active.size)
         kept = closing.contents if clean else {}
-    found.epochs = _load_epochs(found, names, kept)
+    epochs_known = _load_epochs(found, names, kept)
     found.log_start_offset = max(noted.log_start_offset, segments[0].base)
     found.snapshots = sorted(int(name[: -len(SNAPSHOT_SUFFIX)]) for name in names if is_snapshot(name))
     suspect = _FAR if clean else segments[found.index_of(noted.recovery_point)].base
+    if not epochs_known:
+        yield from _learn_epochs(found, suspect)
     producers = _Producers(found, suspect)
     yield from _check_segments(found, names, suspect, producers, kept)
     yield from _open_active(found)
@@ -131,14 +135,40 @@ class _Producers:
             self.state.replay(header, header.last_offset)
 
 
-def _load_epochs(found: Found, names: list[str], kept: Mapping[str, bytes]) -> LeaderEpochs:
+def _load_epochs(found: Found, names: list[str], kept: Mapping[str, bytes]) -> bool:
+    """Read the leader epochs; whether they could be read."""
     saved: list[tuple[int, int]] = []
+    known = False
+    path = f"{found.directory}/{checkpoint.LEADER_EPOCH_FILE}"
     if checkpoint.LEADER_EPOCH_FILE in names:
-        with contextlib.suppress(ValueError, IndexError):
-            saved = checkpoint.parse_epochs(found.disk.load(f"{found.directory}/{checkpoint.LEADER_EPOCH_FILE}"))
+        try:
+            saved = checkpoint.parse_epochs(found.disk.load(path))
+            known = True
+        except (OSError, ValueError, IndexError) as error:
+            logger.warning("%s is not used: %s; leader epochs are learned from the batches", path, error)
     if checkpoint.LEADER_EPOCH_FILE in kept:
-        return LeaderEpochs(checkpoint.parse_epochs(kept[checkpoint.LEADER_EPOCH_FILE]), saved=saved)
-    return LeaderEpochs(saved)
+        found.epochs = LeaderEpochs(checkpoint.parse_epochs(kept[checkpoint.LEADER_EPOCH_FILE]), saved=saved)
+        return True
+    found.epochs = LeaderEpochs(saved)
+    return known
+
+
+def _learn_epochs(found: Found, suspect: int) -> Job[None]:
+    """Learn leader epochs from the heads of the batches below `suspect`: from there on a walk tells them.
+
+    The checkpoint is not there either before it is first written; then no recovery point was saved, and all is walked.
+    """
+    for segment in found.segments:
+        position = 0 if segment.base < suspect else segment.size
+        while position < segment.size:
+            at = position
+            view = yield from patient(lambda segment=segment, at=at: window_at(segment.file, at, segment.size))  # type: ignore[misc]
+            for offset, header in batches_in(view):
+                found.learn_epoch(header)
+                position = at + offset + header.size
+            if position == at:
+                break
+            yield None
 
 
 def _check_segments(
@@ -217,8 +247,14 @@ def _open_active(found: Found) -> Job[None]:
         if not active.indexes_saved:  # just rebuilt: everything is known but the end
             start = active.offsets.lookup(_FAR)
         else:
-            start = yield from patient(lambda: active.offsets.lookup(_FAR))
-            yield from patient(lambda: active.times)
+            try:
+                start = yield from patient(lambda: active.offsets.lookup(_FAR))
+                yield from patient(lambda: active.times)
+            except OSError as error:
+                logger.warning("an index of %s cannot be read and is built anew: %s", active.path(LOG_SUFFIX), error)
+                yield from _walk_active(found)
+                yield from _open_active(found)
+                return
         position, size = start, active.size
         while position < size:
             begin = position
@@ -229,10 +265,7 @@ def _open_active(found: Found) -> Job[None]:
                 if header.max_timestamp > active.max_timestamp:
                     active.max_timestamp, active.max_timestamp_offset = header.max_timestamp, header.last_offset
             if position == begin:
-                end = active.base + OFFSETS_MAX
-                walked = yield from rebuild(active, found.index_interval, active.base, end, found.learn_epoch)
-                if walked.good_bytes < size:  # else it was the index alone that was wrong
-                    yield from _cut(found, len(found.segments) - 1, walked)
+                yield from _walk_active(found)
                 yield from _open_active(found)
                 return
             yield None
@@ -242,6 +275,14 @@ def _open_active(found: Found) -> Job[None]:
     else:
         active.reset_indexes()
     found.log_end_offset = log_end
+
+
+def _walk_active(found: Found) -> Job[None]:
+    """Walk the active segment, build its indexes anew, and cut it where it is no longer good."""
+    active, end = found.active, found.active.base + OFFSETS_MAX
+    walked = yield from rebuild(active, found.index_interval, active.base, end, found.learn_epoch)
+    if walked.good_bytes < active.size:
+        yield from _cut(found, len(found.segments) - 1, walked)
 
 
 def _complete(found: Found, start: int) -> None:

@@ -9,7 +9,7 @@ from barnabas.broker.log.losses import Loss
 from barnabas.broker.log.place import newest_ms
 from barnabas.broker.log.segment import Segment
 from barnabas.broker.log.state import Change, LogView
-from barnabas.broker.log.truncation import drop_segments, remove_snapshots
+from barnabas.broker.log.truncation import remove_snapshots, rename_all_away, undone_on_failure
 
 _SEGMENTS_PER_STEP: Final = 32
 """Segments one step deletes: three files of each are renamed."""
@@ -27,7 +27,7 @@ def retain(log: LogView, now_ms: int) -> Job[int]:
     from nowhere else after a kill.
 
     Raises:
-        KafkaError: KAFKA_STORAGE_ERROR, no new segment could be opened.
+        KafkaError: KAFKA_STORAGE_ERROR, no new segment could be opened, or files could not be renamed: they stay.
         OSError: a read failed, or there is no room for a snapshot: what an earlier one covers went.
     """
     deleted = 0
@@ -111,6 +111,8 @@ def _delete(log: LogView, segments: list[Segment], now_ms: int, rule: str) -> Jo
                 raise
         if log.closed or list(log.segments[: len(segments)]) != segments:
             return 0
+    with undone_on_failure(log) as rename:
+        gone_files = rename_all_away(log.disk, segments, rename)
     left = list(log.segments[len(segments) :])
     begin = left[0].base
     old = [snapshot for snapshot in log.snapshots if snapshot < begin]
@@ -122,6 +124,6 @@ def _delete(log: LogView, segments: list[Segment], now_ms: int, rule: str) -> Jo
             snapshots=[snapshot for snapshot in log.snapshots if snapshot not in old],
         )
     )
-    drop_segments(log, segments)
+    log.discard(gone_files)
     remove_snapshots(log.disk, log.directory, old)
     return len(segments)

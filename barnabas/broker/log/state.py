@@ -65,7 +65,10 @@ class LogView(Protocol):
 
     @property
     def unsaved(self) -> Callable[[], None]:
-        """To be called when a small file could not be written."""
+        """To be called when a small file is to be written soon."""
+
+    def unwritten(self, path: str, error: OSError) -> None:
+        """To be called when one could not be written: it is said, counted, and tried again."""
 
     @property
     def losses(self) -> Losses:

@@ -6,6 +6,7 @@ above all: what is new is made before what is old is renamed away, and names go 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -25,6 +26,8 @@ from barnabas.broker.log.segment import (
 from barnabas.broker.log.state import Change, LogView
 from barnabas.broker.ports import Disk
 from barnabas.protocol.errors import ErrorCode, KafkaError
+
+logger = logging.getLogger(__name__)
 
 _SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 
@@ -67,17 +70,13 @@ def truncate_to(log: LogView, offset: int) -> Change | None:
     producers = rebuild_producers(log, kept, log_end)
     following = log.segments[index + 1 :]
     # From the end on: whoever is killed meanwhile leaves no gap.
-    with _undone_on_failure(log) as rename:
-        for gone in reversed(following):
-            for path in _files_of(log.disk, gone):
-                rename(path, path + DELETED_SUFFIX)
+    with undone_on_failure(log) as rename:
+        gone_files = rename_all_away(log.disk, following[::-1], rename)
         segment.truncate(end, log_end)
     if max_offset < log_end and max_timestamp > segment.max_timestamp:
         segment.max_timestamp, segment.max_timestamp_offset = max_timestamp, max_offset
     segment.bytes_since_index = unindexed
-    for gone in following:
-        gone.close()
-        log.discard([gone.path(suffix) + DELETED_SUFFIX for suffix in _SUFFIXES])
+    log.discard(gone_files)
     return Change(
         failed=_remove(log, [snapshot for snapshot in log.snapshots if snapshot > log_end]),
         segments=list(log.segments[: index + 1]),
@@ -100,15 +99,11 @@ def truncate_fully_and_start_at(log: LogView, offset: int, now_ms: int) -> Chang
     """
     fresh = Segment(log.disk, log.directory, offset, now_ms)
     path = fresh.path(LOG_SUFFIX)
-    with _undone_on_failure(log) as rename:
+    with undone_on_failure(log) as rename:
         fresh.adopt(log.disk.open(path + CLEANED_SUFFIX, create=True))  # a start that finds it so takes it away
-        for gone in reversed(log.segments):
-            for old in _files_of(log.disk, gone):
-                rename(old, old + DELETED_SUFFIX)
+        gone_files = rename_all_away(log.disk, log.segments[::-1], rename)
         log.disk.rename(path + CLEANED_SUFFIX, path)
-    for gone in log.segments:
-        gone.close()
-        log.discard([gone.path(suffix) + DELETED_SUFFIX for suffix in _SUFFIXES])
+    log.discard(gone_files)
     return Change(
         failed=_remove(log, log.snapshots),
         segments=[fresh],
@@ -124,7 +119,7 @@ def truncate_fully_and_start_at(log: LogView, offset: int, now_ms: int) -> Chang
 
 
 @contextmanager
-def _undone_on_failure(log: LogView) -> Iterator[Callable[[str, str], None]]:
+def undone_on_failure(log: LogView) -> Iterator[Callable[[str, str], None]]:
     """Gives what renames files; when anything fails in the block, they are called again what they were called.
 
     Raises:
@@ -175,27 +170,28 @@ def rebuild_producers(log: LogView, snapshots: Sequence[int], end_offset: int) -
 def load_snapshot(disk: Disk, directory: str, snapshots: Sequence[int], first: int) -> tuple[ProducerState, int]:
     """The newest readable of `snapshots` (rising) and its offset; an empty state and `first` if there is none."""
     for snapshot in reversed(snapshots):
+        path = f"{directory}/{stem(snapshot)}{SNAPSHOT_SUFFIX}"
         try:
-            data = disk.load(f"{directory}/{stem(snapshot)}{SNAPSHOT_SUFFIX}")
-            return ProducerState.from_snapshot(data), snapshot
-        except (FileNotFoundError, ValueError):
-            continue
+            return ProducerState.from_snapshot(disk.load(path)), snapshot
+        except (OSError, ValueError) as error:
+            logger.warning("%s is not used: %s; an older one is, and the batches after it", path, error)
     return ProducerState(), first
 
 
-def drop_segments(log: LogView, segments: Sequence[Segment]) -> None:
-    """Rename segments' files away and hand them to `log.discard`."""
+def rename_all_away(disk: Disk, segments: Sequence[Segment], rename: Callable[[str, str], None]) -> list[str]:
+    """Rename segments' files away, in this order; returns what they are called now. Handles open again when needed."""
+    away = []
     for segment in segments:
-        log.discard(rename_away(log.disk, segment))
+        segment.close()
+        for path in _files_of(disk, segment):
+            rename(path, path + DELETED_SUFFIX)
+            away.append(path + DELETED_SUFFIX)
+    return away
 
 
 def rename_away(disk: Disk, segment: Segment) -> list[str]:
     """Rename a segment's files away; returns what they are called now."""
-    segment.close()
-    paths = _files_of(disk, segment)
-    for path in paths:
-        disk.rename(path, path + DELETED_SUFFIX)
-    return [path + DELETED_SUFFIX for path in paths]
+    return rename_all_away(disk, [segment], disk.rename)
 
 
 def _files_of(disk: Disk, segment: Segment) -> list[str]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from barnabas.broker.jobs import Job
 from barnabas.broker.log.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from barnabas.broker.log.scan import batches_in, patient, window_at
-from barnabas.broker.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment, stem
+from barnabas.broker.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment, stem
 from barnabas.broker.ports import Disk
 from barnabas.protocol.batch import BatchHeader, crc_ok
+
+logger = logging.getLogger(__name__)
 
 OFFSETS_MAX: Final = 2**31
 """Offsets one segment may span."""
@@ -62,7 +65,7 @@ def rebuild(segment: Segment, index_interval: int, log_end: int, following: int,
 
 
 def indexes_are_sane(disk: Disk, segment: Segment, present: set[str]) -> Job[bool]:
-    """Whether both index files are there and can belong to this segment (a look at their last entries)."""
+    """Whether both index files are there and can belong to this segment (a look at the last entry of one)."""
     if not {stem(segment.base) + suffix for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)} <= present:
         return not segment.size
     offsets = disk.open(segment.path(INDEX_SUFFIX))
@@ -76,6 +79,9 @@ def indexes_are_sane(disk: Disk, segment: Segment, present: set[str]) -> Job[boo
         offset = int.from_bytes(last[:4], "big", signed=True)
         position = int.from_bytes(last[4:], "big", signed=True)
         return offset >= 0 and 0 <= position < segment.size
+    except OSError as error:
+        logger.warning("an index of %s cannot be read and is built anew: %s", segment.path(LOG_SUFFIX), error)
+        return False
     finally:
         offsets.close()
         times.close()

@@ -32,6 +32,7 @@ def register(core: Core) -> None:
     registry.counter("kafka.log:LogManager", "LossCount", None, lambda: losses.count)
     registry.counter("kafka.log:LogManager", "LostBytes", None, lambda: losses.size)
     registry.counter("kafka.log:LogManager", "FailedReadCount", None, lambda: losses.failed_reads)
+    registry.counter("kafka.log:LogManager", "FailedWriteCount", None, lambda: losses.failed_writes)
     registry.gauge(kind, "ActiveControllerCount", None, lambda: 1)
     registry.gauge(kind, "ActiveBrokerCount", None, lambda: sum(not one.fenced for one in image.brokers.values()))
     registry.gauge(kind, "FencedBrokerCount", None, lambda: sum(one.fenced for one in image.brokers.values()))

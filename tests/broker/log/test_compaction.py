@@ -13,6 +13,7 @@ from barnabas.broker.log.apart import BYTES_AT_ONCE
 from barnabas.broker.log.compaction import cleanable
 from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.protocol.batch import crc_ok
+from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.records import decode as decode_module
 from tests.broker.log.harness import NOW, append, append_apart, batch, everything, headers_in
 
@@ -263,6 +264,56 @@ def test_a_full_disk_ends_the_round_and_changes_nothing(memory):
     assert caught.value.errno == errno.ENOSPC
     assert content(memory, log) == before
     assert not [n for n in memory.disk.list("t-0") if n.endswith(".cleaned")]
+
+
+@pytest.mark.parametrize("count", [1, 1000])
+def test_a_name_that_cannot_be_changed_leaves_the_log_as_it_was_or_whole_anew(memory, count):
+    """The old segments were renamed away, and removed later, while the log went on to read from them.
+
+    One call fails, or all from that one on: then not even names can be put back, and the next start finishes it.
+    """
+    nth, failed = 1, 0
+    while True:
+        memory.disk = MemoryDisk()
+        log = new_log(memory, segment_bytes=300, index_interval_bytes=50)
+        away: list[str] = []
+        log.discard = away.extend
+        for i in range(20):
+            put(log, b"%d" % (i % 4), b"%d" % i)
+        memory.run(log.flush())
+        memory.settle()
+        memory.disk.faults.refuse(nth, count, errno.EIO)
+        first_call = memory.disk.faults.calls + nth
+        refused = False
+        try:
+            clean(memory, log)
+        except (OSError, KafkaError):
+            refused = True
+        if memory.disk.faults.calls < first_call:
+            assert failed > 5
+            return
+        memory.disk.faults.refuse(0, 0)
+        for path in away:
+            memory.disk.remove(path)
+        failed += log.failed is None and refused
+        now = content(memory, log)
+        assert {key: value for _, key, value in now} == {b"%d" % key: b"%d" % (16 + key) for key in range(4)}
+        if log.failed is None:
+            put(log, b"0", b"later")
+            log.roll(NOW)
+            put(log, b"last", b"x")
+            clean(memory, log)
+            assert [key for _, key, _ in content(memory, log)] == [b"1", b"2", b"3", b"0", b"last"], nth
+            now = content(memory, log)
+        memory.settle()
+        log.release()
+        log = memory.open_log(clean=False, config=log.config, recovery_point=20, high_watermark=20)
+        again = content(memory, log)
+        assert again == now or set(again) <= set(now), nth
+        newest = {key: value for _, key, value in again}
+        assert newest == {key: value for _, key, value in now}, nth
+        assert len({offset for offset, _, _ in again}) == len(again)
+        nth += 1
 
 
 def test_no_step_takes_a_large_batch_whole(memory, monkeypatch):

@@ -237,3 +237,37 @@ def test_a_checkpoint_that_found_no_room_is_written_a_second_after_there_is(
     filling.disk.faults.fill(None)
     kept(filling, manager, first_ms + 1000)
     assert filling.disk.exists(name)
+
+
+def test_a_small_file_that_the_device_refuses_ends_nothing_and_is_said_once(filling: World, caplog: Any) -> None:
+    """EIO is no worse than a full disk where the file can be rebuilt: only records that cannot be synced are final."""
+    config = TopicConfig(segment_bytes=300, index_interval_bytes=50)
+    manager = manager_of(filling, topic=config, log_cleaner_enable=False)
+    filling.run(manager.load())
+    log = manager.create(PARTITION, TOPIC_ID, config)
+    manager.start(0)
+    names = ["leader-epoch-checkpoint", f"{0:020d}.index", f"{0:020d}.timeindex", f"{4:020d}.snapshot"]
+    bad = {f"t-0/{name}" for name in names} | {"recovery-point-offset-checkpoint"}
+    filling.disk.faults.bad_syncs = bad
+    for number in range(4):
+        append(log, b"%d" % number, leader_epoch=number, pid=1, epoch=0, sequence=number)
+        if not number:
+            filling.settle()
+    log.roll(NOW)
+    filling.settle()
+    for second in range(30, 36):
+        kept(filling, manager, second * 1000)
+        end = log.log_end_offset
+        assert append(log, b"x", leader_epoch=5, pid=1, epoch=0, sequence=end).first_offset == end
+    said = [record.getMessage() for record in caplog.records if "cannot be written" in record.getMessage()]
+    assert sorted(line.split(" ")[0] for line in said) == sorted(bad)
+    assert manager.losses.failed_writes > len(said), "said once, all are counted"
+    assert log.failed is None
+    assert log.recovery_point_to_save() == 0
+    filling.disk.faults.bad_syncs = set()
+    filling.run(log.flush())
+    kept(filling, manager, 37_000)
+    kept(filling, manager, 38_000)
+    later = f"t-0/{log.snapshots[-1]:020d}.snapshot"
+    assert all(filling.disk.exists(later if path.endswith("snapshot") else path) for path in bad)
+    assert log.recovery_point_to_save() == log.recovery_point > 4

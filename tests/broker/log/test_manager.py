@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.broker.config import TopicConfig
 from barnabas.broker.log import Log
-from barnabas.broker.log.checkpoint import parse_directory_name, with_sum
+from barnabas.broker.log.checkpoint import format_epochs, parse_directory_name, with_sum
 from barnabas.broker.log.types import Isolation
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition, format_uuid
@@ -288,7 +288,7 @@ def test_a_recovery_point_is_saved_after_the_epochs_it_passes(memory):
     memory.disk.write_atomic = note
     run_due(memory, manager, 30_000)
     assert written.index("t-0/leader-epoch-checkpoint") < written.index("recovery-point-offset-checkpoint")
-    assert memory.disk.load("t-0/leader-epoch-checkpoint") == b"0\n1\n3 0\n"
+    assert memory.disk.load("t-0/leader-epoch-checkpoint") == format_epochs([(3, 0)])
 
 
 def test_no_recovery_point_is_saved_while_epochs_cannot_be(memory):
@@ -302,7 +302,7 @@ def test_no_recovery_point_is_saved_while_epochs_cannot_be(memory):
     memory.disk.capacity = None
     assert not memory.disk.exists("recovery-point-offset-checkpoint")
     run_due(memory, manager, 90_000)
-    assert memory.disk.load("t-0/leader-epoch-checkpoint") == b"0\n1\n3 0\n"
+    assert memory.disk.load("t-0/leader-epoch-checkpoint") == format_epochs([(3, 0)])
     assert memory.disk.load("recovery-point-offset-checkpoint") == noted("t 0 1")
 
 

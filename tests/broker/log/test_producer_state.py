@@ -176,12 +176,36 @@ def test_a_snapshot_above_the_place_where_a_log_is_cut_is_not_used(world):
 
 def test_expiry(memory):
     log = memory.new_log()
-    send(log, 0, pid=1, timestamps=[NOW - 10])
-    send(log, 0, pid=2, timestamps=[NOW])
+    send(log, 0, pid=1, now_ms=NOW - 10)
+    send(log, 0, pid=2, now_ms=NOW)
     assert log.expire_producers(NOW, 11) == 0
     assert log.expire_producers(NOW, 10) == 1
     assert set(log.producers.producers) == {2}
     assert send(log, 42, pid=1).first_offset == 2
+
+
+DAY_MS = 24 * 60 * 60 * 1000
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("age_ms", [400 * DAY_MS, -3_000_000])
+def test_who_fills_in_records_of_last_year_is_not_forgotten_at_the_next_look(world, age_ms, restarted):
+    """Its retry was written twice. Timestamps are the clients' own, those that are ahead, too."""
+    log = world.new_log()
+    send(log, 0, timestamps=[NOW - age_ms], now_ms=NOW)
+    if restarted:
+        log = world.restart(log, clean=True)
+    assert log.expire_producers(NOW + 1000, DAY_MS) == 0
+    assert log.expire_producers(NOW + DAY_MS - 1, DAY_MS) == 0
+    assert send(log, 0, timestamps=[NOW - age_ms]).duplicate
+    assert log.expire_producers(NOW + 1000 + DAY_MS, DAY_MS) == 1
+
+
+def test_a_clock_that_was_set_back_keeps_nobody_known_for_long(memory):
+    log = memory.new_log()
+    send(log, 0, now_ms=NOW + 400 * DAY_MS)
+    assert log.expire_producers(NOW, DAY_MS) == 0
+    assert log.expire_producers(NOW + DAY_MS, DAY_MS) == 1
 
 
 def test_snapshot_bytes():

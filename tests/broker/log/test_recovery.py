@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from barnabas.broker.log import OffsetMetadata
+from barnabas.broker.log import OffsetMetadata, checkpoint
 from barnabas.broker.memory_disk import MemoryFile
 from barnabas.protocol.ids import ZERO_UUID
 from tests.broker.log.harness import NOW, TOPIC_ID, World, append, batch, everything
@@ -263,6 +263,66 @@ def test_epochs_come_back_from_the_batches(world):
     assert log.epochs.entries == [(0, 0), (1, 20), (2, 40)]
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_checkpoint_of_epochs_that_is_damaged_or_gone_is_learned_anew(memory, clean, caplog):
+    """A wrong epoch would be believed for good, and followers would be told to cut in the wrong place."""
+    path = "t-0/leader-epoch-checkpoint"
+    log = filled(memory)
+    epochs = log.epochs.entries
+    log.save_epochs()
+    log = memory.restart(log, clean=True)
+    whole = memory.disk.load(path)
+    assert checkpoint.parse_epochs(whole) == epochs
+    point = 0 if clean else log.log_end_offset
+    damages = [
+        whole[:at] + bytes([whole[at] ^ 1 << bit]) + whole[at + 1 :] for at in range(len(whole)) for bit in range(8)
+    ]
+    damages += [whole[:size] for size in range(0, len(whole), 5)] + [None]
+    for damage in damages:
+        memory.settle()
+        memory.disk.remove(path) if damage is None else memory.disk.write_atomic(path, damage)
+        caplog.clear()
+        log.release()
+        log = memory.open_log(clean=clean, config=log.config, recovery_point=point)
+        assert log.epochs.entries == epochs, damage
+        assert (path in caplog.text) == (damage is not None)
+        assert log.recovery_point_to_save() == 0, "the file on the device says something else"
+        log.save_epochs()
+        memory.settle()
+        assert memory.disk.load(path) == whole, "it is written anew"
+
+
+def test_a_checkpoint_of_epochs_of_kafkas_version_is_read(world):
+    log = filled(world)
+    log = world.restart(log, clean=True)
+    world.disk.write_atomic("t-0/leader-epoch-checkpoint", b"0\n2\n0 0\n2 30\n")
+    log = world.restart(log, clean=True)
+    assert log.epochs.entries == [(0, 0), (2, 30)]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("suffix", ["snapshot", "index", "timeindex", "leader-epoch-checkpoint"])
+def test_a_small_file_of_a_log_that_cannot_be_read_costs_no_partition(memory, suffix, clean, caplog):
+    """All of them can be rebuilt: it took the partition offline."""
+    log = memory.new_log(segment_bytes=300, index_interval_bytes=50)
+    for number in range(12):
+        append(log, b"%d" % number, leader_epoch=number // 5, pid=1, epoch=0, sequence=number)
+    epochs = log.epochs.entries
+    log.save_epochs()
+    log = memory.restart(log, clean=clean)
+    memory.settle()
+    bad = {f"t-0/{name}" for name in memory.disk.list("t-0") if name.endswith(suffix)}
+    assert bad
+    log.release()
+    memory.disk.faults.bad_reads = bad
+    log = memory.open_log(clean=clean, config=log.config, recovery_point=12)
+    assert [record.value for record in everything(memory, log)] == [b"%d" % number for number in range(12)]
+    assert log.epochs.entries == epochs
+    assert append(log, b"11", leader_epoch=2, pid=1, epoch=0, sequence=11).duplicate
+    assert append(log, b"12", leader_epoch=2, pid=1, epoch=0, sequence=12).first_offset == 12
+    assert any(path in caplog.text for path in bad) or suffix == "timeindex", "which is not read where all is walked"
+
+
 def test_an_epoch_whose_records_are_lost_is_forgotten(world):
     log = world.new_log()
     append(log, b"a", leader_epoch=3)
@@ -306,6 +366,7 @@ def test_producers_are_learned_in_the_same_walk(memory, monkeypatch, recovery_po
     log = memory.new_log(segment_bytes=10 * 2000)
     for i in range(35):
         append(log, b"x" * 1900, pid=7 + i % 2, epoch=0, sequence=i // 2)
+    log.save_epochs()
     memory.settle()
     log.release()
     total = log.size_bytes - log.segments[log.segment_index(recovery_point)].base // 10 * log.segments[0].size

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 
 import pytest
 
+from barnabas.protocol.errors import KafkaError
 from tests.broker.log.harness import NOW, append, batch, everything
 
 SIZE = len(batch(b"x" * 100))
@@ -135,6 +137,37 @@ def test_a_step_deletes_a_few_segments(memory, settings):
         count = len(log.segments)
     assert sum(steps) >= 99
     assert max(steps) <= 32
+
+
+@pytest.mark.parametrize("count", [1, 1000])
+def test_a_segment_that_cannot_be_renamed_stays_in_the_log(memory, count):
+    """It was out of the log and still on the disk: the next start served again what retention had taken."""
+    log = memory.new_log(segment_bytes=300, retention_ms=1000)
+    for number in range(12):
+        append(log, b"%d" % number)
+    memory.settle()
+    values = [record.value for record in everything(memory, log)]
+    bases = list(log.bases)
+    away: list[str] = []
+    log.discard = away.extend
+    for nth in range(1, 6):
+        memory.disk.faults.refuse(nth, count, errno.EIO)
+        with pytest.raises(KafkaError):
+            memory.run(log.retain(NOW + 2000))
+        memory.disk.faults.refuse(0, 0)
+        assert [record.value for record in everything(memory, log)] == values
+        assert away == []
+        if log.failed is not None:
+            break
+        assert log.bases[: len(bases)] == bases, nth
+    assert (log.failed is None) == (count == 1)
+    if log.failed is None:
+        memory.run(log.retain(NOW + 2000))
+        assert log.log_start_offset == 12
+    log.release()
+    log = memory.open_log(clean=False, config=log.config)
+    left = [record.value for record in everything(memory, log)]
+    assert left == values[len(values) - len(left) :]
 
 
 def test_snapshots_of_deleted_segments_go(world):

@@ -138,7 +138,7 @@ def test_becoming_leader_records_the_epoch_without_data(world):
     assert log.assign_epoch(5)
     assert log.epochs.entries == [(3, 0), (5, 1)]
     log = world.restart(log, clean=True)
-    assert world.disk.load("t-0/leader-epoch-checkpoint") == b"0\n2\n3 0\n5 1\n"
+    assert world.disk.load("t-0/leader-epoch-checkpoint") == b"1\n2\n3 0\n5 1\nsum 3d72add9\n"
     assert log.end_offset_for_epoch(3) == (3, 1)
 
 
@@ -160,7 +160,7 @@ def test_epochs_that_were_cut_off_are_written_down_at_once(world):
     world.settle()
     world.call(lambda: log.truncate_to(1))
     world.settle()
-    assert world.disk.load("t-0/leader-epoch-checkpoint") == b"0\n1\n3 0\n"
+    assert world.disk.load("t-0/leader-epoch-checkpoint") == b"1\n1\n3 0\nsum 5b4f7300\n"
 
 
 @pytest.mark.parametrize(

@@ -173,9 +173,10 @@ def test_what_was_lost_can_be_looked_at() -> None:
         "count": 1,
         "bytes": 7,
         "failed_reads": 0,
+        "failed_writes": 0,
         "last": [Loss("t-0", 3, 5, 7, "f", "r")._asdict()],
     }
-    for name, value in (("LossCount", 1), ("LostBytes", 7), ("FailedReadCount", 0)):
+    for name, value in (("LossCount", 1), ("LostBytes", 7), ("FailedReadCount", 0), ("FailedWriteCount", 0)):
         assert world.core.registry.read("kafka.log:LogManager", name) == {"value": value}
 
 
