@@ -15,6 +15,7 @@ from barnabas.broker.cluster.image import TOPIC_RESOURCE, Image, TopicState
 from barnabas.broker.cluster.records import Config, MetadataRecord, Partition, RemoveTopic, Topic
 from barnabas.broker.config.topics import PARTITIONS_PER_OPERATION_MAX, TOPIC_NAME_LENGTH_MAX
 from barnabas.broker.jobs import Job
+from barnabas.broker.log.names import NAME_BYTES_MAX
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID
 
@@ -274,6 +275,12 @@ def add_partitions(
             else f"The topic {name} currently has {have} partition(s); {count} would not be an increase."
         )
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, detail)
+    if len(f"{name}-{count - 1}".encode()) > NAME_BYTES_MAX:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The directory of partition {count - 1} would have a name of more than {NAME_BYTES_MAX} bytes, which no "
+            f"file system takes; ask for fewer partitions, or use a topic whose name is shorter than {len(name)}.",
+        )
     if count - have > PARTITIONS_PER_OPERATION_MAX:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
     factor = len(topic.partitions[0].replicas)

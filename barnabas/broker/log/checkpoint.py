@@ -106,8 +106,11 @@ def format_offsets(points: Mapping[TopicPartition, Point]) -> bytes:
     return with_sum(_format("1", lines))
 
 
-def load_offsets(disk: Disk, path: str) -> Job[Points]:
-    """A checkpoint's offsets by partition; none when the file is missing, or (which is said) cannot be made out."""
+def load_offsets(disk: Disk, path: str, *, expected: bool = False) -> Job[Points]:
+    """A checkpoint's offsets by partition; none when the file is missing, or cannot be made out.
+
+    The latter is said, and so is the former where the file is `expected`: a clean stop writes all of them.
+    """
     points: Points = {}
     try:
         for count, line in enumerate(_entries(_without_sum(disk.load(path)), "0", "1"), 1):
@@ -119,6 +122,8 @@ def load_offsets(disk: Disk, path: str) -> Job[Points]:
             if count % _LINES_PER_STEP == 0:
                 yield None
     except FileNotFoundError:
+        if expected:
+            logger.warning("%s is gone, which the last stop wrote; %s", path, _WITHOUT[path])
         return {}
     except (OSError, ValueError, IndexError) as error:
         logger.warning("%s is not used: %s; %s", path, error, _WITHOUT[path])

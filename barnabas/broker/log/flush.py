@@ -9,6 +9,7 @@ not pass its segment (`Log.recovery_point_to_save`).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 
@@ -16,6 +17,8 @@ from barnabas.broker.jobs import Gate
 from barnabas.broker.log.segment import Segment
 from barnabas.broker.log.state import Change, LogView, forget_orphan
 from barnabas.protocol.errors import ErrorCode, KafkaError
+
+logger = logging.getLogger(__name__)
 
 Durable = Callable[[KafkaError | None], None]
 
@@ -158,6 +161,7 @@ class Flusher:
         self._running = False
         self._again = False
         log.adopt(Change(failed=error))
+        logger.error("%s takes no records any more until the broker is started anew: %s", log.directory, error)
         waiters, self._waiters = self._waiters, []
         refusal = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.directory} could not be made durable: {error}")
         for _, callback in waiters:

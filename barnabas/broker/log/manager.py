@@ -106,7 +106,7 @@ class LogManager:
         disk.remove(CLOSING_FILE)
         points: dict[str, checkpoint.Points] = {}
         for file in checkpoint.OFFSET_FILES:
-            points[file] = yield from checkpoint.load_offsets(disk, file)
+            points[file] = yield from checkpoint.load_offsets(disk, file, expected=clean)
             yield None
         names = disk.list("")
         doomed = [name for name in names if name.endswith(DELETE_SUFFIX)]
@@ -241,6 +241,11 @@ class LogManager:
         self._housekeeping.forget(partition)
         if log is None:
             return
+        if not self.disk.exists(log.directory):
+            del self.logs[partition]
+            log.release()
+            logger.warning("%s was removed under the broker; there is nothing left of it to be deleted", log.directory)
+            return
         away = self._set_aside(log, DELETE_SUFFIX)
         self._housekeeping.discard([away], log.config.file_delete_delay_ms)
 
@@ -327,8 +332,11 @@ class LogManager:
             try:
                 for gate in gates:
                     yield from wait(gate)
-            except OSError:
+            except OSError as error:
                 clean = False
+                logger.warning(
+                    "%s could not be closed cleanly, and the next start checks all logs: %s", log.topic_partition, error
+                )
             log.release()
         checkpoints = yield from self._housekeeping.checkpoints()
         packed = pack(elsewhere) if elsewhere else None

@@ -77,8 +77,13 @@ def identify(disk: Disk, entropy: Entropy, node_id: int) -> Identity:
 
 
 def _lines_of(node_id: int) -> str:
-    """What `FILE` must hold at least; the start completes it from the metadata."""
-    return f"it has the lines version=1, {_FORMAT_KEY}={FORMAT} and node.id={node_id}"
+    """What `FILE` must hold; which cluster it is stands in the metadata, and a start without it says so."""
+    lines = f"version=1, {_FORMAT_KEY}={FORMAT} and node.id={node_id}"
+    return f"it has the lines {lines}, and cluster.id=, whose value the next start will name"
+
+
+def _was_ours(disk: Disk) -> bool:
+    return disk.exists(LEDGER_FILE) or disk.exists(METADATA_DIRECTORY)
 
 
 def _fresh(disk: Disk, entropy: Entropy, node_id: int) -> Identity:
@@ -86,7 +91,7 @@ def _fresh(disk: Disk, entropy: Entropy, node_id: int) -> Identity:
     if foreign:
         raise DataDirError(
             f"the data directory holds {foreign[0]} but no {FILE}: it is not a broker's; name an empty or a new one"
-            + (f", or restore {FILE}: {_lines_of(node_id)}" if disk.exists(LEDGER_FILE) else "")
+            + (f"; if it was this broker's, restore {FILE}: {_lines_of(node_id)}" if _was_ours(disk) else "")
         )
     return Identity(node_id, format_uuid(entropy.uuid()), format_uuid(entropy.uuid()), fresh=True)
 

@@ -403,3 +403,17 @@ def test_a_defect_after_the_commit_is_told_and_the_line_goes_on(partitions: int,
         while cluster.log.pending:
             cluster.log.commit()
     assert said == ([[-1], None] if where == "publish" else [[None], [-1], None])
+
+
+@pytest.mark.parametrize(("letters", "partitions", "refused"), [(249, 100_001, True), (249, 100_000, False)])
+def test_no_partition_gets_a_directory_whose_name_no_file_system_takes(
+    letters: int, partitions: int, refused: bool
+) -> None:
+    """The name of partition 100000 of such a topic has 256 bytes: the topic would have grown by dead partitions."""
+    cluster = Cluster()
+    cluster.create(NewTopic("n" * letters, 1))
+    with pytest.raises(KafkaError) as caught:
+        for _ in topic_rules.add_partitions(cluster.image, "n" * letters, partitions, None, lambda _: 0):
+            pass
+    assert ("more than 255 bytes" in str(caught.value)) == refused
+    assert refused or "Excessively large" in str(caught.value)

@@ -161,6 +161,17 @@ def test_one_wrong_bit_in_the_topic_id_of_a_log_gives_it_to_nobody_else(memory):
         memory.settle()
 
 
+@pytest.mark.parametrize("file", OFFSET_FILES)
+def test_a_file_that_a_clean_stop_wrote_and_that_is_gone_is_said(memory, file, caplog):
+    manager = opened(memory)
+    append(manager.create(KEY, TOPIC_ID, TopicConfig()), b"a", b"b")
+    memory.run(manager.shutdown())
+    memory.disk.remove(file)
+    caplog.clear()
+    assert len(everything(memory, opened(memory).logs[KEY])) == 2
+    assert [line.partition(" is gone")[0] for line in said(caplog)] == [file]
+
+
 def test_a_file_that_was_never_written_is_nothing_to_speak_of(memory, caplog):
     assert memory.run(load_offsets(memory.disk, LOG_START_FILE)) == {}
     assert said(caplog) == []

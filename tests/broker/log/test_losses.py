@@ -197,6 +197,20 @@ def test_a_directory_that_is_gone_is_said_while_its_topic_is_there(memory):
     assert list(manager.losses.last) == [Loss("t-0", 0, 2, 0, "t-0", "the directory is gone")]
 
 
+def test_a_topic_whose_directory_is_gone_can_be_deleted_and_made_anew(world, caplog):
+    """The partition refused everything until the next start, for there was nothing to be renamed."""
+    manager = manager_of(world)
+    append(manager.create(PARTITION, TOPIC_ID, TopicConfig()), b"a")
+    world.settle()
+    world.disk.remove("t-0")
+    manager.delete(PARTITION)
+    assert "t-0 was removed under the broker" in caplog.text
+    log = manager.create(PARTITION, bytes(reversed(TOPIC_ID)), TopicConfig())
+    assert append(log, b"b").first_offset == 0
+    assert values(world, log) == [b"b"]
+    world.settle()
+
+
 def test_retention_that_lets_everything_go_is_said_once(memory):
     log = memory.new_log(retention_ms=1000, segment_bytes=150)
     for _ in range(5):

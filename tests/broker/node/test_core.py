@@ -200,6 +200,27 @@ def test_a_data_directory_that_is_not_ours_is_left_alone(files: dict[str, bytes]
     assert disk.list("") == list(files)
 
 
+@pytest.mark.parametrize("left", ["barnabas-ledger", "__cluster_metadata-0"])
+def test_who_lost_meta_properties_hears_which_lines_to_write(left: str) -> None:
+    world = World()
+    world.create("t")
+    disk = world.stop()
+    for name in {"meta.properties", "barnabas-ledger", "__cluster_metadata-0"} - {left}:
+        disk.remove(name)
+    with pytest.raises(DataDirError, match=r"restore meta\.properties: it has the lines") as caught:
+        World(disk=disk)
+    lines = ["version=1", "barnabas.format=1", f"node.id={world.core.config.node_id}"]
+    assert all(line in str(caught.value) for line in lines)
+    if left == "__cluster_metadata-0":
+        disk.write_atomic("meta.properties", "\n".join(lines).encode())
+        again = World(disk=disk, start=False)
+        again.core.start(again.now_ms)
+        again.settle()
+        line = str(again.core.fault).partition("; write ")[2].partition(" back into")[0]
+        disk.write_atomic("meta.properties", "\n".join([*lines, line]).encode())
+        assert World(disk=disk).core.ready
+
+
 def test_a_new_directory_is_made_ours_before_anything_else_is_written_and_nobody_waits_for_it() -> None:
     world = World(start=False)
     world.core.start(world.now_ms)
