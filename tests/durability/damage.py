@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -34,12 +35,40 @@ TEXT_BYTES: Final = 32
 """So much at the beginning and the end of a small file is damaged, every second byte: a whole entry, the sum."""
 
 
+REFUSED: Final = ("metadata segment", "metadata checkpoint", "meta.properties")
+"""Kinds of files without which a start is refused."""
+REMEDY: Final = re.compile(
+    r"barnabas log |restore|; start a newer|write cluster.id=|move this file|set this file aside"
+)
+"""What a refusal tells to do."""
+
+
 class Damage(NamedTuple):
     """What a file holds instead (None: it is gone), what that is called, and the first byte (position) that differs."""
 
     way: str
     data: bytes | None
     position: int
+
+
+def kind_of(path: str) -> str:
+    """What sort of file it is."""
+    directory, _, name = path.rpartition("/")
+    if directory.endswith(("-delete", "-stray")):
+        return directory[directory.rindex("-") :]
+    if not directory:
+        return name
+    kind = name.rpartition(".")[2] if name[0].isdigit() else name
+    kind = "segment" if kind == "log" else kind
+    return f"metadata {kind}" if path.startswith(METADATA) else kind
+
+
+def look_at_refusal(sentence: str, path: str) -> None:
+    """A refusal is right for the metadata and the identity of the directory; it names the place and a remedy."""
+    assert kind_of(path) in REFUSED, f"refused: {sentence}"
+    place = METADATA[:-1] if path.startswith(METADATA) else path
+    assert place in sentence, f"the refusal names no place: {sentence}"
+    assert REMEDY.search(sentence), f"the refusal names no remedy: {sentence}"
 
 
 def ways(path: str, data: bytes, other: bytes | None) -> Iterator[Damage]:

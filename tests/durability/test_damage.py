@@ -12,7 +12,6 @@ the bit flip below the recovery point): consumers refuse it.
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -20,7 +19,7 @@ import pytest
 
 from barnabas.broker.log import manager
 from barnabas.broker.log.checkpoint import OFFSET_FILES
-from tests.durability.damage import OUTSIDE_THE_SUM, Damage, ways
+from tests.durability.damage import OUTSIDE_THE_SUM, Damage, kind_of, look_at_refusal, ways
 from tests.durability.faults import CLOSING, LOG, METADATA, stored_batches
 from tests.durability.memory_target import MemoryTarget
 from tests.durability.model import PartitionModel, Read
@@ -57,19 +56,6 @@ KINDS = {
 CLEAN_KINDS = {CLOSING, ".kafka_cleanshutdown"}
 WITH_TWO = {"segment", "snapshot", "index"}
 """Of these the first is damaged, which nobody writes to any more, and the last."""
-REMEDY = re.compile(r"barnabas log |restore|; start a newer|write cluster.id=|move this file|set this file aside")
-
-
-def kind_of(path: str) -> str:
-    """What sort of file it is."""
-    directory, _, name = path.rpartition("/")
-    if directory.endswith(("-delete", "-stray")):
-        return directory[directory.rindex("-") :]
-    if not directory:
-        return name
-    kind = name.rpartition(".")[2] if name[0].isdigit() else name
-    kind = "segment" if kind == "log" else kind
-    return f"metadata {kind}" if path.startswith(METADATA) else kind
 
 
 class Unguarded(PartitionModel):
@@ -199,7 +185,7 @@ class Directory:
         try:
             target.start()
         except Refused as refused:
-            self._look_at(refused.sentence, case.path)
+            look_at_refusal(refused.sentence, case.path)
             return
         work.check(clean=self.clean and not case.path.startswith("log-start"))
         work.retry_last()
@@ -222,13 +208,6 @@ class Directory:
             part.damaged(after[0] if after else found[-1].next_offset)
         elif kind == "partition.metadata":
             part.damaged(0)
-
-    def _look_at(self, sentence: str, path: str) -> None:
-        """A refusal is right for the metadata and the identity of the directory; it names the place and a remedy."""
-        assert kind_of(path) in {"metadata segment", "metadata checkpoint", "meta.properties"}, f"refused: {sentence}"
-        place = METADATA[:-1] if path.startswith(METADATA) else path
-        assert place in sentence, f"the refusal names no place: {sentence}"
-        assert REMEDY.search(sentence), f"the refusal names no remedy: {sentence}"
 
 
 @pytest.mark.parametrize("clean", [True, False])

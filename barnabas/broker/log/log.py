@@ -161,9 +161,11 @@ class Log:
     # Offsets
 
     def configure(self, config: TopicConfig) -> None:
-        """Replace the topic's settings."""
+        """Replace the topic's settings; where `flush.messages` asks now for a sync of what is there, it begins."""
         self.config = config
         self._demands = demands(config)
+        if self.segments and self.log_end_offset - self.recovery_point >= config.flush_messages:
+            self.start_flush()
 
     @property
     def active(self) -> Segment:

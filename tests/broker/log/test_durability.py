@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.broker.config import TopicConfig
 from barnabas.broker.log.segment import LOG_SUFFIX
 from barnabas.broker.memory_disk import Faults
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -156,6 +157,32 @@ def test_what_a_crash_left_without_a_sync_has_one_before_it_is_told(world):
     assert log.log_end_offset == 1
     assert append(log, b"a", pid=1, epoch=0, sequence=0).duplicate
     assert log.recovery_point == 1, "everything below it is on the device"
+
+
+@pytest.mark.parametrize("flush_messages", [1, 2])
+def test_no_reader_after_a_kill_is_given_what_a_power_failure_then_takes(memory, flush_messages):
+    """The kill left it in the page cache of the machine: it was never announced, and looked like all that was."""
+    log = memory.new_log(flush_messages=flush_messages)
+    for value in (b"a", b"b", b"c"):
+        log.append_as_leader(memoryview(batch(value)), 0, now_ms=NOW)  # a sync begins, and does not come back
+    memory.disk.kill()
+    log = memory.open_log(clean=False, config=log.config)
+    given = [record.value for record in everything(memory, log)]
+    assert given == [b"a", b"b", b"c"]
+    memory.disk.crash()
+    log = memory.open_log(clean=False, config=log.config)
+    assert [record.value for record in everything(memory, log)] == given
+
+
+def test_what_is_there_when_flush_messages_is_set_gets_its_sync(memory):
+    log = memory.new_log()
+    append(log, b"a")
+    log.configure(TopicConfig(flush_messages=2))
+    memory.settle()
+    assert log.recovery_point == 0
+    log.configure(TopicConfig(flush_messages=1))
+    memory.settle()
+    assert log.recovery_point == 1
 
 
 def test_a_sync_that_fails_at_a_start_keeps_the_log_from_serving(memory):
