@@ -19,6 +19,7 @@ from typing import Any
 from barnabas.protocol.api import key_of
 from barnabas.protocol.kafka.codec import decode_response, encode_request
 from tests.cli.process import clean_environment
+from tests.cli.small_disk import SmallDisk
 from tests.durability.target import SETTINGS, Gone, Refused
 
 ANSWER_S_MAX = 20.0
@@ -26,10 +27,14 @@ PATIENCE_S = 0.0005
 
 
 class ProcessTarget:
-    """`barnabas broker` on `data_dir`; `plants` names the defects that it is given (see `planted`)."""
+    """`barnabas broker` on `data_dir`; `plants` names the defects that it is given (see `planted`).
 
-    def __init__(self, data_dir: Path, plants: Sequence[str] = ()) -> None:
-        self.data_dir = data_dir
+    With a `disk` it serves from that one, which is really full then; else a limit on the size of its files stands in.
+    """
+
+    def __init__(self, data_dir: Path, plants: Sequence[str] = (), disk: SmallDisk | None = None) -> None:
+        self.data_dir = data_dir if disk is None else disk.seen
+        self._disk = disk
         self.said: list[str] = []
         self.hasty = True
         self._plants = plants
@@ -42,10 +47,18 @@ class ProcessTarget:
 
     def start(self, patience: int | None = None) -> bool:
         settings = [part for key, value in SETTINGS.items() if self.hasty for part in ("--set", f"{key}={value}")]
-        options = ["--port", "0", "--data-dir", str(self.data_dir), "--log-format", "text", *settings]
+        options = [
+            "--port",
+            "0",
+            "--data-dir",
+            str(self._disk.data if self._disk else self.data_dir),
+            "--log-format",
+            "text",
+            *settings,
+        ]
         module = ["tests.durability.planted", *self._plants, "--"] if self._plants else ["barnabas.broker"]
         self._popen = subprocess.Popen(
-            [sys.executable, "-m", *module, *options],
+            [*(self._disk.inside if self._disk else ()), sys.executable, "-m", *module, *options],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=clean_environment(),
@@ -154,6 +167,9 @@ class ProcessTarget:
         return frame
 
     def fill(self, full: bool) -> None:
+        if self._disk is not None:
+            self._disk.fill() if full else self._disk.free()
+            return
         assert self._popen is not None
         hard = resource.prlimit(self._popen.pid, resource.RLIMIT_FSIZE)[1]
         resource.prlimit(self._popen.pid, resource.RLIMIT_FSIZE, (1 if full else hard, hard))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 
+from tests.cli.small_disk import SmallDisk
 from tests.durability.memory_target import MemoryTarget
 from tests.durability.process_target import ProcessTarget
 from tests.durability.run import Run
@@ -42,6 +44,7 @@ KINDS = MappingProxyType(
         "process": ("kills", "bits", "tails", "metadata", "full", "anew", "closing", "cleaning"),
     }
 )
+SMALL_DISK = "16m", "64k"
 DEEDS = MappingProxyType({"memory": 300, "process": 80})
 
 
@@ -64,7 +67,21 @@ def play(story: str, deeds: int = 0, plants: Sequence[str] = ()) -> Run:
         finally:
             memory.close()
         return run
-    with tempfile.TemporaryDirectory(prefix="barnabas-soak-") as directory:
-        run = Run(story, ProcessTarget(Path(directory), plants), PROFILES[profile])
+    with tempfile.TemporaryDirectory(prefix="barnabas-soak-") as directory, _small_disk(directory, profile) as disk:
+        run = Run(story, ProcessTarget(Path(directory), plants, disk), PROFILES[profile])
         run.go(deeds)
     return run
+
+
+@contextmanager
+def _small_disk(directory: str, profile: str) -> Iterator[SmallDisk | None]:
+    """A disk that can be full, for stories of one, where this machine gives it."""
+    disk: SmallDisk | None = None
+    if profile == "full":
+        with suppress(OSError):
+            disk = SmallDisk(Path(directory) / "small", *SMALL_DISK)
+    try:
+        yield disk
+    finally:
+        if disk is not None:
+            disk.end()

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-import os
-import shutil
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -23,13 +19,13 @@ from barnabas.client.producer import Producer
 from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.ids import TopicPartition
 from tests.cli.process import broker
+from tests.cli.small_disk import SmallDisk
 
 ROUNDS = 10
 PARTITIONS = 3
 FULL_S = 0.25
 BOUND_S = 30.0
 """How long a machine may be busy elsewhere. What is shown is no time: the first request after the room is taken."""
-BLOCK = bytes(256 * 1024)
 SETTINGS = ("log.segment.bytes=1048576", "metadata.log.max.record.bytes.between.snapshots=4096")
 NAMES_FULL_IN = (3, 7)
 """Rounds in which bytes find room and new files do not, so that it is the roll of a segment that meets the full disk.
@@ -37,66 +33,13 @@ NAMES_FULL_IN = (3, 7)
 STANDSTILL_S = 0.5
 
 
-class SmallDisk:
-    """64 MB of memory as a file system of its own, in a namespace of its own: `inside` runs a command there."""
-
-    def __init__(self, where: Path) -> None:
-        where.mkdir()
-        self.data = where / "data"
-        mount = f"mount -t tmpfs -o size=64m,nr_inodes=2k tmpfs '{where}' && mkdir '{self.data}'"
-        mount += " && echo mounted && exec sleep 120"
-        self.holder = subprocess.Popen(
-            ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        assert self.holder.stdout is not None
-        self.mounted = self.holder.stdout.readline() == "mounted\n"
-        pid = self.holder.pid
-        self.inside = ("nsenter", f"--target={pid}", "--user", "--mount", "--preserve-credentials", "--wd=/")
-        self._ballast = Path(f"/proc/{pid}/root{where}/ballast")
-        self._names = self._ballast.with_name("names")
-
-    def fill(self) -> None:
-        """Leave not one byte."""
-        with self._ballast.open("ab", buffering=0) as file, contextlib.suppress(OSError):
-            size = len(BLOCK)
-            while size:
-                try:
-                    file.write(BLOCK[:size])
-                except OSError:
-                    size //= 2
-        assert os.statvfs(self._ballast.parent).f_bavail < 64, "what the broker gives back meanwhile is little"
-
-    def fill_names(self) -> None:
-        """Leave room for bytes, and for not one file more."""
-        self._names.mkdir()
-        with contextlib.suppress(OSError):
-            for number in itertools.count():
-                (self._names / str(number)).touch()
-
-    def free(self) -> None:
-        """Give the room back."""
-        self._ballast.unlink(missing_ok=True)
-        shutil.rmtree(self._names, ignore_errors=True)
-
-    def end(self) -> None:
-        self.holder.kill()
-        self.holder.wait()
-        assert self.holder.stdout is not None
-        self.holder.stdout.close()
-
-
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[SmallDisk]:
     try:
-        disk = SmallDisk(tmp_path / "small")
-    except FileNotFoundError:
-        pytest.skip("no unshare here: a file system of 64 MB cannot be made")
+        disk = SmallDisk(tmp_path / "small", "64m", "2k")
+    except OSError as error:
+        pytest.skip(str(error))
     try:
-        if not disk.mounted:
-            pytest.skip("no user namespaces here: a file system of 64 MB cannot be made")
         yield disk
     finally:
         disk.end()
