@@ -46,26 +46,48 @@ class ClientConfig:
     """What every client needs: where the cluster is, and how patient to be with it. Times in ms, sizes in bytes."""
 
     bootstrap_servers: tuple[str, ...] = (f"127.0.0.1:{DEFAULT_PORT}",)
+    """Where the cluster is first asked for: `host:port`, several with commas; `PLAINTEXT://` may stand before
+    each."""
     security_protocol: str = PLAINTEXT
+    """Only PLAINTEXT, until TLS and SASL come."""
     client_id: str = "barnabas"
+    """What brokers call this client in their logs and metrics."""
     client_rack: str = ""
+    """Taken, and without effect yet: records are read from leaders."""
     dialect: str = one_of(("kafka", "native"), "kafka")
-    client_dns_lookup: str = one_of(("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"), "use_all_dns_ips")
+    """`kafka` is what every broker speaks, `native` the msgpack one that only Barnabas does."""
+    client_dns_lookup: str = one_of(("use_all_dns_ips",), "use_all_dns_ips")
+    """All addresses of a name are tried, one after the other."""
     request_timeout_ms: int = at_least(0, 30 * SECOND)
+    """How long an answer may take before its connection is closed and the request tried again."""
     default_api_timeout_ms: int = at_least(0, MINUTE)
+    """How long a call may take that has no timeout of its own, with all its tries."""
     retry_backoff_ms: int = at_least(0, 100)
+    """The first pause before a request is tried again; it doubles from try to try."""
     retry_backoff_max_ms: int = at_least(0, SECOND)
+    """The longest such pause."""
     reconnect_backoff_ms: int = at_least(0, 50)
+    """The first pause before a broker is connected to again; it doubles from try to try."""
     reconnect_backoff_max_ms: int = at_least(0, SECOND)
+    """The longest such pause."""
     socket_connection_setup_timeout_ms: int = at_least(0, 10 * SECOND)
+    """How long a connection may take to be made; it doubles from try to try."""
     socket_connection_setup_timeout_max_ms: int = at_least(0, 30 * SECOND)
+    """The longest such time."""
     connections_max_idle_ms: int = at_least(-1, 9 * MINUTE)
+    """A connection that nothing used for so long is closed; -1: never."""
     max_in_flight_requests_per_connection: int = at_least(1, 5)
+    """Requests under way to one broker; above 5 there is no idempotence."""
     metadata_max_age_ms: int = at_least(0, 5 * MINUTE)
+    """How old what is known of the cluster may become before it is asked for again."""
     metadata_recovery_strategy: str = one_of(("rebootstrap", "none"), "rebootstrap")
+    """Where no known broker can be reached: ask the bootstrap servers again, or give up."""
     metadata_recovery_rebootstrap_trigger_ms: int = at_least(0, 5 * MINUTE)
+    """How long none may be reached before the bootstrap servers are asked again."""
     send_buffer_bytes: int = at_least(-1, 128 * 1024)
+    """The socket's send buffer; -1: as the system has it."""
     receive_buffer_bytes: int = at_least(-1, 64 * 1024)
+    """The socket's receive buffer; -1: as the system has it."""
 
     @classmethod
     def of(cls: type[C], settings: Mapping[str, Any] | str | None = None, **named: Any) -> C:

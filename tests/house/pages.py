@@ -1,18 +1,25 @@
-"""Writes what is made from the tables of settings: the types that editors and type checkers read (`./dev pages`).
+"""Writes what is made from the tables of settings (`./dev pages`): types for editors and checkers, and docs/CLIENT.md.
 
 A setting is a field of a configuration class; everything here follows from it, and a test fails where it does not.
 """
 
 from __future__ import annotations
 
+import ast
+import inspect
+import re
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import Field, fields
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import barnabas
 from barnabas.broker.config import BrokerConfig, Kind, keys_of
 from barnabas.client.consume.config import ConsumerConfig
 from barnabas.client.produce.config import ProducerConfig
 from barnabas.net.config import ClientConfig
+from barnabas.net.foreign import INSTEAD
 
 ROOT = Path(__file__).parents[2]
 WORDS = "str | Sequence[str]"
@@ -65,11 +72,109 @@ def broker_types() -> str:
     return "".join(lines)
 
 
+# ---- docs/CLIENT.md --------------------------------------------------------------------------------------------------
+
+PAGE = ROOT / "docs" / "CLIENT.md"
+TABLE = re.compile(r"(<!-- made: ([a-z ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def meanings(config: type) -> dict[str, str]:
+    """The docstring under each field of a class."""
+    (tree,) = ast.parse(inspect.getsource(config)).body
+    assert isinstance(tree, ast.ClassDef)
+    said = {}
+    for field, text in pairwise(tree.body):
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+            said[ast.unparse(field.target)] = " ".join(str(text.value.value).split())
+    return said
+
+
+def kind_of(field: Field[Any]) -> str:
+    """A setting's type and bounds in words."""
+    meta = field.metadata
+    if field.name == "acks":
+        return "all, 1, 0"
+    if "choices" in meta:
+        return ", ".join(meta["choices"])
+    if "between" in meta:
+        least, most, *extra = meta["between"]
+        return f"{least} to {most}" + "".join(f", or {each}" for each in extra)
+    if "min" in meta:
+        return f"whole, from {meta['min']}"
+    return {"bool": "true, false", "str": "text", "tuple[str, ...]": "list"}.get(str(field.type), "object")
+
+
+def default_of(field: Field[Any]) -> str:
+    """A setting's default as one would write it."""
+    value = field.default
+    if field.name == "acks":
+        return "all"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        value = ",".join(value)
+    return str(value) if value not in ("", None) else "unset"
+
+
+def settings_table(config: type[ClientConfig]) -> str:
+    """The settings that a class adds: name, type, default, meaning."""
+    said, own = meanings(config), own_fields(config)
+    rows = ["| setting | type | default | |\n|---|---|---|---|\n"]
+    for field in fields(config):
+        if field.name in own or field.name in said:
+            name = field.name.replace("_", ".")
+            rows.append(f"| `{name}` | {kind_of(field)} | {default_of(field)} | {said[field.name]} |\n")
+    return "".join(rows)
+
+
+def errors_table() -> str:
+    """The errors that are exported: what they also are, whether to try again, and when they come."""
+    rows = ["| error | is also | try again | |\n|---|---|---|---|\n"]
+    found = [getattr(barnabas, name) for name in barnabas.__all__]
+    for error in [each for each in found if inspect.isclass(each) and issubclass(each, barnabas.BarnabasError)]:
+        bases = ", ".join(f"`{base.__name__}`" for base in error.__bases__ if base.__name__ not in BASES)
+        again = (
+            "by its code" if error is barnabas.KafkaError else RETRIED[error(*ARGUMENTS.get(error, ("",))).retriable]
+        )
+        says = " ".join(str(inspect.getdoc(error)).partition("\n\n")[0].split())
+        rows.append(f"| `{error.__name__}` | {bases} | {again} | {says} |\n")
+    return "".join(rows)
+
+
+BASES = {"BarnabasError", "Exception"}
+RETRIED = {True: "yes", False: "no"}
+ARGUMENTS: dict[type, tuple[Any, ...]] = {barnabas.KafkaError: (0,)}
+
+
+def names_table() -> str:
+    """What other clients call a setting, and Kafka's name."""
+    rows = ["| elsewhere | here |\n|---|---|\n"]
+    for name, there in INSTEAD.items():
+        kafkas, _, remark = there.partition(" ")
+        rows.append(f"| `{name}` | `{kafkas}`{' ' if remark else ''}{remark} |\n")
+    return "".join(rows)
+
+
+TABLES = {
+    "settings of every client": lambda: settings_table(ClientConfig),
+    "settings of the producer": lambda: settings_table(ProducerConfig),
+    "settings of the consumer": lambda: settings_table(ConsumerConfig),
+    "errors": errors_table,
+    "names of others": names_table,
+}
+
+
+def client_page() -> str:
+    """The text of `docs/CLIENT.md`, its tables anew."""
+    return TABLE.sub(lambda found: found[1] + TABLES[found[2]]() + found[3], PAGE.read_text())
+
+
 def pages() -> dict[Path, str]:
     """Every file that is made from the tables, with its text."""
     return {
         ROOT / "barnabas" / "client" / "settings.py": client_types(),
         ROOT / "barnabas" / "broker" / "config" / "settings.py": broker_types(),
+        PAGE: client_page(),
     }
 
 

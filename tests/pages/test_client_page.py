@@ -1,0 +1,83 @@
+"""The programs of docs/CLIENT.md run, one after the other, and print what they should."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from barnabas import Broker
+
+PAGE = (Path(__file__).parents[2] / "docs" / "CLIENT.md").read_text()
+PROGRAMS = dict(re.findall(r"^##+ ([^\n]+)\n(?:(?!^#).)*?```python\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE))
+PRINTS = {
+    "One shape": "",
+    "Wait for many records": "10 0\n",
+    "Callbacks": "0\n",
+    "A poison pill": "poisoned 0 1\n[1, 2]\n",
+    "Columns": "3\n3\n",
+    "How far behind": "15\n",
+    "Forking": "[['orders', 'orders'], ['orders']]\n",
+}
+TWO_LINES = "Ending"
+LOOK = """
+from barnabas import Consumer
+with Consumer("orders", config="localhost:9092", auto_offset_reset="earliest") as consumer:
+    print(any(record.value == b"last words" for record in consumer.poll(10, max_records=10_000)))
+"""
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[str]:
+    with Broker(auto_create_topics_enable=False) as broker:
+        yield broker.bootstrap_servers
+
+
+def start(program: str, servers: str, folder: Path) -> subprocess.Popen[str]:
+    (folder / "program.py").write_text(program.replace("localhost:9092", servers))
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    command = [sys.executable, "-W", "ignore", "program.py"]
+    return subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def test_every_program_is_known() -> None:
+    assert list(PROGRAMS) == [*list(PRINTS)[:-1], TWO_LINES, list(PRINTS)[-1]]
+
+
+@pytest.mark.slow
+def test_the_programs_run_one_after_the_other(servers: str, tmp_path: Path) -> None:
+    for name, printed in PRINTS.items():
+        if name == "Columns":
+            pytest.importorskip("pyarrow")
+        told, said = start(PROGRAMS[name], servers, tmp_path).communicate(timeout=120)
+        assert (name, told, said) == (name, printed, "")
+
+
+@pytest.mark.slow
+def test_two_lines_make_sigterm_a_normal_exit(servers: str, tmp_path: Path) -> None:
+    assert len(ast.parse(PROGRAMS[TWO_LINES]).body) == 2
+    rest = """
+import time
+from barnabas import Consumer, Producer
+producer = Producer("localhost:9092", linger_ms=60_000, delivery_timeout_ms=120_000)
+producer.send("orders", b"last words", key=b"sigterm")
+print("handed over", flush=True)
+signal.pause()
+"""
+    process = start(PROGRAMS[TWO_LINES] + rest, servers, tmp_path)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "handed over\n"
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode == 143
+    told, said = start(LOOK, servers, tmp_path).communicate(timeout=60)
+    assert (told, said) == ("True\n", "")
