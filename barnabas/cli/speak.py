@@ -63,7 +63,12 @@ def server_argument(options: argparse.ArgumentParser) -> None:
 
 
 def address(text: str) -> str:
-    """`host:port` as it is; a data directory's path as that of the socket in it."""
+    """`host:port` as it is, `PLAINTEXT://` before it or not; a data directory's path as that of the socket in it."""
+    if "://" in text:
+        protocol, _, rest = text.partition("://")
+        if protocol.upper() != "PLAINTEXT":
+            raise argparse.ArgumentTypeError(f"{text}: write host:port, without {protocol}://")
+        text = rest
     if "/" not in text:
         return text
     path = os.path.abspath(text)

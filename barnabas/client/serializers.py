@@ -16,6 +16,8 @@ from barnabas.net.errors import ConfigError
 Serializer = Callable[[Any], bytes | None]
 Deserializer = Callable[[Any], Any]
 
+_OTHERS: Final = "another serializer (bytes, string, json, msgpack, a function)"
+
 
 def _bytes(value: Any) -> bytes | None:
     if value is None or isinstance(value, bytes):
@@ -26,11 +28,21 @@ def _bytes(value: Any) -> bytes | None:
 
 
 def _string(value: Any) -> bytes | None:
-    return None if value is None else str.encode(value)
+    if value is None:
+        return None
+    try:
+        return str.encode(value)
+    except TypeError:
+        raise TypeError(f"a string wanted, not {type(value).__name__}; give str(value), or set {_OTHERS}") from None
 
 
 def _json(value: Any) -> bytes | None:
-    return None if value is None else json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    if value is None:
+        return None
+    try:
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    except TypeError as error:
+        raise TypeError(f"{error}; give what JSON can write, or set {_OTHERS}") from None
 
 
 def _msgpack(value: Any) -> bytes | None:
@@ -38,7 +50,10 @@ def _msgpack(value: Any) -> bytes | None:
         return None
     import msgpack  # loaded by those who use it: start-up is counted in milliseconds
 
-    packed: bytes = msgpack.packb(value)
+    try:
+        packed: bytes = msgpack.packb(value)
+    except TypeError as error:
+        raise TypeError(f"{error}; give what msgpack can write, or set {_OTHERS}") from None
     return packed
 
 

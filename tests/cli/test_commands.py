@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import socket
 import threading
@@ -12,7 +13,7 @@ import pytest
 import barnabas
 from barnabas.cli import COMMANDS
 from barnabas.cli.sections import render
-from barnabas.cli.speak import table
+from barnabas.cli.speak import address, table
 from tests.cli.process import run
 
 
@@ -205,3 +206,10 @@ def test_top_shows_what_is_held_for_requests_and_of_which_kind() -> None:
         "memory held for requests: 130.0 MiB of 160.0 MiB (received 129.0 MiB, requests 1.0 MiB); "
         "40 connections waiting for memory; 1 connection ended for memory"
     )
+
+
+def test_an_address_may_say_that_it_is_plain() -> None:
+    assert address("PLAINTEXT://localhost:9092") == address("localhost:9092") == "localhost:9092"
+    for text in ("SSL://localhost:9092", "http://localhost:9092"):
+        with pytest.raises(argparse.ArgumentTypeError, match=r"write host:port, without (SSL|http)://"):
+            address(text)

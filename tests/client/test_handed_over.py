@@ -172,6 +172,19 @@ def test_a_poll_for_no_records_is_refused(broker: Broker, limit: int) -> None:
         assert consumer.poll(10, max_records=1)
 
 
+def test_a_record_that_cannot_be_read_says_what_of_it(broker: Broker) -> None:
+    with Producer(broker.bootstrap_servers) as producer:
+        producer.send("unread", b"no JSON", key=b"7", partition=0)
+        producer.send("unread", b"8", key=b"no JSON", partition=0).result(WAIT)
+    settings = {"auto.offset.reset": "earliest", "key.deserializer": "json", "value.deserializer": "json"}
+    with Consumer("unread", config=settings, bootstrap_servers=broker.bootstrap_servers) as consumer:
+        for offset, what in enumerate(("value", "key")):
+            why = f"^unread-0, offset {offset}, {what}: .*; seek behind it to go on, or set another deserializer$"
+            with pytest.raises(SerializationFailed, match=why) as caught:
+                consumer.poll(10)
+            consumer.seek(TopicPartition(caught.value.topic, caught.value.partition), caught.value.offset + 1)
+
+
 def test_what_is_no_topic_or_partition_is_not_consumed(broker: Broker) -> None:
     topic: Any
     with Consumer(bootstrap_servers=broker.bootstrap_servers) as consumer:

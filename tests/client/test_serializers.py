@@ -53,3 +53,20 @@ def test_refusals():
         serialize(serializer("bytes", "k"), "value", "text")
     with pytest.raises(SerializationFailed, match="returned int, not bytes"):
         serialize(lambda value: value, "key", 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("string", b"x", r"value: a string wanted, not bytes; give str\(value\), or set another serializer \(bytes,"),
+        (
+            "json",
+            {1, 2},
+            r"value: Object of type set is not JSON serializable; give what JSON can write, or set another",
+        ),
+        ("msgpack", object(), r"value: can not serialize 'object' object; give what msgpack can write, or set another"),
+    ],
+)
+def test_a_wrong_type_is_told_with_its_remedy(name, value, why):
+    with pytest.raises(SerializationFailed, match=why):
+        serialize(serializer(name, "value.serializer"), "value", value)

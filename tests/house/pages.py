@@ -122,6 +122,7 @@ def settings_table(config: type[ClientConfig]) -> str:
     rows = ["| setting | type | default | |\n|---|---|---|---|\n"]
     for field in fields(config):
         if field.name in own or field.name in said:
+            assert field.name in said, f"{config.__name__}.{field.name} has no docstring under it: say what it means"
             name = field.name.replace("_", ".")
             rows.append(f"| `{name}` | {kind_of(field)} | {default_of(field)} | {said[field.name]} |\n")
     return "".join(rows)

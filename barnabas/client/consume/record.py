@@ -57,13 +57,18 @@ class RecordDecoder:
             )
 
         def make(offset: int, timestamp: int, key: Any, value: Any, headers: Headers) -> ConsumerRecord:
+            what = "key"
             try:
                 if key is not None and read_key is not None:
                     key = read_key(key)
+                what = "value"
                 if value is not None and read_value is not None:
                     value = read_value(value)
             except Exception as error:
-                raise SerializationFailed(f"{where}, offset {offset}: {error}", topic, partition, offset) from error
+                detail = (
+                    f"{where}, offset {offset}, {what}: {error}; seek behind it to go on, or set another deserializer"
+                )
+                raise SerializationFailed(detail, topic, partition, offset) from error
             record = ConsumerRecord(topic, partition, offset, timestamp, kind, key, value, headers)
             made.append(record)
             return record
