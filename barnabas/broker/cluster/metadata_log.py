@@ -28,19 +28,18 @@ from barnabas.broker.cluster.records import MetadataRecord, decode, encode
 from barnabas.broker.config import TopicConfig
 from barnabas.broker.config.topics import METADATA_TOPIC
 from barnabas.broker.jobs import Gate, Job, wait
-from barnabas.broker.log import AppendOrigin, Isolation, Log
+from barnabas.broker.log import AppendOrigin, Log
 from barnabas.broker.log.check import check_log
 from barnabas.broker.log.losses import Losses
-from barnabas.broker.ports import Disk, NotYet, Token, WallClock
-from barnabas.protocol.batch import batches, read_header
+from barnabas.broker.log.replay import replay
+from barnabas.broker.ports import Disk, WallClock
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.ids import Buffer, TopicPartition
-from barnabas.protocol.records import BatchBuilder, decode_slices
+from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.records import BatchBuilder
 
 TOPIC_ID: Final = (1).to_bytes(16, "big")
 """Kafka's reserved id of the metadata topic (`Uuid.METADATA_TOPIC_ID`)."""
 _BATCH_BYTES_MAX: Final = 16 * 1024 * 1024
-_WINDOW: Final = 32 * 1024
 _RECORDS_PER_STEP: Final = 250
 
 logger = logging.getLogger(__name__)
@@ -130,23 +129,12 @@ class MetadataLog:
         yield from log.recover(clean=False, now_ms=self._clock.now_ms(), log_start_offset=start)
         if log.log_end_offset > self.ledger.metadata_end:  # a kill came before the sync, and it counts from now on
             yield from log.flush()
-        yield from self._replay(image, start)
+        self._bytes_since_snapshot = yield from replay(
+            log, start, lambda _, records: image.apply(decode(record.value or b"") for record in records)
+        )
         log.advance_high_watermark(log.log_end_offset)
         self._epoch = max(found.latest_epoch, log.latest_epoch, -1 if snapshot is None else snapshot.epoch) + 1
         log.assign_epoch(self._epoch)
-
-    def _replay(self, image: Image, offset: int) -> Job[None]:
-        while offset < self._log.log_end_offset:
-            view = yield from self._read(offset)
-            for position, _ in batches(view):
-                header = read_header(view, position)
-                for found in decode_slices(view, position, _RECORDS_PER_STEP):
-                    image.apply(decode(record.value or b"") for record in found)
-                    if header.record_count > _RECORDS_PER_STEP:
-                        yield None
-                self._bytes_since_snapshot += header.size
-                offset = header.next_offset
-            yield None
 
     def note(self, producer_ids_end: int = 0) -> Gate:
         """Bring the ledger up to date with what is committed; the gate opens when it is, or could not be."""
@@ -172,15 +160,6 @@ class MetadataLog:
 
         self.ledger.raise_to(self._log.high_watermark, end)
         self.ledger.write(written)
-
-    def _read(self, offset: int) -> Job[Buffer]:
-        held: list[Token] = []
-        while True:
-            try:
-                return self._log.read(offset, _WINDOW, Isolation.LOG_END).records
-            except NotYet as pending:
-                held.append(pending.token)
-            yield held[-1]
 
     def append(self, records: Sequence[MetadataRecord], committed: Commit) -> None:
         """Append one operation; `committed` hears when it is on stable storage, in the order of the appends.

@@ -9,10 +9,10 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from barnabas.broker.account import Account
-from barnabas.broker.cluster.controller import LocalController
 from barnabas.broker.cluster.image import Image
 from barnabas.broker.cluster.mutation_quota import MutationQuota
 from barnabas.broker.cluster.producer_ids import ProducerIdPool
+from barnabas.broker.cluster.proposals import Proposals
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.sessions import FetchSessions
@@ -84,7 +84,7 @@ class Services:
     static_config: BrokerConfig
     cluster_id: str
     image: Image
-    controller: LocalController
+    controller: Proposals
     replicas: ReplicaManager
     producer_ids: ProducerIdPool
     sessions: FetchSessions

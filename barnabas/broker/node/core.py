@@ -38,6 +38,7 @@ from barnabas.broker.metrics import MetricsRegistry
 from barnabas.broker.node import gauges, identity, startup
 from barnabas.broker.node.jobs import JobQueue
 from barnabas.broker.node.snapshot import snapshot
+from barnabas.broker.node.timed import LogJobs, Timed
 from barnabas.broker.ports import Controller, Disk, Entropy, WallClock
 from barnabas.broker.replica import ReplicaManager
 from barnabas.protocol.api import VERSIONS, ApiKey
@@ -111,6 +112,10 @@ class Core:
         """Settings by topic, shared by its partitions; forgotten as soon as any topic's, or the broker's, change."""
         self.replicas: ReplicaManager
         self.services: Services
+        self._timed: list[Timed] = []
+        """Who acts when time has passed, in this order; nobody before the start."""
+        self._drains: list[Callable[[int], None]] = []
+        """What is left to the end of a step, called at every one."""
         self.phase = startup.Phase.NEW
         self.fresh = False
         """Whether the data directory was empty until this start."""
@@ -173,6 +178,8 @@ class Core:
             run=lambda steps, ended: self.jobs.add("request", steps, ended),
             failed=self._failed,
         )
+        self._timed += [self.replicas, LogJobs(self)]
+        self._drains.append(self.replicas.drain)
         self.phase = startup.Phase.LOADING
         self.jobs.add("start", startup.run(self, mine), self._started)
 
@@ -245,12 +252,8 @@ class Core:
     def tick(self, now_ms: int) -> None:
         """Run what is due: expired operations, scheduled work."""
         self.now_ms = now_ms
-        if self.phase is startup.Phase.NEW:
-            return
-        self.replicas.tick(now_ms)
-        if self.ready:
-            for job in self.logs.due_jobs(now_ms):
-                self.jobs.add("log", job)
+        for room in self._timed:
+            room.tick(now_ms)
         self._settle(now_ms)
 
     def next_deadline_ms(self) -> int | None:
@@ -260,11 +263,11 @@ class Core:
             return None
         if self._deferred:
             return self.now_ms
-        earliest = self.replicas.next_deadline_ms()
-        if self.phase is _READY:
-            house_ms = self.logs.next_deadline_ms()
-            if house_ms is not None and (earliest is None or house_ms < earliest):
-                return house_ms
+        earliest: int | None = None
+        for room in self._timed:
+            deadline_ms = room.next_deadline_ms()
+            if deadline_ms is not None and (earliest is None or deadline_ms < earliest):
+                earliest = deadline_ms
         return earliest
 
     def run_job_step(self, now_ms: int) -> bool:
@@ -287,8 +290,8 @@ class Core:
         self.rescheduled = True
         if self._deferred:
             self._run_deferred()
-        if self.phase is not _NEW:
-            self.replicas.drain(now_ms)
+        for drain in self._drains:
+            drain(now_ms)
 
     def _run_deferred(self) -> None:
         deferred = self._deferred

@@ -96,8 +96,7 @@ class ReplicaManager:
         self._now_ms = now_ms
         if self.actions:
             self.actions.drain(now_ms)
-        fetch_due, produce_due, delete_due = self._due  # asked after every request
-        if fetch_due or produce_due or delete_due:
+        if any(self._due):
             for timer in self._timers:
                 timer.run_due(now_ms)
 
