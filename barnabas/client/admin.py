@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from barnabas.client.async_admin import BROKER, TOPIC, Answers, AsyncAdmin, ClusterDescription, NewTopic
 from barnabas.client.loop_thread import LoopThread
-from barnabas.net.cluster import TopicInfo
+from barnabas.net.topology import TopicInfo
 from barnabas.net.errors import ClientClosed
 from barnabas.protocol.ids import TopicPartition
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, Unpack
 from barnabas.client.arguments import checked_partitions, checked_topic, checked_topics
 from barnabas.client.consume.lookups import ISOLATION
 from barnabas.client.offsets import lookup
-from barnabas.net.cluster import Cluster, PartitionInfo, TopicInfo
+from barnabas.net.topology import Cluster, PartitionInfo, TopicInfo
 from barnabas.net.config import ClientConfig
 from barnabas.net.errors import ClientTimeout, ConfigError, Disconnected
 from barnabas.net.host.connection import Client

@@ -6,7 +6,7 @@ from typing import Final
 
 from barnabas.protocol.errors import BarnabasError
 
-MISSING_EXTRA: Final = "columns need numpy and pyarrow: pip install 'barnabas[arrow]'"
+MISSING_EXTRA: Final = "columns need numpy and pyarrow: run pip install '.[arrow]' in a checkout of Barnabas"
 
 
 def require_libraries() -> None:

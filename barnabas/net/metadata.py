@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from barnabas.net.backoff import Backoff, Random
-from barnabas.net.cluster import Cluster, Node, PartitionInfo, TopicInfo
 from barnabas.net.config import ClientConfig, parse_server
+from barnabas.net.topology import Cluster, Node, PartitionInfo, TopicInfo
 from barnabas.protocol.errors import STALE_METADATA, BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition
 from barnabas.protocol.requests.metadata import (

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from barnabas.net.backoff import Random
-from barnabas.net.cluster import Cluster, Node
 from barnabas.net.config import ClientConfig
 from barnabas.net.connections import NEVER_TRIED, Connections, NodeConnection, State
 from barnabas.net.dialect import Dialect
 from barnabas.net.errors import ClientClosed, Disconnected, FeatureMissing, MalformedAnswer
 from barnabas.net.metadata import NEVER, Metadata
+from barnabas.net.topology import Cluster, Node
 from barnabas.protocol.api import VERSIONS, ApiKey, key_of
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.ids import Buffer

@@ -180,14 +180,9 @@ def batches(data: Buffer, position: int = 0, end: int | None = None) -> Iterator
         position += size
 
 
-def set_base_offset_and_epoch(data: bytearray | memoryview, position: int, offset: int, leader_epoch: int) -> None:
-    """Give a batch its place in the log. The sum does not cover these fields."""
-    _INT64.pack_into(data, position, offset)
-    _INT32.pack_into(data, position + EPOCH_AT, leader_epoch)
-
-
 set_place: Final = _PLACE.pack_into
-"""`set_place(data, position, base offset, length, leader epoch)`: the same, for who has the length field at hand."""
+"""`set_place(data, position, base offset, length, leader epoch)` gives a batch its place in the log; `length` is what
+stands in that field. The sum does not cover these."""
 
 
 def set_max_timestamp(

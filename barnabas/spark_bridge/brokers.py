@@ -20,8 +20,8 @@ from barnabas.client.admin import Admin
 from barnabas.client.consume.columnar import Columns
 from barnabas.client.consume.config import ConsumerConfig
 from barnabas.client.consumer import Consumer
-from barnabas.net.cluster import TopicInfo
 from barnabas.net.config import ClientConfig
+from barnabas.net.topology import TopicInfo
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition, format_uuid
 from barnabas.spark_bridge.offsets import OffsetError, Offsets, Span

@@ -38,7 +38,7 @@ def test_events_come_in_time_order_whatever_the_files_order(tmp_path: Path, monk
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(BarnabasError, match=r"pip install 'barnabas\[demo\]'"):
+    with pytest.raises(BarnabasError, match=r"run pip install '\.\[demo\]' in a checkout"):
         dataset.data_dir()
 
 

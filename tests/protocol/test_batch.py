@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from barnabas.protocol import batch
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.records import BatchBuilder, decode_records
+from tests.protocol.placing import placed
 
 
 def built(*values: bytes) -> bytearray:
@@ -20,7 +21,7 @@ def built(*values: bytes) -> bytearray:
 
 def test_fields_stand_where_the_layout_says() -> None:
     data = built(b"a", b"b")
-    batch.set_base_offset_and_epoch(data, 0, 77, 5)
+    placed(data, 0, 77, 5)
     batch.set_producer(data, 0, len(data), 9, 3, 2**31 - 1)
     header = batch.read_header(data)
     assert header == (77, len(data) - 12, 5, 2, header.crc, 0, 1, 1000, 1001, 9, 3, 2**31 - 1, 2)
@@ -41,7 +42,7 @@ def test_fields_stand_where_the_layout_says() -> None:
 def test_offset_and_epoch_need_no_new_sum() -> None:
     data = bytearray(b"before") + built(b"value") + b"after"
     size = len(data) - 11
-    batch.set_base_offset_and_epoch(memoryview(data), 6, 2**62, 2**31 - 1)
+    placed(memoryview(data), 6, 2**62, 2**31 - 1)
     assert batch.crc_ok(memoryview(data), 6, size)
     assert data.startswith(b"before")
     assert data.endswith(b"after")

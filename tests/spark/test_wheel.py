@@ -62,7 +62,7 @@ from pyspark_barnabas import DefaultSource
 assert DefaultSource.name() == "barnabas"  # looking formats up must not fail: it would fail all of them
 DefaultSource({{}}).schema()
 """
-NEEDS = "the format barnabas needs PySpark 4.2 or later: pip install 'barnabas[spark]'"
+NEEDS = "the format barnabas needs PySpark 4.2 or later: run pip install '.[spark]' in a checkout of Barnabas"
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_what_is_missing_is_said_in_one_sentence_when_the_format_is_used(
             "from pyspark_barnabas import DefaultSource; "
             "source = DefaultSource({'kafka.bootstrap.servers': 'h:1', 'subscribe': 'a'}); source.reader(None)",
             "barnabas.spark_bridge.options.OptionError: the format barnabas needs pyarrow and numpy beside PySpark: "
-            "pip install 'barnabas[spark-worker]'",
+            "run pip install '.[spark-worker]' in a checkout of Barnabas",
         ),
     ],
 )

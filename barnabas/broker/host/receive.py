@@ -58,14 +58,15 @@ class ReceiveBuffers:
     Own buffers are charged to `account`, those of the pool to the broker.
     """
 
-    __slots__ = ("_free", "_free_bytes", "account", "current", "shared_bytes")
+    __slots__ = ("_free", "account", "current", "pooled_bytes", "shared_bytes")
 
     def __init__(self, account: Account | None = None) -> None:
         self.account = account if account is not None else Account()
         self.shared_bytes = SHARED_BYTES
         self.current = bytearray(SHARED_BYTES)
         self._free: dict[int, list[bytearray]] = {}
-        self._free_bytes = 0
+        self.pooled_bytes = 0
+        """What the pool holds for later."""
 
     def shared(self) -> bytearray:
         """The shared buffer, free of leases."""
@@ -78,18 +79,13 @@ class ReceiveBuffers:
         self.shared_bytes = size
         self.current = bytearray(size)
 
-    @property
-    def pooled_bytes(self) -> int:
-        """What the pool holds for later."""
-        return self._free_bytes
-
     def take(self, held: int, wanted: int) -> bytearray:
         """A buffer for `held` bytes that are there, of `wanted` in all, which are only promised."""
         if wanted >= POOLED_BYTES_MIN:
             free = self._free.get(_pool_size(wanted))
             while free:
                 buffer = free.pop()
-                self._free_bytes -= len(buffer)
+                self.pooled_bytes -= len(buffer)
                 self.account.release(BROKER, RECEIVED, len(buffer))
                 if not is_leased(buffer):
                     return buffer
@@ -102,16 +98,16 @@ class ReceiveBuffers:
         size = len(buffer)
         if size != _pool_size(size) or not POOLED_BYTES_MIN <= size <= POOLED_BYTES_MAX:
             return
-        if self._free_bytes + size <= POOL_BYTES_MAX and not self.account.short:
+        if self.pooled_bytes + size <= POOL_BYTES_MAX and not self.account.short:
             self._free.setdefault(size, []).append(buffer)
-            self._free_bytes += size
+            self.pooled_bytes += size
             self.account.charge(BROKER, RECEIVED, size)
 
     def drop_pool(self) -> None:
         """Give the pool's memory back."""
         self._free.clear()
-        if self._free_bytes:
-            free, self._free_bytes = self._free_bytes, 0
+        if self.pooled_bytes:
+            free, self.pooled_bytes = self.pooled_bytes, 0
             self.account.release(BROKER, RECEIVED, free)
 
 

@@ -110,11 +110,6 @@ class LeaderEpochs:
             return EpochEnd(epoch, self._starts[0])
         return EpochEnd(self._epochs[index - 1], self._starts[index])
 
-    def epoch_at(self, offset: int) -> int:
-        """The epoch an offset belongs to, -1 if unknown."""
-        index = bisect_right(self._starts, offset)
-        return self._epochs[index - 1] if index else -1
-
     def up_to(self, end_offset: int) -> LeaderEpochs:
         """What is left of them without epochs that start at or after `end_offset`."""
         left = self.copy()

@@ -1,4 +1,4 @@
-"""Reading a log from an offset to its end, as whoever keeps his state in a log does when he starts: in bounded steps."""
+"""Reading a log from an offset to its end, in bounded steps, as whoever keeps state in a log does at the start."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _WINDOW: Final = 32 * 1024
 def replay(log: Log, offset: int, take: Callable[[BatchHeader, Sequence[Record]], object]) -> Job[int]:
     """Hand all records from `offset` to the end of the log to `take`, in order, at most `RECORDS_PER_STEP` at a time.
 
-    A batch comes in one or more pieces, each with the header of the whole. What is appended meanwhile is read, too, and
-    what is not committed yet.
+    A batch comes in one or more pieces, each with the header of the whole. What is appended meanwhile is read, too,
+    and what is not committed yet.
 
     Returns:
         The bytes of the batches that were read.

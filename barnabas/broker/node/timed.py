@@ -1,7 +1,7 @@
 """Rooms that act on their own when their time has come: `Core` holds a list of them, and knows no more than this.
 
-Those that leave something to the end of a step have a `drain(now_ms)` in another list of `Core`: that one is gone through
-after every step.
+Those that leave something to the end of a step have a `drain(now_ms)` in another list of `Core`, which is gone
+through after every step.
 """
 
 from __future__ import annotations

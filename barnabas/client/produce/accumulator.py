@@ -20,8 +20,8 @@ from barnabas.client.produce.partitioner import StickyPartitioner
 from barnabas.client.produce.records import Headers
 from barnabas.client.produce.state import ProducerState
 from barnabas.net.backoff import Backoff, Random
-from barnabas.net.cluster import Cluster
 from barnabas.net.metadata import NEVER
+from barnabas.net.topology import Cluster
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.records import decode_records
 

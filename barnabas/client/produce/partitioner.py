@@ -14,7 +14,7 @@ from itertools import accumulate
 from typing import Any, Final
 
 from barnabas.net.backoff import Random
-from barnabas.net.cluster import Cluster
+from barnabas.net.topology import Cluster
 
 Partitioner = Callable[[str, bytes | None, bytes | None, Cluster], int]
 """`partitioner.class`: a function of topic, serialised key and value, and cluster; returns the partition."""

@@ -18,11 +18,11 @@ from barnabas.client.produce.batch import ProducerBatch
 from barnabas.client.produce.config import ProducerConfig
 from barnabas.client.produce.state import ProducerState
 from barnabas.net.backoff import Backoff, Random
-from barnabas.net.cluster import Node
 from barnabas.net.connections import State
 from barnabas.net.errors import ClientClosed, ClientTimeout
 from barnabas.net.metadata import NEVER, Metadata
 from barnabas.net.network import NetworkClient
+from barnabas.net.topology import Node
 from barnabas.protocol.compression import Codec
 from barnabas.protocol.errors import RETRIABLE, STALE_METADATA, BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.ids import NO_TIMESTAMP, ZERO_UUID, Buffer, TopicPartition

@@ -17,7 +17,6 @@ from functools import partial
 from ipaddress import ip_address
 from typing import Any
 
-from barnabas.net.cluster import Cluster, Node
 from barnabas.net.config import ClientConfig
 from barnabas.net.errors import NOT_STARTED, ClientClosed, ClientTimeout
 from barnabas.net.host.forks import belongs_to_parent, let_go, tell_child
@@ -26,6 +25,7 @@ from barnabas.net.host.transport import Transport
 from barnabas.net.metadata import NEVER, Metadata
 from barnabas.net.network import Action, Connect, Disconnect, NetworkClient
 from barnabas.net.step import Step
+from barnabas.net.topology import Cluster, Node
 from barnabas.protocol.errors import BarnabasError
 
 

@@ -18,7 +18,6 @@ from barnabas.protocol.batch import (
     batches,
     crc_ok,
     read_header,
-    set_base_offset_and_epoch,
     set_crc,
     write_header,
 )
@@ -26,6 +25,7 @@ from barnabas.protocol.compression import Codec
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
 from tests.broker.log.harness import NOW, append, batch, everything, headers_in, records_in
+from tests.protocol.placing import placed
 
 
 def refused(log, data, **options):
@@ -325,9 +325,9 @@ def test_roll_before_an_offset_that_no_index_entry_can_hold(memory):
     log = memory.new_log()
     append(log, b"a")
     far = batch(b"b")
-    set_base_offset_and_epoch(far, 0, 2**31 - 1, 0)
+    placed(far, 0, 2**31 - 1, 0)
     assert not log.append_as_follower(bytes(far), now_ms=NOW).rolled
-    set_base_offset_and_epoch(far, 0, 2**31, 0)
+    placed(far, 0, 2**31, 0)
     assert log.append_as_follower(bytes(far), now_ms=NOW).rolled
     assert log.bases == [0, 2**31]
 
@@ -362,7 +362,7 @@ def shifted(data, offset):
     moved = bytearray(data)
     for position, _ in list(batches(moved)):
         old = read_header(moved, position)
-        set_base_offset_and_epoch(moved, position, old.base_offset + offset, old.leader_epoch)
+        placed(moved, position, old.base_offset + offset, old.leader_epoch)
     return moved
 
 

@@ -22,14 +22,14 @@ def test_all_records_come_in_order_in_pieces_of_bounded_size(memory):
         sizes.append(len(records))
         seen.extend((header.base_offset, record.offset, record.value) for record in records)
 
-    steps = replay(log, 0, take)
+    def whole():
+        read_bytes = yield from replay(log, 0, take)
+        assert read_bytes == log.size_bytes
+
     pieces_after_step = []
-    try:
-        while True:
-            assert next(steps) is None
-            pieces_after_step.append(len(sizes))
-    except StopIteration as stop:
-        assert stop.value == log.size_bytes
+    for waits in whole():
+        assert waits is None
+        pieces_after_step.append(len(sizes))
     assert [(offset, value) for _, offset, value in seen] == list(enumerate([b"a", b"b", *many, b"c"]))
     assert {base for base, offset, _ in seen if 2 <= offset < 2 + len(many)} == {2}
     assert max(sizes) == RECORDS_PER_STEP

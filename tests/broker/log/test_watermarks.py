@@ -126,8 +126,6 @@ def test_truncating_epochs():
     assert epochs.entries == [(2, 15), (4, 20)]
     epochs = epochs.from_start(20)
     assert epochs.entries == [(4, 20)]
-    assert epochs.epoch_at(19) == -1
-    assert epochs.epoch_at(25) == 4
 
 
 def test_becoming_leader_records_the_epoch_without_data(world):

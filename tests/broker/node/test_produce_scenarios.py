@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from barnabas.protocol.batch import read_header, set_base_offset_and_epoch, set_crc
+from barnabas.protocol.batch import read_header, set_crc
 from barnabas.protocol.compression import Codec
 from barnabas.protocol.requests.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.broker.node.world import World, batch, part_of, records_of, sized
+from tests.protocol.placing import placed
 
 
 @pytest.fixture(params=["flat", "nested"])
@@ -71,9 +72,9 @@ def _count(data: bytearray) -> bytearray:
 
 def test_p06_headers_no_client_may_send(world: World) -> None:
     world.create()
-    placed = batch(b"a")
-    set_base_offset_and_epoch(placed, 0, 7, -1)
-    for data in (placed, _count(batch(b"a")), _control(batch(b"a"))):
+    moved = batch(b"a")
+    placed(moved, 0, 7, -1)
+    for data in (moved, _count(batch(b"a")), _control(batch(b"a"))):
         assert world.put(data).error_code == 87
 
 

@@ -22,6 +22,7 @@ from barnabas.protocol.records import (
     encode_batch,
     record_area,
 )
+from tests.protocol.placing import placed
 
 Fields = tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 
@@ -48,7 +49,7 @@ def many(count: int, value: bytes = b"v") -> list[Fields]:
 def test_what_is_built_comes_back(fields: list[Fields], codec: Codec) -> None:
     data = built(fields, codec)
     assert batch.crc_ok(data, 0, len(data))
-    batch.set_base_offset_and_epoch(data, 0, 500, 1)
+    placed(data, 0, 500, 1)
     assert decode_records(data) == [Record(500 + index, *entry) for index, entry in enumerate(fields)]
     header = batch.read_header(data)
     assert (header.record_count, header.last_offset_delta) == (len(fields), len(fields) - 1)
@@ -67,7 +68,7 @@ def test_bytes_agree_with_another_client(fields: list[Fields]) -> None:
         builder.try_append(timestamp, key, value, extra)
     data = builder.build(7, 3, 11)
     expected = bytearray(theirs.build())
-    batch.set_base_offset_and_epoch(expected, 0, 0, -1)
+    placed(expected, 0, 0, -1)
     assert data == expected
     read = [
         (record.timestamp, record.key, record.value, tuple(record.headers))
@@ -137,7 +138,7 @@ def test_compaction_keeps_offsets_horizon_and_producer() -> None:
     for index in range(5):
         builder.try_append(1000 + index, b"k%d" % index, b"v")
     data = builder.build(9, 2, 40)
-    batch.set_base_offset_and_epoch(data, 0, 100, 3)
+    placed(data, 0, 100, 3)
     header = batch.read_header(data)
     kept = [record for record in decode_records(data) if record.offset in (101, 103)]
     after = encode_batch(header, kept)
