@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from barnabas.client.async_admin import BROKER, TOPIC, Answers, AsyncAdmin, ClusterDescription, NewTopic
 from barnabas.client.loop_thread import LoopThread
-from barnabas.net.topology import TopicInfo
 from barnabas.net.errors import ClientClosed
+from barnabas.net.topology import TopicInfo
 from barnabas.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, Unpack
 from barnabas.client.arguments import checked_partitions, checked_topic, checked_topics
 from barnabas.client.consume.lookups import ISOLATION
 from barnabas.client.offsets import lookup
-from barnabas.net.topology import Cluster, PartitionInfo, TopicInfo
 from barnabas.net.config import ClientConfig
 from barnabas.net.errors import ClientTimeout, ConfigError, Disconnected
 from barnabas.net.host.connection import Client
 from barnabas.net.host.surroundings import REAL
 from barnabas.net.metadata import Metadata
+from barnabas.net.topology import Cluster, PartitionInfo, TopicInfo
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import LATEST_TIMESTAMP, TopicPartition
 from barnabas.protocol.requests.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic

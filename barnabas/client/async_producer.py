@@ -18,7 +18,6 @@ from barnabas.client.produce.records import Headers, OnDelivery, ProducerRecord,
 from barnabas.client.sending import make_core, tell
 from barnabas.client.sent_columns import AsyncSentColumns
 from barnabas.client.unclosed import closed, opened
-from barnabas.net.topology import PartitionInfo
 from barnabas.net.errors import NOT_STARTED, ClientClosed, ClientTimeout
 from barnabas.net.host.forks import belongs_to_parent, tell_child
 from barnabas.net.host.surroundings import REAL, Surroundings

@@ -20,9 +20,16 @@ class Proposals(Controller, BlockSource, Protocol):
     """The controller as handlers see it (`ports.Controller` is how partitions see it)."""
 
     def create_topics(
-        self, topics: Sequence[NewTopic], validate_only: bool, done: Callable[[list[TopicResult]], None]
+        self,
+        topics: Sequence[NewTopic],
+        validate_only: bool,
+        done: Callable[[list[TopicResult]], None],
+        take_turn: Callable[[], bool] = ...,
     ) -> None:
-        """Create topics; each on its own succeeds or fails. `done` gets one result per topic, in order."""
+        """Create topics; each on its own succeeds or fails. `done` gets one result per topic, in order.
+
+        `take_turn` is asked when it begins; on False nothing is done, and `done` not called.
+        """
 
     def delete_topics(self, topic_ids: Sequence[bytes], done: Callable[[list[TopicResult]], None]) -> None:
         """Delete topics by id, each at most once in a call."""

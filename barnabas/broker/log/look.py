@@ -16,7 +16,7 @@ from barnabas.protocol.batch import COMPRESSION_MASK, BatchHeader, read_header, 
 from barnabas.protocol.compression import LZ4_FAST, Codec, DecompressionError, HoldsTooMuch
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.ids import NO_TIMESTAMP, Buffer, TopicPartition
-from barnabas.protocol.records import BatchRewriter, Walked, decode_slices_of, record_area, walk_area, walk_next
+from barnabas.protocol.records import BatchRewriter, Walked, decode_slices_of, plain_area, walk_area, walk_next
 
 ERRORS_MAX: Final = 10_000
 """Record errors of one answer. Apache Kafka lists all of them, as many as a batch holds."""
@@ -72,7 +72,7 @@ def look_at_once(view: memoryview, header: BatchHeader, asked: Asked) -> tuple[m
     if header.record_count > RECORDS_AT_ONCE or len(view) > bytes_max:
         raise Costly(view, header, asked)
     try:
-        area = record_area(view, 0, header, bytes_max)
+        area = plain_area(view, 0, header, bytes_max)
         walked = walk_area(area, header)
     except HoldsTooMuch:
         raise Costly(view, header, asked) from None

@@ -27,7 +27,6 @@ from barnabas.net.backoff import Random
 from barnabas.net.errors import ClientClosed
 from barnabas.net.metadata import Metadata
 from barnabas.net.network import NetworkClient
-from barnabas.net.topology import Cluster
 from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.ids import NO_TIMESTAMP, TopicPartition
 

@@ -29,7 +29,7 @@ class Walked(NamedTuple):
     in_order: bool
 
 
-def walk_area(area: bytes, header: BatchHeader) -> Walked:
+def walk_area(area: Buffer, header: BatchHeader) -> Walked:
     """Check each record of a decompressed record area, in the way of `decode_area` (offset deltas of three bytes, too).
 
     Raises:
@@ -44,24 +44,25 @@ def walk_area(area: bytes, header: BatchHeader) -> Walked:
 def walk_next(area: Buffer, at: int, first: int, count: int) -> tuple[Walked, int]:
     """What the `count` records from byte `at` on are like, and the byte behind them.
 
-    `first` is the offset delta that the first of them should have.
+    `first` is the offset delta that the first of them should have. Varints of one or two bytes are read here, as
+    ordinary records have them; whatever looks odd at the end of a record is read once more, strictly, by `_look_at`.
+    Deltas stay doubled on the way, as their zig-zag form has them.
 
     Raises:
         ProtocolError: the bytes hold no such records.
     """
-    size = len(area)
-    smallest, largest = 2**63 - 1, -(2**63)
+    smallest, largest = 2**64 - 2, -(2**64)  # doubled, as they stand there
     null_keys = 0
     end = at
     in_order = True
-    for index in range(first, first + count):
+    for twice in range(2 * first, 2 * (first + count), 2):
         start = end
-        p = start + 2
         try:
             n = area[start]
+            p = start + 2
             if n > 127:
-                n = n & 127 | area[p - 1] << 7
-                p += 1
+                n = n & 127 | area[start + 1] << 7
+                p = start + 3
             end = p - 1 + (n >> 1)
             t = area[p]
             p += 1
@@ -69,54 +70,56 @@ def walk_next(area: Buffer, at: int, first: int, count: int) -> tuple[Walked, in
                 t = t & 127 | area[p] << 7
                 p += 1
             d = area[p]
-            p += 1
             if d > 127:
-                d = d & 127 | area[p] << 7
+                d = d & 127 | area[p + 1] << 7
                 p += 1
                 if d > 16383:  # offsets above 8191
-                    d = d & 16383 | area[p] << 14
+                    d = d & 16383 | area[p + 1] << 14
                     p += 1
-            k = area[p]
+            k = area[p + 1]
             if k == 1:
-                p += 1
+                p += 2
+                odd = n | t
             elif k < 128:
-                p += 1 + (k >> 1)
-            else:
-                k = k & 127 | area[p + 1] << 7
                 p += 2 + (k >> 1)
-            v = area[p]
-            if v == 1:
-                p += 1
-                v = 0
-            elif v < 128:
-                p += 1 + (v >> 1)
+                odd = n | t | k
             else:
+                k = k & 127 | area[p + 2] << 7
+                p += 3 + (k >> 1)
+                odd = n | t | k
+            v = area[p]
+            if v > 127:
                 v = v & 127 | area[p + 1] << 7
                 p += 2 + (v >> 1)
-            odd = n | t | v | (k if k != 1 else 0)
-            ordinary = p + 1 == end <= size and odd < 16384 and d < 2097152 and not (odd | d) & 1 and area[p] == 0
+                odd |= v
+            elif v == 1:
+                p += 1
+            else:
+                p += 1 + (v >> 1)
+                odd |= v
+            # (Behind the area, looking at the last byte ends here, too.)
+            if p + 1 != end or odd > 16383 or d > 2097151 or (odd | d) & 1 or area[p]:
+                t, d, k, end = _look_at(area, start)
         except IndexError:
-            ordinary = False
-        if ordinary:
-            t >>= 1
-            d >>= 1
-            if k == 1:
-                null_keys += 1
-        else:
-            t, d, no_key, end = _look_at(area, start)
-            null_keys += no_key
-        smallest = t if t < smallest else smallest
-        largest = t if t > largest else largest
-        in_order = in_order and d == index
-    return Walked(smallest, largest, null_keys, in_order), end
+            t, d, k, end = _look_at(area, start)
+        if k == 1:
+            null_keys += 1
+        if t < smallest:
+            smallest = t
+        if t > largest:
+            largest = t
+        if d != twice:
+            in_order = False
+    return Walked(smallest >> 1, largest >> 1, null_keys, in_order), end
 
 
-def _look_at(area: Buffer, start: int) -> tuple[int, int, bool, int]:
-    """Timestamp delta, offset delta, whether there is no key, and end of the record at `start`, strictly."""
+def _look_at(area: Buffer, start: int) -> tuple[int, int, int, int]:
+    """Timestamp delta and offset delta, doubled, 1 if there is no key, and end of the record at `start`, strictly."""
     if isinstance(area, bytes):
         t, d, key, _, _, end = read_record(area, start, HEADERS_MAX)
-        return t, d, key is None, end
-    return look_at_record(area, start)
+        return 2 * t, 2 * d, key is None, end
+    t, d, no_key, end = look_at_record(area, start)
+    return 2 * t, 2 * d, no_key, end
 
 
 def look_at_record(area: Buffer, start: int) -> tuple[int, int, bool, int]:
