@@ -2,9 +2,13 @@
 
     RECEIVED   bytes received and not handled yet
     REQUESTS   decoded requests that wait for their answer
-    PARKED     what parked operations keep beside their request
-    KEPT       sessions: what outlives its request (producers are tied to logs and bounded by number, `producer_state`)
+    PARKED     what fetches that wait keep beside their request, by partition
+    KEPT       fetch sessions: what outlives its request
     UNREAD     answers that the peer has not read
+
+Beside it, each with a bound of its own, stands what is tied to no connection: producers (`producer_state`), settings
+(`settings_room`), topics (the mutation quota), and caches of names (4,096 prefixes of requests, 4,096 topics). Not
+counted are the system's pages, and of a connection 64 KiB of answers, 512 bytes of a request, 8 partitions that wait.
 
 A holder is a connection, by its id; `BROKER` holds what is tied to none. Whole buffers and transitions are charged, not
 what comes and goes within one event: a small request that is answered at once costs this account nothing. Whoever

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.broker.delayed.timer import TimerTask
 
 if TYPE_CHECKING:
     from barnabas.broker.delayed.purgatory import Purgatory
+
+
+DESCRIBED_MAX: Final = 10
+"""Of the keys of one operation so many are told: one may have thousands, and a page tells of hundreds."""
 
 
 class DelayedOperation(TimerTask):
@@ -54,6 +58,10 @@ class DelayedOperation(TimerTask):
     def try_complete(self) -> bool:
         """Evaluate the condition; when it holds, `return self.force_complete()`, else False."""
         raise AssertionError(f"{type(self).__name__} has no condition")
+
+    def try_key(self, key: Any) -> bool:
+        """As `try_complete` where only `key` has news; asked of who watches `MANY_KEYS` and more."""
+        return self.try_complete()
 
     def on_complete(self) -> None:
         """Send the answer. Called exactly once, on completion and on expiry alike."""

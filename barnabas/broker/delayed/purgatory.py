@@ -19,12 +19,14 @@ from collections.abc import Collection, Hashable
 from itertools import islice
 from typing import Any, Final
 
-from barnabas.broker.delayed.operation import DelayedOperation
+from barnabas.broker.delayed.operation import DESCRIBED_MAX, DelayedOperation
 from barnabas.broker.delayed.timer import Timer
 from barnabas.broker.metrics import MetricsRegistry
 
 PURGE_INTERVAL_COUNT: Final = 1000
 REAPER_TICK_MS: Final = 200
+MANY_KEYS: Final = 16
+"""Who watches so many keys is told which of them has news: looking at all of them each time is dear."""
 _ABSENT: Final = object()
 
 logger = logging.getLogger(__name__)
@@ -119,7 +121,7 @@ class Purgatory:
         for operation in tuple(watchers):
             if not operation.completed:
                 try:
-                    if operation.try_complete():
+                    if operation.try_complete() if operation.listed < MANY_KEYS else operation.try_key(key):
                         count += 1
                 except Exception:
                     logger.exception("%s purgatory: checking %s failed for %r", self.name, key, operation)
@@ -190,20 +192,23 @@ class Purgatory:
         return {key: tuple(watchers) for key, watchers in self.watchers.items()}
 
     def snapshot(self, first: int = 0, end: int | None = None) -> dict[str, Any]:
-        """Counts, the parked operations from `first` to before `end` with their keys, and the wheel."""
-        keys: dict[int, list[str]] = {}
-        operations: dict[int, DelayedOperation] = {}
-        for key, watchers in self.watchers.items():
-            for operation in watchers:
-                if not operation.completed and (end is None or len(operations) < end or id(operation) in operations):
-                    operations[id(operation)] = operation
-                    keys.setdefault(id(operation), []).append(str(key))
+        """Counts, the parked operations from `first` to before `end`, and the wheel.
+
+        The operations are those in the timer, soonest first but for ties of a bucket: a walk over the lists would take
+        as long as all their keys. Each tells its first keys, and how many it has.
+        """
+        parked = (one for one in self.timer.tasks() if isinstance(one, DelayedOperation))
         return {
             "name": self.name,
             "watched": self.watched,
             "delayed": self.num_delayed,
             "operations": [
-                operation.describe() | {"keys": keys[at]} for at, operation in islice(operations.items(), first, end)
+                operation.describe()
+                | {
+                    "keys": [str(key) for key in islice(operation.keys, DESCRIBED_MAX)],
+                    "keys_count": len(operation.keys),
+                }
+                for operation in islice(parked, first, end)
             ],
             "wheel": self.timer.snapshot(),
         }

@@ -20,7 +20,7 @@ from __future__ import annotations
 import heapq
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 TICK_MS: Final = 1
@@ -200,6 +200,11 @@ class Timer:
             return self._wheel.current_ms
         return self._queue[0][0] if self._queue else None
 
+    def tasks(self) -> Iterator[TimerTask]:
+        """The tasks in buckets, bucket by bucket as these expire; nothing may be added or cancelled meanwhile."""
+        for _, _, bucket in sorted(self._queue):
+            yield from _tasks_of(bucket)
+
     def snapshot(self) -> list[dict[str, Any]]:
         """The levels from fine to coarse, each with its clock and its queued buckets (index, expiration, tasks)."""
         levels = []
@@ -244,11 +249,9 @@ class Timer:
                 self.add(task, task.deadline_ms)
 
 
-def _tasks_of(bucket: _Bucket) -> list[TimerTask]:
-    tasks = []
+def _tasks_of(bucket: _Bucket) -> Iterator[TimerTask]:
     task = bucket._next
     while task is not bucket:
         assert task is not None, "a bucket's ring is never open"
-        tasks.append(task)
+        yield task
         task = task._next
-    return tasks

@@ -7,10 +7,9 @@ parked request; a consumer that only waits costs no system call for it.
 
 **Back-pressure.** A connection is *stalled* while more than `WRITE_BYTES_MAX` of its answers are unread by the peer:
 nothing more of it is handled until they drain below `WRITE_BYTES_LOW`. What one connection can make the broker hold is
-thus that, one turn's answers, one read event and one frame. What of it outlives an event and is larger than a few KiB
-is charged to the account of memory (`broker/account.py`); while that is short, who holds much is not read from
-(`relief.py`). A peer that stays stalled or silent for `connections.max.idle.ms` is let go, one that begins something
-and does not go on with it earlier (`progress.py`).
+thus that, one turn's answers, one read event and one frame. What of it outlives an event is charged to the account of
+memory (`broker/account.py`); while that is short, who holds much is not read from (`relief.py`). Who stays stalled or
+silent for `connections.max.idle.ms` is let go, who begins something and does not go on with it earlier (`progress.py`).
 
 **One write per event.** Answers collect in `_out` and leave together when the read event (or timer, or completion) is
 through: the largest single gain for small requests.
@@ -30,6 +29,7 @@ from barnabas.broker.host.in_flight import CHARGED_BYTES_MIN, DECODED_WEIGHT, DE
 from barnabas.broker.host.receive import Receiver
 from barnabas.broker.host.relief import SMALL_BYTES
 from barnabas.broker.host.states import LEFT, MUTED, QUEUED, SHORT, STALLED, State, move
+from barnabas.broker.host.unsent import drop, own_bytes
 from barnabas.protocol.api import ApiKey, UnsupportedVersion
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.ids import Buffer
@@ -263,13 +263,14 @@ class Channel(asyncio.BufferedProtocol):
         except Exception as error:
             raise ProtocolError(f"its request cannot be decoded ({type(error).__name__}: {error})") from error
         context = self.outstanding = Request(self, header)
-        if began_ms and self._host.now_ms() - began_ms > DECODING_MS_MAX:
-            self._host.loop.call_soon(context.serve, self._host, request)
+        host = self._host
+        if began_ms and host.now_ms() - began_ms > DECODING_MS_MAX:
+            host.loop.call_soon(context.serve, host, request)
         else:
-            self._host.core.handle(request, context, now_ms)
-        if self.outstanding is not None and len(frame) >= CHARGED_BYTES_MIN:
-            weight = WEIGHTS.get(header.api_key, DECODED_WEIGHT)
-            self.request_bytes = self.account.change(self.connection.id, REQUESTS, 0, len(frame) * weight)
+            host.core.handle(request, context, now_ms)
+        if self.outstanding is not None and (len(frame) >= CHARGED_BYTES_MIN or host.buffers.pinned_bytes):
+            size = len(frame) * WEIGHTS.get(header.api_key, DECODED_WEIGHT) + host.buffers.pinned_bytes
+            self.request_bytes = self.account.change(self.connection.id, REQUESTS, 0, size)
 
     def send(self, buffers: list[Buffer]) -> None:
         """Queue bytes for the end of this event."""
@@ -293,16 +294,15 @@ class Channel(asyncio.BufferedProtocol):
             else:
                 self.transport.writelines(out)
             if self.waits & STALLED:
-                # Records are views into files, or into blocks that are there anyway.
-                made = sum(len(one) for one in out if not isinstance(one, memoryview))
-                self._hold_unread(min(self._unread_bytes + made, self.transport.get_write_buffer_size()))
+                unsent = self.transport.get_write_buffer_size()
+                made = unsent if self._host.copies_unsent else own_bytes(out)
+                self._hold_unread(min(self._unread_bytes + made, unsent))
         if self.paused and self.outstanding is None:
             self._host.loop.call_soon(self._go_on)
 
     def answered(self) -> None:
         """The request that was being handled holds nothing any more."""
-        if self.request_bytes:
-            self.request_bytes = self.account.change(self.connection.id, REQUESTS, self.request_bytes, 0)
+        self.request_bytes = self.account.change(self.connection.id, REQUESTS, self.request_bytes, 0)
 
     def _hold_unread(self, size: int) -> None:
         """The peer has so much to read of what the broker keeps for it alone."""
@@ -343,9 +343,11 @@ class Channel(asyncio.BufferedProtocol):
         self._host.progress.watch(self)
 
     def abort(self) -> None:
-        """End the connection now."""
+        """End the connection now, answers that the system still holds with it."""
         if self.state is not _GONE:
             self._leave(_GONE)
+            if self.writes:
+                drop(self.transport)
             self.transport.abort()
 
     def _leave(self, state: State) -> None:
@@ -364,8 +366,6 @@ class Channel(asyncio.BufferedProtocol):
             raise ProtocolError(f"it speaks HTTP, which barnabas.http={own} keeps from this listener")
         if self._host.web.asked(self, bytes(head[: http.HEAD_BYTES_MAX + 1])):
             self.receiver.skip(self.receiver.unread_bytes)
-
-    # -- looking in
 
     @property
     def name(self) -> str:

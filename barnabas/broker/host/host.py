@@ -34,6 +34,7 @@ from barnabas.broker.host.refusals import Refusals
 from barnabas.broker.host.relief import Relief
 from barnabas.broker.host.sockets import Listening
 from barnabas.broker.host.states import QUEUED
+from barnabas.broker.host.unsent import copies
 from barnabas.broker.host.web import Web
 from barnabas.broker.metrics import MetricsRegistry
 from barnabas.broker.node.core import Core
@@ -68,6 +69,8 @@ class Host:
         self.listening: Sequence[Listening] = ()
         self.received_bytes = 0
         self.accepted = 0
+        self.copies_unsent = False
+        """Of this loop (`unsent.copies`)."""
         self._requests_closed = 0
         self._servers: list[asyncio.Server] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -90,6 +93,7 @@ class Host:
             BarnabasError: the core cannot use its data directory.
         """
         self.loop = asyncio.get_running_loop()
+        self.copies_unsent = copies(self.loop)
         self.listening = listening
         named = [*self.core.endpoints, *(one.endpoint for one in listening)]
         self.web.hosts = names([*self.config.barnabas_http_hosts, *(one.host for one in named)])

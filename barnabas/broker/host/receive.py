@@ -58,11 +58,13 @@ class ReceiveBuffers:
     Own buffers are charged to `account`, those of the pool to the broker.
     """
 
-    __slots__ = ("_free", "account", "current", "pooled_bytes", "shared_bytes")
+    __slots__ = ("_free", "account", "current", "pinned_bytes", "pooled_bytes", "shared_bytes")
 
     def __init__(self, account: Account | None = None) -> None:
         self.account = account if account is not None else Account()
         self.shared_bytes = SHARED_BYTES
+        self.pinned_bytes = 0
+        """What a request keeps at least that cannot be handled yet: the shared buffer, while that is a small one."""
         self.current = bytearray(SHARED_BYTES)
         self._free: dict[int, list[bytearray]] = {}
         self.pooled_bytes = 0
@@ -77,6 +79,7 @@ class ReceiveBuffers:
     def share(self, size: int) -> None:
         """From now on the shared buffer has this size."""
         self.shared_bytes = size
+        self.pinned_bytes = size if size < SHARED_BYTES else 0
         self.current = bytearray(size)
 
     def take(self, held: int, wanted: int) -> bytearray:

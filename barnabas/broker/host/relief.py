@@ -4,7 +4,7 @@
     low < total <= limit   a connection that holds `SMALL_BYTES` or more of a frame that is not whole is not read from.
                            Those that wait get turns, smallest remainder first, as long as the whole of their frames
                            fits below the limit. Whoever has a turn must bring `TURN_BYTES_PER_S`.
-    total > limit          the connections that hold most are ended until it fits.
+    total > limit          the connections that hold most are ended until it fits, who has a turn last.
 
 Small requests are handled all the while: they hold nothing. A frame is held back before it is decoded.
 
@@ -17,7 +17,8 @@ and 1 s for each MiB the first peer is ended, and another has its turn.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import heapq
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from barnabas.broker.host.progress import is_closed
@@ -33,6 +34,8 @@ TURN_MS: Final = 5000
 STUCK_MS: Final = 10_000
 """So long all may wait in vain for a turn before those that wait and hold most are ended, until memory is not short:
 one at a time, a thousand that hold little each would keep everybody else waiting for hours."""
+AT_ONCE_MAX: Final = 50
+"""Connections that are ended, or go on, in one step: some 30 µs each."""
 _LOOK_S: Final = 1.0
 _MIB: Final = 1024 * 1024
 
@@ -96,11 +99,7 @@ class Relief:
         if self._account.short:
             self._host.buffers.drop_pool()
         self._end_turns(now_ms)
-        while self._account.total - self._going() > self._account.limit:
-            largest = self._largest(self._host.channels.values())
-            if largest is None:
-                break
-            self._end(largest, "memory is short and it holds most")
+        self._end_largest()
         self._give_turns(now_ms)
         if not self.waiting and not self.turns:
             self._account.on_released = None
@@ -109,11 +108,18 @@ class Relief:
 
     def _look(self) -> None:
         self._timer = None
-        for channel in [one for one in self.waiting if is_closed(one)]:  # no read tells, for there is none
-            self.waiting.pop(channel)
-            self._ended[channel] = None
-            channel.abort()
+        closed = list(islice(filter(is_closed, self.waiting), AT_ONCE_MAX))  # no read tells, for there is none
+        for channel in closed:
+            self._let_go(channel)
+        if len(closed) == AT_ONCE_MAX:
+            self._timer = self._host.loop.call_later(0, self._look)
         self._decide()
+
+    def _let_go(self, channel: Channel) -> None:
+        """It was closed by its peer while it waited."""
+        self.waiting.pop(channel)
+        self._ended[channel] = None
+        channel.abort()
 
     def _going(self) -> int:
         """What goes with connections that were ended and whose end the core has not been told yet."""
@@ -128,10 +134,20 @@ class Relief:
                 self._end(channel, "memory is short and the rest of its frame comes too slowly")
 
     def _give_turns(self, now_ms: int) -> None:
-        for channel in sorted(self.waiting, key=lambda one: one.missing_bytes):
-            missing = channel.missing_bytes
+        in_line = [(one.missing_bytes, number, one) for number, one in enumerate(self.waiting)]
+        heapq.heapify(in_line)
+        begun = 0
+        while in_line:
+            missing, _, channel = heapq.heappop(in_line)
             if self._account.short and missing > self._account.limit - self._account.total:
                 break
+            if begun == AT_ONCE_MAX:
+                self._later()
+                break
+            begun += 1
+            if is_closed(channel):  # else each of a thousand that left together had its turn, and its memory, first
+                self._let_go(channel)
+                continue
             del self.waiting[channel]
             self.turns[channel] = _Turn(channel.requests, now_ms + TURN_MS + missing * 1000 // TURN_BYTES_PER_S)
             channel.go_on()
@@ -145,21 +161,39 @@ class Relief:
 
     def _end_stuck(self) -> None:
         left = self._account.total - self._going()
-        for channel in sorted(self.waiting, key=lambda one: -self._account.held_by(one.connection.id)):
+        for channel in heapq.nlargest(AT_ONCE_MAX, self.waiting, key=self._held):
             if left <= self._account.low:
-                break
-            left -= self._account.held_by(channel.connection.id)
+                return
+            left -= self._held(channel)
             self._end(channel, "memory is short, nobody gives any back, and of those that wait it holds most")
+        if self.waiting and left > self._account.low:
+            self._stuck_since_ms = self._host.now_ms() - STUCK_MS
+            self._later()
 
-    def _largest(self, channels: Iterable[Channel]) -> Channel | None:
-        """Who holds most of them, if it is worth anything."""
-        held = self._account.by_holder
-        largest, most = None, SMALL_BYTES - 1
-        for channel in channels:
-            size = held.get(channel.connection.id, 0)
-            if size > most and not channel.waits & LEFT:
-                largest, most = channel, size
-        return largest
+    def _end_largest(self) -> None:
+        """End those that hold most until what is held fits, some of them in this step."""
+        above = self._account.total - self._account.limit
+        if above > 0:
+            above -= self._going()
+        if above <= 0:
+            return
+        worth = [
+            one
+            for one in self._host.channels.values()
+            if self._held(one) >= SMALL_BYTES and not one.waits & LEFT and one not in self.turns
+        ]
+        if not worth:  # who has a turn was promised its memory, and is the last to go
+            worth = list(self.turns)
+        for channel in heapq.nlargest(AT_ONCE_MAX, worth, key=self._held):
+            if above <= 0:
+                return
+            above -= self._held(channel)
+            self._end(channel, "memory is short and it holds most")
+        if len(worth) > AT_ONCE_MAX and above > 0:
+            self._later()
+
+    def _held(self, channel: Channel) -> int:
+        return self._account.held_by(channel.connection.id)
 
     def _end(self, channel: Channel, why: str) -> None:
         self.ended += 1

@@ -159,6 +159,7 @@ class Core:
             self.registry,
             now_ms,
         )
+        self.replicas.shared.account = self.account
         self.replicas.shared.run = lambda job, ended: self.jobs.add("fetch", job, ended)
         self.services = Services(
             config=config,

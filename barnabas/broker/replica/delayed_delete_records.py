@@ -11,9 +11,10 @@ What is pending when the time is up says REQUEST_TIMED_OUT, with the low waterma
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
-from barnabas.broker.delayed import DelayedOperation
+from barnabas.broker.delayed import DESCRIBED_MAX, DelayedOperation
 from barnabas.broker.replica.hosted import HostedPartitions
 from barnabas.broker.replica.types import DeleteRecordsResult
 from barnabas.protocol.errors import ErrorCode
@@ -71,5 +72,5 @@ class DelayedDeleteRecords(DelayedOperation):
 
     def describe(self) -> dict[str, Any]:
         """Adds the offsets that are waited for."""
-        waits = {str(key): offset for key, offset in self._pending.items()}
+        waits = {str(key): offset for key, offset in islice(self._pending.items(), DESCRIBED_MAX)}
         return {**DelayedOperation.describe(self), "pending": waits}

@@ -18,10 +18,11 @@ touch what the leader knows of the follower, and applies max_bytes anew. In case
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Any, Final
 
-from barnabas.broker.delayed import DelayedOperation
+from barnabas.broker.delayed import DESCRIBED_MAX, DelayedOperation
 from barnabas.broker.log.types import Isolation, OffsetMetadata
 from barnabas.broker.ports import NotYet, Token
 from barnabas.broker.replica.hosted import HostedPartitions
@@ -91,8 +92,11 @@ class DelayedFetch(DelayedOperation):
             **DelayedOperation.describe(self),
             "replica_id": self._params.replica_id,
             "min_bytes": self._params.min_bytes,
-            "offsets": {str(key): start.offset for key, _, start in self._starts},
+            "offsets": {str(key): offset for key, offset in islice(self._offsets(), DESCRIBED_MAX)},
         }
+
+    def _offsets(self) -> Iterable[tuple[TopicPartition, int]]:
+        return ((key, start.offset) for key, _, start in self._starts)
 
     def _available(self, partition: Partition, info: FetchInfo, start: OffsetMetadata) -> int | None:
         """Bytes that count towards min_bytes; None when the fetch is to be answered now.

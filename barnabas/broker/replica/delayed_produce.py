@@ -13,9 +13,10 @@ time is up says REQUEST_TIMED_OUT, though its records stay in the log.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
-from barnabas.broker.delayed import DelayedOperation
+from barnabas.broker.delayed import DESCRIBED_MAX, DelayedOperation
 from barnabas.broker.replica.hosted import HostedPartitions
 from barnabas.broker.replica.types import ProduceResult
 from barnabas.protocol.errors import ErrorCode
@@ -71,5 +72,5 @@ class DelayedProduce(DelayedOperation):
 
     def describe(self) -> dict[str, Any]:
         """Adds the offsets that are waited for."""
-        waits = {str(key): offset for key, offset in self._pending.items()}
+        waits = {str(key): offset for key, offset in islice(self._pending.items(), DESCRIBED_MAX)}
         return {**DelayedOperation.describe(self), "pending": waits}

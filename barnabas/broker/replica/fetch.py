@@ -16,6 +16,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
+from barnabas.broker.delayed import MANY_KEYS
 from barnabas.broker.jobs import Job
 from barnabas.broker.log.types import FetchData
 from barnabas.broker.ports import NotYet, Token
@@ -23,6 +24,7 @@ from barnabas.broker.replica.delayed_fetch import DelayedFetch, connection_id
 from barnabas.broker.replica.hosted import HostedPartitions
 from barnabas.broker.replica.partition import Partition
 from barnabas.broker.replica.types import FetchInfo, FetchParams, FetchResult
+from barnabas.broker.replica.wide_fetch import WideFetch
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition
 
@@ -249,7 +251,8 @@ def _park(
     def answer() -> None:
         _read_all(hosted, params, asked, lambda fresh, _, __: _respond(hosted, params, fresh, respond), now_ms)
 
-    operation = DelayedFetch(deadline_ms - now_ms, params, starts, hosted, answer)
+    kind = DelayedFetch if len(starts) < MANY_KEYS else WideFetch
+    operation = kind(deadline_ms - now_ms, params, starts, hosted, answer)
     # The keys alone: an operation keeps what it is given, and has no use for what was read so far.
     if not shared.fetch.try_complete_else_watch(operation, tuple(results), now_ms):
         shared.parked(operation, connection_id(params), len(starts))

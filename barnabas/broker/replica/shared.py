@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+from barnabas.broker.account import PARKED, Account
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.delayed import Purgatory, Timer
 from barnabas.broker.jobs import Job
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
     from barnabas.broker.replica.delayed_fetch import DelayedFetch
     from barnabas.broker.replica.late import Late
 
+PARKED_PARTITION_BYTES: Final = 450
+"""What a fetch that waits keeps of one partition: where it began, and its place in a watch list (measured 420)."""
+UNCHARGED_PARTITIONS_MAX: Final = 8
+"""So few cost a connection less than the connection itself takes, and nearly every fetch that waits has no more."""
+
 RunJob: TypeAlias = Callable[[Job[None], Callable[[Exception | None], None]], None]
 
 
@@ -36,6 +42,7 @@ class Shared:
     """One per broker. `timer` runs the periodic tasks; each purgatory has a timer of its own."""
 
     __slots__ = (
+        "account",
         "actions",
         "broker_id",
         "cluster",
@@ -74,6 +81,8 @@ class Shared:
         self.validate_full = config.barnabas_validate_records == "full"
         self.run: RunJob = run_to_its_end
         """Who takes on a job, and says that it ended."""
+        self.account = Account()
+        """Charged with what parked operations keep."""
         self.waiting: dict[int, dict[DelayedFetch, None]] = {}
         """The fetches that wait, by connection."""
         self.late: dict[TopicPartition, deque[Late]] = {}
@@ -101,11 +110,16 @@ class Shared:
         """A fetch of a connection waits from now on."""
         operation.parked_partitions = partitions
         self.parked_partitions += partitions
+        if partitions > UNCHARGED_PARTITIONS_MAX:
+            self.account.charge(connection_id, PARKED, partitions * PARKED_PARTITION_BYTES)
         self.waiting.setdefault(connection_id, {})[operation] = None
 
     def unparked(self, operation: DelayedFetch, connection_id: int) -> None:
         """A fetch waits no longer."""
-        self.parked_partitions -= operation.parked_partitions
+        partitions = operation.parked_partitions
+        self.parked_partitions -= partitions
+        if partitions > UNCHARGED_PARTITIONS_MAX:
+            self.account.release(connection_id, PARKED, partitions * PARKED_PARTITION_BYTES)
         operation.parked_partitions = 0
         mine = self.waiting[connection_id]
         del mine[operation]

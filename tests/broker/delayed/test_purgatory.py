@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 
-from barnabas.broker.delayed import DelayedOperation, Purgatory, Timer
+from barnabas.broker.delayed import MANY_KEYS, DelayedOperation, Purgatory, Timer
 from barnabas.broker.metrics import MetricsRegistry
 
 
@@ -319,8 +320,48 @@ def test_the_snapshot_shows_each_waiting_operation_once_with_its_keys(purgatory)
     gone.force_complete()
     state = purgatory.snapshot()
     assert (state["name"], state["watched"], state["delayed"]) == ("Test", 3, 1)
-    assert state["operations"] == [{"kind": "Op", "timeout_ms": 1000, "deadline_ms": 1050, "keys": ["a", "b"]}]
+    (shown,) = state["operations"]
+    assert shown == {"kind": "Op", "timeout_ms": 1000, "deadline_ms": 1050, "keys": ["a", "b"], "keys_count": 2}
     assert sum(bucket["tasks"] for level in state["wheel"] for bucket in level["buckets"]) == 1
+
+
+def test_a_page_of_the_snapshot_costs_what_it_shows_however_many_keys_there_are(purgatory):
+    """Ten fetches of 10,000 partitions were walked whole, and told whole, for any page."""
+    for number in range(5):
+        purgatory.try_complete_else_watch(Op(), [(number, key) for key in range(1000)], number)
+    walked = []
+
+    class Walked(dict[Any, Any]):
+        def __iter__(self):
+            walked.append(1)
+            return super().__iter__()
+
+        def items(self):
+            walked.append(1)
+            return super().items()
+
+    purgatory.watchers = Walked(purgatory.watchers)
+    shown = purgatory.snapshot(1, 3)["operations"]
+    assert [one["deadline_ms"] for one in shown] == [1001, 1002]
+    assert [one["keys"] for one in shown] == [[str((number, key)) for key in range(10)] for number in (1, 2)]
+    assert {one["keys_count"] for one in shown} == {1000}
+    assert not walked
+
+
+def test_an_event_is_told_with_its_key_to_who_asks_for_it(purgatory):
+    told = []
+
+    class ByKey(Op):
+        def try_key(self, key):
+            told.append(key)
+            return False
+
+    purgatory.try_complete_else_watch(ByKey(), range(MANY_KEYS), 0)
+    few = Op()
+    purgatory.try_complete_else_watch(few, range(MANY_KEYS - 1), 0)
+    purgatory.check_and_complete(3)
+    purgatory.check_and_complete(1)
+    assert told == [3, 1]
 
 
 def test_story_a_two_operations_over_seven_partitions(purgatory):

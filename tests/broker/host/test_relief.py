@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import struct
 from typing import Any
@@ -14,7 +15,8 @@ from barnabas.broker.host import looking
 from barnabas.broker.host import relief as relief_module
 from barnabas.broker.host.channel import OUT_BYTES_MAX, TURN_MS_MAX
 from barnabas.broker.host.host import Host
-from barnabas.broker.host.in_flight import WEIGHTS
+from barnabas.broker.host.in_flight import DECODED_WEIGHT
+from barnabas.broker.host.receive import SHARED_BYTES_RECOVERING, Receiver
 from tests.broker.host.fake_core import FakeCore, Raw, client, parks, serving, until
 
 MIB = 1024 * 1024
@@ -199,7 +201,9 @@ def fetch(partitions: int) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
-@pytest.mark.parametrize(("request_bytes", "weight"), [(produce(100_000), 1), (fetch(2000), WEIGHTS[1])])
+@pytest.mark.parametrize(
+    ("request_bytes", "weight"), [(produce(100_000), 1), (fetch(2000), DECODED_WEIGHT), (fetch(30), DECODED_WEIGHT)]
+)
 async def test_a_request_is_charged_while_it_waits_for_its_answer(request_bytes: bytes, weight: int) -> None:
     core = small_core()
     core.handler = parks
@@ -249,10 +253,129 @@ async def test_answers_unread_are_charged_until_they_are_read_or_their_connectio
 async def test_records_unread_are_not_charged_for_they_are_views_of_what_is_there_anyway() -> None:
     core = small_core(64 * MIB)
     async with serving(core) as host, client(host.port) as raw:
-        await stall(core, raw, memoryview(bytes(MIB)))
+        host.copies_unsent = False
+        await stall(core, raw, memoryview(bytearray(MIB)))
         (channel,) = host.channels.values()
         await until(lambda: bool(looking.connection(channel, 0)["stalled"]))
         assert core.account.by_kind[UNREAD] == 0
+
+
+@pytest.mark.parametrize(("piece", "copies"), [(memoryview(bytes(MIB)), False), (memoryview(bytearray(MIB)), True)])
+async def test_records_that_are_kept_for_the_peer_alone_are_charged(piece: memoryview, copies: bool) -> None:
+    """Those put together from several blocks, and all of them where the loop copies: 2,000 peers kept 600 MB."""
+    core = small_core(64 * MIB)
+    async with serving(core) as host, client(host.port) as raw:
+        host.copies_unsent = copies
+        await stall(core, raw, piece)
+        await until(lambda: core.account.by_kind[UNREAD] > 0)
+        (channel,) = host.channels.values()
+        assert core.account.by_kind[UNREAD] <= channel.transport.get_write_buffer_size()
+        channel.abort()
+        assert core.account.by_kind[UNREAD] == 0
+
+
+async def test_what_is_unread_goes_with_an_ended_connection() -> None:
+    """The system kept up to 4 MiB for each, for minutes: the peer hears of a reset, and nothing is left to be sent."""
+    core = small_core(64 * MIB)
+    async with serving(core) as host, client(host.port) as raw:
+        await stall(core, raw, bytes(MIB))
+        await until(lambda: core.account.by_kind[UNREAD] > 0)
+        (channel,) = host.channels.values()
+        channel.end("a test")
+        await until(lambda: not host.channels)
+        raw.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        with pytest.raises(ConnectionResetError):
+            await asyncio.wait_for(raw.reader.readexactly(101 * MIB), 5)
+
+
+async def test_who_has_a_turn_is_the_last_to_be_ended() -> None:
+    """It held most as soon as it had all its memory, so the next newcomer had it ended: turn after turn, 60 ms each."""
+    core = small_core()
+    async with (
+        serving(core, socket_request_max_bytes=FRAME) as host,
+        client(host.port) as mine,
+        client(host.port) as raw,
+    ):
+        raw.ask(1)
+        await raw.answer()
+        newcomer = max(host.channels)
+        core.account.charge(0, PARKED, 5 * MIB)
+        mine.send(large_request()[:MIB])
+        await until(lambda: bool(host.relief.turns))
+        core.account.charge(newcomer, PARKED, 2 * MIB)
+        host.relief._decide()
+        assert len(host.relief.turns) == 1
+        assert await raw.ended() == b""
+        core.account.release(newcomer, PARKED, 2 * MIB)
+        core.account.charge(0, PARKED, 2 * MIB)
+        assert await mine.ended() == b"", "there is nobody else"
+        core.account.release(0, PARKED, 7 * MIB)
+
+
+async def test_nobody_that_left_has_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand that left together had their turns, and 100 MiB each, one after the other: for more than a minute."""
+    core = small_core()
+    monkeypatch.setattr(relief_module, "is_closed", lambda _: False)
+    async with serving(core, socket_request_max_bytes=FRAME) as host:
+        core.account.charge(0, PARKED, 9 * MIB)
+        peers = [client(host.port) for _ in range(5)]
+        for one in peers:
+            (await one.__aenter__()).send(large_request()[:90_000])
+        await until(lambda: len(host.relief.waiting) == 5)
+        monkeypatch.setattr(relief_module, "is_closed", lambda _: True)
+        given: list[int] = []
+        monkeypatch.setattr(Receiver, "make_whole", lambda self: given.append(self.holder))
+        core.account.release(0, PARKED, 9 * MIB)
+        await until(lambda: not host.channels)
+        assert not given
+        for one in peers:
+            await one.__aexit__(None, None, None)
+
+
+async def test_many_are_ended_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look went over all connections for each that it ended: 2,000 of them were a step of seconds."""
+    monkeypatch.setattr(relief_module, "AT_ONCE_MAX", 2)
+    core = small_core()
+    async with serving(core) as host:
+        peers = [client(host.port) for _ in range(9)]
+        for number, one in enumerate(peers):
+            raw = await one.__aenter__()
+            raw.ask(1)
+            await raw.answer()
+            core.account.charge(number + 1, PARKED, (1 + number) * 100_000)
+        later: list[object] = []
+        monkeypatch.setattr(host.relief, "_later", lambda: later.append(None))
+        core.account.charge(0, PARKED, core.account.limit - 1_000_000)
+        for ended in (2, 4, 5):
+            later.clear()
+            host.relief._decide()
+            assert host.relief.ended == ended
+            assert bool(later) is (ended < 5), "900 + 800, 700 + 600 and 500 are the 3,500 too many"
+        host.relief._decide()
+        assert host.relief.ended == 5
+        left = [core.account.held_by(number + 1) for number in range(9) if (number + 1) in host.channels]
+        assert sum(left) <= 4_500_000
+        core.account.release(0, PARKED, core.account.limit - 1_000_000)
+        for number in range(9):
+            core.account.release(number + 1, PARKED, (1 + number) * 100_000)
+        for one in peers:
+            await one.__aexit__(None, None, None)
+
+
+async def test_who_waits_for_the_start_is_charged_with_the_buffer_that_is_kept() -> None:
+    """A request of 30 bytes that cannot be handled yet keeps the buffer it came in."""
+    core = FakeCore(parks)
+    core.ready = False
+    async with serving(core) as host, client(host.port) as raw:
+        raw.ask(1)
+        await until(lambda: core.account.by_kind[REQUESTS] >= SHARED_BYTES_RECOVERING)
+        core.contexts[0].respond(None)
+        assert core.account.total == 0
+        core.ready = True
+        host._look_ready()
+        raw.ask(2)
+        await until(lambda: len(core.contexts) == 2)
+        assert core.account.total == 0
 
 
 async def test_the_account_is_shown_in_state_and_metrics() -> None:

@@ -174,6 +174,18 @@ def test_answers_that_nobody_reads() -> None:
         push([connect(stack, process.port) for _ in range(100)], request * 1000, len(request) * 1000, 3)
 
 
+def test_frames_begun_behind_answers_that_nobody_reads() -> None:
+    """2,000 of them took 660 MB, stopped everybody for minutes, turn after turn, and left 167 MiB in the account."""
+    request = struct.pack(">hhih", 3, 1, 7, -1) + struct.pack(">i", -1)
+    begun = struct.pack(">i", len(request)) + request + struct.pack(">i", 100 * MB) + bytes(88_000)
+    with siege("--topic", "t:1000") as process, ExitStack() as stack:
+        for _ in range(300):
+            sock = connect(stack, process.port)
+            with suppress(OSError):
+                sock.send(begun)
+        soon(lambda: bool(state(process)["waiting"] > 20))
+
+
 def test_a_flood_of_connections() -> None:
     with siege() as process:
         until_s = time.monotonic() + 3

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.broker.account import KEPT, PARKED
 from barnabas.broker.context import Connection
 from barnabas.broker.replica import fetch
+from barnabas.broker.replica.shared import PARKED_PARTITION_BYTES
+from barnabas.broker.replica.wide_fetch import WideFetch
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.ids import TopicPartition
 from tests.broker.node.world import World, batch, part_of, records_of
 
 
@@ -194,3 +198,61 @@ def test_nobody_reads_on_for_a_connection_that_is_gone(world: World, monkeypatch
     world.core.run_job_step(world.now_ms)
     assert not answer.done
     assert not world.core.jobs.snapshot()
+
+
+def charged(world: World) -> int:
+    return world.core.account.by_kind[PARKED]
+
+
+def test_the_account_hears_of_what_a_fetch_keeps_while_it_waits_also_by_a_session() -> None:
+    """An incremental request of 40 bytes kept half a KiB for each of 10,000 partitions, and nobody counted it."""
+    world = World()
+    world.create("t", 100)
+    mine = connection(5)
+    opened = world.fetch({("t", number): 0 for number in range(100)}, session=(0, 0), connection=mine)
+    session_id = opened.response.session_id
+    answer = world.fetch({}, wait_ms=10_000, session=(session_id, 1), connection=mine)
+    assert charged(world) == 100 * PARKED_PARTITION_BYTES
+    assert world.core.account.held_by(5) == charged(world) + world.core.account.by_kind[KEPT]
+    other = connection(6)
+    world.fetch({("t", number): 0 for number in range(40)}, wait_ms=10_000, connection=other)
+    assert world.core.account.held_by(6) == 40 * PARKED_PARTITION_BYTES
+    world.core.disconnected(other)
+    world.put(batch(b"v"), partition=99)
+    assert answer.done
+    assert charged(world) == 0
+    world.core.disconnected(mine)
+    assert world.core.account.total == 0
+
+
+def test_a_fetch_of_few_partitions_costs_the_account_nothing(world: World) -> None:
+    world.fetch({("t", 0): 0, ("t", 1): 0}, wait_ms=10_000, connection=connection())
+    assert waiting(world) == (1, 2)
+    assert charged(world) == 0
+
+
+def test_an_append_looks_at_its_own_partition_alone_however_many_are_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A fetch of 10,000 partitions made every append to one of them look at all."""
+    world = World()
+    world.create("t", 50)
+    looked = []
+    usual = WideFetch._look
+
+    def look(self: WideFetch, key: TopicPartition) -> int | None:
+        looked.append(key.partition)
+        return usual(self, key)
+
+    monkeypatch.setattr(WideFetch, "_look", look)
+    answer = world.fetch({("t", number): 0 for number in range(50)}, wait_ms=10_000, min_bytes=300)
+    assert looked == list(range(50)), "once, when it is parked"
+    looked.clear()
+    for partition in (7, 7, 9):
+        world.put(batch(b"v" * 20), partition=partition)
+    assert set(looked) == {7, 9}
+    assert len(looked) <= 6
+    assert not answer.done
+    world.put(batch(b"v" * 20), partition=30)
+    assert answer.done
+    assert {part.partition_index for part in answer.response.responses[0].partitions if part.records} == {7, 9, 30}

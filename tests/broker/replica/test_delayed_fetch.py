@@ -9,14 +9,25 @@ from typing import Any
 import pytest
 
 from barnabas.broker.config import TopicConfig
+from barnabas.broker.delayed import purgatory as purgatory_module
 from barnabas.broker.log import Isolation, Log
 from barnabas.broker.replica import FetchInfo, FetchParams
+from barnabas.broker.replica import fetch as fetch_module
 from barnabas.protocol.errors import ErrorCode
 from tests.broker.replica.world import Answer, P, World, batch
 
 S = len(batch())
 SEGMENT = 4 * S
 """Small segments: four batches each (the configuration checks nothing when it is made by hand)."""
+
+
+@pytest.fixture(autouse=True, params=["usual", "wide"])
+def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Every story is told of a fetch that looks at all its partitions, and of one that looks at those with news."""
+    if request.param == "wide":
+        for module in (fetch_module, purgatory_module):
+            monkeypatch.setattr(module, "MANY_KEYS", 1)
+    return str(request.param)
 
 
 def world_with(*numbers: int, replicas=(1,), config: TopicConfig | None = None) -> World:

@@ -8,6 +8,7 @@ import pytest
 
 from barnabas.broker.config import TopicConfig
 from barnabas.broker.delayed import Purgatory
+from barnabas.broker.host.receive import is_leased
 from barnabas.broker.replica import FetchInfo, FetchParams
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import TopicPartition
@@ -457,3 +458,15 @@ def test_a_parked_request_keeps_neither_its_records_nor_the_buffer_they_lie_in(f
     stage.caught_up(2, *map(P, partitions))
     stage.caught_up(2, *map(P, partitions))
     assert codes(answer) == [0] * len(partitions)
+
+
+def test_a_produce_that_waits_keeps_nothing_of_its_frame():
+    """Whoever holds a view of it holds the whole buffer, 256 KiB as a rule."""
+    world = World()
+    world.host(P(0), replicas=(1, 2))
+    frame = bytearray(batch())
+    answer = Answer()
+    world.manager.append_records([(P(0), memoryview(frame))], -1, 1000, answer, 0)
+    assert not answer.there
+    assert world.manager.shared.produce.num_delayed == 1
+    assert not is_leased(frame)

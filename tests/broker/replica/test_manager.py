@@ -141,6 +141,7 @@ def test_the_snapshot_shows_parked_operations_with_kind_keys_and_deadline():
                 "min_bytes": 7,
                 "offsets": {"t-0": 0},
                 "keys": ["t-0"],
+                "keys_count": 1,
             }
         ],
         "Produce": [
@@ -150,6 +151,7 @@ def test_the_snapshot_shows_parked_operations_with_kind_keys_and_deadline():
                 "deadline_ms": 700,
                 "pending": {"t-0": 1},
                 "keys": ["t-0"],
+                "keys_count": 1,
             }
         ],
         "DeleteRecords": [],

@@ -1,0 +1,38 @@
+"""Answers that a peer does not read: what the broker keeps of them, and how they are dropped with their connection."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from socket import SO_LINGER, SOL_SOCKET
+from typing import Final
+
+from barnabas.protocol.ids import Buffer
+
+_DROP: Final = struct.pack("ii", 1, 0)
+
+
+def copies(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether a loop copies what a peer does not read at once: asyncio's does before Python 3.12."""
+    return sys.version_info < (3, 12) and isinstance(loop, asyncio.SelectorEventLoop)
+
+
+def own_bytes(answers: Iterable[Buffer]) -> int:
+    """What is kept for these answers alone.
+
+    Records are views into files, or into blocks that are there anyway, but for those that were put together (`bytes`).
+    """
+    return sum(len(one) for one in answers if type(one) is not memoryview or type(one.obj) is bytes)
+
+
+def drop(transport: asyncio.Transport) -> None:
+    """Have the system forget, at the end of a connection, what it still holds for the peer, who sees a reset.
+
+    It would keep up to 4 MiB for minutes where the peer reads nothing.
+    """
+    sock = transport.get_extra_info("socket")
+    with suppress(OSError, AttributeError):
+        sock.setsockopt(SOL_SOCKET, SO_LINGER, _DROP)

@@ -1,0 +1,86 @@
+"""A fetch of many partitions that waits: an event on one of them looks at that one alone.
+
+`DelayedFetch` looks at all its partitions whenever one of them has news, which is Kafka's way: a fetch of 10,000
+partitions takes 5 ms of every append to any of them. Here what counts towards min_bytes is remembered by partition, and
+the sum with it. The cases are the same, for nothing of a partition changes without an event of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from barnabas.broker.log.types import OffsetMetadata
+from barnabas.broker.ports import NotYet
+from barnabas.broker.replica.delayed_fetch import DelayedFetch
+from barnabas.broker.replica.hosted import HostedPartitions
+from barnabas.broker.replica.types import FetchInfo, FetchParams
+from barnabas.protocol.errors import KafkaError
+from barnabas.protocol.ids import TopicPartition
+
+
+class WideFetch(DelayedFetch):
+    """As `DelayedFetch`, for `MANY_KEYS` partitions and more.
+
+    `_counted` has the partitions with bytes to read; None before all were looked at.
+    """
+
+    __slots__ = ("_asked", "_bytes", "_counted")
+
+    def __init__(
+        self,
+        timeout_ms: int,
+        params: FetchParams,
+        starts: list[tuple[TopicPartition, FetchInfo, OffsetMetadata]],
+        hosted: HostedPartitions,
+        answer: Callable[[], None],
+    ) -> None:
+        DelayedFetch.__init__(self, timeout_ms, params, [], hosted, answer)
+        self._asked = {key: (info, start) for key, info, start in starts}
+        self._counted: dict[TopicPartition, int] | None = None
+        self._bytes = 0
+
+    def try_complete(self) -> bool:
+        """Look at all partitions, once: from then on events tell of each (`try_key`)."""
+        if self._counted is not None:
+            return False
+        self._bytes, counted = 0, {}
+        for key in self._asked:
+            try:
+                available = self._look(key)
+            except NotYet as pending:
+                self._look_again(key, pending.token)
+                return False
+            if available is None:
+                return self.force_complete()
+            if available:
+                counted[key] = available
+                self._bytes += available
+        self._counted = counted
+        return self._bytes >= self._params.min_bytes and self.force_complete()
+
+    def try_key(self, key: TopicPartition) -> bool:
+        """There is news of one partition."""
+        counted = self._counted
+        if counted is None:
+            return self.try_complete()
+        try:
+            available = self._look(key)
+        except NotYet as pending:
+            self._counted = None  # who waits for one read must not miss another: all are looked at again
+            self._look_again(key, pending.token)
+            return False
+        if available is None:
+            return self.force_complete()
+        self._bytes += available - counted.pop(key, 0)
+        if available:
+            counted[key] = available
+        return self._bytes >= self._params.min_bytes and self.force_complete()
+
+    def _look(self, key: TopicPartition) -> int | None:
+        try:
+            return self._available(self._hosted.get(key), *self._asked[key])
+        except KafkaError:  # cases A to E
+            return None
+
+    def _offsets(self) -> Iterable[tuple[TopicPartition, int]]:
+        return ((key, start.offset) for key, (_, start) in self._asked.items())
