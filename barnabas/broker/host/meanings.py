@@ -11,6 +11,7 @@ MEANINGS: Final = {
     "LogManager.LossCount": "Times that a log had lost something, since the start",
     "LogManager.LostBytes": "Bytes that were found lost, since the start",
     "LogManager.FailedReadCount": "Reads of the disk that failed, since the start",
+    "LogManager.FailedWriteCount": "Writes of small files that failed and are tried again, since the start",
     "KafkaController.ActiveControllerCount": "1 where the active controller is",
     "KafkaController.ActiveBrokerCount": "Brokers that serve",
     "KafkaController.FencedBrokerCount": "Brokers that are known and do not serve",
