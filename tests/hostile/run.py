@@ -45,14 +45,17 @@ def _one(port: int, one: Extreme, played: Played) -> None:
     with socket.create_connection(("127.0.0.1", port), ANSWER_S_MAX) as peer:
         try:
             peer.sendall((b"BNB1" if one.dialect == "native" else b"") + one.frame)
-            if _has_no_answer(one):
+            if has_no_answer(one):
                 peer.shutdown(socket.SHUT_WR)
                 played.unanswered += 1
                 return
-            head = peer.recv(4, socket.MSG_WAITALL)
-            if len(head) < 4:
-                played.refused += 1
-                return
+            head = b""
+            while len(head) < 4:  # a socket with a timeout may give a part of what it was asked for
+                piece = peer.recv(4 - len(head))
+                if not piece:
+                    played.refused += 1
+                    return
+                head += piece
             left = struct.unpack(">i", head)[0]
             while left:
                 piece = peer.recv(min(left, 1 << 16))
@@ -65,7 +68,8 @@ def _one(port: int, one: Extreme, played: Played) -> None:
             raise AssertionError(f"neither answered nor closed: {one}") from None
 
 
-def _has_no_answer(one: Extreme) -> bool:
+def has_no_answer(one: Extreme) -> bool:
+    """Whether it is a Produce with acks=0."""
     if one.api_key != ApiKey.PRODUCE:
         return False
     dialect = kafka if one.dialect == "kafka" else native

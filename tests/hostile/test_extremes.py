@@ -1,13 +1,11 @@
 """Extreme requests of every API and version: each is answered, or its connection is closed with a reason; nobody waits.
 
-In one process the steps of the loop are counted as they are; over a socket a bystander looks on.
+In one process each answer is looked at; over a socket a bystander looks on. How long steps take: `test_steps`.
 """
 
 from __future__ import annotations
 
-import gc
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from random import Random
 
@@ -22,48 +20,20 @@ from tests.broker.node.world import World
 from tests.hostile.extremes import Extreme, extreme
 from tests.hostile.run import play
 
-SOCKET_S = 8.0
-STEP_S_MAX = 0.15
-"""Far above what is aimed at (20 ms): a first use compiles a codec, and a machine that is shared halves the clock."""
+SOCKET_S = 60.0
 SEEDS = range(4)
 PER_SEED = 40
-
-
-@pytest.fixture(autouse=True)
-def _no_collector() -> Iterator[None]:
-    """As in a broker's process, where the collector does not walk over all that was loaded."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
-def took(what: str, began: float, one: Extreme) -> None:
-    """A step of the loop: its own CPU time, for others run on this machine, too."""
-    spent = time.thread_time() - began
-    assert spent < STEP_S_MAX, f"{what} took {spent * 1000:.0f} ms of CPU: {one}"
 
 
 def serve(world: World, one: Extreme) -> str:
     """Decode, serve and answer a request in this process; how it ended."""
     dialect = kafka if one.dialect == "kafka" else native
-    began = time.thread_time()
     try:
         header, request = dialect.decode_request(memoryview(bytearray(one.frame))[4:])
     except ProtocolError:
         return "refused"
-    took("decoding", began, one)
-    began = time.thread_time()
     answer = world.send(request, header.api_version)
-    took("handling", began, one)
-    working = True
-    while working:
-        began = time.thread_time()
-        working = world.core.run_job_step(world.now_ms)
-        took("a step of a job", began, one)
-        if world.disk.deliver():
-            working = True
-            world.core.wake(world.now_ms)
+    world.settle()
     world.advance(60)
     assert answer.done or answer.closed is not None, f"no answer to {one}"
     if answer.response is not None:

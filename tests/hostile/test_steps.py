@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator
+from random import Random
 from typing import Any
 
 import pytest
@@ -19,11 +20,14 @@ from barnabas.protocol.kafka import codec as kafka
 from barnabas.protocol.limits import NATIVE_SHARE
 from barnabas.protocol.native import codec as native
 from barnabas.protocol.requests.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from tests.hostile.extremes import extreme
 from tests.hostile.largest import LARGEST, PREPARED
 from tests.hostile.meter import UNIT_MS, Meter, exchange, metered, unit, unit_ns
+from tests.hostile.run import has_no_answer
 
 STEP_MS_MAX = 20.0
 NOISE = 2.0
+EXTREMES = 25
 GOES = 3
 
 pytestmark = pytest.mark.slow
@@ -69,6 +73,19 @@ def test_the_largest_request_makes_no_long_step(broker: tuple[int, Meter], name:
     least = shortest(lambda: longest(port, meter, data))
     print(f"{least:.1f} ms: {name}")
     assert least <= STEP_MS_MAX * NOISE, f"{name}: {least:.1f} ms, {meter.worst.what}"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_extreme_request_makes_a_long_step(broker: tuple[int, Meter], seed: int) -> None:
+    port, meter = broker
+    random = Random(seed)
+    for _ in range(EXTREMES):
+        one = extreme(random)
+        if has_no_answer(one):
+            continue
+        data = (b"BNB1" if one.dialect == "native" else b"") + one.frame
+        least = shortest(lambda data=data: longest(port, meter, data))  # type: ignore[misc]
+        assert least <= STEP_MS_MAX * NOISE, f"{one}: {least:.1f} ms, {meter.worst.what}"
 
 
 def shortest(measure: Callable[[], float]) -> float:

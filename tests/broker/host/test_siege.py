@@ -1,8 +1,8 @@
 """A real process under siege: what it takes at its peak, whether others are answered, and what is left afterwards.
 
-Memory is what Linux says of the process (`VmRSS`, `VmHWM`). A bystander asks for ApiVersions all the while: 95 of 100
-answers must come within 200 ms (or ten times what they took before, where the machine is that busy), and every one
-within two seconds, for the attacker takes its share of the processors.
+Memory is what Linux says of the process (`VmRSS`, `VmHWM`). A bystander asks for ApiVersions all the while: every
+answer must come within 200 ms. The time for which the broker or the bystander could have run and others had the
+processors (`/proc/PID/schedstat`) is not the broker's, and is taken off.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ MB = 1_000_000
 PEAK_BYTES_MAX = 400 * MB
 LEFT_BYTES_MAX = 150 * MB
 ANSWER_S_MAX = 0.2
-SLOWEST_S_MAX = 2.0
 
 
 def memory(process: Process, what: str) -> int:
@@ -47,53 +46,77 @@ def memory(process: Process, what: str) -> int:
 
 BYSTANDER = """
 import select, socket, sys, time
-port, request = int(sys.argv[1]), bytes.fromhex(sys.argv[2])
+port, pid, request = int(sys.argv[1]), sys.argv[2], bytes.fromhex(sys.argv[3])
 sock = socket.create_connection(("127.0.0.1", port), 20)
+def exactly(size):
+    held = b""
+    while len(held) < size:
+        piece = sock.recv(size - len(held))
+        assert piece, "the connection was closed"
+        held += piece
+    return held
+def waited():
+    total = 0
+    for who in (pid, "self"):
+        with open(f"/proc/{who}/schedstat") as file:
+            total += int(file.read().split()[1])
+    return total / 1e9
+worst = most = 0.0
+count = 0
 def ask():
-    began = time.monotonic()
+    global worst, most, count
+    before, began = waited(), time.monotonic()
     sock.sendall(request)
-    head = sock.recv(4, socket.MSG_WAITALL)
-    assert len(head) == 4, "the connection was closed"
-    sock.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL)
-    return time.monotonic() - began
-def most(took):
-    return sorted(took)[len(took) * 95 // 100]
-def wait():
-    return select.select([sys.stdin], [], [], 0.01)[0]
-print(most([ask() for _ in range(50) if not wait()]), flush=True)
-took = []
-while not wait():
-    took.append(ask())
-print(most(took), max(took))
+    exactly(int.from_bytes(exactly(4), "big"))
+    took = time.monotonic() - began
+    most = max(most, took)
+    worst = max(worst, took - (waited() - before))
+    count += 1
+ask()
+print("ready", flush=True)
+while not select.select([sys.stdin], [], [], 0.01)[0]:
+    ask()
+ask()
+print(worst, most, count)
 """
 
 
 class Bystander:
-    """A process that asks for ApiVersions over and over; `usual_s` is what 95 of 100 answers took at first."""
+    """A process that asks for ApiVersions over and over."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, process: Process) -> None:
+        request = api_versions_request(1).hex()
         self._popen = subprocess.Popen(
-            [sys.executable, "-c", BYSTANDER, str(port), api_versions_request(1).hex()],
+            [sys.executable, "-c", BYSTANDER, str(process.port), str(process.popen.pid), request],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
         assert self._popen.stdout is not None
-        self.usual_s = float(self._popen.stdout.readline())
+        assert self._popen.stdout.readline(), "the bystander was not answered"
+
+    def __enter__(self) -> Bystander:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._popen.returncode is None:
+            self._popen.kill()
+            self._popen.communicate()
 
     def end(self) -> tuple[float, float]:
-        """How long 95 of 100 answers, and all answers, took at most (s)."""
+        """How long an answer took at most (s): without the time for which broker or bystander waited for a processor,
+        which others on the machine had, and with it."""
         told, _ = self._popen.communicate("over\n", 20)
         assert told, "the bystander was not answered"
-        most_s, slowest_s = map(float, told.split())
-        return most_s, slowest_s
+        worst_s, most_s, count = map(float, told.split())
+        assert count > 1
+        return worst_s, most_s
 
 
 @contextmanager
 def siege(*options: str) -> Iterator[Process]:
     """A broker to be attacked in the body; what must hold is looked at when it is over."""
-    with broker("--port", "0", "--memory", *options) as process:
-        bystander = Bystander(process.port)
+    with broker("--port", "0", "--memory", *options) as process, Bystander(process) as bystander:
         idle = memory(process, "VmRSS")
         held = state(process)["held_bytes"]
         yield process
@@ -101,9 +124,10 @@ def siege(*options: str) -> Iterator[Process]:
         assert peak <= PEAK_BYTES_MAX, f"{peak // MB} MB above idle"
         soon(lambda: memory(process, "VmRSS") - idle <= LEFT_BYTES_MAX)
         soon(lambda: state(process)["held_bytes"] <= held + POOL_BYTES_MAX)
-        most_s, slowest_s = bystander.end()
-        assert most_s <= max(ANSWER_S_MAX, 10 * bystander.usual_s)
-        assert slowest_s <= SLOWEST_S_MAX
+        worst_s, most_s = bystander.end()
+        measured = f"{peak / MB:.0f} MB at the peak, slowest answer {worst_s * 1e3:.0f} ms of {most_s * 1e3:.0f}"
+        print(f"siege: {measured}")
+        assert worst_s <= ANSWER_S_MAX, measured
         assert process.end() == 0
         assert sum(map(len, process.errors)) < 200_000
 

@@ -1,0 +1,196 @@
+"""Who connects, waits, dribbles, locks out or looks in from a web page: as `test_rows`, against a real process."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import sys
+import threading
+import time
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import pytest
+
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.kafka import codec
+from barnabas.protocol.requests.create_topics import CreatableTopic, CreateTopicsRequest
+from barnabas.protocol.requests.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from barnabas.protocol.requests.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from barnabas.protocol.requests.metadata import MetadataRequest
+from tests.broker.host.fake_core import api_versions_request
+from tests.broker.host.test_siege import LEFT_BYTES_MAX, PEAK_BYTES_MAX, memory, siege, state
+from tests.cli.process import broker
+from tests.hostile.meter import exchange
+from tests.hostile.test_rows import Peer, frame
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc"),
+]
+
+
+@pytest.mark.parametrize("version", [11, 15])
+def test_whoever_says_it_is_a_replica_has_no_privileges(version: int) -> None:
+    """Any replica id took the sessions of brokers, 3 GB, kept, until now. A consumer is served all the while."""
+    topics = [FetchTopic("wide", partitions=[FetchPartition(at) for at in range(1_000)])]
+    honest = frame(
+        ApiKey.FETCH, 11, FetchRequest(session_epoch=0, topics=[FetchTopic("t", partitions=[FetchPartition(0)])])
+    )
+    with siege("--topic", "t:1", "--topic", "wide:1000") as process, ExitStack() as stack:
+        for number in range(150):
+            said = FetchRequest(session_epoch=0, topics=topics, max_wait_ms=0)
+            if version >= 15:
+                said.replica_state = ReplicaState(number + 5, 0)
+            else:
+                said.replica_id = number + 5
+            Peer(stack, process.port).ask(frame(ApiKey.FETCH, version, said))
+            told = Peer(stack, process.port).ask(honest) if number % 50 == 0 else b""
+            assert told is not None
+            assert not told or codec.decode_response(ApiKey.FETCH, 11, told)[1].error_code == 0
+
+
+@pytest.mark.parametrize("name", ["max.connections", "max.connections.per.ip", "max.connection.creation.rate"])
+def test_nobody_is_locked_out(name: str) -> None:
+    """`max.connections=0` by any client: nobody got in again, after a restart neither, until now."""
+    with siege() as process, ExitStack() as stack:
+        for resource in ("1", ""):
+            request = IncrementalAlterConfigsRequest(
+                [AlterConfigsResource(4, resource, [AlterableConfig(name, 0, "0")])]
+            )
+            told = Peer(stack, process.port).ask(frame(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request))
+            assert told is not None
+            (answer,) = codec.decode_response(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, told)[1].responses
+            assert answer.error_code == ErrorCode.INVALID_CONFIG
+        assert Peer(stack, process.port).ask(frame(ApiKey.METADATA, 9, MetadataRequest(None))) is not None
+
+
+@pytest.mark.parametrize("path", ["/state", "/metrics", "/health", "/"])
+def test_pages_are_told_to_no_web_page(path: str) -> None:
+    """Names were readable from any page in a browser until now."""
+    with siege("--topic", "secret:1") as process:
+        for head in ("Host: evil.example", "Host: localhost\r\nOrigin: http://evil.example"):
+            for _ in range(50):
+                said = page(process.port, f"GET {path} HTTP/1.1\r\n{head}\r\n\r\n".encode())
+                assert said.split(b" ", 2)[1] in (b"421", b"403")
+                assert b"secret" not in said
+                assert b"Access-Control" not in said
+
+
+def page(port: int, request: bytes) -> bytes:
+    """All that is answered."""
+    with socket.create_connection(("127.0.0.1", port), 10) as sock:
+        sock.sendall(request)
+        said = bytearray()
+        with suppress(ConnectionError):
+            while piece := sock.recv(65536):
+                said += piece
+    return bytes(said)
+
+
+def test_one_byte_a_second() -> None:
+    """Never idle until now: the first bytes, an HTTP head and the rest of a frame must move on."""
+    begun = (b"", b"GET /state HTTP/1.1\r\nX: ", b"BNB1", struct.pack(">ihhih", 1_000_000, 0, 3, 1, -1))
+    with siege("--set", "barnabas.connection.progress.ms=2000") as process, ExitStack() as stack:
+        peers = [stack.enter_context(socket.create_connection(("127.0.0.1", process.port), 10)) for _ in range(80)]
+        until_s = time.monotonic() + 15
+        for number, sock in enumerate(peers):
+            sock.sendall(begun[number % 4])
+            sock.setblocking(False)
+        while peers:
+            assert time.monotonic() < until_s, f"{len(peers)} are still there"
+            peers = [sock for sock in peers if dribbles(sock)]
+            time.sleep(1)
+
+
+def dribbles(sock: socket.socket) -> bool:
+    """Send one byte more; whether the connection is still there."""
+    try:
+        sock.send(b"G")
+        return sock.recv(1) != b""
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+
+
+def test_a_fetch_that_would_wait_for_ever() -> None:
+    """For 24 days, and never idle, until now."""
+    request = FetchRequest(
+        max_wait_ms=2**31 - 1, min_bytes=2**31 - 1, topics=[FetchTopic("t", partitions=[FetchPartition(0)])]
+    )
+    with siege("--topic", "t:1", "--set", "barnabas.fetch.max.wait.ms=1000") as process, ExitStack() as stack:
+        peers = [Peer(stack, process.port) for _ in range(100)]
+        for peer in peers:
+            peer.say(frame(ApiKey.FETCH, 11, request))
+        for peer in peers:
+            assert exchange(peer.sock, b"") is not None
+
+
+PARTITIONS = 4_000
+
+
+class Flood:
+    """A thread that opens connections to a port as soon as somebody listens there, each with one request."""
+
+    def __init__(self, port: int, request: bytes) -> None:
+        self._address = ("127.0.0.1", port)
+        self._request = request
+        self._over = False
+        self.sent = 0
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        with ExitStack() as stack:
+            while not self._over:
+                try:
+                    sock = stack.enter_context(socket.create_connection(self._address, 5))
+                    sock.sendall(self._request)
+                    self.sent += 1
+                except OSError:
+                    time.sleep(0.01)
+
+    def end(self) -> None:
+        """Close them all."""
+        self._over = True
+        self._thread.join(20)
+
+
+def test_requests_that_are_held_while_logs_are_recovered(tmp_path: Path) -> None:
+    """2 GB in 4 s until now."""
+    with broker("--port", "0", "--data-dir", str(tmp_path)) as process, ExitStack() as stack:
+        new = CreateTopicsRequest([CreatableTopic("t", PARTITIONS, 1)], 60_000)
+        assert Peer(stack, process.port).ask(frame(ApiKey.CREATE_TOPICS, 7, new)) is not None
+        deadline_s = time.monotonic() + 30
+        while len(list(tmp_path.glob("t-*"))) < PARTITIONS:
+            assert time.monotonic() < deadline_s
+            time.sleep(0.2)
+        process.end(9)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    topics = [FetchTopic("t", partitions=[FetchPartition(at) for at in range(19_000)])]
+    request = frame(ApiKey.FETCH, 11, FetchRequest(max_wait_ms=60_000, min_bytes=10**6, topics=topics))
+    flood = Flood(port, request)
+    try:
+        with broker("--port", str(port), "--data-dir", str(tmp_path)) as process:
+            flood.end()
+            assert flood.sent > 20, "the start was too fast"
+            idle = 35_000_000
+            peak = memory(process, "VmHWM") - idle
+            until_s = time.monotonic() + 10
+            while (left := memory(process, "VmRSS") - idle) > LEFT_BYTES_MAX or state(process)["by_kind"]["requests"]:
+                assert time.monotonic() < until_s, f"{left} bytes are left"
+                time.sleep(0.1)
+            print(f"recovering: {flood.sent} requests, {peak // 10**6} MB at the peak")
+            assert peak <= PEAK_BYTES_MAX
+            with ExitStack() as stack:
+                assert exchange(Peer(stack, port).sock, api_versions_request(1)) is not None
+    finally:
+        flood.end()
