@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from numbers import Real
 from typing import Any, Final
 
 from barnabas.net.errors import ConfigError
@@ -22,7 +21,7 @@ def milliseconds(timeout: float | None) -> int | None:
     """
     if timeout is None:
         return None
-    if not isinstance(timeout, Real) or isinstance(timeout, bool):
+    if not isinstance(timeout, (int, float)) or isinstance(timeout, bool):
         raise ConfigError(f"timeout: {shown(timeout)} is no number of seconds")
     if not 0 <= timeout < math.inf:
         raise ConfigError(f"timeout: {timeout} is no time to wait; give seconds from 0 on, or None for no limit")

@@ -33,6 +33,7 @@ INSTEAD: Final[dict[str, str]] = {
     "max.in.flight": "max.in.flight.requests.per.connection",
     "enable.gapless.guarantee": "enable.idempotence",
     "partitioner": "partitioner.class",
+    "partitioner.cb": "partitioner.class",
     "socket.timeout.ms": "request.timeout.ms",
     "socket.send.buffer.bytes": "send.buffer.bytes",
     "socket.receive.buffer.bytes": "receive.buffer.bytes",
@@ -55,15 +56,16 @@ def _each(names: str, sentence: str) -> dict[str, str]:
 
 
 SENTENCES: Final[dict[str, str]] = {
-    **_each("enable.ssl.certificate.verification", _TLS),
-    **_each("oauth.cb", _SASL),
-    **_each("transactional.id", _TRANSACTIONS),
+    **_each("enable.ssl.certificate.verification https.ca.location https.ca.pem", _TLS),
+    **_each("oauth.cb enable.sasl.oauthbearer.unsecure.jwt", _SASL),
+    **_each("transactional.id transaction.two.phase.commit.enable", _TRANSACTIONS),
     **_each(
         "group.instance.id group.protocol group.remote.assignor session.timeout.ms heartbeat.interval.ms "
         "max.poll.interval.ms partition.assignment.strategy auto.commit.interval.ms auto.commit.enable "
         "enable.auto.offset.store offset.store.method offset.store.path offset.store.sync.interval.ms "
         "coordinator.query.interval.ms rebalance.timeout.ms group.protocol.type leave.group.on.close "
-        "default.offset.commit.callback on.commit offset.commit.cb rebalance.cb internal.leave.group.on.close",
+        "default.offset.commit.callback on.commit offset.commit.cb rebalance.cb internal.leave.group.on.close "
+        "rebalance.listener",
         _GROUPS,
     ),
     **_each(
@@ -91,11 +93,30 @@ SENTENCES: Final[dict[str, str]] = {
         "background.event.cb opaque default.topic.conf client.software.name client.software.version "
         "sock.chunk.bytes sock.chunk.buffer.count selector loop legacy.iterator kafka.client socks5.proxy proxy.url "
         "bootstrap.topics.filter raise.upon.socket.err.during.wakeup bootstrap.controllers key.deserializer.encoding "
-        "consume.callback.max.messages test.mock.num.brokers",
+        "consume.callback.max.messages test.mock.num.brokers receive.message.max.bytes enabled.events consume.cb "
+        "enable.random.seed queuing.strategy msg.order.cmp enable.incremental.fetch.sessions partitioner.rack.aware",
         _NOTHING,
     ),
 }
 """What has no name here, and why."""
+
+ELSEWHERE: Final[dict[str, str]] = {
+    **_each(
+        "acks batch.size buffer.memory close.timeout.ms compression.gzip.level compression.lz4.level compression.type "
+        "compression.zstd.level delivery.timeout.ms enable.idempotence interceptor.classes key.serializer linger.ms "
+        "max.block.ms max.request.size metadata.max.idle.ms partitioner.adaptive.partitioning.enable "
+        "partitioner.availability.timeout.ms partitioner.class partitioner.ignore.keys retries transaction.timeout.ms "
+        "value.serializer",
+        "a setting of the producer",
+    ),
+    **_each(
+        "allow.auto.create.topics auto.offset.reset check.crcs enable.auto.commit fetch.max.bytes fetch.max.wait.ms "
+        "fetch.min.bytes group.id isolation.level key.deserializer max.partition.fetch.bytes max.poll.records "
+        "value.deserializer",
+        "a setting of the consumer",
+    ),
+}
+"""Whose settings they are that only one client has."""
 
 _NEAR: Final = 0.8
 """How alike two names are when one is surely a slip for the other (difflib's ratio): `linger` is so for `linger.ms`."""
@@ -113,6 +134,9 @@ def why_unknown(key: object, known: Iterable[str]) -> str:
     if name in SENTENCES:
         return f"{key}: {SENTENCES[name]}"
     names = list(known)
+    if name in ELSEWHERE:  # a serializer where a deserializer is meant, or something of no use here
+        meant = difflib.get_close_matches(name, names, n=1, cutoff=0.9)
+        return f"{key} is {ELSEWHERE[name]}" + (f"; did you mean {meant[0]!r}?" if meant else ": leave it out here")
     if name in INSTEAD:
         there = "" if INSTEAD[name].split()[0] in names else ", which this client does not take"
         return f"unknown setting {key!r}: Kafka's name for it is {INSTEAD[name]}{there}"

@@ -10,7 +10,7 @@ from barnabas.client.consume.config import ConsumerConfig
 from barnabas.client.produce.config import ProducerConfig
 from barnabas.net.config import ClientConfig, parse_server
 from barnabas.net.errors import ConfigError
-from barnabas.net.foreign import INSTEAD, SENTENCES
+from barnabas.net.foreign import ELSEWHERE, INSTEAD, SENTENCES
 
 DEFAULTS = {
     "acks": -1,
@@ -243,5 +243,75 @@ def test_parse_server(text, where):
 
 
 def test_a_producer_setting_is_unknown_to_a_plain_client():
-    with pytest.raises(ConfigError, match=r"unknown setting 'linger\.ms'"):
-        ClientConfig.of({"linger.ms": 5})
+    for config in (ClientConfig, ConsumerConfig):
+        with pytest.raises(ConfigError, match=r"^linger\.ms is a setting of the producer: leave it out here$"):
+            config.of({"linger.ms": 5})
+    with pytest.raises(ConfigError, match=r"^auto_offset_reset is a setting of the consumer: leave it out here$"):
+        ProducerConfig.of(auto_offset_reset="earliest")
+    with pytest.raises(ConfigError, match=r"is a setting of the producer; did you mean 'value\.deserializer'\?$"):
+        ConsumerConfig.of(value_serializer="json")
+
+
+def test_whose_setting_it_is_follows_from_the_tables():
+    everyones, producers, consumers = (
+        {each.name.replace("_", ".") for each in fields(config)}
+        for config in (ClientConfig, ProducerConfig, ConsumerConfig)
+    )
+    assert {name for name, whose in ELSEWHERE.items() if "producer" in whose} == producers - consumers - everyones
+    assert {name for name, whose in ELSEWHERE.items() if "consumer" in whose} == consumers - producers - everyones
+
+
+# Settings that people have in the files they bring, client by client.
+LIBRDKAFKAS = """
+    builtin.features client.id metadata.broker.list bootstrap.servers message.max.bytes message.copy.max.bytes
+    receive.message.max.bytes max.in.flight.requests.per.connection max.in.flight topic.metadata.refresh.interval.ms
+    metadata.max.age.ms topic.metadata.refresh.fast.interval.ms topic.metadata.refresh.sparse topic.blacklist debug
+    socket.timeout.ms socket.send.buffer.bytes socket.receive.buffer.bytes socket.keepalive.enable socket.nagle.disable
+    socket.max.fails broker.address.ttl broker.address.family socket.connection.setup.timeout.ms
+    connections.max.idle.ms reconnect.backoff.jitter.ms reconnect.backoff.ms reconnect.backoff.max.ms enabled_events
+    throttle_cb log_cb log_level log.queue log.thread.name enable.random.seed log.connection.close opaque
+    default_topic_conf internal.termination.signal api.version.request api.version.request.timeout.ms
+    api.version.fallback.ms broker.version.fallback allow.auto.create.topics security.protocol ssl.cipher.suites
+    ssl.key.location ssl.ca.location ssl.endpoint.identification.algorithm enable.ssl.certificate.verification
+    sasl.mechanisms sasl.mechanism sasl.username sasl.password sasl.oauthbearer.config
+    enable.sasl.oauthbearer.unsecure.jwt plugin.library.paths group.id group.instance.id partition.assignment.strategy
+    session.timeout.ms heartbeat.interval.ms group.protocol.type group.protocol group.remote.assignor
+    coordinator.query.interval.ms max.poll.interval.ms enable.auto.commit auto.commit.interval.ms
+    enable.auto.offset.store queued.min.messages queued.max.messages.kbytes fetch.wait.max.ms fetch.queue.backoff.ms
+    fetch.message.max.bytes max.partition.fetch.bytes fetch.max.bytes fetch.min.bytes fetch.error.backoff.ms
+    offset.store.method isolation.level consume_cb rebalance_cb offset_commit_cb enable.partition.eof check.crcs
+    client.rack transactional.id transaction.timeout.ms enable.idempotence enable.gapless.guarantee
+    queue.buffering.max.messages queue.buffering.max.kbytes queue.buffering.max.ms linger.ms message.send.max.retries
+    retries retry.backoff.ms retry.backoff.max.ms queue.buffering.backpressure.threshold compression.codec
+    compression.type batch.num.messages batch.size delivery.report.only.error dr_cb dr_msg_cb
+    sticky.partitioning.linger.ms client.dns.lookup enable.metrics.push request.required.acks acks request.timeout.ms
+    message.timeout.ms delivery.timeout.ms queuing.strategy produce.offset.report partitioner partitioner_cb
+    msg_order_cmp compression.level auto.commit.enable auto.offset.reset offset.store.path
+    offset.store.sync.interval.ms consume.callback.max.messages
+"""
+KAFKA_PYTHONS = """
+    bootstrap_servers client_id key_serializer value_serializer enable_idempotence transactional_id
+    transaction_timeout_ms delivery_timeout_ms acks compression_type retries batch_size linger_ms partitioner
+    connections_max_idle_ms max_block_ms max_request_size metadata_max_age_ms retry_backoff_ms request_timeout_ms
+    receive_buffer_bytes send_buffer_bytes socket_options sock_chunk_bytes sock_chunk_buffer_count reconnect_backoff_ms
+    reconnect_backoff_max_ms max_in_flight_requests_per_connection security_protocol ssl_context ssl_check_hostname
+    ssl_cafile ssl_certfile ssl_keyfile ssl_crlfile ssl_password ssl_ciphers api_version api_version_auto_timeout_ms
+    metric_reporters metrics_enabled metrics_num_samples metrics_sample_window_ms selector sasl_mechanism
+    sasl_plain_username sasl_plain_password sasl_kerberos_service_name sasl_oauth_token_provider socks5_proxy
+    kafka_client group_id group_instance_id key_deserializer value_deserializer fetch_max_wait_ms fetch_min_bytes
+    fetch_max_bytes max_partition_fetch_bytes auto_offset_reset enable_auto_commit auto_commit_interval_ms
+    default_offset_commit_callback check_crcs isolation_level partition_assignment_strategy max_poll_records
+    max_poll_interval_ms session_timeout_ms heartbeat_interval_ms consumer_timeout_ms exclude_internal_topics
+    legacy_iterator metric_group_prefix buffer_memory allow_auto_create_topics enable_incremental_fetch_sessions
+    bootstrap_topics_filter raise_upon_socket_err_during_wakeup
+"""
+
+
+@pytest.mark.parametrize("name", (LIBRDKAFKAS + KAFKA_PYTHONS).split())
+def test_every_name_of_the_other_clients_is_known_or_explained(name):
+    for config in (ProducerConfig, ConsumerConfig, ClientConfig):
+        if name.replace(".", "_") in {each.name for each in fields(config)}:
+            continue
+        with pytest.raises(ConfigError) as refused:
+            config.of({name: "x"})
+        assert re.match(rf"{name}: |{name} is a setting of the |unknown setting '{name}': Kafka's", str(refused.value))
