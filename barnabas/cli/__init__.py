@@ -14,7 +14,7 @@ COMMANDS: Final = {
     "produce": ("barnabas.cli.produce", "send lines of standard input as records"),
     "consume": ("barnabas.cli.consume", "print records"),
     "top": ("barnabas.cli.top", "watch the inside of a broker"),
-    "explain": ("barnabas.cli.explain", "show how the timing wheel works"),
+    "explain": ("barnabas.cli.explain", "show how the inside works, step by step"),
     "log": ("barnabas.cli.log", "check, show and repair the logs of a data directory"),
     "health": ("barnabas.cli.health", "exit 0 if a broker serves, else 1"),
 }

@@ -13,9 +13,10 @@ def render(server: str, state: State, before: State | None, elapsed_s: float) ->
     """The lines of one look. `before` is the look `elapsed_s` ago, for rates; None shows none."""
     partitions: list[State] = state.get("partitions", [])
     connections: list[State] = state.get("connections", [])
-    operations: list[State] = [one for purgatory in state.get("purgatories", []) for one in purgatory["operations"]]
+    purgatories: list[State] = state.get("purgatories", [])
+    operations: list[State] = [one for purgatory in purgatories for one in purgatory["operations"]]
     sessions: list[State] = state.get("fetch_sessions", [])
-    wheels = [(purgatory["name"], purgatory["wheel"]) for purgatory in state.get("purgatories", [])]
+    wheels = [(purgatory["name"], purgatory["wheel"]) for purgatory in purgatories]
     told: State = state.get("counts", {})  # lists come in pages; this is the first
     counts = [
         _count(told.get("partitions", len(partitions)), "partition"),
@@ -31,6 +32,7 @@ def render(server: str, state: State, before: State | None, elapsed_s: float) ->
         *_further(told.get("partitions", 0), len(partitions)),
         "",
         *_operations(operations),
+        *_lists(purgatories),
         "",
         *_wheels([*wheels, ("(other)", state.get("timer", []))]),
         "",
@@ -94,6 +96,24 @@ def _operations(operations: list[State]) -> list[str]:
     ordered = sorted(operations, key=lambda one: one["due_in_ms"])
     rows = [(one["kind"], one["age_ms"], one["due_in_ms"], " ".join(one["keys"])) for one in ordered]
     return table(("parked", "age ms", "due in ms", "watches"), rows).split("\n")
+
+
+def _lists(purgatories: list[State]) -> list[str]:
+    """Who stands in which list, in order; `*` marks what has completed and is not purged yet."""
+    lines: list[str] = []
+    for one in purgatories:
+        if not one.get("lists"):
+            continue
+        waits = f"{one['watched']} watched, {one['delayed']} delayed, {one['completed']} completed and not purged (*)"
+        lines += ["", f"{one['name']} purgatory: {waits}"]
+        rows = [(each["key"], _entries(each)) for each in one["lists"]]
+        lines += table(("key", "in order"), rows).split("\n")
+    return lines
+
+
+def _entries(each: State) -> str:
+    names = [one["kind"].removeprefix("Delayed") + ("*" if one["completed"] else "") for one in each["entries"]]
+    return " ".join([*names, f"and {each['more']} more"] if each["more"] else names)
 
 
 def _wheels(wheels: list[tuple[str, list[State]]]) -> list[str]:

@@ -7,6 +7,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ import barnabas
 from barnabas.cli import COMMANDS
 from barnabas.cli.sections import render
 from barnabas.cli.speak import address, table
+from barnabas.explain.stage import Stage, one_record
 from tests.cli.process import run
 
 
@@ -125,10 +127,52 @@ def test_top_shows_rates_parked_operations_and_the_wheel() -> None:
     assert ["1", "127.0.0.1", "kafka", "x", "1", "30", "10", "parked", "(API", "1)"] in words
 
 
-def test_explain_plays_the_wheel() -> None:
+def aged(state: dict[str, Any]) -> dict[str, Any]:
+    """With what the host knows of the time."""
+    for purgatory in state["purgatories"]:
+        for operation in purgatory["operations"]:
+            operation |= {"age_ms": 0, "due_in_ms": 1}
+    return state
+
+
+def test_top_shows_the_lists_and_what_is_completed_and_not_purged() -> None:
+    """After the eighth of the nine steps: one consumer waits on P1, three entries of followers are left on P2."""
+    stage = Stage((1, 2), (1, 2, 3, 4))
+    size = len(one_record()) + 1
+    stage.produce(1, acks=1)
+    stage.fetch({1: 0}, name="F1", min_bytes=size)
+    for follower in (2, 3, 4):
+        stage.fetch({1: 0, 2: 0}, name=f"F{follower}", replica=follower, min_bytes=size)
+    stage.produce(1, acks=1)
+    state = stage.core.snapshot(stage.now_ms)
+    (fetches,) = [one for one in state["purgatories"] if one["name"] == "Fetch"]
+    assert (fetches["watched"], fetches["delayed"], fetches["completed"]) == (4, 1, 3)
+    done, waits = ({"kind": "DelayedFetch", "completed": completed} for completed in (True, False))
+    assert fetches["lists"] == [
+        {"key": "t-1", "entries": [waits], "more": 0},
+        {"key": "t-2", "entries": [done] * 3, "more": 0},
+    ]
+    lines = render("s", aged(state), None, 0.0)
+    assert "Fetch purgatory: 4 watched, 1 delayed, 3 completed and not purged (*)" in lines
+    words = [line.split() for line in lines]
+    assert ["t-1", "Fetch"] in words
+    assert ["t-2", "Fetch*", "Fetch*", "Fetch*"] in words
+    assert sum(line.split()[:1] == ["DelayedFetch"] for line in lines) == 1
+
+
+def test_a_long_list_shows_its_beginning() -> None:
+    stage = Stage((1,), (1,))
+    for number in range(103):
+        stage.fetch({1: 0}, name=str(number))
+    lines = render("s", aged(stage.core.snapshot(0)), None, 0.0)
+    (line,) = [line for line in lines if line.startswith("t-1  Fetch Fetch")]
+    assert line.endswith(" Fetch and 3 more")
+
+
+def test_explain_plays_a_walk() -> None:
     told = run("explain", "wheel", "450")
     assert told.returncode == 0
-    assert "t = 450" in told.stdout
+    assert "450, in 50 ms: wheel 2, bucket 2, until 440" in told.stdout
     assert run("explain", "wheel", "--", "-1").returncode == 2
 
 

@@ -302,7 +302,7 @@ class Bench:
 
     def __init__(self, world: World, **settings: Any) -> None:
         self.world = world
-        self.config = ProducerConfig.of(bootstrap_servers="boot:9092", **settings)
+        self.config = ProducerConfig.of({"bootstrap_servers": "boot:9092"} | settings)
         chance = world.random.random
         self.metadata = Metadata(self.config, chance, topic_idle_ms=self.config.metadata_max_idle_ms)
         self.network = world.network = NetworkClient(self.config, self.metadata, chance)

@@ -27,6 +27,8 @@ PURGE_INTERVAL_COUNT: Final = 1000
 REAPER_TICK_MS: Final = 200
 MANY_KEYS: Final = 16
 """Who watches so many keys is told which of them has news: looking at all of them each time is dear."""
+LISTED_MAX: Final = 100
+"""Entries of one list that a look shows."""
 _ABSENT: Final = object()
 
 logger = logging.getLogger(__name__)
@@ -192,10 +194,11 @@ class Purgatory:
         return {key: tuple(watchers) for key, watchers in self.watchers.items()}
 
     def snapshot(self, first: int = 0, end: int | None = None) -> dict[str, Any]:
-        """Counts, the parked operations from `first` to before `end`, and the wheel.
+        """Counts, the parked operations from `first` to before `end`, the lists of as many keys, and the wheel.
 
         The operations are those in the timer, soonest first but for ties of a bucket: a walk over the lists would take
-        as long as all their keys. Each tells its first keys, and how many it has.
+        as long as all their keys. Each tells its first keys, and how many it has. `completed` counts
+        entries that wait for nothing but to be purged; in the lists they stand as `completed`, too.
         """
         parked = (one for one in self.timer.tasks() if isinstance(one, DelayedOperation))
         return {
@@ -210,5 +213,16 @@ class Purgatory:
                 }
                 for operation in islice(parked, first, end)
             ],
+            "completed": sum(operation.listed for operation in self.finished),
+            "lists": [self._list(key) for key in islice(self.watchers, first, end)],
             "wheel": self.timer.snapshot(),
         }
+
+    def _list(self, key: Hashable) -> dict[str, Any]:
+        """One key's list in order, its first entries; `more` counts the others."""
+        watchers = self.watchers[key]
+        entries = [
+            {"kind": type(operation).__name__, "completed": operation.completed}
+            for operation in islice(watchers, LISTED_MAX)
+        ]
+        return {"key": str(key), "entries": entries, "more": len(watchers) - len(entries)}

@@ -205,6 +205,19 @@ class Timer:
         for _, _, bucket in sorted(self._queue):
             yield from _tasks_of(bucket)
 
+    def place_of(self, task: TimerTask) -> tuple[int, int, int] | None:
+        """Where a task lies: level (1 is the finest), bucket, the bucket's expiration (ms); None in no bucket.
+
+        Walks through the wheels: for looking, not for work.
+        """
+        wheel: _Wheel | None = self._wheel
+        while wheel is not None and task.scheduled:
+            for index, bucket in enumerate(wheel.buckets):
+                if task in _tasks_of(bucket):
+                    return wheel.level + 1, index, bucket.expiration_ms
+            wheel = wheel.overflow
+        return None
+
     def snapshot(self) -> list[dict[str, Any]]:
         """The levels from fine to coarse, each with its clock and its queued buckets (index, expiration, tasks)."""
         levels = []

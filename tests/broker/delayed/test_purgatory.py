@@ -333,19 +333,21 @@ def test_a_page_of_the_snapshot_costs_what_it_shows_however_many_keys_there_are(
 
     class Walked(dict[Any, Any]):
         def __iter__(self):
-            walked.append(1)
-            return super().__iter__()
+            for key in super().__iter__():
+                walked.append(key)
+                yield key
 
         def items(self):
-            walked.append(1)
-            return super().items()
+            raise AssertionError("all lists are walked")
 
     purgatory.watchers = Walked(purgatory.watchers)
-    shown = purgatory.snapshot(1, 3)["operations"]
+    state = purgatory.snapshot(1, 3)
+    shown = state["operations"]
     assert [one["deadline_ms"] for one in shown] == [1001, 1002]
     assert [one["keys"] for one in shown] == [[str((number, key)) for key in range(10)] for number in (1, 2)]
     assert {one["keys_count"] for one in shown} == {1000}
-    assert not walked
+    assert [one["key"] for one in state["lists"]] == ["(0, 1)", "(0, 2)"]
+    assert len(walked) == 3
 
 
 def test_an_event_is_told_with_its_key_to_who_asks_for_it(purgatory):

@@ -1,8 +1,10 @@
-"""The wheel against SEMANTICS: unit vectors, the 450 ms example, and a sorted list as the model."""
+"""The wheel against `TimingWheel` of Apache Kafka: unit vectors, the 450 ms example, and a sorted list as the model."""
 
 from __future__ import annotations
 
 import logging
+import sys
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -90,6 +92,72 @@ def test_a_bucket_is_queued_again_in_its_next_lap():
     timer.add(TimerTask(), 24)  # [5,25): bucket 4 of the first wheel
     timer.add(TimerTask(), 25)  # the same slot as 5, a lap later, lies one wheel up until the clock moves
     assert place(timer) == [(1, 4, 24, 1), (2, 1, 20, 1)]
+
+
+def test_446_450_455_and_473_share_a_bucket_and_part_on_the_way_down():
+    """Place and time left of each at every demotion: wheel, bucket, ms."""
+    timer = Timer(0)
+    tasks = {deadline_ms: TimerTask() for deadline_ms in (446, 450, 455, 473)}
+    for deadline_ms, task in tasks.items():
+        timer.add(task, deadline_ms)
+
+    def left(now_ms: int) -> dict[int, tuple[int, int, int]]:
+        timer.advance(now_ms)
+        places = {deadline_ms: timer.place_of(task) for deadline_ms, task in tasks.items()}
+        return {key: (place[0], place[1], key - now_ms) for key, place in places.items() if place is not None}
+
+    assert place(timer) == [(3, 1, 400, 4)]
+    assert left(399) == {446: (3, 1, 47), 450: (3, 1, 51), 455: (3, 1, 56), 473: (3, 1, 74)}
+    assert left(400) == {446: (2, 2, 46), 450: (2, 2, 50), 455: (2, 2, 55), 473: (2, 3, 73)}
+    assert left(440) == {446: (1, 6, 6), 450: (1, 10, 10), 455: (1, 15, 15), 473: (2, 3, 33)}
+    assert left(446) == {450: (1, 10, 4), 455: (1, 15, 9), 473: (2, 3, 27)}
+    assert left(450) == {455: (1, 15, 5), 473: (2, 3, 23)}
+    assert left(460) == {473: (1, 13, 13)}
+    assert left(473) == {}
+
+
+@pytest.mark.parametrize("deadline_ms", [7, 300, 7000])
+def test_adding_and_cancelling_take_as_many_steps_however_many_wait(deadline_ms: int) -> None:
+    """Lines of Python that run: the same among ten tasks and among ten thousand, in every wheel."""
+
+    def steps(waiting: int) -> int:
+        timer = Timer(0)
+        for number in range(waiting):
+            timer.add(TimerTask(), deadline_ms + number % 2)
+        seen: list[str] = []
+
+        def trace(frame: FrameType, event: str, _: object) -> Any:
+            seen.append(event)
+            return trace
+
+        task = TimerTask()
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            timer.add(task, deadline_ms)
+            timer.cancel(task)
+        finally:
+            sys.settrace(before)
+        return seen.count("line")
+
+    assert steps(10) == steps(10_000) > 0
+
+
+def test_a_clock_of_seconds_minutes_and_hours():
+    """60 x 1 s, 60 x 1 min, 60 x 1 h: all wheels have one size, so the last does not end at twelve."""
+    timer = Timer(0, 1000, 60)
+    log: list[tuple[int, Any]] = []
+    half_past_noon_ms = (12 * 3600 + 30 * 60 + 15) * 1000
+    timer.add(Recorder("noon", log), half_past_noon_ms)
+    assert place(timer) == [(3, 12, 12 * 3_600_000, 1)]
+    go(timer, 12 * 3_600_000)
+    assert clocks(timer) == [43_200_000] * 3
+    assert place(timer) == [(2, 30, half_past_noon_ms - 15_000, 1)]
+    go(timer, half_past_noon_ms - 15_000)
+    assert place(timer) == [(1, 15, half_past_noon_ms, 1)]
+    go(timer, half_past_noon_ms)
+    assert log == [(half_past_noon_ms, "noon")]
+    assert [level["interval_ms"] for level in timer.snapshot()] == [60_000, 3_600_000, 216_000_000]
 
 
 def test_the_450_ms_example():

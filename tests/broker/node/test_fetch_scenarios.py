@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.requests.fetch import EpochEndOffset
 from tests.broker.node.world import World, bases_of, batch, part_of, records_of, sized
 
@@ -277,3 +278,66 @@ def test_t01_every_wait_ends_to_the_millisecond(world: World) -> None:
     answers = [world.fetch({("t", 0): 0}, wait_ms=wait_ms) for wait_ms in waits]
     world.advance(6000)
     assert [answer.at_ms for answer in answers] == waits
+
+
+def test_bytes_in_two_partitions_answer_at_once_and_nobody_parks(world: World) -> None:
+    """The minimum is met by the sum of what the first read found; neither partition alone would do."""
+    world.create(partitions=2)
+    for partition in (0, 1):
+        world.put(sized(600), partition=partition)
+    purgatory = world.core.replicas.shared.fetch
+    answer = world.fetch({("t", 0): 0, ("t", 1): 0}, wait_ms=5000, min_bytes=1200)
+    assert answer.done
+    assert [len(part_of(answer, index).records) for index in (0, 1)] == [600, 600]
+    assert purgatory.estimated_total == 0
+    waits = world.fetch({("t", 0): 0, ("t", 1): 0}, wait_ms=5000, min_bytes=1201)
+    assert not waits.done
+    assert purgatory.estimated_total == 1
+
+
+def test_fetch_max_bytes_caps_what_a_request_may_ask_for() -> None:
+    """The broker's own setting counts, and lowers a minimum that is above it (`KafkaApis.handleFetchRequest`)."""
+    world = World(fetch_max_bytes=2048)
+    world.create(partitions=3)
+    for partition in range(3):
+        world.put(sized(1000), partition=partition)
+    offsets = {("t", partition): 0 for partition in range(3)}
+    answer = world.fetch(offsets, wait_ms=5000, min_bytes=1_000_000)
+    assert answer.done
+    assert [len(part_of(answer, index).records) for index in range(3)] == [1000, 1000, 0]
+
+
+def test_a_minimum_above_the_requests_own_maximum_is_lowered_to_it(world: World) -> None:
+    world.create()
+    world.put(sized(500))
+    assert not world.fetch({("t", 0): 0}, wait_ms=5000, min_bytes=501).done
+    assert world.fetch({("t", 0): 0}, wait_ms=5000, min_bytes=501, max_bytes=400).done
+
+
+@pytest.mark.parametrize("setting", [None, 4])
+def test_purge_begins_above_the_interval_and_not_at_it(setting: int | None) -> None:
+    """1000 operations may have finished by default (`fetch.purgatory.purge.interval.requests`), and 1001 are swept."""
+    world = World() if setting is None else World(fetch_purgatory_purge_interval_requests=setting)
+    interval = setting or 1000
+    world.create(partitions=2)
+    purgatory = world.core.replicas.shared.fetch
+
+    log = world.core.logs.logs[TopicPartition("t", 0)]
+
+    def finish(count: int) -> None:
+        for _ in range(count):
+            world.fetch({("t", 0): log.log_end_offset, ("t", 1): 0}, wait_ms=600_000)
+        world.put(batch(b"v"))
+
+    finish(interval)
+    world.advance(1000)
+    assert (purgatory.watched, purgatory.num_delayed) == (interval, 0)
+    finish(1)
+    world.advance(200)
+    assert purgatory.watched == 0
+
+
+def test_produce_is_swept_by_a_setting_of_its_own() -> None:
+    world = World(producer_purgatory_purge_interval_requests=7, delete_records_purgatory_purge_interval_requests=9)
+    shared = world.core.replicas.shared
+    assert [one.purge_interval for one in (shared.produce, shared.fetch, shared.delete_records)] == [7, 1000, 9]

@@ -53,9 +53,11 @@ class Stage:
         data = {(key.topic, key.partition): bytearray(records or batch()) for key in keys}
         return self.world.produce(data, acks=acks)
 
-    def fetch(self, asked: dict[TopicPartition, int], *, replica: int = -1, min_bytes: int = 1) -> Answer:
+    def fetch(
+        self, asked: dict[TopicPartition, int], *, replica: int = -1, min_bytes: int = 1, wait_ms: int = 5000
+    ) -> Answer:
         offsets = {(key.topic, key.partition): offset for key, offset in asked.items()}
-        return self.world.fetch(offsets, wait_ms=5000, min_bytes=min_bytes, replica_id=replica)
+        return self.world.fetch(offsets, wait_ms=wait_ms, min_bytes=min_bytes, replica_id=replica)
 
     def caught_up(self, replica: int, *keys: TopicPartition) -> Answer:
         """A follower's fetch from the leader's present log end."""
@@ -64,6 +66,9 @@ class Stage:
 
     def high_watermark(self, key: TopicPartition) -> int:
         return self.world.core.logs.logs[key].high_watermark
+
+    def log_end(self, key: TopicPartition) -> int:
+        return self.world.core.logs.logs[key].log_end_offset
 
     # The watch lists
 

@@ -1,4 +1,4 @@
-"""Fetch: answer now or wait, the lettered cases, limits, and cold reads (SEMANTICS 3.2, 6.2, 6.3)."""
+"""Fetch: now or later, the lettered cases, limits, cold reads (`DelayedFetch`, `ReplicaManager.fetchMessages`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DelayedProduce, case by case (SEMANTICS 3.1), and what leads to it."""
+"""DelayedProduce, case by case (`DelayedProduce`), and what leads to it."""
 
 from __future__ import annotations
 

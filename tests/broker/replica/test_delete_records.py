@@ -1,4 +1,4 @@
-"""DeleteRecords and its delayed operation (SEMANTICS 3, 5.9)."""
+"""DeleteRecords and its delayed operation (`DelayedDeleteRecords`, KIP-107)."""
 
 from __future__ import annotations
 

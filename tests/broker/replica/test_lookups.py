@@ -1,4 +1,4 @@
-"""ListOffsets and OffsetForLeaderEpoch (SEMANTICS 4.6, 6.6)."""
+"""ListOffsets and OffsetForLeaderEpoch (KIP-101, KIP-79)."""
 
 from __future__ import annotations
 

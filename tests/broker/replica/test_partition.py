@@ -1,4 +1,4 @@
-"""The leader's replica state: high watermark, ISR, epochs (SEMANTICS 4.1 to 4.5)."""
+"""The leader's replica state: high watermark, ISR, epochs (`Partition`, `Replica`, KIP-966)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fetch state against a scripted network: every rule of SEMANTICS 8.3 under virtual time."""
+"""The fetch state against a scripted network: every rule of `AbstractFetch` and KIP-320 under virtual time."""
 
 from __future__ import annotations
 
