@@ -5,7 +5,7 @@ closed and has answers to read. In every `barnabas.connection.progress.ms` it mu
 average (`barnabas.connection.progress.bytes.per.second`): a slow upload lives however large it is, and who opens and
 stays silent, or sends a byte a second, goes. The clock stands while the broker itself does not read (a request of the
 connection is parked, memory is short); but a connection that its peer has closed meanwhile, which no read tells, goes
-after one window (at once when it was reset), and what it has parked with it.
+after three seconds (at once when it was reset), and what it has parked with it. Kafka closes as soon as it hears.
 
 Idle connections, with nothing begun, are `connections.max.idle.ms`'s.
 """
@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     from barnabas.broker.host.host import Host
 
 _LOOK_MS_MIN: Final = 10
-_LOOK_MS_MAX: Final = 5000
+_LOOK_MS_MAX: Final = 3000
+CLOSED_MS_MAX: Final = 3000
+"""So long who has closed one side may wait for answers to what it sent before: what lies behind that will not go on."""
+AT_ONCE_MAX: Final = 50
+"""Connections that are ended in one step."""
 _RESET: Final = (7,)
 _CLOSED: Final = (7, 8)
 """TCP_CLOSE and TCP_CLOSE_WAIT of Linux. In the latter the peer may have closed one side, and still read."""
@@ -73,14 +77,19 @@ class Progress:
         self._timer = None
         config, now_ms = self._host.config, self._host.now_ms()
         window_ms = config.barnabas_connection_progress_ms
+        closed_ms, ended = min(window_ms, CLOSED_MS_MAX), 0
         per_second = config.barnabas_connection_progress_bytes_per_second
         for channel, mark in list(self._marks.items()):
             if not channel.unfinished:
                 del self._marks[channel]
             elif channel.paused and is_closed(channel):
-                if now_ms - mark.since_ms >= window_ms or is_closed(channel, _RESET):
+                if now_ms - mark.since_ms >= closed_ms or is_closed(channel, _RESET):
                     del self._marks[channel]
                     channel.abort()
+                    ended += 1
+                    if ended == AT_ONCE_MAX:
+                        self._timer = self._host.loop.call_later(0, self._look)
+                        return
             elif channel.paused or channel.requests != mark.requests:
                 self._marks[channel] = self._mark(channel, now_ms)
             elif now_ms - mark.since_ms >= window_ms:

@@ -9,7 +9,9 @@ import struct
 import pytest
 
 from barnabas.broker.context import RequestContext
+from barnabas.broker.host import progress
 from barnabas.broker.host.host import Host
+from barnabas.broker.host.states import State
 from barnabas.protocol.requests.api_versions import ApiVersionsResponse
 from tests.broker.host.fake_core import FakeCore, Raw, api_versions_request, client, parks, serving, until
 
@@ -164,3 +166,29 @@ async def test_a_connection_that_is_closed_behind_a_parked_request_goes_though_i
         assert len(host.channels) == 1
         clock.move(10 * WINDOW_MS)
         assert len(host.channels) == 1, "who is there waits for its answer as long as it takes"
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_INFO"), reason="the system does not tell a connection's state")
+async def test_those_that_left_are_gone_within_ten_seconds_whatever_the_window_some_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two thousand with a frame begun behind a parked request kept what they held for thirty seconds after that."""
+    monkeypatch.setattr(progress, "AT_ONCE_MAX", 3)
+    core = FakeCore(parks)
+    async with serving(core) as host:
+        assert host.config.barnabas_connection_progress_ms == 30_000
+        clock = Clock(host)
+        peers = [client(host.port) for _ in range(8)]
+        for one in peers:
+            raw = await one.__aenter__()
+            raw.ask(1)
+            raw.send(b"x" * 3)
+        await until(lambda: len(host.channels) == 8 and all(one.paused for one in host.channels.values()))
+        clock.move(0)
+        for one in peers:
+            await one.__aexit__(None, None, None)
+        assert len(host.channels) == 8, "nothing tells"
+        clock.move(progress.CLOSED_MS_MAX)
+        assert sum(one.state is State.GONE for one in host.channels.values()) == 3
+        await until(lambda: not host.channels)
+        assert core.account.total == 0
