@@ -35,13 +35,13 @@ def produce(port: int, topic: str, *values: bytes) -> BaseException | None:
         return [producer.send(topic, value).exception(20) for value in values][-1]
 
 
-def consumed(port: int, topic: str, count: int, start: int = 0, patience_ms: int = 5000) -> list[bytes]:
+def consumed(port: int, topic: str, count: int, start: int = 0, patience_s: float = 5) -> list[bytes]:
     found: list[bytes] = []
     with Consumer(bootstrap_servers=f"127.0.0.1:{port}") as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         consumer.seek(TopicPartition(topic, 0), start)
         while len(found) < count:
-            records = consumer.poll(patience_ms)
+            records = consumer.poll(timeout=patience_s)
             assert records, f"{found} of {count}"
             found += [bytes(record.value) for record in records]
     return found
@@ -123,7 +123,7 @@ def test_a_sealed_segment_that_is_removed_costs_its_own_records(tmp_path: Path) 
         (data / "seg-0" / f"{1:020d}.log").unlink()
         assert consumed(process.port, "seg", 1)[0][:1] == b"\0"
         with pytest.raises((BarnabasError, AssertionError)):
-            consumed(process.port, "seg", 1, start=1, patience_ms=300)
+            consumed(process.port, "seg", 1, start=1, patience_s=0.3)
         assert [value[:1] for value in consumed(process.port, "seg", 2, start=2)] == [b"\2", b"\3"]
         assert produce(process.port, "seg", b"4") is None
         assert process.end() == 0
