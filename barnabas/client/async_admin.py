@@ -173,7 +173,9 @@ class AsyncAdmin:
             left_ms = deadline_ms - self._client.now_ms()
             if left_ms <= 0:
                 told = ", ".join(sorted(leaderless))
-                raise ClientTimeout(f"made, but not all partitions got a leader in time: {told}")
+                raise ClientTimeout(
+                    f"made, but not all partitions got a leader in time: {told}{self._client.metadata.troubles.why()}"
+                )
             cluster = await self._client.refresh_metadata(leaderless, left_ms)
             leaderless = {name for name in leaderless if not _led(cluster, name)}
 

@@ -188,7 +188,8 @@ class AsyncConsumer:
         deadline_ms = self._client.now_ms() + (self.config.default_api_timeout_ms if wait_ms is None else wait_ms)
         while (offset := self._core.position(where)) is None:
             if not await self._wait(deadline_ms):
-                raise ClientTimeout(f"the position of {where} is unknown: its leader did not tell an offset in time")
+                why = self._client.metadata.troubles.why(where)
+                raise ClientTimeout(f"the position of {where} is unknown: no leader told an offset in time{why}")
         return offset
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:

@@ -83,7 +83,7 @@ class AsyncProducer:
             await asyncio.wait_for(self._drained(), timeout)
         except TimeoutError:
             self._lost = self._core.accumulator.undelivered
-            log.warning("closing with %d records undelivered", self._lost)
+            log.warning("closing with %d records undelivered%s", self._lost, self._client.metadata.troubles.why())
         self._core.sender.abort(ClientClosed("the producer was closed before the record was delivered"))
         await self._client.close()
         self._core.interceptors.close()
@@ -171,7 +171,9 @@ class AsyncProducer:
         try:
             await asyncio.wait_for(self._drained(), timeout)
         except TimeoutError:
-            raise ClientTimeout(f"records without an outcome after {timeout} s of flush") from None
+            raise ClientTimeout(
+                f"records without an outcome after {timeout} s of flush{self._client.metadata.troubles.why()}"
+            ) from None
 
     async def partitions_for(self, topic: str) -> tuple[PartitionInfo, ...]:
         """The topic's partitions.
@@ -184,7 +186,7 @@ class AsyncProducer:
         deadline_ms = self._client.now_ms() + self.config.max_block_ms
         while not self._client.cluster.partitions_for(topic):
             if self._client.now_ms() >= deadline_ms:
-                raise unknown_topic(topic, None, self.config.max_block_ms)
+                raise unknown_topic(self._core, topic, None, self.config.max_block_ms)
             await self._wait_for_topic(Topic(topic, self._client.metadata.version, deadline_ms))
         return self._client.cluster.partitions_for(topic)
 

@@ -115,7 +115,7 @@ class BlockingRecordFuture(RecordFuture):
         outcome = threading.Event()
         self._result.watch(self._index, outcome.set)
         if not outcome.wait(timeout):
-            raise ClientTimeout(f"no outcome of the record within {timeout} s")
+            raise ClientTimeout(f"no outcome of the record within {timeout} s{self._result.why()}")
 
 
 class AsyncRecordFuture(RecordFuture):

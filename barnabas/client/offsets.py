@@ -55,7 +55,10 @@ async def lookup(
         left_ms = deadline_ms - client.now_ms()
         if left_ms <= 0:
             missing = ", ".join(str(where) for where in sorted(open_targets))
-            raise ClientTimeout(f"no offsets of {missing} within {wait_ms} ms" + (f": {trouble}" if trouble else ""))
+            raise ClientTimeout(
+                f"no offsets of {missing} within {wait_ms} ms"
+                + (f": {trouble}" if trouble else client.metadata.troubles.why())
+            )
         if homeless or trouble:
             await client.refresh_metadata({where.topic for where in open_targets}, left_ms)
     return {where: found[where] for where in targets}

@@ -176,7 +176,9 @@ class Producer:
                 outcome = threading.Event()
                 result.watch(0, outcome.set)
                 if not outcome.wait(None if deadline_ms is None else max(deadline_ms - self._now_ms(), 0) / 1000):
-                    raise ClientTimeout(f"records without an outcome after {timeout} s of flush")
+                    raise ClientTimeout(
+                        f"records without an outcome after {timeout} s of flush{self._client.metadata.troubles.why()}"
+                    )
                 with self._lock:
                     result = next(draining, None)
             self._await_callbacks(deadline_ms)
@@ -205,7 +207,7 @@ class Producer:
         deadline_ms = self._now_ms() + self.config.max_block_ms
         while not self._client.cluster.partitions_for(topic):
             if self._now_ms() >= deadline_ms:
-                raise unknown_topic(topic, None, self.config.max_block_ms)
+                raise unknown_topic(self._core, topic, None, self.config.max_block_ms)
             self._wait_for_topic(Topic(topic, self._client.metadata.version, deadline_ms))
             with self._lock:
                 self._core.check_open()
@@ -234,7 +236,9 @@ class Producer:
                 except ClientTimeout:
                     with self._lock:
                         self._lost = self._core.accumulator.undelivered
-                    log.warning("closing with %d records undelivered", self._lost)
+                    log.warning(
+                        "closing with %d records undelivered%s", self._lost, self._client.metadata.troubles.why()
+                    )
             self._loop.call_soon_threadsafe(self._stop)
         if not on_sender and self._finished.wait(self._left_seconds(deadline_ms)):
             self._thread.join()

@@ -116,7 +116,7 @@ class BlockingSentColumns(SentColumns):
             outcome = threading.Event()
             leaf.watch(0, outcome.set)
             if not outcome.wait(None if deadline is None else max(deadline - time.monotonic(), 0)):
-                raise ClientTimeout(f"some of {self._count} rows have no outcome within {timeout} s")
+                raise ClientTimeout(f"some of {self._count} rows have no outcome within {timeout} s{leaf.why()}")
 
 
 class AsyncSentColumns(SentColumns):

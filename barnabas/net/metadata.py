@@ -15,6 +15,7 @@ from typing import Final
 from barnabas.net.backoff import Backoff, Random
 from barnabas.net.config import ClientConfig, parse_server
 from barnabas.net.topology import Cluster, Node, PartitionInfo, TopicInfo
+from barnabas.net.troubles import Troubles
 from barnabas.protocol.errors import STALE_METADATA, BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition
 from barnabas.protocol.requests.metadata import (
@@ -46,6 +47,7 @@ class Metadata:
         self.fatal: BarnabasError | None = None
         self.listeners: list[Callable[[Metadata], None]] = []
         self.attempt_started_ms: int | None = None
+        self.troubles = Troubles()
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, random)
         self._topic_idle_ms = topic_idle_ms
         self._topics: dict[str, int] = {}
@@ -147,7 +149,7 @@ class Metadata:
             self._full_wish = self._full_wish if self._full_wish > wish else 0
             self._last_success_ms = now_ms
         self.cluster = self._merge(response, partial)
-        self._note_errors(response)
+        self._note_errors(response, now_ms)
         same = before.topics == self.cluster.topics and before.nodes == self.cluster.nodes
         self._fruitless = self._fruitless + 1 if same and not by_age else 0
         self._allowed_ms = now_ms + self._backoff.wait_ms(max(self._fruitless - 1, 0))
@@ -200,6 +202,7 @@ class Metadata:
         expired = [name for name, until in self._topics.items() if until <= now_ms and name not in self._new_topics]
         for name in expired:
             del self._topics[name]
+            self.troubles.clear(("topic", name))
 
     def _merge(self, response: MetadataResponse, partial: bool) -> Cluster:
         nodes = {each.node_id: Node(each.node_id, each.host, each.port, each.rack) for each in response.brokers}
@@ -235,10 +238,15 @@ class Metadata:
                 return old
         return PartitionInfo.told(name, told)
 
-    def _note_errors(self, response: MetadataResponse) -> None:
+    def _note_errors(self, response: MetadataResponse, now_ms: int) -> None:
         self.topic_errors = {}
         for topic in response.topics:
             name = topic.name or ""
+            trouble = _trouble(name, topic)
+            if trouble is None:
+                self.troubles.clear(("topic", name))
+            else:
+                self.troubles.note(("topic", name), trouble, now_ms)
             if topic.error_code in _FATAL:
                 self.topic_errors[name] = KafkaError(topic.error_code, name)
             elif not _is_complete(topic):
@@ -252,6 +260,19 @@ class Metadata:
 def _is_complete(topic: MetadataResponseTopic) -> bool:
     """Whether an answer tells of each partition once; `TopicInfo` counts on it."""
     return sorted(each.partition_index for each in topic.partitions) == list(range(len(topic.partitions)))
+
+
+def _trouble(name: str, topic: MetadataResponseTopic) -> KafkaError | None:
+    """What keeps records of this topic from going, if anything does."""
+    if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return KafkaError(topic.error_code, f"the cluster has no topic {name}, and makes none on first use")
+    if topic.error_code:
+        return KafkaError(topic.error_code, f"topic {name}")
+    homeless = [each.partition_index for each in topic.partitions if each.leader_id < 0]
+    if homeless:
+        shown = ", ".join(map(str, sorted(homeless)[:10])) + (", ..." if len(homeless) > 10 else "")
+        return KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name} has no leader for partitions {shown}")
+    return None
 
 
 _FATAL: Final = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})

@@ -21,6 +21,7 @@ from barnabas.net.dialect import Dialect
 from barnabas.net.errors import ClientClosed, Disconnected, FeatureMissing, MalformedAnswer
 from barnabas.net.metadata import NEVER, Metadata
 from barnabas.net.topology import Cluster, Node
+from barnabas.net.troubles import unreached
 from barnabas.protocol.api import VERSIONS, ApiKey, key_of
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.ids import Buffer
@@ -29,6 +30,9 @@ from barnabas.protocol.requests.metadata import MetadataResponse
 
 SOFTWARE_NAME: Final = "barnabas"
 SOFTWARE_VERSION: Final = "0.1.0"
+
+SLOW_MS: Final = 1000
+"""A connection that is not set up after so long is a trouble."""
 
 OnDone: TypeAlias = Callable[[Any, BarnabasError | None, int], None]
 """`on_done(response, error, now_ms)`: exactly once per request; one of the first two is None (both for acks=0)."""
@@ -103,6 +107,7 @@ class NetworkClient:
         self._correlation_id = 0
         self._metadata_in_flight = False
         self._closed = False
+        self._told_by = ""  # the address of who told the cluster's
 
     # ---- what the shell does and tells ----------------------------------------------------------------------------
 
@@ -171,6 +176,7 @@ class NetworkClient:
 
     def on_disconnected(self, node_id: int, reason: str, now_ms: int) -> None:
         """The connection closed or never opened: fail all that was in flight on it, and refresh metadata."""
+        self._note(node_id, reason, now_ms)
         self.metadata.request_update()
         self._gone(node_id, Disconnected(f"node {node_id}: {reason}"), now_ms)
 
@@ -179,19 +185,23 @@ class NetworkClient:
         self._time_out_requests(now_ms)
         self._time_out_connects(now_ms)
         self._close_idle(now_ms)
+        self._note_slow(now_ms)
+        self.metadata.troubles.tick(now_ms)
         self.maybe_refresh(now_ms)
         for node_id in list(self._unsent):
             self._send_unsent(node_id, now_ms)
 
     def next_deadline_ms(self, now_ms: int) -> int:
         """When `tick` must be called next at the latest (absolute ms, `NEVER` when nothing is under way)."""
-        due = NEVER
+        due = NEVER if self._closed else self.metadata.troubles.next_ms()
         for queue in self._in_flight.values():
             for request in queue:
                 due = min(due, request.deadline_ms)
         for connection in self.connections.nodes.values():
             if connection.state in (State.CONNECTING, State.CHECKING):
                 due = min(due, connection.setup_deadline_ms)
+                if connection.last_attempt_ms + SLOW_MS > now_ms:
+                    due = min(due, connection.last_attempt_ms + SLOW_MS)
             elif connection.state is State.READY and self.config.connections_max_idle_ms >= 0:
                 due = min(due, connection.last_active_ms + self.config.connections_max_idle_ms)
         for node_id, waiting in self._unsent.items():
@@ -312,6 +322,7 @@ class NetworkClient:
         """Close the connection from this side and fail what was in flight on it."""
         if self.connections.of(node_id).state is State.DISCONNECTED:
             return
+        self._note(node_id, reason, now_ms)
         self._actions.append(Disconnect(node_id, reason))
         self.metadata.request_update()
         self._gone(node_id, Disconnected(f"node {node_id}: {reason}", timed_out=timed_out), now_ms)
@@ -398,7 +409,8 @@ class NetworkClient:
         while waiting:
             if waiting[0].deadline_ms <= now_ms:
                 late = waiting.popleft()
-                late.on_done(None, Disconnected(f"node {node_id}: not sent in time", timed_out=True), now_ms)
+                why = self.metadata.troubles.why(("node", node_id))
+                late.on_done(None, Disconnected(f"node {node_id}: not sent in time{why}", timed_out=True), now_ms)
                 continue
             if not self._sendable(node_id, now_ms):
                 if self.connections.can_connect(node_id, now_ms):
@@ -420,6 +432,24 @@ class NetworkClient:
             if late is not None:
                 name = ApiKey(late.key).name
                 self.disconnect(node_id, f"{name} was not answered in time", now_ms, timed_out=True)
+
+    # ---- inside: troubles -------------------------------------------------------------------------------------------
+
+    def _note(self, node_id: int, reason: str, now_ms: int, since_ms: int | None = None) -> None:
+        node = self.cluster.nodes.get(node_id)
+        if node is not None and not self._closed:
+            connection = self.connections.of(node_id)
+            error = unreached(node, self._told_by, reason, handshake=connection.state is State.CHECKING)
+            self.metadata.troubles.note(("node", node_id), error, now_ms, since_ms)
+
+    def _note_slow(self, now_ms: int) -> None:
+        """A connection that neither opens nor fails."""
+        for node_id, connection in self.connections.nodes.items():
+            opening = connection.state in (State.CONNECTING, State.CHECKING)
+            if opening and connection.last_attempt_ms + SLOW_MS <= now_ms and not self._closed:
+                seconds = (now_ms - connection.last_attempt_ms) // 1000
+                what = "no answer" if connection.state is State.CHECKING else "no connection"
+                self._note(node_id, f"{what} for {seconds} s", now_ms, connection.last_attempt_ms)
 
     # ---- inside: connections ----------------------------------------------------------------------------------------
 
@@ -451,6 +481,7 @@ class NetworkClient:
             self.disconnect(node_id, str(KafkaError(response.error_code, "ApiVersions")), now_ms)
             return
         self.connections.ready(node_id, versions)
+        self.metadata.troubles.clear(("node", node_id))
         self.maybe_refresh(now_ms)
         self._send_unsent(node_id, now_ms)
 
@@ -527,10 +558,12 @@ class NetworkClient:
     def _ask_metadata(self, node_id: int, now_ms: int) -> None:
         request, wish, partial = self.metadata.next_request(now_ms)
         self._metadata_in_flight = True
+        node = self.cluster.nodes[node_id]
 
         def on_done(response: MetadataResponse | None, error: BarnabasError | None, now_ms: int) -> None:
             self._metadata_in_flight = False
             if response is not None:
+                self._told_by = f"{node.host}:{node.port}"
                 self._on_metadata(wish, response, partial, now_ms)
             elif isinstance(error, FeatureMissing):
                 self.metadata.fail_fatally(error)
@@ -548,6 +581,9 @@ class NetworkClient:
             return
         self.metadata.update(wish, response, partial, now_ms)
         known = self.cluster.nodes
+        self.metadata.troubles.clear_all(
+            lambda key: isinstance(key, tuple) and key[0] == "node" and key[1] not in known
+        )
         for node_id in [each for each in self.connections.nodes if each not in known]:
             if not self._in_flight.get(node_id) and node_id not in self._unsent:
                 self._let_go(node_id, "no longer part of the cluster", now_ms)

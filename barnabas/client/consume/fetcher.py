@@ -185,6 +185,8 @@ class Fetcher:
         if data.error_code:
             self._on_error(position, want, data, now_ms)
             return
+        if self.metadata.troubles:
+            self.metadata.troubles.clear(position.where)
         position.high_watermark = data.high_watermark
         position.last_stable_offset = data.last_stable_offset
         position.log_start_offset = data.log_start_offset
@@ -206,6 +208,7 @@ class Fetcher:
             position.error = KafkaError(code, str(position.where))
             return
         position.retry_at_ms = now_ms + self.config.retry_backoff_ms
+        self.metadata.troubles.note(position.where, KafkaError(code, str(position.where)), now_ms)
         hint = data.current_leader
         if hint is not None and hint.leader_id >= 0:
             news = self.metadata.update_leader(position.where, hint.leader_id, hint.leader_epoch)

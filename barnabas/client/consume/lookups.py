@@ -153,6 +153,7 @@ class Lookups:
                 detail = f"{where}: the leader tells offset {answer.offset} for timestamp {timestamp}"
                 position.error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, detail)
             else:
+                self._metadata.troubles.clear(where)
                 position.seek(answer.offset)
         self._on_change()
 
@@ -210,6 +211,8 @@ class Lookups:
             position.error = error
         else:
             position.retry_at_ms = now_ms + self._config.retry_backoff_ms
+            if code is not None:
+                self._metadata.troubles.note(position.where, KafkaError(code, f"{position.where}: its offsets"), now_ms)
             if code in STALE_METADATA and not self._metadata.update_requested:
                 self._metadata.request_update()
 

@@ -9,7 +9,7 @@ a close. Draining takes at most one batch per partition, in rotation, up to `max
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from barnabas.client.produce.batch import ProducerBatch, record_size_bound
@@ -69,6 +69,7 @@ class Accumulator:
         self.flushing = 0
         self.closed = False
         self.state = state
+        self.why: Callable[[], str] = str  # the end of a sentence: what is wrong at present, if anything is
         self._random = random
         self._retry_backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, random)
         self._busy: dict[PartitionQueue, None] = {}
@@ -125,6 +126,7 @@ class Accumulator:
         else:
             self._busy[queue] = None
         queue.batches.append(batch)
+        batch.result.why = self.why
         self.incomplete[batch] = None
 
     def buffer_size(self, key: bytes | None, value: bytes | None, headers: Headers) -> int:

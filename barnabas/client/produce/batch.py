@@ -96,10 +96,12 @@ class BatchResult:
         "record_errors",
         "watchers",
         "where",
+        "why",
     )
 
     def __init__(self, where: TopicPartition) -> None:
         self.where = where
+        self.why: Callable[[], str] = str
         self.done = False
         self.looked_at = False
         self.base_offset = -1

@@ -76,6 +76,7 @@ class ProducerCore(Generic[F]):
         self.metadata = metadata
         self.state = ProducerState() if config.enable_idempotence else None
         self.accumulator = Accumulator(config, random, self.state)
+        self.accumulator.why = metadata.troubles.why
         self.interceptors = Interceptors.of(config.interceptor_classes)
         self.sender: Sender
         self.closed: str | None = None  # why nothing more is taken

@@ -117,7 +117,7 @@ def know(
         if core.knows(topic, partition, now_ms):
             return None, False
         if now_ms >= deadline_ms:
-            raise unknown_topic(topic, None if partition == CHOSEN else partition, wait_ms)
+            raise unknown_topic(core, topic, None if partition == CHOSEN else partition, wait_ms)
         now_ms = yield Topic(topic, core.metadata.version, deadline_ms)
 
 
@@ -142,7 +142,7 @@ def _placing(
             if isinstance(got, Placed):
                 return got, now_ms
             if now_ms >= deadline_ms:
-                raise _too_long(got, topic, partition, wait_ms)
+                raise _too_long(core, got, topic, partition, wait_ms)
             if isinstance(got, NeedMemory):
                 waiter = core.accumulator.pool.wait(got.size, _nobody)
                 now_ms = yield Memory(waiter, deadline_ms)
@@ -171,13 +171,19 @@ def _nobody() -> None:
     """Whom a waiter wakes until the shell names somebody."""
 
 
-def _too_long(need: NeedMetadata | NeedMemory, topic: str, partition: int | None, wait_ms: int) -> BarnabasError:
+def _too_long(
+    core: ProducerCore[F], need: NeedMetadata | NeedMemory, topic: str, partition: int | None, wait_ms: int
+) -> BarnabasError:
     if isinstance(need, NeedMemory):
-        return BufferExhausted(f"no {need.size} bytes of buffer.memory became free within max.block.ms ({wait_ms} ms)")
-    return unknown_topic(topic, partition, wait_ms)
+        why = core.metadata.troubles.why()
+        return BufferExhausted(
+            f"no {need.size} bytes of buffer.memory became free within max.block.ms ({wait_ms} ms){why}"
+        )
+    return unknown_topic(core, topic, partition, wait_ms)
 
 
-def unknown_topic(topic: str, partition: int | None, wait_ms: int) -> ClientTimeout:
+def unknown_topic(core: ProducerCore[F], topic: str, partition: int | None, wait_ms: int) -> ClientTimeout:
     """The error of a wait for metadata that was in vain."""
     what = f"topic {topic}" if partition is None else f"partition {partition} of topic {topic}"
-    return ClientTimeout(f"{what} is not in the metadata after max.block.ms ({wait_ms} ms)")
+    why = core.metadata.troubles.why(("topic", topic))
+    return ClientTimeout(f"{what} is not in the metadata after max.block.ms ({wait_ms} ms){why}")

@@ -153,16 +153,18 @@ class Sender:
         if response is not None and response.error_code == 0:
             assert self._state is not None
             self._id_failures = 0
+            self.metadata.troubles.clear("producer id")
             self._state.set_id(response.producer_id, response.producer_epoch)
             return
         if response is not None:
             error = KafkaError(response.error_code, "InitProducerId")
         retriable = isinstance(error, KafkaError) and error.retriable
+        assert error is not None
         if retriable or isinstance(error, ClientClosed):
+            self.metadata.troubles.note("producer id", error, now_ms)
             self._id_retry_ms = now_ms + self._id_backoff.wait_ms(self._id_failures)
             self._id_failures += 1
             return
-        assert error is not None
         self.fatal = error
         log.error("the producer cannot go on: %s", error)
         self.abort(error)
@@ -275,7 +277,7 @@ class Sender:
 
     def _on_response(self, sent: dict[TopicPartition, ProducerBatch], response: ProduceResponse, now_ms: int) -> None:
         names = self.metadata.cluster.topic_names
-        nodes = {each.node_id: Node(*_endpoint(each)) for each in response.node_endpoints}
+        nodes = {each.node_id: Node(each.node_id, each.host, each.port, each.rack) for each in response.node_endpoints}
         told: set[TopicPartition] = set()
         by_id = {self.metadata.cluster.topic_id(where.topic): where.topic for where in sent}
         for topic in response.responses:
@@ -309,6 +311,7 @@ class Sender:
             self.accumulator.split(batch, now_ms)
             self.accumulator.release(batch)
         elif self._may_try_again(batch, now_ms) and self._worth_another(batch, code, answer.log_start_offset):
+            self.metadata.troubles.note(batch.where, KafkaError(code, answer.error_message or str(batch.where)), now_ms)
             self.accumulator.requeue(batch, now_ms)
         else:
             for each in answer.record_errors:
@@ -331,6 +334,7 @@ class Sender:
     # ---- outcomes ---------------------------------------------------------------------------------------------------
 
     def _succeed(self, batch: ProducerBatch, base_offset: int, log_append_ms: int) -> None:
+        self.metadata.troubles.clear(batch.where)
         if self._state is not None:
             self._state.on_acked(batch, base_offset)
         self._calls += batch.finish(base_offset, log_append_ms, None)
@@ -355,16 +359,23 @@ class Sender:
         """`delivery.timeout.ms`, counted from creation, is over: queued or in flight, the batch has failed."""
         limit_ms = self.config.delivery_timeout_ms
         for batch in self.accumulator.take_expired(now_ms):
-            late = ClientTimeout(f"{batch.record_count} records for {batch.where} were not sent in {limit_ms} ms")
+            why = self._why(batch)
+            late = ClientTimeout(f"{batch.record_count} records for {batch.where} were not sent in {limit_ms} ms{why}")
             self._fail(batch, late, maybe_written=batch.has_sequence)
         for batch in self.in_flight:
             if not batch.result.done and batch.created_ms + limit_ms <= now_ms:
-                late = ClientTimeout(f"{batch.record_count} records for {batch.where} had no answer in {limit_ms} ms")
+                what = f"{batch.record_count} records for {batch.where}"
+                late = ClientTimeout(f"{what} had no answer in {limit_ms} ms{self._why(batch)}")
                 if self._state is not None:
                     self._state.on_expired_in_flight(batch)
                 # The memory stays out until the request is answered or its connection is gone: the socket reads it.
                 self._finish(batch, late)
                 self.accumulator.incomplete.pop(batch, None)
+
+    def _why(self, batch: ProducerBatch) -> str:
+        info = self.metadata.cluster.partition(*batch.where)
+        node = None if info is None else ("node", info.leader)
+        return self.metadata.troubles.why(batch.where, node, ("topic", batch.where.topic))
 
     def _run_calls(self) -> None:
         """Tell all whose records have an outcome. One that leaves (`sys.exit`) does so once all are told: `leave`."""
@@ -384,7 +395,3 @@ class Sender:
 
 def _raise(error: BaseException) -> None:
     raise error
-
-
-def _endpoint(each: Any) -> tuple[int, str, int, str | None]:
-    return each.node_id, each.host, each.port, each.rack

@@ -54,8 +54,6 @@ class Client:
         self._timer_ms = NEVER
         self._closed = False
         self._why_closed = "the client was closed"
-        self._trouble = ""
-        """Why the last connection failed, while none was made since."""
         self._waiters: list[asyncio.Future[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self.metadata.listeners.append(self._wake_waiters)
@@ -156,7 +154,8 @@ class Client:
             ClientTimeout: no node can be tried within `timeout_ms`.
         """
         self.check_started()
-        deadline_ms = self.now_ms() + (self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+        wait_ms = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        deadline_ms = self.now_ms() + wait_ms
         while True:
             self._check_open()
             node = self.network.least_loaded_node(self.now_ms())
@@ -164,7 +163,7 @@ class Client:
                 return node
             now_ms = self.now_ms()
             if now_ms >= deadline_ms:
-                raise ClientTimeout("no broker can be reached")
+                raise ClientTimeout(f"no broker can be reached within {wait_ms} ms{self.metadata.troubles.why()}")
             delays = [self.network.poll_delay_ms(each, now_ms) for each in self.cluster.nodes]
             await asyncio.sleep(min(max(min(delays, default=1), 1), deadline_ms - now_ms, 1000) / 1000)
 
@@ -207,7 +206,7 @@ class Client:
             left_ms = deadline_ms - self.now_ms()
             if left_ms <= 0:
                 servers = ", ".join(self.config.bootstrap_servers)
-                why = f": {self._trouble}" if self._trouble else ""
+                why = self.metadata.troubles.why()
                 raise ClientTimeout(f"no metadata from {servers} within {wait_ms} ms{why}")
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
@@ -288,8 +287,8 @@ class Client:
             else:
                 await self._loop.create_connection(lambda: transport, address, action.port)
         except (OSError, OverflowError, ValueError) as error:  # the latter two: no such port, no such host name
-            self._trouble = f"cannot connect to {action.host}:{action.port}: {error}"
-            self.network.on_disconnected(node_id, self._trouble, self.now_ms())
+            reason = f"cannot connect to {action.host}:{action.port}: {error}"
+            self.network.on_disconnected(node_id, reason, self.now_ms())
             self.pump()
 
     async def _resolve(self, host: str, port: int) -> list[str]:
@@ -308,7 +307,6 @@ class Client:
     def transport_open(self, transport: Transport) -> None:
         """The socket to a node is connected."""
         self._transports[transport.node_id] = transport
-        self._trouble = ""
         self.network.on_connected(transport.node_id, self.now_ms())
         self.pump()
 
@@ -328,6 +326,5 @@ class Client:
         """The socket is gone."""
         if self._transports.get(transport.node_id) is transport:
             del self._transports[transport.node_id]
-            self._trouble = reason
             self.network.on_disconnected(transport.node_id, reason, self.now_ms())
             self.pump()

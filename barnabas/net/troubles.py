@@ -1,0 +1,112 @@
+"""What is wrong at present, for who waits: told in a warning after the first second, and again, ever more seldom.
+
+Each trouble has a key (a node, a topic, a partition) and one error, the last. What is over is cleared by who noticed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Final
+
+from barnabas.net.errors import Disconnected
+from barnabas.net.topology import Node
+from barnabas.protocol.errors import BarnabasError
+
+log = logging.getLogger(__name__)
+
+FIRST_MS: Final = 1000
+"""So long a trouble may last before it is told of."""
+
+AGAIN_MS: Final = (10_000, 60_000, 300_000)
+"""How long after that it is told of again; the last, from then on."""
+
+_KEPT_MAX: Final = 1000
+_TOLD_AT_ONCE_MAX: Final = 3
+_NEVER: Final = 1 << 62
+
+OnTrouble = Callable[[BarnabasError], None]
+"""Called with the error of a trouble when it is told of."""
+
+
+@dataclass(slots=True)
+class _Trouble:
+    error: BarnabasError
+    since_ms: int
+    due_ms: int
+    told: int = 0
+
+
+class Troubles:
+    """The troubles of one client. Times are absolute ms."""
+
+    def __init__(self) -> None:
+        self.listeners: list[OnTrouble] = []
+        self._present: dict[Hashable, _Trouble] = {}  # the one noted last stands last
+
+    def __bool__(self) -> bool:
+        return bool(self._present)
+
+    def note(self, key: Hashable, error: BarnabasError, now_ms: int, since_ms: int | None = None) -> None:
+        """Something is wrong, still or since `since_ms` (now, unless told)."""
+        found = self._present.pop(key, None)
+        if found is None:
+            if len(self._present) >= _KEPT_MAX:
+                del self._present[next(iter(self._present))]
+            since_ms = now_ms if since_ms is None else since_ms
+            found = _Trouble(error, since_ms, since_ms + FIRST_MS)
+        found.error = error
+        self._present[key] = found
+
+    def clear(self, key: Hashable) -> None:
+        """It is over."""
+        found = self._present.pop(key, None)
+        if found is not None and found.told:
+            log.info("no longer: %s", found.error)
+
+    def clear_all(self, which: Callable[[Hashable], bool]) -> None:
+        """All with such keys are over, or nobody's business any more."""
+        for key in [key for key in self._present if which(key)]:
+            self.clear(key)
+
+    def next_ms(self) -> int:
+        """When to call `tick` at the latest."""
+        return min((each.due_ms for each in self._present.values()), default=_NEVER)
+
+    def tick(self, now_ms: int) -> None:
+        """Tell of what lasts. Of many at once, some are named and the others counted."""
+        due = [each for each in self._present.values() if each.due_ms <= now_ms]
+        for each in due:
+            each.due_ms = now_ms + AGAIN_MS[min(each.told, len(AGAIN_MS) - 1)]
+            each.told += 1
+        for each in due[:_TOLD_AT_ONCE_MAX]:
+            log.warning("for %d s: %s", (now_ms - each.since_ms) // 1000, each.error)
+            for listener in self.listeners:
+                listener(each.error)
+        if len(due) > _TOLD_AT_ONCE_MAX:
+            log.warning("and %d more of the kind", len(due) - _TOLD_AT_ONCE_MAX)
+
+    def last(self, *keys: Hashable) -> BarnabasError | None:
+        """The trouble with the first of these keys that has one; else the one noted last."""
+        found = next(filter(None, map(self._present.get, keys)), None)
+        found = found or next(reversed(self._present.values()), None)
+        return None if found is None else found.error
+
+    def why(self, *keys: Hashable) -> str:
+        """The same as the end of a sentence, which is empty where nothing is wrong."""
+        error = self.last(*keys)
+        return "" if error is None else f": {error.detail if isinstance(error, Disconnected) else error}"
+
+
+def unreached(node: Node, told_by: str, reason: str, *, handshake: bool) -> Disconnected:
+    """Why a node cannot be reached; one that a broker advertises with the address of who told (`told_by`)."""
+    at = f"{node.host}:{node.port}"
+    what = reason if at in reason else f"{at}: {reason}"
+    if handshake:
+        what += " (during the handshake: is this port a broker's, without TLS?)"
+    if node.id >= 0 and told_by:
+        what = f"broker {node.id} cannot be reached where it advertises itself: {what}; {told_by} told that address"
+        if told_by != at:
+            what += ", and can be reached: see the broker's advertised.listeners"
+    return Disconnected(what)

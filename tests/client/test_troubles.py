@@ -1,0 +1,225 @@
+"""The client says what is wrong while it waits: a warning after the first second, and the cause in every timeout."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from barnabas import TopicPartition, aio
+from barnabas.net.troubles import Troubles
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.requests.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from barnabas.protocol.requests.metadata import MetadataResponsePartition, MetadataResponseTopic
+from tests.client.scripted import ScriptedBroker
+from tests.client.world import CLOSE, Bench, World
+
+WAIT = 10
+WHERE = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        yield nobody.getsockname()[1]
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
+
+
+# ---- when -----------------------------------------------------------------------------------------------------------
+
+
+def test_it_is_told_after_a_second_and_then_ever_more_seldom(caplog: pytest.LogCaptureFixture) -> None:
+    troubles = Troubles()
+    error = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "t")
+    told: list[int] = []
+    troubles.listeners.append(lambda error: told.append(now_ms))
+    troubles.note("t", error, 5000)
+    for now_ms in range(5000, 1_005_000, 500):
+        troubles.note("t", error, now_ms)
+        if troubles.next_ms() <= now_ms:
+            troubles.tick(now_ms)
+    assert told == [6000, 16_000, 76_000, 376_000, 676_000, 976_000]
+    assert warnings(caplog)[:2] == [f"for 1 s: {error}", f"for 11 s: {error}"]
+
+
+def test_what_is_over_within_the_second_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
+    troubles = Troubles()
+    troubles.note("a", KafkaError(3), 0)
+    troubles.tick(999)
+    troubles.clear("a")
+    troubles.note("a", KafkaError(3), 1100)
+    troubles.tick(2099)
+    assert not warnings(caplog)
+    assert troubles.why() == ": UNKNOWN_TOPIC_OR_PARTITION(3)"
+    troubles.clear("a")
+    assert (troubles.why(), bool(troubles)) == ("", False)
+
+
+def test_of_many_some_are_named_and_no_more_are_kept_than_a_thousand(caplog: pytest.LogCaptureFixture) -> None:
+    troubles = Troubles()
+    for number in range(2000):
+        troubles.note(number, KafkaError(3, str(number)), 0)
+    troubles.tick(1000)
+    assert len(warnings(caplog)) == 4
+    assert warnings(caplog)[-1] == "and 997 more of the kind"
+
+
+# ---- what -----------------------------------------------------------------------------------------------------------
+
+
+def waiting(caplog: pytest.LogCaptureFixture, world: World, **settings: Any) -> list[str]:
+    """What a producer that has something to send says within 1.2 s."""
+    bench = Bench(world, **settings)
+    bench.metadata.add_topics(("t",), world.now_ms)
+    world.run(until_ms=world.now_ms + 1200)
+    assert bench.metadata.troubles.why()
+    return warnings(caplog)
+
+
+def test_a_refused_connection(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.nodes[1] = False
+    assert waiting(caplog, world) == ["for 1 s: NETWORK_EXCEPTION(13): boot:9092: connection refused"]
+
+
+def test_a_network_that_swallows_everything(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.nodes[1] = None
+    (said,) = waiting(caplog, world)
+    assert "boot:9092: no connection for 1 s" in said
+
+
+def test_a_connection_closed_in_the_handshake(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.handlers[ApiKey.API_VERSIONS] = lambda node, request: CLOSE
+    (said,) = waiting(caplog, world)
+    assert "boot:9092: closed by the broker (during the handshake: is this port a broker's, without TLS?)" in said
+
+
+def test_an_unknown_topic(caplog: pytest.LogCaptureFixture) -> None:
+    (said,) = waiting(caplog, World(topics={"other": [1]}))
+    assert "UNKNOWN_TOPIC_OR_PARTITION(3): the cluster has no topic t" in said
+
+
+def test_no_leader(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(topics={"t": [1, -1, -1]})
+    (said,) = waiting(caplog, world)
+    assert "LEADER_NOT_AVAILABLE(5): topic t has no leader for partitions 1, 2" in said
+
+
+def test_what_is_mended_is_said_to_be_over(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    world = World()
+    world.nodes[1] = False
+    bench = Bench(world)
+    bench.metadata.add_topics(("t",), world.now_ms)
+    world.run(until_ms=world.now_ms + 1200)
+    world.nodes[1] = True
+    world.run(until_ms=world.now_ms + 3000)
+    assert caplog.messages[-1] == "no longer: NETWORK_EXCEPTION(13): boot:9092: connection refused"
+    assert not bench.metadata.troubles
+
+
+def test_a_record_that_expires_says_what_the_broker_refused_it_with() -> None:
+    world = World()
+    bench = Bench(world, delivery_timeout_ms=3000, request_timeout_ms=1000, linger_ms=0)
+    bench.learn()
+    refuse = lambda where, data: ErrorCode.NOT_ENOUGH_REPLICAS  # noqa: E731
+    world.handlers[ApiKey.PRODUCE] = lambda node, request: world.produce(request, refuse)
+    result, _ = bench.send(b"x")
+    world.run(until=lambda: result.done)
+    assert "were not sent in 3000 ms: NOT_ENOUGH_REPLICAS(19): t-0" in str(result.error)
+
+
+# ---- in every timeout -----------------------------------------------------------------------------------------------
+
+FAST: Any = {"default_api_timeout_ms": 300, "request_timeout_ms": 200}
+
+
+async def failure(work: Awaitable[Any]) -> str:
+    with pytest.raises(TimeoutError) as caught:
+        await asyncio.wait_for(work, WAIT)
+    assert str(caught.value)
+    return str(caught.value)
+
+
+async def test_a_name_that_is_not_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def unknown(*_: Any, **__: Any) -> Any:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", unknown)
+    said = await failure(aio.Admin("broker.example:9092", **FAST).start())
+    assert "no metadata from broker.example:9092 within 300 ms: cannot connect to broker.example:9092" in said
+    assert "Name or service not known" in said
+
+
+async def test_an_advertised_address_that_cannot_be_reached_is_told_with_both(closed_port: int) -> None:
+    async with ScriptedBroker(advertised=closed_port) as broker, aio.Producer(broker.servers) as producer:
+        sent = await producer.send("t", b"x")
+        said = await failure(producer.flush(0.3))
+        assert (
+            f"broker 1 cannot be reached where it advertises itself: cannot connect to 127.0.0.1:{closed_port}" in said
+        )
+        assert f"{broker.servers} told that address, and can be reached: see the broker's advertised.listeners" in said
+        await producer.close(0)
+        assert not isinstance(sent.exception(), type(None))
+
+
+async def test_offsets_that_a_leader_cannot_read_name_its_error() -> None:
+    def refused(request: Any) -> ListOffsetsResponse:
+        parts = [ListOffsetsPartitionResponse(0, error_code=ErrorCode.KAFKA_STORAGE_ERROR)]
+        return ListOffsetsResponse(topics=[ListOffsetsTopicResponse("t", parts)])
+
+    async with ScriptedBroker() as broker, aio.Consumer(bootstrap_servers=broker.servers, **FAST) as consumer:
+        broker.handlers[ApiKey.LIST_OFFSETS] = refused
+        consumer.assign([WHERE])
+        calls: list[Callable[[], Awaitable[Any]]] = [
+            lambda: consumer.beginning_offsets([WHERE]),
+            lambda: consumer.end_offsets([WHERE]),
+            lambda: consumer.offsets_for_times({WHERE: 5}),
+            lambda: consumer.position(WHERE),
+        ]
+        for call in calls:
+            assert "KAFKA_STORAGE_ERROR(56)" in await failure(call())
+
+
+async def test_an_unknown_topic_is_named_with_its_error() -> None:
+    async with ScriptedBroker() as broker, aio.Producer(broker.servers, max_block_ms=200) as producer:
+
+        def unknown(request: Any) -> Any:
+            answer = broker.metadata(request)
+            answer.topics = [MetadataResponseTopic(error_code=3, name=each.name) for each in request.topics or ()]
+            return answer
+
+        broker.handlers[ApiKey.METADATA] = unknown
+        why = "UNKNOWN_TOPIC_OR_PARTITION(3): the cluster has no topic nope"
+        assert why in str((await producer.send("nope", b"x")).exception())
+        assert why in await failure(producer.partitions_for("nope"))
+
+
+async def test_a_leader_that_is_missing_is_named() -> None:
+    async with ScriptedBroker() as broker, aio.Producer(broker.servers, linger_ms=0) as producer:
+
+        def homeless(request: Any) -> Any:
+            answer = broker.metadata(request)
+            part = MetadataResponsePartition(error_code=5, partition_index=0, leader_id=-1)
+            answer.topics = [MetadataResponseTopic(name=each.name, partitions=[part]) for each in request.topics or ()]
+            return answer
+
+        broker.handlers[ApiKey.METADATA] = homeless
+        await producer.send("t", b"x", partition=0)
+        assert "LEADER_NOT_AVAILABLE(5): topic t has no leader for partitions 0" in await failure(producer.flush(0.3))
+        await producer.close(0)
