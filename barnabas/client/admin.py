@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from barnabas.client.async_admin import BROKER, TOPIC, Answers, AsyncAdmin, ClusterDescription, NewTopic
 from barnabas.client.loop_thread import LoopThread
+from barnabas.net.counts import Metrics
 from barnabas.net.errors import ClientClosed
 from barnabas.net.topology import TopicInfo
 from barnabas.protocol.ids import TopicPartition
@@ -55,6 +56,10 @@ class Admin:
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
         return self._thread.call(work)
+
+    def metrics(self) -> Metrics:
+        """Figures in groups, by Kafka's names: `metrics()["admin-client-metrics"]["request-total"]`."""
+        return self._inner.metrics()
 
     def close(self) -> None:
         """Closes all connections and ends the thread; a second call does nothing."""

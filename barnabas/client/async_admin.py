@@ -18,6 +18,7 @@ from barnabas.client.arguments import checked_partitions, checked_topic, checked
 from barnabas.client.consume.lookups import ISOLATION
 from barnabas.client.offsets import lookup
 from barnabas.net.config import ClientConfig
+from barnabas.net.counts import Metrics
 from barnabas.net.errors import ClientTimeout, ConfigError, Disconnected
 from barnabas.net.host.connection import Client
 from barnabas.net.host.surroundings import REAL
@@ -111,6 +112,10 @@ class AsyncAdmin:
     async def close(self) -> None:
         """Closes all connections."""
         await self._client.close()
+
+    def metrics(self) -> Metrics:
+        """Figures in groups, by Kafka's names: `metrics()["admin-client-metrics"]["request-total"]`."""
+        return self._client.metrics("admin-client")
 
     # ---- topics ---------------------------------------------------------------------------------------------------
 

@@ -21,11 +21,13 @@ from barnabas.client.arguments import checked_partitions, milliseconds
 from barnabas.client.consume.columnar import Columns
 from barnabas.client.consume.config import ConsumerConfig
 from barnabas.client.consume.core import ConsumerCore
+from barnabas.client.consume.figures import metrics, statistics
 from barnabas.client.consume.lookups import ISOLATION
 from barnabas.client.consume.record import ConsumerRecord
 from barnabas.client.consume.taken import Taken, decode_taken
 from barnabas.client.loop_thread import Asked
 from barnabas.client.offsets import OffsetAndTimestamp, lookup, wait_for_data
+from barnabas.net.counts import Metrics
 from barnabas.net.errors import ClientClosed, ClientTimeout, ConfigError
 from barnabas.net.host.connection import Client
 from barnabas.net.host.forks import belongs_to_parent, tell_child
@@ -62,6 +64,8 @@ class AsyncConsumer:
         self._client = Client(self.config, metadata, surroundings=surroundings)
         self._core = ConsumerCore(self.config, self._client.network, self._wake)
         self._client.drivers.append(self._core.fetcher.drive)
+        self._client.figures = partial(metrics, self._core.fetcher)
+        self._client.statistics_of = partial(statistics, self._core.fetcher)
         metadata.listeners.append(self._on_metadata)
         self._core.subscribe(topics)
         self._waiter: asyncio.Future[None] | None = None
@@ -232,6 +236,10 @@ class AsyncConsumer:
         if not infos:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic)
         return [info.partition for info in infos]
+
+    def metrics(self) -> Metrics:
+        """Figures in groups, by Kafka's names: `metrics()["consumer-fetch-manager-metrics"]["records-lag-max"]`."""
+        return self._client.metrics("consumer")
 
     # ---- records --------------------------------------------------------------------------------------------------
 

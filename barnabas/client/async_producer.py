@@ -18,6 +18,7 @@ from barnabas.client.produce.records import Headers, OnDelivery, ProducerRecord,
 from barnabas.client.sending import make_core, tell
 from barnabas.client.sent_columns import AsyncSentColumns
 from barnabas.client.unclosed import closed, opened
+from barnabas.net.counts import Metrics
 from barnabas.net.errors import NOT_STARTED, ClientClosed, ClientTimeout
 from barnabas.net.host.forks import belongs_to_parent, tell_child
 from barnabas.net.host.surroundings import REAL, Surroundings
@@ -189,6 +190,10 @@ class AsyncProducer:
                 raise unknown_topic(self._core, topic, None, self.config.max_block_ms)
             await self._wait_for_topic(Topic(topic, self._client.metadata.version, deadline_ms))
         return self._client.cluster.partitions_for(topic)
+
+    def metrics(self) -> Metrics:
+        """Figures in groups, by Kafka's names: `metrics()["producer-metrics"]["record-send-total"]`."""
+        return self._client.metrics("producer")
 
     # ---- the end of the program, and forks ------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from barnabas.client.consume.columnar import Columns
 from barnabas.client.consume.record import ConsumerRecord
 from barnabas.client.loop_thread import Asked, LoopThread
 from barnabas.client.offsets import OffsetAndTimestamp
+from barnabas.net.counts import Metrics
 from barnabas.net.errors import ClientClosed
 from barnabas.net.host.surroundings import REAL, Surroundings
 from barnabas.protocol.ids import TopicPartition
@@ -138,6 +139,10 @@ class Consumer:
     def high_watermark(self, where: TopicPartition) -> int:
         """The high watermark the last answer told of an assigned partition, -1 before the first."""
         return self._on_loop(self._inner.high_watermark, where)
+
+    def metrics(self) -> Metrics:
+        """Figures in groups, by Kafka's names: `metrics()["consumer-fetch-manager-metrics"]["records-lag-max"]`."""
+        return self._on_loop(self._inner.metrics)
 
     def partitions_for(self, topic: str) -> list[int]:
         """The numbers of a topic's partitions."""

@@ -29,6 +29,7 @@ from barnabas.client.produce.placing import Memory, Topic, Wait, drain, know, pl
 from barnabas.client.produce.records import Headers, OnDelivery, ProducerRecord
 from barnabas.client.sending import make_core, tell
 from barnabas.client.sent_columns import BlockingSentColumns
+from barnabas.net.counts import Metrics
 from barnabas.net.errors import ClientClosed, ClientTimeout, WaitRefused
 from barnabas.net.host.forks import belongs_to_parent, leave_behind, tell_child
 from barnabas.net.host.surroundings import REAL, Surroundings
@@ -212,6 +213,11 @@ class Producer:
             with self._lock:
                 self._core.check_open()
         return self._client.cluster.partitions_for(topic)
+
+    def metrics(self) -> Metrics:
+        """Figures in groups, by Kafka's names: `metrics()["producer-metrics"]["record-send-total"]`."""
+        with self._lock:
+            return self._client.metrics("producer")
 
     def close(self, timeout: float | None = None) -> None:
         """Send what is left, for at most `timeout` seconds (None: until all have an outcome), and end the thread.

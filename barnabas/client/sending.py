@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from barnabas.client.futures import RecordFuture
 from barnabas.client.produce.batch import BatchResult
 from barnabas.client.produce.config import ProducerConfig
 from barnabas.client.produce.core import ProducerCore
+from barnabas.client.produce.figures import metrics, statistics
 from barnabas.client.produce.records import OnDelivery
 from barnabas.net.host.connection import Client
 from barnabas.net.host.surroundings import Surroundings
@@ -26,7 +28,10 @@ def make_core(
     """A client and the producer's core on it; `future` makes what `send` returns."""
     metadata = Metadata(config, surroundings.uniform, topic_idle_ms=config.metadata_max_idle_ms)
     client = Client(config, metadata, surroundings=surroundings)
-    return client, ProducerCore(config, metadata, client.network, surroundings.uniform, future)
+    core = ProducerCore(config, metadata, client.network, surroundings.uniform, future)
+    client.figures = partial(metrics, core.accumulator)
+    client.statistics_of = partial(statistics, core.accumulator)
+    return client, core
 
 
 def tell(future: RecordFuture, on_delivery: OnDelivery) -> None:

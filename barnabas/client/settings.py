@@ -30,6 +30,9 @@ class ClientSettings(TypedDict, total=False):
     metadata_recovery_rebootstrap_trigger_ms: int | None
     send_buffer_bytes: int | None
     receive_buffer_bytes: int | None
+    statistics_interval_ms: int | None
+    stats_cb: Any
+    error_cb: Any
 
 
 class ProducerSettings(ClientSettings, total=False):

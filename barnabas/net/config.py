@@ -88,6 +88,12 @@ class ClientConfig:
     """The socket's send buffer; -1: as the system has it."""
     receive_buffer_bytes: int = at_least(-1, 64 * 1024)
     """The socket's receive buffer; -1: as the system has it."""
+    statistics_interval_ms: int = at_least(0, 0)
+    """How often `stats_cb` is called; 0: never."""
+    stats_cb: Any = field(default=None, metadata=AS_IS)
+    """Called with the statistics, a dictionary of plain values under librdkafka's names, on the client's thread."""
+    error_cb: Any = field(default=None, metadata=AS_IS)
+    """Called with the error of a trouble that lasts for a second (and again, ever more seldom), or is fatal."""
 
     @classmethod
     def of(cls: type[C], settings: Mapping[str, Any] | str | None = None, **named: Any) -> C:
@@ -126,6 +132,12 @@ class ClientConfig:
             raise ConfigError("bootstrap.servers is empty: name at least one host:port")
         for server in self.bootstrap_servers:
             parse_server(server)
+        for name in ("stats_cb", "error_cb"):
+            call = getattr(self, name)
+            if call is not None and not callable(call):
+                raise ConfigError(f"{name}: {call!r} is no function")
+        if bool(self.statistics_interval_ms) != (self.stats_cb is not None):
+            raise ConfigError("statistics.interval.ms and stats_cb go together: how often, and who is told")
         if self.retry_backoff_max_ms < self.retry_backoff_ms:
             self.retry_backoff_ms = self.retry_backoff_max_ms
 

@@ -167,6 +167,7 @@ class Metadata:
     def fail_fatally(self, error: BarnabasError) -> None:
         """Nothing will ever be answered (no common version): whoever waits gets the error."""
         self.fatal = error
+        self.troubles.tell(error)
         self._tell()
 
     def update_leader(self, where: TopicPartition, leader: int, epoch: int, node: Node | None = None) -> bool:

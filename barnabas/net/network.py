@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from barnabas.net.backoff import Random
 from barnabas.net.config import ClientConfig
 from barnabas.net.connections import NEVER_TRIED, Connections, NodeConnection, State
+from barnabas.net.counts import Counts
 from barnabas.net.dialect import Dialect
 from barnabas.net.errors import ClientClosed, Disconnected, FeatureMissing, MalformedAnswer
 from barnabas.net.metadata import NEVER, Metadata
@@ -33,6 +34,14 @@ SOFTWARE_VERSION: Final = "0.1.0"
 
 SLOW_MS: Final = 1000
 """A connection that is not set up after so long is a trouble."""
+
+_STATES: Final = {
+    State.DISCONNECTED: "DOWN",
+    State.CONNECTING: "CONNECT",
+    State.CHECKING: "APIVERSION_QUERY",
+    State.READY: "UP",
+}
+"""The states of a connection as librdkafka calls them."""
 
 OnDone: TypeAlias = Callable[[Any, BarnabasError | None, int], None]
 """`on_done(response, error, now_ms)`: exactly once per request; one of the first two is None (both for acks=0)."""
@@ -107,6 +116,7 @@ class NetworkClient:
         self._correlation_id = 0
         self._metadata_in_flight = False
         self._closed = False
+        self.counts = Counts()
         self._told_by = ""  # the address of who told the cluster's
 
     # ---- what the shell does and tells ----------------------------------------------------------------------------
@@ -131,6 +141,7 @@ class NetworkClient:
         if connection.state is not State.CONNECTING:
             return
         connection.move(State.CHECKING)
+        self.counts.connections_made += 1
         connection.last_active_ms = now_ms
         if self.dialect.preamble:
             self._actions.append(Write(node_id, [self.dialect.preamble]))
@@ -151,6 +162,8 @@ class NetworkClient:
         """One whole frame came. A frame that is no answer to the oldest request ends the connection."""
         connection = self.connections.of(node_id)
         connection.last_active_ms = now_ms
+        self.counts.responses += 1
+        self.counts.bytes_in += len(frame) + 4
         queue = self._in_flight.get(node_id)
         while queue and not queue[0].expects_answer:
             queue.popleft().on_done(None, None, now_ms)
@@ -287,7 +300,41 @@ class NetworkClient:
         """Requests under way on one node, or on all."""
         if node_id is not None:
             return len(self._in_flight.get(node_id, ()))
-        return sum(len(queue) for queue in self._in_flight.values())
+        return sum(map(len, tuple(self._in_flight.values())))
+
+    def metrics(self) -> dict[str, float]:
+        """What Kafka's clients tell of their network, by its names."""
+        counts = self.counts
+        return {
+            "connection-count": float(counts.connections_made - counts.connections_closed),
+            "connection-creation-total": float(counts.connections_made),
+            "connection-close-total": float(counts.connections_closed),
+            "request-total": float(counts.requests),
+            "response-total": float(counts.responses),
+            "outgoing-byte-total": float(counts.bytes_out),
+            "incoming-byte-total": float(counts.bytes_in),
+            "requests-in-flight": float(self.in_flight_count()),
+        }
+
+    def statistics(self) -> dict[str, Any]:
+        """The same as librdkafka's statistics call it, with the brokers."""
+        counts = self.counts
+        return {
+            "tx": counts.requests,
+            "tx_bytes": counts.bytes_out,
+            "rx": counts.responses,
+            "rx_bytes": counts.bytes_in,
+            "brokers": {
+                f"{node.host}:{node.port}/{node.id}": {
+                    "name": f"{node.host}:{node.port}/{node.id}",
+                    "nodeid": node.id,
+                    "nodename": f"{node.host}:{node.port}",
+                    "state": _STATES[self.connections.of(node.id).state],
+                    "waitresp_cnt": self.in_flight_count(node.id),
+                }
+                for node in tuple(self.cluster.nodes.values())
+            },
+        }
 
     def least_loaded_node(self, now_ms: int) -> Node | None:
         """The node to ask when any will do.
@@ -382,6 +429,8 @@ class NetworkClient:
         except BarnabasError as error:
             on_done(None, error, now_ms)
             return
+        self.counts.requests += 1
+        self.counts.bytes_out += sum(map(len, buffers))
         queue = self._in_flight.setdefault(node_id, deque())
         queue.append(InFlight(correlation_id, key, version, request, on_done, now_ms + timeout_ms, expects_answer))
         self.connections.of(node_id).last_active_ms = now_ms
@@ -489,6 +538,8 @@ class NetworkClient:
         connection = self.connections.of(node_id)
         if connection.state is State.DISCONNECTED:
             return
+        if connection.state is not State.CONNECTING:
+            self.counts.connections_closed += 1
         self.connections.disconnected(node_id, now_ms)
         lost = self._in_flight.pop(node_id, None) or ()
         for request in lost:

@@ -82,10 +82,17 @@ class Troubles:
             each.told += 1
         for each in due[:_TOLD_AT_ONCE_MAX]:
             log.warning("for %d s: %s", (now_ms - each.since_ms) // 1000, each.error)
-            for listener in self.listeners:
-                listener(each.error)
+            self.tell(each.error)
         if len(due) > _TOLD_AT_ONCE_MAX:
             log.warning("and %d more of the kind", len(due) - _TOLD_AT_ONCE_MAX)
+
+    def tell(self, error: BarnabasError) -> None:
+        """Tell the listeners now: of what no waiting will mend."""
+        for listener in self.listeners:
+            try:
+                listener(error)
+            except Exception:
+                log.exception("error_cb failed")
 
     def last(self, *keys: Hashable) -> BarnabasError | None:
         """The trouble with the first of these keys that has one; else the one noted last."""

@@ -51,6 +51,7 @@ class Fetcher:
         self._on_change = on_change
         self._sessions: dict[int, FetchSession] = {}
         self._in_flight: set[int] = set()
+        self.fetches = self.bytes_fetched = 0
         self._isolation = ISOLATION[config.isolation_level]
         self._decoder = RecordDecoder(config.key_deserializer, config.value_deserializer)
         self._lookups = Lookups(config, network, RESET_TO[config.auto_offset_reset], on_change)
@@ -125,6 +126,7 @@ class Fetcher:
         )
         max_version = self._sessions.setdefault(node_id, FetchSession()).fill(request, wanted)
         self._in_flight.add(node_id)
+        self.fetches += 1
         done = partial(self._on_fetched, node_id, wanted)
         # The broker may hold the answer for max_wait_ms: that is no part of its answering time.
         timeout_ms = config.request_timeout_ms + config.fetch_max_wait_ms
@@ -191,6 +193,7 @@ class Fetcher:
         position.last_stable_offset = data.last_stable_offset
         position.log_start_offset = data.log_start_offset
         if data.records is not None and len(data.records):
+            self.bytes_fetched += len(data.records)
             aborted = data.aborted_transactions if self._isolation else None
             position.fetched = Fetched(one_buffer(data.records), aborted)
 

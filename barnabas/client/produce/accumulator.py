@@ -69,6 +69,7 @@ class Accumulator:
         self.flushing = 0
         self.closed = False
         self.state = state
+        self.records_sent = self.records_retried = self.records_failed = self.batches_split = 0
         self.why: Callable[[], str] = str  # the end of a sentence: what is wrong at present, if anything is
         self._random = random
         self._retry_backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, random)
@@ -136,7 +137,7 @@ class Accumulator:
     @property
     def undelivered(self) -> int:
         """Records without an outcome."""
-        return sum(batch.record_count for batch in self.incomplete if not batch.result.done)
+        return sum(batch.record_count for batch in tuple(self.incomplete) if not batch.result.done)
 
     # ---- what is ready --------------------------------------------------------------------------------------------
 
@@ -243,6 +244,8 @@ class Accumulator:
             del self._busy[queue]
         batch.closed = True
         batch.in_flight = True
+        if batch.attempts == 0:
+            self.records_sent += batch.record_count
         if self.state is not None:
             self.state.on_drained(batch)
 
@@ -253,6 +256,7 @@ class Accumulator:
         # Drawn once: two looks at the same batch must see the same time.
         batch.retry_at_ms = now_ms + self._retry_backoff.wait_ms(batch.attempts)
         batch.attempts += 1
+        self.records_retried += batch.record_count
         batch.retry = True
         batch.in_flight = False
         self._insert(batch)
@@ -276,6 +280,7 @@ class Accumulator:
         The parts keep creation time and sequences, and are attempts of their own: a split uses none up. Their buffers
         are over and above the pool's memory until they are answered, as in Kafka; the pool is not charged twice.
         """
+        self.batches_split += 1
         target = max(min(batch.size // 2, self.config.batch_size), 1)
         most = (batch.record_count + 1) // 2  # the bound of a small record holds several: bytes alone may part nothing
         batch.unseal()

@@ -167,6 +167,7 @@ class Sender:
             return
         self.fatal = error
         log.error("the producer cannot go on: %s", error)
+        self.metadata.troubles.tell(error)
         self.abort(error)
 
     # ---- out --------------------------------------------------------------------------------------------------------
@@ -353,6 +354,7 @@ class Sender:
             self.fatal = error
 
     def _finish(self, batch: ProducerBatch, error: BarnabasError) -> None:
+        self.accumulator.records_failed += batch.record_count
         self._calls += batch.finish(-1, NO_TIMESTAMP, error)
 
     def _expire(self, now_ms: int) -> None:

@@ -18,6 +18,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from barnabas.net.config import ClientConfig
+from barnabas.net.counts import Metrics, Statistics
 from barnabas.net.errors import NOT_STARTED, ClientClosed, ClientTimeout
 from barnabas.net.host.forks import belongs_to_parent, let_go, tell_child
 from barnabas.net.host.surroundings import REAL, Surroundings
@@ -57,6 +58,15 @@ class Client:
         self._waiters: list[asyncio.Future[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self.metadata.listeners.append(self._wake_waiters)
+        self._surroundings, self._opened_ms = surroundings, self.now_ms()
+        self.figures: Callable[[], Metrics] = dict
+        """What the shell adds to `metrics`."""
+        self.statistics_of: Callable[[], dict[str, Any]] = dict
+        """What the shell adds to the statistics."""
+        if config.error_cb is not None:
+            self.metadata.troubles.listeners.append(config.error_cb)
+        if config.statistics_interval_ms:
+            self.drivers.append(Statistics(config.statistics_interval_ms, config.stats_cb, self.statistics).drive)
         tell_child(self)
 
     @property
@@ -117,6 +127,27 @@ class Client:
     def _check_open(self) -> None:
         if self._closed:
             raise ClientClosed(self._why_closed)
+
+    # ---- looking --------------------------------------------------------------------------------------------------
+
+    def metrics(self, kind: str) -> Metrics:
+        """The figures of a client of this kind (`producer`), in groups, by Kafka's names."""
+        figures = self.figures()
+        group = f"{kind}-metrics"
+        return {**figures, group: {**self.network.metrics(), **figures.get(group, {})}}
+
+    def statistics(self, now_ms: int) -> dict[str, Any]:
+        """What `stats_cb` is told: plain values under librdkafka's names; `ts` and `age` in microseconds."""
+        client_id, more = self.config.client_id, self.statistics_of()
+        return {
+            "name": f"{client_id}#{more.get('type', 'client')}",
+            "client_id": client_id,
+            "ts": now_ms * 1000,
+            "time": self._surroundings.wall_ms() // 1000,
+            "age": (now_ms - self._opened_ms) * 1000,
+            **self.network.statistics(),
+            **more,
+        }
 
     # ---- requests -------------------------------------------------------------------------------------------------
 
