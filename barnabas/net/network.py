@@ -9,6 +9,7 @@ Long because the state of a node's connection, its queue, and the metadata reque
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError, Proto
 from barnabas.protocol.ids import Buffer
 from barnabas.protocol.requests.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.requests.metadata import MetadataResponse
+
+log = logging.getLogger(__name__)
 
 SOFTWARE_NAME: Final = "barnabas"
 SOFTWARE_VERSION: Final = "0.1.0"
@@ -429,6 +432,8 @@ class NetworkClient:
         except BarnabasError as error:
             on_done(None, error, now_ms)
             return
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("node %d: %s v%d, request %d", node_id, ApiKey(key).name, version, correlation_id)
         self.counts.requests += 1
         self.counts.bytes_out += sum(map(len, buffers))
         queue = self._in_flight.setdefault(node_id, deque())
@@ -488,7 +493,8 @@ class NetworkClient:
         node = self.cluster.nodes.get(node_id)
         if node is not None and not self._closed:
             connection = self.connections.of(node_id)
-            error = unreached(node, self._told_by, reason, handshake=connection.state is State.CHECKING)
+            reached, handshake = connection.state is not State.CONNECTING, connection.state is State.CHECKING
+            error = unreached(node, self._told_by, reason, reached=reached, handshake=handshake)
             self.metadata.troubles.note(("node", node_id), error, now_ms, since_ms)
 
     def _note_slow(self, now_ms: int) -> None:
@@ -507,6 +513,7 @@ class NetworkClient:
         if node is None:
             self._fail_unsent(node_id, Disconnected(f"node {node_id} is unknown"), now_ms)
             return
+        log.debug("node %d: connecting to %s:%d", node_id, node.host, node.port)
         self.connections.connecting(node_id, now_ms)
         self._actions.append(Connect(node_id, node.host, node.port, self.connections.address(node_id)))
 
@@ -529,6 +536,7 @@ class NetworkClient:
         if response.error_code:
             self.disconnect(node_id, str(KafkaError(response.error_code, "ApiVersions")), now_ms)
             return
+        log.debug("node %d: ready, it serves %d APIs", node_id, len(versions))
         self.connections.ready(node_id, versions)
         self.metadata.troubles.clear(("node", node_id))
         self.maybe_refresh(now_ms)
@@ -538,6 +546,7 @@ class NetworkClient:
         connection = self.connections.of(node_id)
         if connection.state is State.DISCONNECTED:
             return
+        log.debug("node %d: no longer connected: %s", node_id, error)
         if connection.state is not State.CONNECTING:
             self.counts.connections_closed += 1
         self.connections.disconnected(node_id, now_ms)
@@ -632,6 +641,10 @@ class NetworkClient:
             return
         self.metadata.update(wish, response, partial, now_ms)
         known = self.cluster.nodes
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug(
+                "metadata %d: nodes %s, topics %s", self.metadata.version, sorted(known), list(self.cluster.topics)
+            )
         self.metadata.troubles.clear_all(
             lambda key: isinstance(key, tuple) and key[0] == "node" and key[1] not in known
         )

@@ -106,13 +106,21 @@ class Troubles:
         return "" if error is None else f": {error.detail if isinstance(error, Disconnected) else error}"
 
 
-def unreached(node: Node, told_by: str, reason: str, *, handshake: bool) -> Disconnected:
-    """Why a node cannot be reached; one that a broker advertises with the address of who told (`told_by`)."""
+def unreached(node: Node, told_by: str, reason: str, *, reached: bool, handshake: bool) -> Disconnected:
+    """Why there is no connection to a node. One that a broker advertises is told with the address of who told it.
+
+    Args:
+        node: whom.
+        told_by: the address of the broker that told of it.
+        reason: what the system said.
+        reached: there was a connection.
+        handshake: it was not set up.
+    """
     at = f"{node.host}:{node.port}"
     what = reason if at in reason else f"{at}: {reason}"
     if handshake:
         what += " (during the handshake: is this port a broker's, without TLS?)"
-    if node.id >= 0 and told_by:
+    if node.id >= 0 and told_by and (handshake or not reached):
         what = f"broker {node.id} cannot be reached where it advertises itself: {what}; {told_by} told that address"
         if told_by != at:
             what += ", and can be reached: see the broker's advertised.listeners"

@@ -29,7 +29,7 @@ class ScriptedBroker:
     def __init__(self, *, silent: bool = False, advertised: int | None = None) -> None:
         self.handlers: dict[int, Callable[[Any], Any]] = {}
         self.port = 0
-        self._silent = silent
+        self.silent = silent
         self._advertised = advertised
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -54,11 +54,13 @@ class ScriptedBroker:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
+        unanswered = False
         try:
             while True:
                 size = int.from_bytes(await reader.readexactly(4), "big")
                 header, request = codec.decode_request(memoryview(await reader.readexactly(size)))
-                answer = None if self._silent else self._answer(header, request)
+                answer = None if self.silent or unanswered else self._answer(header, request)
+                unanswered = answer is None  # Kafka answers in order: nothing after this, on this connection
                 if answer is not None:
                     frame = codec.encode_response(header.api_key, header.api_version, header.correlation_id, answer)
                     writer.write(b"".join(frame))

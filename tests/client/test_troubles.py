@@ -223,3 +223,41 @@ async def test_a_leader_that_is_missing_is_named() -> None:
         await producer.send("t", b"x", partition=0)
         assert "LEADER_NOT_AVAILABLE(5): topic t has no leader for partitions 0" in await failure(producer.flush(0.3))
         await producer.close(0)
+
+
+# ---- the client's life, for who asks --------------------------------------------------------------------------------
+
+
+def test_logging_tells_a_producer_s_life(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    world = World()
+    bench = Bench(world, linger_ms=0)
+    bench.learn()
+    answers = iter([ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.INVALID_RECORD])
+    world.handlers[ApiKey.PRODUCE] = lambda node, request: world.produce(request, lambda *_: next(answers))
+    bench.send(b"x")
+    bench.settle()
+    world.cut(1)
+    said = [
+        "node -1: connecting to boot:9092",
+        "node -1: API_VERSIONS v4, request 1",
+        "node -1: ready, it serves 4 APIs",
+        "node -1: METADATA v13, request 2",
+        "metadata 1: nodes [1], topics ['t']",
+        "t-0: 1 records go again, attempt 2",
+        "t-0: 1 records failed: INVALID_RECORD(87): t-0",
+        "node 1: no longer connected: NETWORK_EXCEPTION(13): node 1: closed by the broker",
+    ]
+    assert [each for each in caplog.messages if each in said] == said
+    assert sum("PRODUCE v13" in each for each in caplog.messages) == 2
+
+
+async def test_logging_tells_a_consumer_s_life(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with aio.Broker(topics={"t": 1}) as broker, aio.Producer(broker.bootstrap_servers) as producer:
+        await producer.send_and_wait("t", b"x")
+        config = {"bootstrap.servers": broker.bootstrap_servers, "auto.offset.reset": "earliest"}
+        async with aio.Consumer("t", config=config) as consumer:
+            assert await consumer.poll(WAIT)
+    assert "t-0: the position is reset to offset 0" in caplog.messages
+    assert any(each.startswith("a fetch session of 1 partitions begins: ") for each in caplog.messages)

@@ -11,12 +11,15 @@ Source: Kafka's `FetchSessionHandler`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition
 from barnabas.protocol.requests.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+
+log = logging.getLogger(__name__)
 
 EPOCH_MAX: Final = 2**31 - 1
 NAMES_ONLY_VERSION_MAX: Final = 12
@@ -82,9 +85,11 @@ class FetchSession:
             self.id = self.epoch = 0
             return False
         if error_code:
+            log.debug("fetch session %d is refused with error %d", self.id, error_code)
             self.lost()
             return False
         if self.epoch == 0:
+            log.debug("a fetch session of %d partitions begins: %d", len(self._known), session_id)
             self.id = session_id
             self.epoch = 1 if session_id else 0
         elif session_id == 0:

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -32,6 +33,8 @@ from barnabas.protocol.requests.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -154,6 +157,7 @@ class Lookups:
                 position.error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, detail)
             else:
                 self._metadata.troubles.clear(where)
+                log.debug("%s: the position is reset to offset %d", where, answer.offset)
                 position.seek(answer.offset)
         self._on_change()
 

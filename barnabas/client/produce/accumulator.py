@@ -8,6 +8,7 @@ a close. Draining takes at most one batch per partition, in rotation, up to `max
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ from barnabas.net.metadata import NEVER
 from barnabas.net.topology import Cluster
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.records import decode_records
+
+log = logging.getLogger(__name__)
 
 
 class PartitionQueue:
@@ -257,6 +260,7 @@ class Accumulator:
         batch.retry_at_ms = now_ms + self._retry_backoff.wait_ms(batch.attempts)
         batch.attempts += 1
         self.records_retried += batch.record_count
+        log.debug("%s: %d records go again, attempt %d", batch.where, batch.record_count, batch.attempts + 1)
         batch.retry = True
         batch.in_flight = False
         self._insert(batch)

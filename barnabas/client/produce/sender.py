@@ -355,6 +355,7 @@ class Sender:
 
     def _finish(self, batch: ProducerBatch, error: BarnabasError) -> None:
         self.accumulator.records_failed += batch.record_count
+        log.debug("%s: %d records failed: %s", batch.where, batch.record_count, error)
         self._calls += batch.finish(-1, NO_TIMESTAMP, error)
 
     def _expire(self, now_ms: int) -> None:

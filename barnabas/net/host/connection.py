@@ -158,7 +158,8 @@ class Client:
 
         Raises:
             Disconnected: the connection failed, or the answer did not come within `timeout_ms`
-                (`request.timeout.ms` by default). The request may have been carried out.
+                (by default `request.timeout.ms`, or `default.api.timeout.ms` where that is less). The request may have
+                been carried out.
             FeatureMissing: the broker serves no version of the request that we speak.
             ClientClosed: the client was closed.
         """
@@ -174,6 +175,8 @@ class Client:
             else:
                 answer.set_result(response)
 
+        if timeout_ms is None:
+            timeout_ms = min(self.config.request_timeout_ms, self.config.default_api_timeout_ms)
         self.network.enqueue(node_id, request, self.now_ms(), on_done, timeout_ms=timeout_ms, max_version=max_version)
         self.pump()
         return await answer
