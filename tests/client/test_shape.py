@@ -156,6 +156,19 @@ async def test_a_start_answers_with_the_client_and_a_second_start_or_close_does_
         await served.start()
 
 
+def test_the_blocking_ones_are_closed_once_and_refuse_afterwards() -> None:
+    with Broker(topics={"two": 2}) as broker:
+        producer, admin = Producer(broker.bootstrap_servers), Admin(broker.bootstrap_servers)
+        consumer = Consumer("two", config=broker.bootstrap_servers)
+        for one in (producer, admin, consumer, broker):
+            one.close()
+            one.close()
+    calls: list[Callable[[], Any]] = [lambda: producer.send("two", b""), admin.list_topics, lambda: consumer.poll(10)]
+    for call in calls:
+        with pytest.raises(barnabas.ClientClosed, match="is closed"):
+            call()
+
+
 # ---- a start that nobody awaited ------------------------------------------------------------------------------------
 
 WHERE = TopicPartition("two", 0)
