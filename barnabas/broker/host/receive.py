@@ -9,8 +9,9 @@ or an earlier request still waits, move to a buffer of the connection's own:
     own                    [fra|me.........] the rest is received in place, straight behind it
 
 An own buffer is at most four times what was received (at least 4 KiB; from 64 KiB on rounded up to a power of two), and
-never longer than the frame: a peer that promises 100 MiB and sends 5 bytes costs 4 KiB. While memory is short it is no
-larger than what was received.
+never longer than the frame: a peer that promises 100 MiB and sends 5 bytes costs 4 KiB. From 4 MiB on it grows where it
+lies, 4 MiB at a time, for a copy of 25 MiB into 100 stops everybody for 80 ms. While memory is short it is 4 KiB larger
+than what was received, unless the whole of the frame was taken from the account before (`make_whole`).
 
 **Leases.** A frame is handed out as a memoryview into its buffer, and decoded records point into it. Nobody has to
 copy in fear: a buffer is received into again only when nothing points into it any more (`is_leased`), else a new one
@@ -37,6 +38,7 @@ OWN_BYTES_MIN: Final = 4096
 GROWTH: Final = 4
 POOLED_BYTES_MIN: Final = 64 * 1024
 POOLED_BYTES_MAX: Final = 4 * 1024 * 1024
+GROWN_BYTES_MAX: Final = 4 * 1024 * 1024
 POOL_BYTES_MAX: Final = 16 * 1024 * 1024
 
 _length_at = Struct(">i").unpack_from
@@ -82,8 +84,11 @@ class ReceiveBuffers:
         self.pinned_bytes = size if size < SHARED_BYTES else 0
         self.current = bytearray(size)
 
-    def take(self, held: int, wanted: int) -> bytearray:
-        """A buffer for `held` bytes that are there, of `wanted` in all, which are only promised."""
+    def take(self, held: int, wanted: int, *, reserved: bool = False) -> bytearray:
+        """A buffer for `held` bytes that are there, of `wanted` in all, which are only promised.
+
+        `reserved`: memory for all of them is set aside.
+        """
         if wanted >= POOLED_BYTES_MIN:
             free = self._free.get(_pool_size(wanted))
             while free:
@@ -92,8 +97,9 @@ class ReceiveBuffers:
                 self.account.release(BROKER, RECEIVED, len(buffer))
                 if not is_leased(buffer):
                     return buffer
-        growth = 1 if self.account.short else GROWTH
-        size = min(wanted, max(OWN_BYTES_MIN, held * growth))
+        roomy = not self.account.short or reserved
+        size = max(OWN_BYTES_MIN, held * GROWTH) if roomy else held + OWN_BYTES_MIN
+        size = min(wanted, size, held + GROWN_BYTES_MAX)
         return bytearray(_pool_size(size) if POOLED_BYTES_MIN <= size <= POOLED_BYTES_MAX else max(size, held))
 
     def give(self, buffer: bytearray) -> None:
@@ -124,13 +130,14 @@ class Receiver:
     `frame_bytes_max` bounds a frame (`socket.request.max.bytes`); `holder` is charged with the own buffer.
     """
 
-    __slots__ = ("_buffers", "_end", "_own", "_start", "_view", "frame_bytes_max", "holder")
+    __slots__ = ("_buffers", "_end", "_own", "_reserved", "_start", "_view", "frame_bytes_max", "holder")
 
     def __init__(self, buffers: ReceiveBuffers, frame_bytes_max: int) -> None:
         self._buffers = buffers
         self.frame_bytes_max = frame_bytes_max
         self.holder = BROKER
         self._own: bytearray | None = None
+        self._reserved = 0  # charged for what the own buffer has yet to grow
         self._view: memoryview | None = None  # of what holds [start, end): the own buffer, or the shared one just now
         self._start = 0
         self._end = 0
@@ -228,6 +235,8 @@ class Receiver:
         if self._own is not None:
             own, self._own = self._own, None
             self._give(own)
+            if self._reserved:
+                self._reserved = self._use(self._reserved)
 
     def _give(self, own: bytearray) -> None:
         self._buffers.account.release(self.holder, RECEIVED, len(own))
@@ -258,14 +267,38 @@ class Receiver:
             wanted = held + OWN_BYTES_MIN
         if self._start + wanted > len(own) and (self._end == len(own) or self._start > len(own) // 2):
             del view
-            own = self._move_to(self._buffers.take(held, wanted))
+            if self._start or len(own) < GROWN_BYTES_MAX or not self._grow(min(wanted - len(own), GROWN_BYTES_MAX)):
+                own = self._move_to(self._buffers.take(held, wanted, reserved=self._reserved > 0))
         return min(self._start + wanted, len(own))
 
     def make_whole(self) -> None:
-        """Take the memory that the whole of the first unread frame needs."""
-        if self.missing_bytes:
-            wanted = self._wanted()
-            self._move_to(self._buffers.take(wanted, wanted))
+        """Take the memory that the whole of the first unread frame needs from the account."""
+        missing = self.missing_bytes - self._reserved
+        if missing > 0:
+            self._buffers.account.charge(self.holder, RECEIVED, missing)
+            self._reserved += missing
+
+    def _use(self, size: int) -> int:
+        """So many bytes are charged as what they became, no longer as reserved; what is left of these."""
+        used = min(self._reserved, size)
+        if used:
+            self._buffers.account.release(self.holder, RECEIVED, used)
+        return self._reserved - used
+
+    def _grow(self, more: int) -> bool:
+        """Let the own buffer grow where it lies; False where somebody looks into it."""
+        own = self._own
+        assert own is not None
+        self._view = None
+        try:
+            own += bytes(more)
+        except BufferError:
+            self._view = memoryview(own)
+            return False
+        self._view = memoryview(own)
+        self._reserved = self._use(more)
+        self._buffers.account.charge(self.holder, RECEIVED, more)
+        return True
 
     def _move_to(self, larger: bytearray) -> bytearray:
         own, view = self._own, self._view
@@ -276,5 +309,7 @@ class Receiver:
         del view
         self._view = None
         self._give(own)
+        if self._reserved:
+            self._reserved = self._use(max(0, len(larger) - len(own)))
         self._adopt(larger, held)
         return larger

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import struct
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barnabas.broker.account import RECEIVED, Account
 from barnabas.broker.host.receive import (
+    GROWN_BYTES_MAX,
     GROWTH,
     OWN_BYTES_MIN,
     POOL_BYTES_MAX,
@@ -179,3 +182,66 @@ def test_is_leased_sees_views_and_views_of_views() -> None:
     inner.release()
     assert not is_leased(buffer)
     assert buffer == b"abc"
+
+
+LARGE = 5 * GROWN_BYTES_MAX
+
+
+def test_a_large_buffer_grows_where_it_lies_some_at_a_time() -> None:
+    """Copied into a larger one, a frame of 100 MiB stopped the loop for 80 ms."""
+    receiver = Receiver(ReceiveBuffers(), 2 * LARGE)
+    data = struct.pack(">i", LARGE) + bytes(range(250)) * (LARGE // 250 + 1)
+    at = 0
+    sizes = [0]
+    own: bytearray | None = None
+    while at < LARGE + 4:
+        at += feed(receiver, data[at : min(at + 1_000_000, LARGE + 4)])
+        found = receiver.next_frame()
+        if found is not None:
+            assert found == data[4 : LARGE + 4]
+            break
+        receiver.settle()
+        sizes.append(receiver.held_bytes)
+        if receiver.held_bytes > GROWN_BYTES_MAX:
+            own = receiver._own if own is None else own
+            assert receiver._own is own
+    assert max(later - earlier for earlier, later in pairwise(sizes)) <= GROWN_BYTES_MAX
+
+
+def test_a_frame_that_comes_in_pieces_is_received_while_memory_is_short() -> None:
+    """Its buffer was as large as what was there, and the loop ended the connection for a target of no bytes."""
+    account = Account(160 << 20)
+    account.charge(77, RECEIVED, account.low + 1)
+    assert account.short
+    receiver = Receiver(ReceiveBuffers(account), MAX)
+    data = frame(bytes(30_000))
+    at = 0
+    for _ in range(100):
+        at += feed(receiver, data[at : at + 5_000])
+        found = receiver.next_frame()
+        if found is not None:
+            assert len(found) == 30_000
+            return
+        receiver.settle()
+        assert receiver.held_bytes <= at + OWN_BYTES_MIN
+    raise AssertionError(f"{at} bytes are received, and no more are taken")
+
+
+def test_the_whole_of_a_frame_is_charged_before_it_is_received() -> None:
+    account = Account(160 << 20)
+    receiver = Receiver(ReceiveBuffers(account), LARGE)
+    data = frame(bytes(LARGE - 4))
+    at = feed(receiver, data[:100_000])
+    assert receiver.next_frame() is None
+    receiver.settle()
+    receiver.make_whole()
+    assert account.total == LARGE
+    account.charge(77, RECEIVED, account.low)
+    while receiver.next_frame() is None:
+        receiver.settle()
+        assert account.total == LARGE + account.low
+        at += feed(receiver, data[at : at + 1_000_000])
+    receiver.settle()
+    receiver.clear()
+    account.release(77, RECEIVED, account.low)
+    assert account.total == receiver._buffers.pooled_bytes
