@@ -110,11 +110,7 @@ class RealDisk:
             finally:
                 os.close(fd)
 
-        def done(error: OSError | None) -> None:
-            token.error = error
-            token.fire()
-
-        self.run(work, done)
+        self.run(work, token.open)
         return token
 
     def sync_names(self, directory: str) -> None:

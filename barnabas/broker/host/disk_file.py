@@ -7,7 +7,7 @@ import errno
 import mmap
 import os
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.host.disk_calls import (
@@ -20,6 +20,7 @@ from barnabas.broker.host.disk_calls import (
     sync_handle,
     write_many,
 )
+from barnabas.broker.jobs import Gate
 from barnabas.broker.ports import Done, NotYet
 from barnabas.protocol.ids import Buffer
 
@@ -39,28 +40,14 @@ READ_WRITE: Final = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | NO_LINK
 _PROBE_STEP: Final = 256 * 1024
 
 
-class ColdRead:
+class ColdRead(Gate):
     """The token of a read that a thread has in hand. It keeps the bytes, or the error, for whoever holds it."""
 
-    __slots__ = ("__weakref__", "_waiters", "data", "error", "ready")
+    __slots__ = ("__weakref__", "data")
 
     def __init__(self) -> None:
-        self.ready = False
+        super().__init__()
         self.data = b""
-        self.error: OSError | None = None
-        self._waiters: list[Callable[[], None]] = []
-
-    def on_ready(self, callback: Callable[[], None]) -> None:
-        """Call back on the loop's thread when the bytes are there."""
-        assert not self.ready, "a token that fired is not waited for again"
-        self._waiters.append(callback)
-
-    def fire(self) -> None:
-        """On the loop's thread: answer from now on, and call back."""
-        self.ready = True
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            waiter()
 
 
 class RealFile:
@@ -279,7 +266,7 @@ class RealFile:
 
 
 def _answer_of(token: ColdRead) -> memoryview:
-    if not token.ready:
+    if not token.is_open:
         raise NotYet(token)
     if token.error is not None:
         raise token.error

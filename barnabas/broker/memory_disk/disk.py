@@ -157,9 +157,8 @@ class MemoryDisk:
         token = self._reads.get(key)
         if token is None:
             token = self._reads[key] = LateRead()
-            fire = token.fire
-            self._pending.append((_nothing, lambda _: fire()))
-        if not token.ready:
+            self._pending.append((_nothing, token.open))
+        if not token.is_open:
             raise NotYet(token)
 
     # Names

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from barnabas.broker.jobs import Gate
 from barnabas.broker.memory_disk.content import Content
 from barnabas.broker.ports import Done
 from barnabas.protocol.ids import Buffer
@@ -14,26 +15,10 @@ if TYPE_CHECKING:
     from barnabas.broker.memory_disk.disk import MemoryDisk
 
 
-class LateRead:
+class LateRead(Gate):
     """The token of a read that `MemoryDisk.deliver` will answer."""
 
-    __slots__ = ("__weakref__", "_waiters", "ready")
-
-    def __init__(self) -> None:
-        self.ready = False
-        self._waiters: list[Callable[[], None]] = []
-
-    def on_ready(self, callback: Callable[[], None]) -> None:
-        """Call back once, in `deliver`."""
-        assert not self.ready, "a token that fired is not waited for again"
-        self._waiters.append(callback)
-
-    def fire(self) -> None:
-        """Let the read answer from now on, and call back."""
-        self.ready = True
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            waiter()
+    __slots__ = ("__weakref__",)
 
 
 class MemoryFile:
