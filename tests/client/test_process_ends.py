@@ -254,3 +254,16 @@ def test_a_failure_nobody_looked_at_is_said_once(caplog: pytest.LogCaptureFixtur
     assert len(said) == 1
     assert "dropped--1 failed" in said[0]
     assert told[0] is not None
+
+
+async def test_a_failure_among_coroutines_that_nobody_looked_at_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        async with aio.Producer(f"127.0.0.1:{nobody.getsockname()[1]}", max_block_ms=10) as producer:
+            await producer.send("dropped", b"x")
+            looked_at = await producer.send("looked-at", b"x")
+            assert looked_at.exception() is not None
+            del looked_at
+    said = [record.getMessage() for record in caplog.records if "nobody looked" in record.getMessage()]
+    assert len(said) == 1
+    assert "dropped--1 failed" in said[0]
