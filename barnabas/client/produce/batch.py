@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain, repeat
 from operator import sub
+from types import MethodType
 from typing import Any, Final
 
 from barnabas.client.produce.records import Headers, OnDelivery, RecordMetadata
@@ -136,7 +137,8 @@ class BatchResult:
 
     def deliver_to(self, index: int, timestamp_ms: int, call: OnDelivery | None) -> None:
         """The record `index`, the batch's last, has this callback (or none). Under the guard."""
-        if call is not self.calling or timestamp_ms != self.calling_ms:
+        same = call is self.calling or (type(call) is MethodType and call == self.calling)  # `self.told` is made anew
+        if not same or timestamp_ms != self.calling_ms:
             self.deliveries += (index, timestamp_ms, call)
             self.calling, self.calling_ms = call, timestamp_ms
 

@@ -52,6 +52,26 @@ def test_each_record_is_told_its_own_place_and_time() -> None:
     assert b.metadata == [("t", 0, 104, 5)]
 
 
+def test_a_method_is_one_callback_though_it_is_made_at_each_mention() -> None:
+    class Program:
+        def __init__(self) -> None:
+            self.offsets: list[int] = []
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        __hash__ = None  # type: ignore[assignment]
+
+        def told(self, metadata: Any, error: Any) -> None:
+            self.offsets.append(metadata.offset)
+
+    one, other = Program(), Program()
+    batch = filled([one.told, one.told, one.told, other.told])
+    assert len(batch.result.deliveries) == 3 * 2
+    finish(batch, 0, -1, None)
+    assert (one.offsets, other.offsets) == ([0, 1, 2], [3])
+
+
 def test_the_time_of_the_log_and_no_offset_are_told_as_they_are() -> None:
     told = Told()
     finish(filled([told, told]), 7, 999, None)
