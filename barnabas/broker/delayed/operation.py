@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.broker.delayed.timer import TimerTask
@@ -61,6 +61,10 @@ class DelayedOperation(TimerTask):
 
     def try_key(self, key: Any) -> bool:
         """As `try_complete` where only `key` has news; asked of who watches `MANY_KEYS` and more."""
+        return self.try_complete()
+
+    def try_keys(self, keys: Sequence[Any]) -> bool:
+        """As `try_complete` where these keys are newly watched; asked of who is parked in steps."""
         return self.try_complete()
 
     def on_complete(self) -> None:

@@ -15,7 +15,7 @@ So a purge costs what has finished, however many wait.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -107,6 +107,29 @@ class Purgatory:
             # Nothing runs inside add, so it cannot be completed between this and the return.
             self.timer.add(operation, now_ms + operation.timeout_ms)
         return False
+
+    def watch_in_steps(
+        self, operation: DelayedOperation, keys: Sequence[Hashable], deadline_ms: int, size: int
+    ) -> Iterator[None]:
+        """As `try_complete_else_watch` for an operation of very many keys, so many in a step (`MANY_KEYS` at least).
+
+        Each key is tried once it is watched, so no event is missed. What completes it meanwhile, or cancels it, ends
+        the walk. The timer has it at the end: who is still being parked does not expire.
+        """
+        operation.purgatory = self
+        operation.keys = keys
+        self.estimated_total += 1
+        for start in range(0, len(keys), size):
+            some = keys[start : start + size]
+            for key in some:
+                self.watchers.setdefault(key, {})[operation] = None
+            operation.listed += len(some)
+            if operation.try_keys(some):
+                return
+            yield
+            if operation.completed:
+                return
+        self.timer.add(operation, deadline_ms)
 
     def check_and_complete(self, key: Hashable) -> int:
         """Try the operations watching `key`, in the order they came; returns how many this call completed.

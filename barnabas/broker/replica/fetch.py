@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 
 from barnabas.broker.delayed import MANY_KEYS
 from barnabas.broker.jobs import Job
-from barnabas.broker.log.types import FetchData
+from barnabas.broker.log.types import FetchData, OffsetMetadata
 from barnabas.broker.ports import NotYet, Token
 from barnabas.broker.replica.delayed_fetch import DelayedFetch, connection_id
 from barnabas.broker.replica.hosted import HostedPartitions
@@ -251,11 +251,41 @@ def _park(
     def answer() -> None:
         _read_all(hosted, params, asked, lambda fresh, _, __: _respond(hosted, params, fresh, respond), now_ms)
 
+    if len(starts) > PARTITIONS_AT_ONCE_MAX:
+        _park_in_steps(hosted, params, starts, answer, deadline_ms, now_ms)
+        return
     kind = DelayedFetch if len(starts) < MANY_KEYS else WideFetch
     operation = kind(deadline_ms - now_ms, params, starts, hosted, answer)
     # The keys alone: an operation keeps what it is given, and has no use for what was read so far.
     if not shared.fetch.try_complete_else_watch(operation, tuple(results), now_ms):
         shared.parked(operation, connection_id(params), len(starts))
+
+
+def _park_in_steps(
+    hosted: HostedPartitions,
+    params: FetchParams,
+    starts: list[tuple[TopicPartition, FetchInfo, OffsetMetadata]],
+    answer: Callable[[], None],
+    deadline_ms: int,
+    now_ms: int,
+) -> None:
+    """It counts as parked from now on, so that it ends with its connection."""
+    shared = hosted.shared
+    operation = WideFetch(deadline_ms - now_ms, params, starts, hosted, answer)
+    operation.begin()
+    shared.parked(operation, connection_id(params), len(starts))
+    keys = [key for key, _, _ in starts]
+
+    def steps() -> Job[None]:
+        for _ in shared.fetch.watch_in_steps(operation, keys, deadline_ms, PARTITIONS_AT_ONCE_MAX):
+            yield None
+
+    def ended(fault: Exception | None) -> None:
+        if fault is not None:
+            logger.error("a fetch of %d partitions cannot wait", len(starts), exc_info=fault)
+            operation.force_complete()
+
+    shared.run(steps(), ended)
 
 
 def _respond(hosted: HostedPartitions, params: FetchParams, results: FetchResults, respond: Respond) -> None:

@@ -7,7 +7,7 @@ the sum with it. The cases are the same, for nothing of a partition changes with
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from barnabas.broker.log.types import OffsetMetadata
 from barnabas.broker.ports import NotYet
@@ -38,6 +38,19 @@ class WideFetch(DelayedFetch):
         self._asked = {key: (info, start) for key, info, start in starts}
         self._counted: dict[TopicPartition, int] | None = None
         self._bytes = 0
+
+    def begin(self) -> None:
+        """Its partitions are looked at one by one, as they are watched (`try_keys`)."""
+        self._counted = {}
+
+    def try_keys(self, keys: Sequence[TopicPartition]) -> bool:
+        """Look at some partitions; not while a read is waited for, after which all are looked at."""
+        for key in keys:
+            if self._counted is None:
+                return False
+            if self.try_key(key):
+                return True
+        return False
 
     def try_complete(self) -> bool:
         """Look at all partitions, once: from then on events tell of each (`try_key`)."""

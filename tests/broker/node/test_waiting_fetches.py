@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from barnabas.broker.account import KEPT, PARKED
@@ -11,7 +13,7 @@ from barnabas.broker.replica.shared import PARKED_PARTITION_BYTES
 from barnabas.broker.replica.wide_fetch import WideFetch
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import TopicPartition
-from tests.broker.node.world import World, batch, part_of, records_of
+from tests.broker.node.world import Answer, World, batch, part_of, records_of
 
 
 @pytest.fixture
@@ -110,6 +112,81 @@ def test_a_connection_that_closes_while_its_fetch_is_read_leaves_nothing(
     world.settle()
     assert not answer.done
     assert waiting(world) == (0, 0)
+
+
+WIDE = 50
+
+
+def parking(world: World, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[Answer, Connection]:
+    """A fetch of 50 partitions that is read, and of which twenty are watched so far."""
+    monkeypatch.setattr(fetch, "PARTITIONS_AT_ONCE_MAX", 20)
+    world.create("wide", WIDE)
+    mine = connection()
+    answer = world.fetch({("wide", number): 0 for number in range(WIDE)}, connection=mine, **options)
+    purgatory = world.core.replicas.shared.fetch
+    while not purgatory.watched:
+        assert world.core.run_job_step(world.now_ms)
+    assert waiting(world) == (0, 20)
+    return answer, mine
+
+
+@pytest.mark.parametrize("partition", [0, 19, 20, WIDE - 1])
+def test_what_comes_while_a_fetch_is_being_parked_wakes_it(
+    world: World, monkeypatch: pytest.MonkeyPatch, partition: int
+) -> None:
+    """Its partition may be watched already, or be looked at later."""
+    answer, _ = parking(world, monkeypatch, wait_ms=10_000)
+    world.produce({("wide", partition): batch(b"v")})
+    world.settle()
+    assert answer.done
+    assert [len(part.records) > 0 for part in answer.response.responses[0].partitions].index(True) == partition
+    world.core.replicas.shared.fetch.purge()
+    assert waiting(world) == (0, 0)
+    assert world.core.replicas.shared.parked_partitions == 0
+
+
+def test_the_sum_counts_what_came_before_and_after_a_partition_was_watched(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = len(batch(b"v"))
+    answer, _ = parking(world, monkeypatch, wait_ms=10_000, min_bytes=4 * one)
+    for partition in (0, 0, WIDE - 1):
+        world.produce({("wide", partition): batch(b"v")})
+    world.settle()
+    assert not answer.done
+    assert waiting(world) == (1, WIDE)
+    world.put(batch(b"v"), "wide", 30)
+    assert answer.done
+
+
+def test_who_leaves_while_a_fetch_is_being_parked_leaves_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer, mine = parking(world, monkeypatch, wait_ms=10_000)
+    world.core.disconnected(mine)
+    world.settle()
+    assert waiting(world) == (0, 0)
+    assert world.core.replicas.shared.parked_partitions == 0
+    assert not world.core.replicas.shared.waiting
+    assert not answer.done
+
+
+def test_a_fetch_that_was_parked_in_steps_is_answered_when_its_time_is_up(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer, _ = parking(world, monkeypatch, wait_ms=700)
+    world.advance(699)
+    assert not answer.done
+    world.advance(1)
+    assert answer.done
+
+
+def test_a_fetch_that_cannot_be_parked_is_answered_as_it_stands(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer, _ = parking(world, monkeypatch, wait_ms=10_000)
+    monkeypatch.setattr(WideFetch, "try_keys", lambda *_: 1 // 0)
+    world.settle()
+    assert answer.done
+    assert "a fetch of 50 partitions cannot wait" in caplog.text
 
 
 def test_large_fetches_do_not_wait_without_end(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
