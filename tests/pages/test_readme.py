@@ -129,7 +129,7 @@ def test_every_command_and_program_is_played() -> None:
 QUICK = {
     ".venv/bin/barnabas topics describe orders": "1001",
     "curl localhost:9092/state": '"partitions"',
-    ".venv/bin/barnabas explain wheel 450": "450",
+    ".venv/bin/barnabas explain purgatory": "The purgatory: one produce, one consumer, three followers",
     ".venv/bin/barnabas log check ~/.local/share/barnabas": "orders-0",
 }
 """Commands that end by themselves, and what must stand in their answer."""
