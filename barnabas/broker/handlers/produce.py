@@ -86,7 +86,9 @@ def _append_one(
         or (services.authorise is not allow_all and not _may_write(services, context, known.name, known))
     ):
         return None
-    done = services.replicas.append_one(key, records, request.acks, context.client_id == _ADMIN_CLIENT, now_ms)
+    connection, client_id = context.connection, context.client_id
+    asker = connection.id, connection.client_host, client_id
+    done = services.replicas.append_one(key, records, request.acks, client_id == _ADMIN_CLIENT, asker, now_ms)
     if isinstance(done, AppendInfo):
         start, append_ms = done.log_start_offset, done.log_append_time_ms
         return OneBatchResponse(request.name, request.topic_id, request.index, 0, done.first_offset, append_ms, start)
@@ -178,9 +180,13 @@ def _append_all(services: Services, request: ProduceRequest, context: RequestCon
             steps = _respond_in_slices(services, context, layout, results)
             services.work(steps, ProduceRequest(acks=acks), context)
 
+    asker = context.connection.id, context.connection.client_host, context.client_id
+    internal_allowed = context.client_id == _ADMIN_CLIENT
+
     def append(some: Collection[tuple[TopicPartition, Buffer]], got: Callable[[Results], None]) -> None:
-        internal_allowed = context.client_id == _ADMIN_CLIENT
-        services.replicas.append_records(some, acks, request.timeout_ms, got, now_ms, internal_allowed=internal_allowed)
+        services.replicas.append_records(
+            some, acks, request.timeout_ms, got, now_ms, internal_allowed=internal_allowed, asker=asker
+        )
 
     if not entries:
         respond({})

@@ -12,7 +12,8 @@ anything**: park on the token and call again. What takes long is a job (a genera
                   come), `log_end_offset`, `recovery_point` (all below is on stable storage): ints, and
                   `log_end_metadata`, `high_watermark_metadata`, `last_stable_metadata`: `OffsetMetadata`
                   (`high_watermark_metadata` may be offset-only after a start; `resolve(metadata)` looks the place up)
-    append        `append_as_leader(records, leader_epoch, now_ms, validate_full=False, origin=CLIENT) -> AppendInfo`
+    append        `append_as_leader(records, leader_epoch, now_ms, validate_full=False, asker=None, origin=CLIENT)
+                  -> AppendInfo`
                   `append_as_follower(records, *, now_ms=-1) -> AppendInfo | None`; `now_ms` is the time of day.
                   Patches a writable buffer in place and takes no reference to it. Raises `KafkaError` (`InvalidRecord`
                   with `record_errors`)

@@ -25,6 +25,7 @@ from barnabas.broker.log.flush import Durable, Flusher
 from barnabas.broker.log.found import Found, Noted
 from barnabas.broker.log.look import ClientBatch, too_many
 from barnabas.broker.log.losses import Losses
+from barnabas.broker.log.producer_owners import Asker
 from barnabas.broker.log.producer_state import ProducerRoom, ProducerState
 from barnabas.broker.log.segment import SNAPSHOT_SUFFIX, Segment, stem
 from barnabas.broker.log.state import Change
@@ -278,6 +279,7 @@ class Log:
         leader_epoch: int,
         now_ms: int,
         validate_full: bool = False,
+        asker: Asker | None = None,
         origin: AppendOrigin = _CLIENT,
     ) -> AppendInfo:
         """Check one batch, give it its offsets, write it.
@@ -287,8 +289,9 @@ class Log:
                 was checked already (see `Costly`).
             leader_epoch: the epoch this broker leads in.
             now_ms: time of day (ms).
-            origin: a client's batch is held to more rules.
             validate_full: walk every record (`barnabas.validate.records=full`).
+            asker: who sent it: a producer id that is new here counts as its own.
+            origin: a client's batch is held to more rules.
 
         Raises:
             Costly: the batch is to be looked through apart, see `look.look_apart`.
@@ -325,7 +328,7 @@ class Log:
         set_place(data, 0, first_offset, length, leader_epoch)
         self._write(data, size, max_timestamp, first_offset, last_offset)
         if producer_id >= 0:
-            self.producers.replay(BatchHeader._make(header), last_offset, now_ms)
+            self.producers.replay(BatchHeader._make(header), last_offset, now_ms, asker)
         if leader_epoch != self.epochs.latest:
             self.epochs.assign(leader_epoch, first_offset)
         sync_needed = last_offset + 1 - self.recovery_point >= config.flush_messages

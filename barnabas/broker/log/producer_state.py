@@ -13,20 +13,26 @@ Snapshot file `<offset>.snapshot` (state of all batches below that offset), big 
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from barnabas.broker.log.producer_owners import Asker, Group, Limits, Owner, Shares, owner_of
 from barnabas.protocol.batch import BatchHeader
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.primitives import crc32c
 
 REMEMBERED_BATCHES: Final = 5
-PRODUCERS_MAX: Final = 2000
-"""Producers that one partition remembers, some 430 bytes each. Kafka has no bound but the time (a day)."""
+PRODUCERS_MAX: Final = 4000
+"""Producers that one partition remembers, 430 to 800 bytes each. Kafka has no bound but the time (a day)."""
 PRODUCERS_OF_ALL_MAX: Final = 200_000
 """Producers that all partitions remember together; above it a partition forgets before it learns of a new one ..."""
 PRODUCERS_KEPT: Final = 5
 """... once it remembers so many."""
+CONNECTION_MAX: Final = 100
+"""Producers of one connection that one partition remembers ..."""
+CONNECTION_OF_ALL_MAX: Final = 20_000
+"""... and all partitions together. A client id at one address has half of all places, an address nine tenths."""
 _HEAD = struct.Struct(">hIi")
 _ENTRY = struct.Struct(">qhiqiqiq")
 _VERSION: Final = 1
@@ -52,13 +58,14 @@ class Producer:
     """State of one producer id. `batches` holds at most five, oldest first.
 
     `seen_ms`: time of day of its last append, -1 if none was seen since the start. `timestamp`: what a snapshot without
-    a batch said.
+    a batch said. `owner`: who brought it; None if that is not known, as after a start.
     """
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "seen_ms", "timestamp", "txn_first_offset")
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "owner", "seen_ms", "timestamp", "txn_first_offset")
 
-    def __init__(self, epoch: int) -> None:
+    def __init__(self, epoch: int, owner: Owner | None = None) -> None:
         self.epoch = epoch
+        self.owner = owner
         self.batches: list[ProducerBatch] = []
         self.coordinator_epoch = -1
         self.txn_first_offset = -1
@@ -72,35 +79,42 @@ class Producer:
 
 
 class ProducerRoom:
-    """How many producers the logs of one broker remember together."""
+    """How many producers the logs of one broker remember together, and whose they are."""
 
-    __slots__ = ("count",)
+    __slots__ = ("count", "shares")
 
     def __init__(self) -> None:
         self.count = 0
+        self.shares = Shares()
 
 
 class ProducerState:
     """All producers of one log. They are counted from `enter` to `leave`: while the state is a log's own."""
 
-    __slots__ = ("_room", "producers")
+    __slots__ = ("_room", "_shares", "producers")
 
     def __init__(self) -> None:
         self.producers: dict[int, Producer] = {}
         self._room: ProducerRoom | None = None
+        self._shares: Shares | None = None
+        """Whose they are; None while they are too few for anybody to have its share."""
 
     def enter(self, room: ProducerRoom) -> None:
         """Be counted, and forget what there is no room for."""
         self.leave()
         self._room = room
         room.count += len(self.producers)
+        for producer in self.producers.values():
+            room.shares.count(producer.owner, 1)
         while room.count > PRODUCERS_OF_ALL_MAX and len(self.producers) > PRODUCERS_KEPT:
-            self._make_room()
+            self._forget_some(list(self.producers))
 
     def leave(self) -> None:
         """Not be counted any more."""
         if self._room is not None:
             self._room.count -= len(self.producers)
+            for producer in self.producers.values():
+                self._room.shares.count(producer.owner, -1)
             self._room = None
 
     def check(self, producer_id: int, epoch: int, first_sequence: int, last_sequence: int) -> ProducerBatch | None:
@@ -135,15 +149,16 @@ class ProducerState:
             )
         return None
 
-    def update(self, producer_id: int, epoch: int, batch: ProducerBatch, seen_ms: int = -1) -> None:
-        """Remember a batch that was written at `seen_ms` (time of day), or is replayed from the log (-1)."""
+    def update(
+        self, producer_id: int, epoch: int, batch: ProducerBatch, seen_ms: int = -1, asker: Asker | None = None
+    ) -> None:
+        """Remember a batch that was written at `seen_ms` (time of day), or is replayed from the log (-1).
+
+        `asker`: who sent it, None if that is not known. A producer stays with who brought it first.
+        """
         producer = self.producers.get(producer_id)
         if producer is None:
-            if self._is_full():
-                self._make_room()
-            producer = self.producers[producer_id] = Producer(epoch)
-            if self._room is not None:
-                self._room.count += 1
+            producer = self._learn(producer_id, epoch, None if asker is None else owner_of(asker))
         elif epoch != producer.epoch:
             producer.epoch = epoch
             producer.batches.clear()
@@ -153,51 +168,108 @@ class ProducerState:
         batches.append(batch)
         producer.seen_ms = seen_ms
 
-    def _is_full(self) -> bool:
+    def _learn(self, producer_id: int, epoch: int, owner: Owner | None) -> Producer:
+        room = self._room
+        if room is not None and owner is not None:
+            owner = room.shares.one(owner)
+        self._make_room(owner)
+        producer = self.producers[producer_id] = Producer(epoch, owner)
+        if room is not None:
+            room.count += 1
+            room.shares.count(owner, 1)
+        if self._shares is not None:
+            self._shares.count(owner, 1)
+        return producer
+
+    def _make_room(self, owner: Owner | None) -> None:
+        """Forget, where a new producer of `owner` has no room.
+
+        Who has its share forgets its own, and takes nobody else's place. Of all partitions together it has its share
+        and one in each other partition: what it has elsewhere is not looked for.
+        """
+        spent = () if owner is None else self._spent(owner)
+        for group in spent:
+            if self._forget_some(self._of(group)):
+                return
         count, room = len(self.producers), self._room
-        if room is not None and room.count >= PRODUCERS_OF_ALL_MAX:
-            return count >= PRODUCERS_KEPT
-        return count >= PRODUCERS_MAX
+        full = room is not None and room.count >= PRODUCERS_OF_ALL_MAX and count >= PRODUCERS_KEPT
+        if count >= PRODUCERS_MAX or (full and not spent):
+            self._forget_some(self._crowd(owner))
+
+    def _spent(self, owner: Owner) -> list[Group]:
+        """The groups of an owner that have their share, here or of all partitions."""
+        if self._shares is None and len(self.producers) >= CONNECTION_MAX:
+            self._shares = Shares()
+            for producer in self.producers.values():
+                self._shares.count(producer.owner, 1)
+        spent: list[Group] = []
+        if self._shares is not None:
+            spent += self._shares.spent(owner, _limits(CONNECTION_MAX, PRODUCERS_MAX))
+        if self._room is not None:
+            spent += self._room.shares.spent(owner, _limits(CONNECTION_OF_ALL_MAX, PRODUCERS_OF_ALL_MAX))
+        return spent
+
+    def _of(self, group: Group) -> list[int]:
+        return [one for one, producer in self.producers.items() if producer.owner and group in producer.owner]
+
+    def _crowd(self, owner: Owner | None) -> list[int]:
+        """Of whom to forget when all places are taken.
+
+        The address that asks, if it has a tenth of them, or the one that has most. Those whose address is not known
+        count as of one.
+        """
+        held = Counter(None if one.owner is None else one.owner.address for one in self.producers.values())
+        if owner is not None and held[owner.address] * 10 >= len(self.producers):
+            return self._of(owner.address)
+        most = max(held, key=held.__getitem__)
+        return self._of(most) if most is not None else [one for one, p in self.producers.items() if p.owner is None]
 
     def _forget(self, producer_ids: list[int]) -> None:
+        room, shares = self._room, self._shares
         for producer_id in producer_ids:
-            del self.producers[producer_id]
-        if self._room is not None:
-            self._room.count -= len(producer_ids)
+            owner = self.producers.pop(producer_id).owner
+            if shares is not None:
+                shares.count(owner, -1)
+            if room is not None:
+                room.shares.count(owner, -1)
+        if room is not None:
+            room.count -= len(producer_ids)
 
-    def _make_room(self) -> None:
+    def _forget_some(self, of: list[int]) -> bool:
         """Forget a tenth: first who has sent one batch and never came back, then who has been silent the longest.
 
         Silence is told by offsets, for timestamps are the clients' own. Who is forgotten and sends again is a new
         producer, as after `producer.id.expiration.ms`: its next batch is taken, a repetition would be taken twice.
+        Returns whether there was anyone.
         """
 
         def worth(producer_id: int) -> tuple[bool, bool, int]:
             producer = self.producers[producer_id]
             return producer.txn_first_offset >= 0, len(producer.batches) > 1, producer.last_offset
 
-        self._forget(sorted(self.producers, key=worth)[: max(1, len(self.producers) // 10)])
+        self._forget(sorted(of, key=worth)[: max(1, len(of) // 10)])
+        return bool(of)
 
     def complete(self, other: ProducerState) -> None:
         """Take over the producers of which `other` knows a later batch, or any."""
         for producer_id, producer in other.producers.items():
             known = self.producers.get(producer_id)
             if known is None and len(self.producers) >= PRODUCERS_MAX:
-                self._make_room()
+                self._forget_some(list(self.producers))
             if known is None or known.last_offset < producer.last_offset:
                 self.producers[producer_id] = producer
 
-    def replay(self, header: BatchHeader, last_offset: int, seen_ms: int = -1) -> None:
+    def replay(self, header: BatchHeader, last_offset: int, seen_ms: int = -1, asker: Asker | None = None) -> None:
         """Learn from a batch in the log that ends at `last_offset`. Markers and plain batches carry no sequence.
 
-        `seen_ms`: as `update`.
+        `seen_ms`, `asker`: as `update`.
         """
         if header.producer_id < 0 or header.base_sequence < 0:
             return
         delta = header.last_offset_delta
         last_sequence = (header.base_sequence + delta) & _SEQUENCE_MASK
         batch = ProducerBatch(header.base_sequence, last_sequence, last_offset, delta, header.max_timestamp)
-        self.update(header.producer_id, header.producer_epoch, batch, seen_ms)
+        self.update(header.producer_id, header.producer_epoch, batch, seen_ms, asker)
 
     def expire(self, now_ms: int, silent_ms: int) -> int:
         """Forget producers that sent nothing for `silent_ms`. Returns how many.
@@ -248,6 +320,10 @@ class ProducerState:
         for producer_id, producer in _read(data):
             state.producers[producer_id] = producer
         return state
+
+
+def _limits(connection: int, places: int) -> Limits:
+    return Limits(connection, places // 2, places * 9 // 10)
 
 
 def _snapshot_crc(body: bytes | bytearray) -> int:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.delayed import CallbackTask
 from barnabas.broker.log import Log, LogManager
+from barnabas.broker.log.producer_owners import Asker
 from barnabas.broker.log.types import AppendInfo, Isolation
 from barnabas.broker.metrics import MetricsRegistry
 from barnabas.broker.ports import Controller, WallClock
@@ -115,10 +116,16 @@ class ReplicaManager:
     # Requests
 
     def append_one(
-        self, key: TopicPartition, records: Buffer, acks: int, internal_allowed: bool, now_ms: int
+        self,
+        key: TopicPartition,
+        records: Buffer,
+        acks: int,
+        internal_allowed: bool,
+        asker: Asker | None,
+        now_ms: int,
     ) -> AppendInfo | ProduceResult | None:
         """The only batch of a request, if its answer has nothing to wait for, see `produce.append_one`."""
-        return produce.append_one(self.hosted, key, records, acks, internal_allowed, now_ms)
+        return produce.append_one(self.hosted, key, records, acks, internal_allowed, asker, now_ms)
 
     def append_records(
         self,
@@ -129,15 +136,16 @@ class ReplicaManager:
         now_ms: int,
         *,
         internal_allowed: bool = False,
+        asker: Asker | None = None,
     ) -> None:
         """Append one batch per partition (a partition stands once in `entries`); partitions fail independently.
 
         acks=0 and acks=1 respond at once (acks=1 after the sync where `flush.messages` asks for one); acks=-1 when
         all that was appended is committed, or with REQUEST_TIMED_OUT after `timeout_ms`. `internal_allowed` lets
-        writes to internal topics pass (the admin client's).
+        writes to internal topics pass (the admin client's). `asker` sent it: its producers count as its own.
         """
         produce.append_records(
-            self.hosted, entries, acks, timeout_ms, respond, now_ms, internal_allowed=internal_allowed
+            self.hosted, entries, acks, timeout_ms, respond, now_ms, internal_allowed=internal_allowed, asker=asker
         )
 
     def fetch(self, params: FetchParams, asked: fetch.Asked, respond: fetch.Respond, now_ms: int) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 from barnabas.broker.config.topics import INTERNAL_TOPICS
 from barnabas.broker.log import Log
 from barnabas.broker.log.look import ClientBatch, Costly
+from barnabas.broker.log.producer_owners import Asker
 from barnabas.broker.log.types import AppendInfo, EpochEnd, OffsetMetadata
 from barnabas.broker.replica import isr_changes
 from barnabas.broker.replica.durable_end import DurableEnd
@@ -152,7 +153,13 @@ class Partition:
         return in_sync_count < self.log.config.min_insync_replicas and in_sync_count < len(self.replicas)
 
     def append(
-        self, records: Buffer | ClientBatch, size: int, acks: int, wall_ms: int, internal_allowed: bool = False
+        self,
+        records: Buffer | ClientBatch,
+        size: int,
+        acks: int,
+        wall_ms: int,
+        internal_allowed: bool = False,
+        asker: Asker | None = None,
     ) -> AppendInfo:
         """Append one client batch and count it; the high watermark is the caller's next step.
 
@@ -162,6 +169,7 @@ class Partition:
             acks: what the client waits for.
             wall_ms: the time of day.
             internal_allowed: whether an internal topic may be written to.
+            asker: who sent it.
 
         Raises:
             Costly: it is to come again, looked through; nothing is counted.
@@ -179,7 +187,7 @@ class Partition:
             detail = f"{self.topic_partition}: ISR {list(self.isr.committed)} is below {self.effective_min_isr}"
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, detail)
         try:
-            info = self.log.append_as_leader(records, self.leader_epoch, wall_ms, shared.validate_full)
+            info = self.log.append_as_leader(records, self.leader_epoch, wall_ms, shared.validate_full, asker)
         except Costly:
             stats.total_produces.count -= 1
             raise

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from barnabas.broker.config.topics import INTERNAL_TOPICS
 from barnabas.broker.log.look import ClientBatch, Costly
+from barnabas.broker.log.producer_owners import Asker
 from barnabas.broker.log.types import AppendInfo, InvalidRecord
 from barnabas.broker.replica.delayed_produce import DelayedProduce
 from barnabas.broker.replica.hosted import HostedPartitions
@@ -47,7 +48,13 @@ logger = logging.getLogger(__name__)
 
 
 def append_one(
-    hosted: HostedPartitions, key: TopicPartition, records: Buffer, acks: int, internal_allowed: bool, now_ms: int
+    hosted: HostedPartitions,
+    key: TopicPartition,
+    records: Buffer,
+    acks: int,
+    internal_allowed: bool,
+    asker: Asker | None,
+    now_ms: int,
 ) -> AppendInfo | ProduceResult | None:
     """Append the only batch of a request whose answer has nothing to wait for: a shorter way to the same end.
 
@@ -67,7 +74,7 @@ def append_one(
     ):
         return None
     try:
-        info = partition.append(records, len(records), acks, shared.wall_clock.now_ms(), internal_allowed)
+        info = partition.append(records, len(records), acks, shared.wall_clock.now_ms(), internal_allowed, asker)
     except Costly:
         return None
     except Exception as error:
@@ -88,6 +95,7 @@ def append_records(
     now_ms: int,
     *,
     internal_allowed: bool = False,
+    asker: Asker | None = None,
 ) -> None:
     """Append one batch to each partition and respond as `acks` asks, see `ReplicaManager.append_records`."""
     shared = hosted.shared
@@ -108,7 +116,7 @@ def append_records(
             late.append((partition, records, None))
             continue
         try:
-            info = partition.append(records, len(records), acks, shared.wall_clock.now_ms(), internal_allowed)
+            info = partition.append(records, len(records), acks, shared.wall_clock.now_ms(), internal_allowed, asker)
         except Costly as costly:
             late.append((partition, records, costly))
             continue
@@ -117,7 +125,7 @@ def append_records(
             continue
         done.add(key, partition, info, now_ms)
     if late:
-        _append_late(hosted, late, done, acks, timeout_ms, respond, internal_allowed)
+        _append_late(hosted, late, done, acks, timeout_ms, respond, internal_allowed, asker)
     else:
         if done.changes and (done.pending or shared.awaited):
             shared.actions.add(lambda _: _check(hosted, done.changes))
@@ -152,6 +160,7 @@ def _append_late(
     timeout_ms: int,
     respond: Respond,
     internal_allowed: bool,
+    asker: Asker | None,
 ) -> None:
     """Append what could not be at once, each when its turn comes; the answer waits for the last of them."""
     shared = hosted.shared
@@ -159,7 +168,7 @@ def _append_late(
     waiting = {partition.topic_partition: None for partition, _, _ in late}
 
     def append(partition: Partition, size: int, batch: Buffer | ClientBatch, now_ms: int) -> None:
-        info = partition.append(batch, size, acks, shared.wall_clock.now_ms(), internal_allowed)
+        info = partition.append(batch, size, acks, shared.wall_clock.now_ms(), internal_allowed, asker)
         done.add(partition.topic_partition, partition, info, now_ms)
         _tell(hosted, done.changes[-1:])
 

@@ -238,6 +238,7 @@ class World:
         timeout_ms: int = 30_000,
         version: int = 9,
         client_id: str = "test",
+        connection: Connection | None = None,
     ) -> Answer:
         """Produce one batch to each of the partitions."""
         topics: dict[str, produces.TopicProduceData] = {}
@@ -256,7 +257,7 @@ class World:
                 flat = produces.OneBatchRequest(acks, timeout_ms, data.name, data.topic_id, partition, records)
                 assert flat == request
                 request = flat
-        return self.send(request, version, client_id)
+        return self.send(request, version, client_id, connection)
 
     def put(
         self, records: Any, topic: str = "t", partition: int = 0, **options: Any
