@@ -1,8 +1,9 @@
 """A real process under siege: what it takes at its peak, whether others are answered, and what is left afterwards.
 
 Memory is what Linux says of the process (`VmRSS`, `VmHWM`). A bystander asks for ApiVersions all the while: every
-answer must come within 200 ms. The time for which the broker or the bystander could have run and others had the
-processors (`/proc/PID/schedstat`) is not the broker's, and is taken off.
+answer must come within 200 ms. The time for which a thread of the broker or the bystander could have run and others had
+the processors (`/proc/PID/task/TID/schedstat`) is not the broker's, and is taken off: a thread that holds the
+interpreter's lock and has no processor keeps the loop's waiting, so all threads count.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def memory(process: Process, what: str) -> int:
 
 
 BYSTANDER = """
-import select, socket, sys, time
+import os, select, socket, sys, time
 port, pid, request = int(sys.argv[1]), sys.argv[2], bytes.fromhex(sys.argv[3])
 sock = socket.create_connection(("127.0.0.1", port), 20)
 def exactly(size):
@@ -56,11 +57,17 @@ def exactly(size):
         held += piece
     return held
 def waited():
-    total = 0
+    found = {}
     for who in (pid, "self"):
-        with open(f"/proc/{who}/schedstat") as file:
-            total += int(file.read().split()[1])
-    return total / 1e9
+        for thread in os.listdir(f"/proc/{who}/task"):
+            try:
+                with open(f"/proc/{who}/task/{thread}/schedstat") as file:
+                    found[thread] = int(file.read().split()[1])
+            except OSError:  # it has ended
+                continue
+    return found
+def lost(before):
+    return sum(ns - before.get(thread, 0) for thread, ns in waited().items()) / 1e9
 worst = most = 0.0
 count = 0
 def ask():
@@ -70,7 +77,7 @@ def ask():
     exactly(int.from_bytes(exactly(4), "big"))
     took = time.monotonic() - began
     most = max(most, took)
-    worst = max(worst, took - (waited() - before))
+    worst = max(worst, took - lost(before))
     count += 1
 ask()
 print("ready", flush=True)
@@ -122,8 +129,8 @@ def siege(*options: str) -> Iterator[Process]:
         yield process
         peak = memory(process, "VmHWM") - idle
         assert peak <= PEAK_BYTES_MAX, f"{peak // MB} MB above idle"
-        soon(lambda: memory(process, "VmRSS") - idle <= LEFT_BYTES_MAX)
-        soon(lambda: state(process)["held_bytes"] <= held + POOL_BYTES_MAX)
+        soon(process, lambda: memory(process, "VmRSS") - idle <= LEFT_BYTES_MAX)
+        soon(process, lambda: state(process)["held_bytes"] <= held + POOL_BYTES_MAX)
         worst_s, most_s = bystander.end()
         measured = f"{peak / MB:.0f} MB at the peak, slowest answer {worst_s * 1e3:.0f} ms of {most_s * 1e3:.0f}"
         print(f"siege: {measured}")
@@ -134,15 +141,22 @@ def siege(*options: str) -> Iterator[Process]:
 
 def state(process: Process) -> dict[str, Any]:
     """What the broker says of its account."""
-    found: dict[str, Any] = json.loads(get(f"127.0.0.1:{process.port}", "/state")[1])["memory"]
+    found: dict[str, Any] = json.loads(get(f"127.0.0.1:{process.port}", "/state", 30.0)[1])["memory"]
     return found
 
 
-def soon(condition: Callable[[], bool]) -> None:
-    """It must hold within ten seconds of the attacker's leaving."""
-    until_s = time.monotonic() + 10
+def unserved_s(process: Process) -> float:
+    """For how long the broker's loop, or this one, could have run and others had the processors (s)."""
+    paths = (Path(f"/proc/{who}/schedstat") for who in (process.popen.pid, "self"))
+    return sum(int(path.read_text().split()[1]) for path in paths) / 1e9
+
+
+def soon(process: Process, condition: Callable[[], bool]) -> None:
+    """It must hold within ten seconds, those apart that others on the machine had."""
+    began_s = time.monotonic() - unserved_s(process)
     while not condition():
-        assert time.monotonic() < until_s
+        took_s = time.monotonic() - unserved_s(process) - began_s
+        assert took_s < 10, f"not so after {took_s:.1f} s: {state(process)}"
         time.sleep(0.05)
 
 
@@ -176,7 +190,7 @@ def test_frames_that_never_end() -> None:
         for sock in socks:
             sock.send(struct.pack(">ihhih", 100 * MB, 0, 3, 1, -1))
         push(socks, bytes(MB), 70 * MB, 3)
-        assert state(process)["waiting"] > 20
+        soon(process, lambda: bool(state(process)["waiting"] > 20))
 
 
 def test_pages_that_nobody_reads() -> None:
@@ -207,7 +221,7 @@ def test_frames_begun_behind_answers_that_nobody_reads() -> None:
             sock = connect(stack, process.port)
             with suppress(OSError):
                 sock.send(begun)
-        soon(lambda: bool(state(process)["waiting"] > 20))
+        soon(process, lambda: bool(state(process)["waiting"] > 20))
 
 
 def test_a_flood_of_connections() -> None:
