@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from barnabas.broker.jobs import Gate, Job, wait, write_all
+from barnabas.broker.log.apart import BYTES_AT_ONCE
 from barnabas.broker.log.key_map import RECORDS_PER_STEP, BadBatch, digest, fault_of, first_bad_frame, map_keys
 from barnabas.broker.log.scan import batches_in, patient, window_at
 from barnabas.broker.log.segment import CLEANED_SUFFIX, DELETED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, Segment
@@ -35,7 +36,7 @@ from barnabas.broker.log.truncation import rename_all_away, undone_on_failure
 from barnabas.protocol.batch import COMPRESSION_MASK, DELETE_HORIZON, BatchHeader, read_header
 from barnabas.protocol.errors import KafkaError, ProtocolError
 from barnabas.protocol.ids import Buffer
-from barnabas.protocol.records import BatchRewriter, Record, decode_slices_of, encode_batch
+from barnabas.protocol.records import SLICE_BYTES, BatchRewriter, Record, decode_slices_of, encode_batch
 
 _GROUP_SEGMENTS_MAX: Final = 32
 """Segments that one step replaces: three files of each are renamed."""
@@ -314,14 +315,16 @@ class _Round:
         horizon = header.base_timestamp if header.has_delete_horizon else None
         count = 0
         tombstones = False
-        small: list[list[Record]] | None = [] if header.record_count <= RECORDS_PER_STEP else None
+        small: list[list[Record]] | None = (
+            [] if header.record_count <= RECORDS_PER_STEP and len(area) <= BYTES_AT_ONCE else None
+        )
         for kept in self._kept(area, header, horizon):
             count += len(kept)
             tombstones = tombstones or any(record.value is None for record in kept)
-            if small is None:
-                yield None
-            else:
+            if small is not None:
                 small.append(kept)
+            if len(area) > SLICE_BYTES or small is None:
+                yield None
         if not count:
             if header.last_offset not in self.last_of_producers and header.next_offset < self.end:
                 return None
@@ -339,7 +342,7 @@ class _Round:
         rewriter = BatchRewriter(header_then)
         for kept in self._kept(area, header, horizon) if small is None else small:
             rewriter.add(kept)
-            if small is None:
+            if len(area) > SLICE_BYTES or small is None:
                 yield None
         return rewriter.build()
 

@@ -11,7 +11,7 @@ from barnabas.broker.log.segment import Segment
 from barnabas.broker.log.state import LogView
 from barnabas.protocol.batch import BatchHeader, crc_ok
 from barnabas.protocol.errors import ProtocolError
-from barnabas.protocol.records import decode_slices_of
+from barnabas.protocol.records import SLICE_BYTES, decode_slices_of
 
 _KEY_MAX: Final = 40
 RECORDS_PER_STEP: Final = 500
@@ -114,7 +114,7 @@ def _map_batch(
     except ProtocolError:
         return -1
     try:
-        if header.record_count > RECORDS_PER_STEP:
+        if header.record_count > RECORDS_PER_STEP or len(area) > SLICE_BYTES:
             for _ in decode_slices_of(area, header, RECORDS_PER_STEP):
                 yield None
         for records in decode_slices_of(area, header, RECORDS_PER_STEP):
@@ -123,7 +123,7 @@ def _map_batch(
                     if len(newest) >= keys_max:
                         return record.offset
                     newest[digest(record.key)] = record.offset
-            if len(records) == RECORDS_PER_STEP:
+            if len(records) < header.record_count:
                 yield None
     except ProtocolError:
         return -1

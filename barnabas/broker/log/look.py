@@ -121,17 +121,18 @@ def stamped(view: memoryview, header: BatchHeader, config: TopicConfig, now_ms: 
 
 
 def _walked(area: Buffer, header: BatchHeader) -> Job[Walked]:
-    whole = Walked(2**63 - 1, -(2**63), 0, True)
+    whole = Walked(2**63 - 1, -(2**63), 0, True, 0)
     first = end = 0
     while first < header.record_count:
         count = min(RECORDS_AT_ONCE, header.record_count - first)
         part, end = walk_next(area, end, first, count)
-        first += count
+        first += part.looked_at
         whole = Walked(
             min(whole.smallest_delta, part.smallest_delta),
             max(whole.largest_delta, part.largest_delta),
             whole.null_keys + part.null_keys,
             whole.in_order and part.in_order,
+            first,
         )
         yield None
     if end != len(area):

@@ -66,7 +66,8 @@ def first_record(
         if header.size <= BYTES_AT_ONCE and header.record_count <= RECORDS_AT_ONCE:
             try:
                 area = record_area(data, 0, header, BYTES_AT_ONCE)
-                return _in_area(area, 0, header.record_count, header, timestamp_ms, from_offset)
+                if walk_next(area, 0, 0, header.record_count)[0].looked_at == header.record_count:  # few headers
+                    return _in_area(area, 0, header.record_count, header, timestamp_ms, from_offset)
             except HoldsTooMuch:
                 pass
         search = Search(segment, _in_steps(apart, data, header, timestamp_ms, from_offset))
@@ -83,14 +84,15 @@ def _in_steps(
 ) -> Job[TimestampOffset | None]:
     area, turn = yield from apart.opened(data, 0, header)
     try:
-        end = 0
-        for first in range(0, header.record_count, RECORDS_AT_ONCE):
+        first = end = 0
+        while first < header.record_count:
             count = min(RECORDS_AT_ONCE, header.record_count - first)
             part, after = walk_next(area, end, first, count)
             if header.is_log_append_time or header.base_timestamp + part.largest_delta >= timestamp_ms:
-                found = _in_area(area, end, count, header, timestamp_ms, from_offset)
+                found = _in_area(area, end, part.looked_at, header, timestamp_ms, from_offset)
                 if found is not None:
                     return found
+            first += part.looked_at
             end = after
             yield None
         if end != len(area):

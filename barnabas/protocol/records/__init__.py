@@ -6,6 +6,7 @@ The broker stays away from here but for compaction, timestamp lookup and full va
 from barnabas.protocol.records.build import BatchBuilder, BatchRewriter, encode_batch
 from barnabas.protocol.records.decode import (
     RECORD_SIZE_MIN,
+    SLICE_BYTES,
     Headers,
     Record,
     decode_area,
@@ -21,6 +22,7 @@ from barnabas.protocol.records.walk import HEADERS_MAX, Walked, look_at_record, 
 __all__ = [
     "HEADERS_MAX",
     "RECORD_SIZE_MIN",
+    "SLICE_BYTES",
     "BatchBuilder",
     "BatchRewriter",
     "Headers",

@@ -168,6 +168,9 @@ def decode_next(area: bytes, at: int, count: int, header: BatchHeader, make: Cal
     return made, end
 
 
+SLICE_BYTES: Final = 16 * 1024
+
+
 def decode_slices(data: Buffer, position: int, count: int) -> Iterator[list[Record]]:
     """As `decode_records`, but at most `count` records at a time: for those who may not take long over one batch.
 
@@ -181,10 +184,12 @@ def decode_slices(data: Buffer, position: int, count: int) -> Iterator[list[Reco
 def decode_slices_of(area: Buffer, header: BatchHeader, count: int) -> Iterator[list[Record]]:
     """As `decode_slices`, of a record area that is decompressed already.
 
+    A slice is over after `SLICE_BYTES`, too, for these may hold eight thousand headers.
+
     Raises:
         ProtocolError: anything but exactly the announced records; slices before may have come out.
     """
-    if header.record_count <= count:
+    if header.record_count <= count and len(area) <= SLICE_BYTES:
         yield decode_area(bytes(area), header, Record)
         return
     left = header.record_count
@@ -192,9 +197,10 @@ def decode_slices_of(area: Buffer, header: BatchHeader, count: int) -> Iterator[
     end = 0
     while left:
         start = end
-        part = min(count, left)
-        left -= part
-        for _ in range(part):
+        part = 0
+        while left and part < count and end - start < SLICE_BYTES:
+            part += 1
+            left -= 1
             try:
                 length, end = read_varint(area, end)
             except IndexError:

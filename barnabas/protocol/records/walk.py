@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from barnabas.protocol.batch import BatchHeader
+from barnabas.protocol.compression import HoldsTooMuch
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.ids import Buffer
 from barnabas.protocol.primitives import read_varint, read_varlong
@@ -12,6 +14,8 @@ from barnabas.protocol.records.decode import RECORD_SIZE_MIN, read_record
 
 HEADERS_MAX: Final = 10_000
 """Headers of one record that a broker looks at: 5 ms."""
+HEADERS_AT_ONCE: Final = 5_000
+"""So many headers, and those of one record more, are passed over in one go."""
 _NULL: Final = 1
 """The varint of -1."""
 
@@ -20,13 +24,14 @@ class Walked(NamedTuple):
     """What the records of a batch are like.
 
     Timestamps relative to the batch's (ms; of no records the smallest is above the largest), how many have no key, and
-    whether offsets go on by one from the batch's.
+    whether offsets go on by one from the batch's. How many were looked at.
     """
 
     smallest_delta: int
     largest_delta: int
     null_keys: int
     in_order: bool
+    looked_at: int
 
 
 def walk_area(area: Buffer, header: BatchHeader) -> Walked:
@@ -34,8 +39,11 @@ def walk_area(area: Buffer, header: BatchHeader) -> Walked:
 
     Raises:
         ProtocolError: anything but exactly the announced records.
+        HoldsTooMuch: they have more headers than are passed over in one go.
     """
     walked, end = walk_next(area, 0, 0, header.record_count)
+    if walked.looked_at < header.record_count:
+        raise HoldsTooMuch(f"the records have more than {HEADERS_AT_ONCE} headers")
     if end != len(area):
         raise ProtocolError(f"{len(area) - end} bytes follow the last of {header.record_count} records")
     return walked
@@ -44,18 +52,15 @@ def walk_area(area: Buffer, header: BatchHeader) -> Walked:
 def walk_next(area: Buffer, at: int, first: int, count: int) -> tuple[Walked, int]:
     """What the `count` records from byte `at` on are like, and the byte behind them.
 
-    `first` is the offset delta that the first of them should have. Varints of one or two bytes are read here, as
-    ordinary records have them; whatever looks odd at the end of a record is read once more, strictly, by `_look_at`.
-    Deltas stay doubled on the way, as their zig-zag form has them.
+    `first` is the offset delta that the first of them should have. Varints of one or two bytes are read here, whatever
+    looks odd is read once more, strictly, by `_look_at`. Deltas stay doubled. It stops after `HEADERS_AT_ONCE` headers.
 
     Raises:
         ProtocolError: the bytes hold no such records.
     """
     smallest, largest = 2**64 - 2, -(2**64)  # doubled, as they stand there
-    null_keys = 0
-    end = at
-    in_order = True
-    for twice in range(2 * first, 2 * (first + count), 2):
+    null_keys, headers, end, in_order = 0, 0, at, True
+    for twice in (indices := iter(range(2 * first, 2 * (first + count), 2))):
         start = end
         try:
             n = area[start]
@@ -99,9 +104,12 @@ def walk_next(area: Buffer, at: int, first: int, count: int) -> tuple[Walked, in
                 odd |= v
             # (Behind the area, looking at the last byte ends here, too.)
             if p + 1 != end or odd > 16383 or d > 2097151 or (odd | d) & 1 or area[p]:
-                t, d, k, end = _look_at(area, start)
+                raise IndexError
         except IndexError:
-            t, d, k, end = _look_at(area, start)
+            t, d, k, end, number = _look_at(area, start)
+            headers += number
+            if headers > HEADERS_AT_ONCE:
+                count -= _passed_over(indices)
         if k == 1:
             null_keys += 1
         if t < smallest:
@@ -110,16 +118,21 @@ def walk_next(area: Buffer, at: int, first: int, count: int) -> tuple[Walked, in
             largest = t
         if d != twice:
             in_order = False
-    return Walked(smallest >> 1, largest >> 1, null_keys, in_order), end
+    return Walked(smallest >> 1, largest >> 1, null_keys, in_order, count), end
 
 
-def _look_at(area: Buffer, start: int) -> tuple[int, int, int, int]:
-    """Timestamp delta and offset delta, doubled, 1 if there is no key, and end of the record at `start`, strictly."""
+def _passed_over(indices: Iterator[int]) -> int:
+    """End a loop; how many were left."""
+    return sum(1 for _ in indices)
+
+
+def _look_at(area: Buffer, start: int) -> tuple[int, int, int, int, int]:
+    """Of a record, strictly: timestamp and offset delta, doubled, 1 if there is no key, end, number of headers."""
     if isinstance(area, bytes):
-        t, d, key, _, _, end = read_record(area, start, HEADERS_MAX)
-        return 2 * t, 2 * d, key is None, end
-    t, d, no_key, end = look_at_record(area, start)
-    return 2 * t, 2 * d, no_key, end
+        t, d, key, _, headers, end = read_record(area, start, HEADERS_MAX)
+        return 2 * t, 2 * d, key is None, end, len(headers)
+    t, d, no_key, end, count = _pass_record(area, start)
+    return 2 * t, 2 * d, no_key, end, count
 
 
 def look_at_record(area: Buffer, start: int) -> tuple[int, int, bool, int]:
@@ -128,6 +141,11 @@ def look_at_record(area: Buffer, start: int) -> tuple[int, int, bool, int]:
     Raises:
         ProtocolError: there is no such record, or it has more than `HEADERS_MAX` headers.
     """
+    return _pass_record(area, start)[:4]
+
+
+def _pass_record(area: Buffer, start: int) -> tuple[int, int, bool, int, int]:
+    """As `look_at_record`, and the number of its headers."""
     try:
         length, p = read_varint(area, start)
         end = p + length
@@ -149,7 +167,7 @@ def look_at_record(area: Buffer, start: int) -> tuple[int, int, bool, int]:
         raise ProtocolError(f"the record area of {len(area)} bytes ends within the record at byte {start}") from None
     if p != end:
         raise ProtocolError(f"record at byte {start} ends at byte {p}, its length says {end}")
-    return timestamp_delta, offset_delta, no_key, end
+    return timestamp_delta, offset_delta, no_key, end, count
 
 
 def _pass_over(area: Buffer, position: int, end: int) -> int:

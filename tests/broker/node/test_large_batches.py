@@ -9,7 +9,7 @@ import pytest
 from barnabas.broker.log.apart import BYTES_AT_ONCE, RECORDS_AT_ONCE
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import TopicPartition
-from barnabas.protocol.records import walk
+from barnabas.protocol.records import BatchBuilder, walk
 from barnabas.protocol.requests.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.broker.node.world import Answer, World, batch
 
@@ -220,3 +220,34 @@ def test_a_lookup_by_time_goes_through_a_large_batch_in_steps(
     told = sent.response.topics[0].partitions[0]
     assert (told.error_code, told.offset, told.timestamp) == (0, MANY - 1, world.wall_ms)
     assert not world.core.logs.apart.searches, "forgotten once it is answered"
+
+
+@pytest.mark.parametrize("settings", [{}, {"cleanup_policy": "compact"}, {"compression_type": "gzip"}])
+def test_records_of_many_headers_are_looked_at_in_steps(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few records, which may have ten thousand headers each: one batch stopped everybody for 18 s."""
+    world = World()
+    world.create("t", **settings)
+    builder = BatchBuilder(2**31 - 1, 4)
+    for _ in range(20):
+        builder.try_append(world.wall_ms, b"k", None, (("", None),) * 4_000)
+    passed: list[int] = []
+    real = walk._pass_record
+
+    def counted(area: Any, start: int) -> Any:
+        found = real(area, start)
+        passed.append(found[-1])
+        return found
+
+    monkeypatch.setattr(walk, "_pass_record", counted)
+    sent = world.produce({("t", 0): builder.build(-1, -1, -1)})
+    most = sum(passed)
+    while not sent.done:
+        passed.clear()
+        world.core.run_job_step(world.now_ms)
+        world.disk.deliver()
+        world.core.wake(world.now_ms)
+        most = max(most, sum(passed))
+    assert offset_of(sent) == 0
+    assert most <= 20_000 or not settings

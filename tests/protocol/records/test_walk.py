@@ -33,7 +33,7 @@ def expected(area: bytes, count: int) -> Walked:
     fields = decode_area(area, header_of(count), lambda *record: record[:3])
     times = [timestamp for _, timestamp, _ in fields]
     in_order = [offset for offset, _, _ in fields] == list(range(count))
-    return Walked(min(times), max(times), sum(key is None for _, _, key in fields), in_order)
+    return Walked(min(times), max(times), sum(key is None for _, _, key in fields), in_order, count)
 
 
 def said(look: Callable[..., Walked], *arguments: Any) -> Walked | str:
