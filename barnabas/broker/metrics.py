@@ -16,6 +16,8 @@ Number: TypeAlias = int | float
 Tags: TypeAlias = Mapping[str, str] | None
 Kind: TypeAlias = Literal["gauge", "counter", "meter", "histogram"]
 MetricKey: TypeAlias = tuple[str, str, str, tuple[tuple[str, str], ...]]
+Family: TypeAlias = tuple[str, str, str, bool]
+"""Domain, type, name, and whether there are tags."""
 
 RESERVOIR_COUNT: Final = 1024
 ONE_MINUTE_MS: Final = 60_000.0
@@ -170,11 +172,11 @@ _Made = TypeVar("_Made", Meter, TotalMeter, Histogram)
 class MetricsRegistry:
     """All metrics of one broker, in the order of their registration."""
 
-    __slots__ = ("_collectors", "_metrics", "_of_topic")
+    __slots__ = ("_collectors", "_families", "_of_topic")
 
     def __init__(self) -> None:
         self._collectors: list[Callable[[], Iterable[Sample]]] = []
-        self._metrics: dict[MetricKey, _Asked | Meter | Histogram] = {}
+        self._families: dict[Family, dict[MetricKey, _Asked | Meter | Histogram]] = {}
         self._of_topic: dict[str, list[MetricKey]] = {}
 
     def gauge(self, type_name: str, name: str, tags: Tags, read: Callable[[], Number]) -> None:
@@ -186,9 +188,10 @@ class MetricsRegistry:
         self._ask("counter", _key(type_name, name, tags), tags, read)
 
     def _ask(self, kind: Kind, key: MetricKey, tags: Tags, read: Callable[[], Number]) -> None:
-        if key not in self._metrics:
+        family = self._family(key)
+        if key not in family:
             self._note(key, tags)
-        self._metrics[key] = _Asked(kind, read)
+        family[key] = _Asked(kind, read)
 
     def meter(self, type_name: str, name: str, tags: Tags = None) -> Meter:
         """The meter of that name, made on first need."""
@@ -204,12 +207,16 @@ class MetricsRegistry:
 
     def _made(self, kind: type[_Made], type_name: str, name: str, tags: Tags) -> _Made:
         key = _key(type_name, name, tags)
-        metric = self._metrics.get(key)
+        family = self._family(key)
+        metric = family.get(key)
         if metric is None:
-            metric = self._metrics[key] = kind()
+            metric = family[key] = kind()
             self._note(key, tags)
         assert isinstance(metric, kind), f"{key} is no {kind.__name__}"
         return metric
+
+    def _family(self, key: MetricKey) -> dict[MetricKey, _Asked | Meter | Histogram]:
+        return self._families.setdefault(_family_of(key), {})
 
     def _note(self, key: MetricKey, tags: Tags) -> None:
         if tags and "topic" in tags:
@@ -221,28 +228,38 @@ class MetricsRegistry:
 
     def remove(self, type_name: str, name: str, tags: Tags = None) -> None:
         """Forget a metric; nothing happens when there is none of that name."""
-        self._metrics.pop(_key(type_name, name, tags), None)
+        self._forget(_key(type_name, name, tags))
 
     def remove_topic(self, topic: str) -> None:
         """Forget every metric that carries this topic's tag (it was deleted)."""
         for key in self._of_topic.pop(topic, ()):
-            self._metrics.pop(key, None)
+            self._forget(key)
+
+    def _forget(self, key: MetricKey) -> None:
+        self._families.get(_family_of(key), {}).pop(key, None)
 
     def collect(self, now_ms: int) -> Iterator[Reading]:
-        """Read all metrics at the monotonic time `now_ms`."""
-        for (domain, type_name, name, tags), metric in list(self._metrics.items()):
-            kind: Kind = (
-                metric.kind if isinstance(metric, _Asked) else "meter" if isinstance(metric, Meter) else "histogram"
-            )
-            yield Reading(domain, type_name, name, tags, kind, metric.read(now_ms))
+        """Read all metrics at the monotonic time `now_ms`, those of one name one after the other."""
+        for family in list(self._families.values()):
+            for (domain, type_name, name, tags), metric in list(family.items()):
+                kind: Kind = (
+                    metric.kind if isinstance(metric, _Asked) else "meter" if isinstance(metric, Meter) else "histogram"
+                )
+                yield Reading(domain, type_name, name, tags, kind, metric.read(now_ms))
         for collector in self._collectors:
             for sample in collector():
                 yield Reading(*_key(sample.type_name, sample.name, sample.tags), "gauge", {"value": sample.value})
 
     def read(self, type_name: str, name: str, tags: Tags = None, now_ms: int = 0) -> dict[str, Number] | None:
         """One metric's values, or None when there is none of that name."""
-        metric = self._metrics.get(_key(type_name, name, tags))
+        key = _key(type_name, name, tags)
+        metric = self._families.get(_family_of(key), {}).get(key)
         return None if metric is None else metric.read(now_ms)
+
+
+def _family_of(key: MetricKey) -> Family:
+    domain, kind, name, tags = key
+    return domain, kind, name, bool(tags)
 
 
 def _key(type_name: str, name: str, tags: Tags) -> MetricKey:

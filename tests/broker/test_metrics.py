@@ -110,8 +110,11 @@ def test_a_topic_that_goes_costs_its_own_metrics_and_no_look_at_all_others():
             Counting.walks += 1
             return super().__iter__()
 
+        def setdefault(self, key: Any, default: Any = None) -> Any:
+            return super().setdefault(key, Counting())
+
     registry = MetricsRegistry()
-    registry._metrics = Counting()
+    registry._families = Counting()
     for topic in ("t", "u"):
         registry.meter("A", "a", {"topic": topic})
         registry.gauge("A", "g", {"topic": topic, "partition": "0"}, lambda: 1)
@@ -120,3 +123,14 @@ def test_a_topic_that_goes_costs_its_own_metrics_and_no_look_at_all_others():
     registry.remove_topic("nobody")
     assert Counting.walks == 0
     assert len(list(registry.collect(0))) == 2
+
+
+def test_metrics_of_one_name_are_read_one_after_the_other():
+    """So that a page can be written as it is read, and nothing of it kept."""
+    registry = MetricsRegistry()
+    for topic in (None, {"topic": "t"}, {"topic": "u"}):
+        for name in ("a", "b"):
+            registry.meter("A", name, topic)
+    told = [(reading.name, reading.tags) for reading in registry.collect(0)]
+    t, u = (("topic", "t"),), (("topic", "u"),)
+    assert told == [("a", ()), ("b", ()), ("a", t), ("a", u), ("b", t), ("b", u)]

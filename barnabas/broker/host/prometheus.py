@@ -36,21 +36,25 @@ def render(readings: Iterable[Reading]) -> str:
 
 
 def pieces(readings: Iterable[Reading]) -> Iterator[str]:
-    """The same piece by piece; an empty one is a step of reading (`_READINGS_PER_STEP`, a few ms)."""
-    families: dict[str, tuple[str, list[str]]] = {}
-    for count, reading in enumerate(readings, 1):
-        if count % _READINGS_PER_STEP == 0:
-            yield ""
+    """The same piece by piece, nothing of which is kept; an empty one is a step of reading.
+
+    Readings of one name come one after the other. The first of a name may have to look at all partitions, and each
+    `_READINGS_PER_STEP` others take a few ms.
+    """
+    lines: list[str] = []
+    last = ""
+    for reading in readings:
         name = _name(reading)
-        family = families.get(name)
-        if family is None:
-            head = f"# HELP {name} {_escape_help(meaning(reading))}\n# TYPE {name} {_TYPES[reading.kind]}\n"
-            family = families[name] = (head, [])
-        family[1].extend(_samples(name, reading))
-    for head, lines in families.values():
-        yield head
-        for at in range(0, len(lines), _READINGS_PER_STEP):
-            yield "\n".join(lines[at : at + _READINGS_PER_STEP]) + "\n"
+        if name != last:
+            last = name
+            lines.append(f"# HELP {name} {_escape_help(meaning(reading))}\n# TYPE {name} {_TYPES[reading.kind]}")
+            yield ""
+        lines += _samples(name, reading)
+        if len(lines) >= _READINGS_PER_STEP:
+            yield "\n".join(lines) + "\n"
+            lines.clear()
+    if lines:
+        yield "\n".join(lines) + "\n"
 
 
 def _name(reading: Reading) -> str:

@@ -33,6 +33,8 @@ class Web:
         self._pages = looking.pages(host)
         self._busy: dict[str, http.Page] = dict.fromkeys(self._pages, lambda fields: _BUSY)
         self.hosts: frozenset[str] = frozenset()
+        self._line: dict[Channel, None] = {}
+        self._turn_due = False
         self._under_way: dict[Channel, http.Pieces] = {}
         self._sent_bytes: dict[Channel, int] = {}
         self._told_s = -TOLD_EVERY_S
@@ -76,7 +78,22 @@ class Web:
         if piece:
             channel.send([piece])
             channel.flush()
-        self._host.loop.call_soon(self.go_on, channel)
+        self._line[channel] = None
+        self._turn_later()
+
+    def _turn_later(self) -> None:
+        """One piece between two looks at the sockets, whoever it is for."""
+        if self._line and not self._turn_due:
+            self._turn_due = True
+            self._host.loop.call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._turn_due = False
+        if self._line:
+            channel = next(iter(self._line))
+            del self._line[channel]
+            self.go_on(channel)
+        self._turn_later()
 
     def moved_bytes(self, channel: Channel) -> int | None:
         """What the peer has read of its answer; None when it is not being answered."""
@@ -86,4 +103,5 @@ class Web:
     def forget(self, channel: Channel) -> None:
         """It is gone, or answered."""
         self._under_way.pop(channel, None)
+        self._line.pop(channel, None)
         self._sent_bytes.pop(channel, None)

@@ -56,11 +56,11 @@ def register(manager: ReplicaManager, registry: MetricsRegistry) -> None:
     registry.gauge("ReplicaManager", "OfflineReplicaCount", None, lambda: len(manager.hosted.offline))
 
     def of_each() -> Iterator[Sample]:
-        for key, partition in list(manager.hosted.online.items()):  # read in steps, between which others come
-            tags = {"topic": key.topic, "partition": str(key.partition)}
-            for name, read in _OF_ONE.items():
-                yield Sample("kafka.cluster:Partition", name, tags, read(partition))
-            for name, read in _OF_LOG.items():
-                yield Sample("kafka.log:Log", name, tags, read(partition))
+        partitions = list(manager.hosted.online.items())  # read in steps, between which others come
+        for type_name, gauges in (("kafka.cluster:Partition", _OF_ONE), ("kafka.log:Log", _OF_LOG)):
+            for name, read in gauges.items():
+                for key, partition in partitions:
+                    tags = {"topic": key.topic, "partition": str(key.partition)}
+                    yield Sample(type_name, name, tags, read(partition))
 
     registry.collector(of_each)

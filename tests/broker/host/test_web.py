@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 
 import pytest
@@ -11,6 +13,7 @@ import barnabas.aio
 from barnabas.broker.config import ConfigError, Endpoint, load
 from barnabas.broker.host import prometheus, web
 from barnabas.broker.host.http import TEXT, Answer
+from barnabas.broker.metrics import MetricsRegistry
 from tests.broker.host.fake_core import FakeCore, client, serving, until
 
 
@@ -89,6 +92,45 @@ async def test_metrics_are_made_in_steps_between_which_others_are_served(monkeyp
             assert len([line for line in body.splitlines() if line.startswith("kafka_server_x_y{")]) == 100
             kafka.ask(1)
             assert await kafka.answer() == 1
+
+
+def test_nothing_of_the_metrics_is_kept_until_the_last_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixteen readers of 19,000 topics held 1.8 GB, and a step read all that looks at all partitions: 1.4 s."""
+    monkeypatch.setattr(prometheus, "_READINGS_PER_STEP", 10)
+    read: list[int] = []
+    registry = MetricsRegistry()
+    for number in range(1000):
+        registry.gauge("X", "Y", {"n": str(number)}, lambda: len(read))
+        registry.gauge("X", f"of-all-{number}", None, lambda: read.append(1) or 0)  # type: ignore[func-returns-value]
+    most = 0
+    for piece in prometheus.pieces(registry.collect(0)):
+        assert len(piece.splitlines()) <= 40
+        most = max(most, len(read))
+        read.clear()
+    assert most == 1
+
+
+async def test_one_piece_is_made_between_two_looks_at_the_sockets() -> None:
+    """However many read: sixteen pieces were made in one go."""
+    async with serving(FakeCore()) as host, AsyncExitStack() as stack:
+        made: list[int] = []
+
+        def endless() -> Iterator[str]:
+            while True:
+                made[-1] += 1
+                yield ""
+
+        host.web._pages = {"/endless": lambda fields: Answer(200, TEXT, endless())}
+        for _ in range(8):
+            raw = await stack.enter_async_context(client(host.port))
+            raw.send(b"GET /endless HTTP/1.0\r\n\r\n")
+            made.append(0)
+        await until(lambda: len(host.web._under_way) == 8)
+        made.clear()
+        for _ in range(50):
+            made.append(0)
+            await asyncio.sleep(0)
+        assert max(made) == 1
 
 
 async def test_the_resident_memory_that_metrics_tell_is_the_processs() -> None:
