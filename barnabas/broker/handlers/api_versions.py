@@ -30,6 +30,8 @@ METADATA_VERSION: Final = 30
 SUPPORTED_FEATURES: Final = {"metadata.version": (7, METADATA_VERSION)}
 """Feature to (lowest, highest) level. No level of a feature whose requests are not served is told."""
 
+SOFTWARE_CHARS_MAX: Final = 255
+"""Of a client's name, and of its version, as they are kept with its connection; Kafka keeps all that was sent."""
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -40,8 +42,8 @@ def handle(services: Services, request: ApiVersionsRequest, context: RequestCont
         if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
             context.respond(ApiVersionsResponse(ErrorCode.INVALID_REQUEST))
             return
-        context.connection.client_software_name = name
-        context.connection.client_software_version = version
+        context.connection.client_software_name = name[:SOFTWARE_CHARS_MAX]
+        context.connection.client_software_version = version[:SOFTWARE_CHARS_MAX]
     finalized = sorted(services.image.features.items())
     context.respond(
         ApiVersionsResponse(

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
+from sys import getsizeof
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.broker.account import KEPT, Account
@@ -324,7 +325,8 @@ class FetchSessions:
             self._count(session, -1)
 
     def _charge(self, session: Session) -> None:
-        size = (1 + len(session.asked)) * PARTITION_BYTES
+        name_bytes = max(getsizeof(session.holder[1]) - PARTITION_BYTES, 0)
+        size = (1 + len(session.asked)) * PARTITION_BYTES + name_bytes
         session.charged_bytes = self._account.change(session.connection_id, KEPT, session.charged_bytes, size)
 
     def _count(self, session: Session, change: int) -> None:

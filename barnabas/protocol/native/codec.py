@@ -29,6 +29,8 @@ HEAD_SIZE_MAX: Final = 8 * 1024 * 1024
 """Bytes of a response's head: what it describes is bounded, payloads count apart."""
 REQUEST_HEAD_SIZE_MAX: Final = 2 * 1024 * 1024
 """Bytes of a request's head, which msgpack unpacks in one step: 10,000 partitions take less than one of them."""
+CLIENT_ID_CHARS_MAX: Final = 32_767
+"""Sessions keep it; Kafka's form has room for as many bytes."""
 ARRAY_LENGTH_MAX: Final = 100_000
 MAP_LENGTH_MAX: Final = 256
 CONTAINERS_PER_ELEMENT: Final = 5
@@ -113,6 +115,8 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Any]:
         raise ProtocolError(f"request header {head[:3]} is not three integers of 16, 16 and 32 bits")
     if client_id is not None and type(client_id) is not str:
         raise ProtocolError("request header: client_id is no string")
+    if client_id is not None and len(client_id) > CLIENT_ID_CHARS_MAX:
+        raise ProtocolError(f"request header: client_id has {len(client_id)} characters, at most {CLIENT_ID_CHARS_MAX}")
     header = RequestHeader(key, version, correlation_id, client_id)
     check_version(header)
     if len(frame) > FEW and type(body) is dict:  # each element takes a byte

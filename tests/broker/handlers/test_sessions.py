@@ -298,3 +298,15 @@ def test_the_account_hears_of_what_sessions_keep() -> None:
     assert account.total == 2 * PARTITION_BYTES
     sessions.cache.disconnected(sessions.last.connection.id)
     assert account.total == 0
+
+
+def test_the_account_hears_of_a_long_client_id() -> None:
+    """A thousand sessions of the native dialect held 1.7 GB of them."""
+    account = Account()
+    sessions = Sessions()
+    sessions.cache = FetchSessions(10, CountingEntropy(), MetricsRegistry(), account)
+    sessions.who = who(1, client_id="c" * 32_767)
+    sessions.open(0, 1)
+    assert account.held_by(1) > 32_767
+    sessions.cache.disconnected(1)
+    assert account.total == 0

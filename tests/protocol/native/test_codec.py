@@ -104,6 +104,7 @@ def test_defaults_are_left_out() -> None:
         (frame([3, 13, 1 << 40, None, {}]), "three integers"),
         (frame([3, 13, True, None, {}]), "three integers"),
         (frame([3, 13, 1, 5, {}]), "client_id is no string"),
+        (frame([3, 13, 1, "c" * 32768, {}]), "client_id has 32768 characters, at most 32767"),
         (frame([999, 0, 1, None, {}]), "API key 999 is unknown"),
         (frame([3, 13, 1, None, []]), "MetadataRequest is \\[\\], which is not a map"),
         (frame([3, 13, 1, None, {"topics": 5}]), "MetadataRequest.topics is 5, which is not an array"),
