@@ -50,7 +50,8 @@ class Known(dict[Hashable, dict[str, DescribeConfigsResourceResult]]):
 
 def handle(services: Services, request: DescribeConfigsRequest, context: RequestContext, now_ms: int) -> None:
     """Answer with the settings asked for."""
-    services.work(_serve(services, request, context), request, context)
+    work = services.work_in_line if len(request.resources) > DESCRIBED_PER_STEP else services.work
+    work(_serve(services, request, context), request, context)
 
 
 def _serve(services: Services, request: DescribeConfigsRequest, context: RequestContext) -> Job[None]:

@@ -58,14 +58,24 @@ def handle(services: Services, request: FetchRequest, context: RequestContext, n
         fetch.take(fetching.asked.values())
         fetch.read()
     else:
-        # Between slices others may change what a session asks.
-        services.work(fetch.sort_in_slices(list(fetching.asked.values())), request, context)
+        services.work_in_line(fetch.serve_in_slices(), request, context)
 
 
 class _Fetch:
     """One request on its way: what it asks, in its order; what can be read, and what is refused before reading."""
 
-    __slots__ = ("context", "fetching", "now_ms", "order", "params", "readable", "refused", "request", "services")
+    __slots__ = (
+        "context",
+        "fetching",
+        "found",
+        "now_ms",
+        "order",
+        "params",
+        "readable",
+        "refused",
+        "request",
+        "services",
+    )
 
     def __init__(
         self, services: Services, request: FetchRequest, context: RequestContext, fetching: Fetching, now_ms: int
@@ -76,6 +86,8 @@ class _Fetch:
         self.fetching = fetching
         self.now_ms = now_ms
         self.params = _params(services, request, context.api_version, context.connection)
+        self.found: list[FetchResults] | None = None
+        """Where to leave what was read, while a job goes on with it."""
         self.order: list[Asked] = []
         self.readable: list[tuple[TopicPartition, FetchInfo]] = []
         self.refused: list[tuple[Asked, PartitionData]] = []
@@ -92,12 +104,26 @@ class _Fetch:
                 self.order.append(asked)
                 self.readable.append((asked.key, asked.info))
 
-    def sort_in_slices(self, everything: list[Asked]) -> Job[None]:
-        """As `take`, of many, and then read."""
-        for some in slices(everything):
+    def serve_in_slices(self) -> Job[None]:
+        """Look at many, read and answer, or have the fetch wait. Between slices others may change a session."""
+        session = self.fetching.session
+        for some in slices(list(self.fetching.asked.values())):
+            if session is not None and session.epoch != self.fetching.epoch:
+                self.context.respond(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH))
+                return
             self.take(some)
             yield None
-        self.read()
+        found: list[FetchResults] = [{}]
+        if self.readable:
+            found.clear()
+            self.found = found
+            reading = self.services.replicas.fetch_in_steps(self.params, self.readable, self.respond, self.now_ms)
+            try:
+                yield from reading
+            finally:
+                self.found = None
+        for results in found:
+            yield from self._respond_in_slices(results)
 
     def read(self) -> None:
         """Have read what can be."""
@@ -108,7 +134,9 @@ class _Fetch:
 
     def respond(self, results: FetchResults) -> None:
         """Tell what was read."""
-        if len(self.fetching.asked) > SLICE:
+        if self.found is not None:
+            self.found.append(results)
+        elif len(self.fetching.asked) > SLICE:
             self.services.work(self._respond_in_slices(results), self.request, self.context)
         else:
             self.context.respond(self._complete(self._told(self.order, results)))

@@ -38,7 +38,9 @@ _FIRST_VERSION: Final = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, _EARLIEST_PENDING_UP
 
 def handle(services: Services, request: ListOffsetsRequest, context: RequestContext, now_ms: int) -> None:
     """Look up, and answer now or when the bytes are there."""
-    services.work(_serve(services, request, context, now_ms), request, context)
+    size = len(request.topics) + sum(len(topic.partitions) for topic in request.topics)
+    work = services.work_in_line if size > SLICE else services.work
+    work(_serve(services, request, context, now_ms), request, context)
 
 
 def _serve(services: Services, request: ListOffsetsRequest, context: RequestContext, now_ms: int) -> Job[None]:

@@ -15,7 +15,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
 from barnabas.broker.cluster.image import TopicState
@@ -59,7 +59,24 @@ T = TypeVar("T")
 
 def handle(services: Services, request: MetadataRequest, context: RequestContext, now_ms: int) -> None:
     """Answer with brokers and topics, and start the creation of topics that are not there."""
-    services.work(_serve(services, request, context, now_ms), request, context)
+    work = services.work_in_line if _is_large(services, request, context) else services.work
+    work(_serve(services, request, context, now_ms), request, context)
+
+
+def _is_large(services: Services, request: MetadataRequest, context: RequestContext) -> bool:
+    """Whether the answer takes more than one slice."""
+    topics, asked = services.image.topics, request.topics
+    told: Iterable[TopicState | None]
+    if asked is None or (not asked and context.api_version == 0):
+        told = topics.values()
+    else:
+        told = (topics.get(one.name) if one.name else services.image.topics_by_id.get(one.topic_id) for one in asked)
+    elements = 0
+    for topic in told:
+        elements += 1 if topic is None else 1 + len(topic.partitions)
+        if elements > SLICE:
+            return True
+    return False
 
 
 def _serve(services: Services, request: MetadataRequest, context: RequestContext, now_ms: int) -> Job[None]:

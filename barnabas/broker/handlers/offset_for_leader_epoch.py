@@ -23,7 +23,9 @@ from barnabas.protocol.requests.offset_for_leader_epoch import (
 
 def handle(services: Services, request: OffsetForLeaderEpochRequest, context: RequestContext, now_ms: int) -> None:
     """Answer at once."""
-    services.work(_serve(services, request, context), request, context)
+    size = len(request.topics) + sum(len(topic.partitions) for topic in request.topics)
+    work = services.work_in_line if size > SLICE else services.work
+    work(_serve(services, request, context), request, context)
 
 
 def _serve(services: Services, request: OffsetForLeaderEpochRequest, context: RequestContext) -> Job[None]:

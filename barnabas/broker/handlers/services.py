@@ -15,6 +15,7 @@ from barnabas.broker.cluster.producer_ids import ProducerIdPool
 from barnabas.broker.cluster.proposals import Proposals
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.context import RequestContext
+from barnabas.broker.handlers.line import Line
 from barnabas.broker.handlers.sessions import FetchSessions
 from barnabas.broker.handlers.steps import Runner, work
 from barnabas.broker.jobs import Job
@@ -27,6 +28,8 @@ _ONLY_LOOK: Final = frozenset(
     (ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA, ApiKey.OFFSET_FOR_LEADER_EPOCH, ApiKey.DESCRIBE_CONFIGS)
 )
 """APIs that change nothing: their work ends with the connection that asked."""
+
+_READ_FILES: Final = frozenset((ApiKey.FETCH, ApiKey.LIST_OFFSETS))
 
 
 class Operation(IntEnum):
@@ -77,7 +80,8 @@ class Services:
 
     `config` is in force now, `static_config` what the broker was started with; `image` is the committed one.
     `creating` holds the topics whose creation on first use is under way (at most `AUTO_CREATE_IN_FLIGHT_MAX`).
-    `account` is charged with what is kept for others.
+    `account` is charged with what is kept for others; in `line` stand requests with large answers,
+    in `file_line` those of them that may wait for files.
     """
 
     config: BrokerConfig
@@ -96,11 +100,18 @@ class Services:
     authorise: Authorise = allow_all
     creating: dict[str, None] = field(default_factory=dict)
     account: Account = field(default_factory=Account)
+    line: Line = field(default_factory=Line)
+    file_line: Line = field(default_factory=Line)
 
     def work(self, steps: Job[None], request: Any, context: RequestContext) -> None:
         """Serve a request by a job: its first slice now, what is left among the broker's jobs (see `steps`)."""
         asker = context.connection if context.api_key in _ONLY_LOOK else None
         work(self.run, steps, lambda fault: self.failed(request, context, fault), asker)
+
+    def work_in_line(self, steps: Job[None], request: Any, context: RequestContext) -> None:
+        """As `work`, of which only a few are under way at a time (see `line`)."""
+        line = self.file_line if context.api_key in _READ_FILES else self.line
+        self.work(line.within(context.connection.id, steps), request, context)
 
     @property
     def node_id(self) -> int:

@@ -377,6 +377,8 @@ class Core:
         if self.phase is not _NEW:
             self.replicas.disconnected(connection.id)
             self.services.sessions.disconnected(connection.id)
+            self.services.line.disconnected(connection.id)
+            self.services.file_line.disconnected(connection.id)
 
     def snapshot(self, now_ms: int, first: int = 0, end: int | None = None) -> dict[str, Any]:
         """All that can be looked at, as plain values for JSON; of lists those from `first` to before `end`."""

@@ -68,6 +68,25 @@ def fetch(hosted: HostedPartitions, params: FetchParams, asked: Asked, respond: 
     _read_all(hosted, params, asked, then, now_ms)
 
 
+def fetch_in_steps(
+    hosted: HostedPartitions, params: FetchParams, asked: Asked, respond: Respond, now_ms: int
+) -> Job[None]:
+    """As `fetch`, of many partitions, as a part of the job of who asks: until it is answered, or waits."""
+    shared = hosted.shared
+    deadline_ms = now_ms + params.max_wait_ms
+    for key, _ in asked:
+        shared.stats.all.total_fetches.count += 1
+        partition = hosted.online.get(key)
+        if partition is not None:
+            partition.stats.total_fetches.count += 1
+    yield None
+
+    def then(results: FetchResults, ends: Ends, step_ms: int) -> None:
+        _decide(hosted, params, asked, respond, deadline_ms, results, ends, step_ms)
+
+    yield from _read_in_steps(hosted, params, asked, then, now_ms)
+
+
 def _decide(
     hosted: HostedPartitions,
     params: FetchParams,

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.delayed import CallbackTask
+from barnabas.broker.jobs import Job
 from barnabas.broker.log import Log, LogManager
 from barnabas.broker.log.producer_owners import Asker
 from barnabas.broker.log.types import AppendInfo, Isolation
@@ -147,6 +148,10 @@ class ReplicaManager:
         produce.append_records(
             self.hosted, entries, acks, timeout_ms, respond, now_ms, internal_allowed=internal_allowed, asker=asker
         )
+
+    def fetch_in_steps(self, params: FetchParams, asked: fetch.Asked, respond: fetch.Respond, now_ms: int) -> Job[None]:
+        """As `fetch`, of many partitions, as a part of the job of who asks: until it is answered, or waits."""
+        return fetch.fetch_in_steps(self.hosted, params, asked, respond, now_ms)
 
     def fetch(self, params: FetchParams, asked: fetch.Asked, respond: fetch.Respond, now_ms: int) -> None:
         """Read partitions in order; answer now, or when enough has come, or after `params.max_wait_ms`.
