@@ -240,6 +240,18 @@ assert codes == [3, 3, 3], codes
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("looked", [False, True])
+def test_a_refusal_of_the_broker_nobody_looked_at_is_said_once(caplog: pytest.LogCaptureFixture, looked: bool) -> None:
+    with Broker() as broker, Producer(broker.bootstrap_servers, max_request_size=4_000_000) as producer:
+        sent = producer.send("refused", bytes(2_000_000))
+        producer.flush(WAIT)
+        assert not looked or sent.exception(0) is not None
+        del sent
+    said = [record.getMessage() for record in caplog.records if "nobody looked" in record.getMessage()]
+    assert len(said) == (0 if looked else 1)
+    assert looked or "refused-0 failed, and nobody looked: MESSAGE_TOO_LARGE(10)" in said[0]
+
+
 def test_a_failure_nobody_looked_at_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))

@@ -137,6 +137,8 @@ class BatchResult:
 
     def deliver_to(self, index: int, timestamp_ms: int, call: OnDelivery | None) -> None:
         """The record `index`, the batch's last, has this callback (or none). Under the guard."""
+        if call is None and self.calling is None:
+            return
         same = call is self.calling or (type(call) is MethodType and call == self.calling)  # `self.told` is made anew
         if not same or timestamp_ms != self.calling_ms:
             self.deliveries += (index, timestamp_ms, call)
