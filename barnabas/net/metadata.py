@@ -186,6 +186,15 @@ class Metadata:
         self._tell()
         return True
 
+    def note_missing(self, where: TopicPartition, now_ms: int) -> bool:
+        """Somebody waits for a partition: whether its topic is known and lacks it, which is a trouble then."""
+        info = self.cluster.topics.get(where.topic)
+        if info is None or where.partition < len(info.partitions):
+            return False
+        told = f"topic {where.topic} has no partition {where.partition}; it has {len(info.partitions)}, from 0 on"
+        self.troubles.note(where, KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, told), now_ms)
+        return True
+
     # ---- inside ---------------------------------------------------------------------------------------------------
 
     def _tell(self) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from barnabas import TopicPartition, aio
+from barnabas.client.produce.placing import Topic, place
 from barnabas.net.troubles import Troubles
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -118,6 +119,24 @@ def test_no_leader(caplog: pytest.LogCaptureFixture) -> None:
     world = World(topics={"t": [1, -1, -1]})
     (said,) = waiting(caplog, world)
     assert "LEADER_NOT_AVAILABLE(5): topic t has no leader for partitions 1, 2" in said
+
+
+def test_a_partition_that_its_topic_lacks(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    bench = Bench(world)
+    bench.learn()
+    waiting = place(bench.core, "t", 7, None, b"x", (), 0, world.now_ms, 60_000)
+    wait = next(waiting)
+    assert isinstance(wait, Topic)
+    bench.metadata.want("t", world.now_ms)
+    for _ in range(4):  # looked at with every new answer, as the shells do
+        world.run(until_ms=world.now_ms + 300)
+        waiting.send(world.now_ms)
+    lacks = "UNKNOWN_TOPIC_OR_PARTITION(3): topic t has no partition 7; it has 1, from 0 on"
+    assert warnings(caplog) == [f"for 1 s: {lacks}"]
+    assert bench.metadata.troubles.why(WHERE) == f": {lacks}"
+    waiting.close()
+    assert not bench.metadata.troubles
 
 
 def test_what_is_mended_is_said_to_be_over(caplog: pytest.LogCaptureFixture) -> None:

@@ -11,6 +11,7 @@ handed out is the taker's: while that is decoded, the next answer is on its way,
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -28,6 +29,8 @@ from barnabas.net.network import NetworkClient
 from barnabas.protocol.errors import STALE_METADATA, BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.ids import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, ZERO_UUID, TopicPartition
 from barnabas.protocol.requests.fetch import FetchRequest, FetchResponse, PartitionData
+
+log = logging.getLogger(__name__)
 
 RESET_TO: Final = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP, "none": None}
 
@@ -62,6 +65,8 @@ class Fetcher:
         """Replace the assignment; partitions that stay keep position and buffer."""
         wanted = dict.fromkeys(partitions)
         kept = {where: position for where, position in self.positions.items() if where in wanted}
+        for where in self.positions.keys() - wanted.keys():
+            self.metadata.troubles.clear(where)
         self.positions = kept
         for where in wanted:
             if where not in kept:
@@ -105,6 +110,7 @@ class Fetcher:
                 continue
             info = cluster.partition(*where)
             if info is None or info.leader not in cluster.nodes:
+                self.metadata.note_missing(where, now_ms)
                 if not self.metadata.update_requested:
                     self.metadata.request_update()
                 continue
@@ -201,6 +207,8 @@ class Fetcher:
         code = data.error_code
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if RESET_TO[self.config.auto_offset_reset] is not None:
+                told = "%s: offset %d is not in the log (any more, or yet): auto.offset.reset goes to the %s"
+                log.warning(told, position.where, want.offset, self.config.auto_offset_reset)
                 position.await_reset(None)
             else:
                 position.error = KafkaError(

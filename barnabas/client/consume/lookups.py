@@ -99,6 +99,7 @@ class Lookups:
                 continue
             info = self._metadata.cluster.partition(*position.where)
             if info is None or info.leader not in self._metadata.cluster.nodes:
+                self._metadata.note_missing(position.where, now_ms)
                 if not self._metadata.update_requested:
                     self._metadata.request_update()
                 continue
@@ -204,6 +205,8 @@ class Lookups:
         if self._reset_to is None:
             position.error = LogTruncated(position.where, position.offset, end)
         else:
+            told = "%s: read up to offset %d, but the new leader's log diverges at %d: goes on from there"
+            log.warning(told, position.where, position.offset, end)
             position.seek(end)
 
     # ---- trouble ----------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from barnabas.client.produce.core import NeedMemory, NeedMetadata, Placed, Produ
 from barnabas.client.produce.records import Headers, OnDelivery
 from barnabas.net.errors import ClientClosed, ClientTimeout
 from barnabas.protocol.errors import BarnabasError
+from barnabas.protocol.ids import TopicPartition
 
 F = TypeVar("F")
 
@@ -112,13 +113,19 @@ def know(
         BarnabasError: it was not known in time, or is refused.
     """
     deadline_ms = now_ms + wait_ms
-    while True:
-        core.check_open()
-        if core.knows(topic, partition, now_ms):
-            return None, False
-        if now_ms >= deadline_ms:
-            raise unknown_topic(core, topic, None if partition == CHOSEN else partition, wait_ms)
-        now_ms = yield Topic(topic, core.metadata.version, deadline_ms)
+    where, missing = TopicPartition(topic, partition), False
+    try:
+        while True:
+            core.check_open()
+            if core.knows(topic, partition, now_ms):
+                return None, False
+            missing = core.metadata.note_missing(where, now_ms)
+            if now_ms >= deadline_ms:
+                raise unknown_topic(core, topic, None if partition == CHOSEN else partition, wait_ms)
+            now_ms = yield Topic(topic, core.metadata.version, deadline_ms)
+    finally:
+        if missing:
+            core.metadata.troubles.clear(where)
 
 
 def _placing(
@@ -132,6 +139,7 @@ def _placing(
     """Tries until it is placed; returns what was got, and the time then."""
     deadline_ms = now_ms + wait_ms
     waiter: Waiter | None = None
+    missing: TopicPartition | None = None
     try:
         while True:
             core.check_open()
@@ -141,6 +149,9 @@ def _placing(
             got = attempt(now_ms, buffer)
             if isinstance(got, Placed):
                 return got, now_ms
+            if isinstance(got, NeedMetadata) and partition is not None:
+                missing = TopicPartition(topic, partition)
+                core.metadata.note_missing(missing, now_ms)
             if now_ms >= deadline_ms:
                 raise _too_long(core, got, topic, partition, wait_ms)
             if isinstance(got, NeedMemory):
@@ -151,6 +162,8 @@ def _placing(
             else:
                 now_ms = yield Topic(topic, core.metadata.version, deadline_ms)
     finally:
+        if missing is not None:
+            core.metadata.troubles.clear(missing)
         if waiter is not None:
             core.accumulator.pool.give_up(waiter)
 
@@ -185,5 +198,6 @@ def _too_long(
 def unknown_topic(core: ProducerCore[F], topic: str, partition: int | None, wait_ms: int) -> ClientTimeout:
     """The error of a wait for metadata that was in vain."""
     what = f"topic {topic}" if partition is None else f"partition {partition} of topic {topic}"
-    why = core.metadata.troubles.why(("topic", topic))
+    keys = [("topic", topic)] if partition is None else [("topic", topic), TopicPartition(topic, partition)]
+    why = core.metadata.troubles.why(*keys)
     return ClientTimeout(f"{what} is not in the metadata after max.block.ms ({wait_ms} ms){why}")

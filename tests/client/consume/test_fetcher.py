@@ -199,6 +199,18 @@ def test_without_a_policy_a_position_must_be_given() -> None:
     assert asked(world.at(1, 2)) == {0: 1, 1: 2}
 
 
+@pytest.mark.parametrize("offset", [None, 3])
+def test_a_partition_that_its_topic_lacks_is_a_trouble_while_it_is_assigned(offset: int | None) -> None:
+    world = World()
+    world.fetcher.assign([P0, TopicPartition("t", 9)])
+    if offset is not None:
+        world.fetcher.position_of(TopicPartition("t", 9)).seek(offset)
+    world.drive()
+    assert "topic t has no partition 9; it has 2, from 0 on" in world.metadata.troubles.why()
+    world.fetcher.assign([P0])
+    assert not world.metadata.troubles
+
+
 def test_a_seek_while_an_offset_is_asked_wins() -> None:
     world = World()
     (sent,) = world.drive()
@@ -478,10 +490,12 @@ def test_check_crcs_may_be_off() -> None:
 # ---- trouble --------------------------------------------------------------------------------------------------------
 
 
-def test_out_of_range_resets_by_policy_or_is_told() -> None:
+def test_out_of_range_resets_by_policy_or_is_told(caplog: pytest.LogCaptureFixture) -> None:
     world = World(**{"auto.offset.reset": "earliest"})
     world.at(7, 0).answer(answer(data(0, error=ErrorCode.OFFSET_OUT_OF_RANGE), data(1)))
     assert world.fetcher.position_of(P0).phase is Phase.RESET
+    (said,) = caplog.messages
+    assert said == "t-0: offset 7 is not in the log (any more, or yet): auto.offset.reset goes to the earliest"
     sent = [each for each in world.drive() if isinstance(each.request, ListOffsetsRequest)]
     assert sent[0].request.topics[0].partitions[0].timestamp == EARLIEST_TIMESTAMP
     strict = World(**{"auto.offset.reset": "none"})
@@ -623,10 +637,11 @@ def test_a_broker_that_cannot_tell_where_epochs_ended_is_trusted() -> None:
     assert {2: {0: 4}}.items() <= {sent.node_id: asked(sent) for sent in world.drive()}.items()
 
 
-def test_a_log_that_lost_what_was_read_resets_or_is_told() -> None:
+def test_a_log_that_lost_what_was_read_resets_or_is_told(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     validated(world, 2)
     assert world.fetcher.position_of(P0).offset == 2
+    assert caplog.messages == ["t-0: read up to offset 4, but the new leader's log diverges at 2: goes on from there"]
     strict = World(**{"auto.offset.reset": "none"})
     validated(strict, 2)
     with pytest.raises(LogTruncated, match="read up to offset 4, but the new leader's log diverges at 2"):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from barnabas.client.errors import BufferExhausted
-from barnabas.client.produce.placing import Memory, Topic, Wait, drain, place
+from barnabas.client.produce.placing import Memory, Topic, Wait, drain, know, place
 from barnabas.net.errors import ClientClosed, ClientTimeout
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from tests.client.world import Bench, World
@@ -141,6 +141,22 @@ def test_an_unknown_topic_is_waited_for_until_the_deadline() -> None:
     result, _, _ = end_of(waiting, made.world.now_ms + 1000)
     assert isinstance(result.error, ClientTimeout)
     assert "topic absent is not in the metadata after max.block.ms (1000 ms)" in str(result.error)
+
+
+def test_a_partition_that_its_topic_lacks_is_waited_for_and_named() -> None:
+    made = bench()
+    waiting = placing(made, partition=2)
+    assert isinstance(next(waiting), Topic)
+    assert made.metadata.troubles
+    result, _, _ = end_of(waiting, made.world.now_ms + 1000)
+    assert "partition 2 of topic t is not in the metadata after max.block.ms (1000 ms)" in str(result.error)
+    assert "topic t has no partition 2; it has 1, from 0 on" in str(result.error)
+    asking = know(made.core, "t", 2, made.world.now_ms, 1000)
+    assert isinstance(next(asking), Topic)
+    assert made.metadata.troubles
+    with pytest.raises(ClientTimeout, match="topic t has no partition 2; it has 1, from 0 on"):
+        asking.send(made.world.now_ms + 1000)
+    assert not made.metadata.troubles
 
 
 def test_draining_hurries_until_it_ends() -> None:
