@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from barnabas.client.async_admin import BROKER, TOPIC, Answers, AsyncAdmin, ClusterDescription, NewTopic
+from barnabas.client.handle import Handle
 from barnabas.client.loop_thread import LoopThread
 from barnabas.net.counts import Metrics
 from barnabas.net.errors import ClientClosed
@@ -27,7 +28,7 @@ __all__ = ["BROKER", "TOPIC", "Admin", "AsyncAdmin", "NewTopic"]
 T = TypeVar("T")
 
 
-class Admin:
+class Admin(Handle):
     """What `AsyncAdmin` does, blocking, on a thread of its own; it is connected once this returns.
 
     Settings carry Kafka's names: `config` or keywords, as with `Producer`.

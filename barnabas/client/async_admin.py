@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, Unpack
 
 from barnabas.client.arguments import checked_partitions, checked_topic, checked_topics
 from barnabas.client.consume.lookups import ISOLATION
+from barnabas.client.handle import Handle
 from barnabas.client.offsets import lookup
 from barnabas.net.config import ClientConfig
 from barnabas.net.counts import Metrics
@@ -76,7 +77,7 @@ class ClusterDescription(NamedTuple):
     """(id, host, port) of every broker."""
 
 
-class AsyncAdmin:
+class AsyncAdmin(Handle):
     """Admin requests on the running loop. Settings carry Kafka's names: `config` or keywords, as with `Producer`.
 
     `start` connects, `close` ends; `async with` does both.
@@ -249,8 +250,10 @@ class AsyncAdmin:
             The new first offset of each partition.
 
         Raises:
+            ConfigError: something is no partition.
             KafkaError: OFFSET_OUT_OF_RANGE, POLICY_VIOLATION (a topic that is only compacted).
         """
+        before = dict(zip(checked_partitions(before, "delete_records"), before.values(), strict=True))
         cluster = await self._client.refresh_metadata({where.topic for where in before})
         by_node: dict[int, dict[str, DeleteRecordsTopic]] = {}
         for where, offset in before.items():

@@ -25,6 +25,7 @@ from barnabas.client.consume.figures import metrics, statistics
 from barnabas.client.consume.lookups import ISOLATION
 from barnabas.client.consume.record import ConsumerRecord
 from barnabas.client.consume.taken import Taken, decode_taken
+from barnabas.client.handle import Handle
 from barnabas.client.loop_thread import Asked
 from barnabas.client.offsets import OffsetAndTimestamp, lookup, wait_for_data
 from barnabas.net.counts import Metrics
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class AsyncConsumer:
+class AsyncConsumer(Handle):
     """Consumes on the running loop. Settings carry Kafka's names: `config` or keywords, as with `Producer`.
 
     `start` connects, `close` ends; `async with` does both. Every `timeout` is in seconds.

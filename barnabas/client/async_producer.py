@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from barnabas.client.arguments import milliseconds
 from barnabas.client.futures import AsyncRecordFuture
+from barnabas.client.handle import Handle
 from barnabas.client.produce.batch import BatchResult
 from barnabas.client.produce.checks import checked_timestamp
 from barnabas.client.produce.config import ProducerConfig
@@ -33,7 +34,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class AsyncProducer:
+class AsyncProducer(Handle):
     """Sends records from coroutines of one loop. Settings and timeouts (seconds) as with `Producer`.
 
     `start` begins, `close` ends; `async with` does both.

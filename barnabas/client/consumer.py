@@ -17,6 +17,7 @@ from barnabas.client.arguments import checked_partitions, milliseconds
 from barnabas.client.async_consumer import AsyncConsumer, decode_or_give_back
 from barnabas.client.consume.columnar import Columns
 from barnabas.client.consume.record import ConsumerRecord
+from barnabas.client.handle import Handle
 from barnabas.client.loop_thread import Asked, LoopThread
 from barnabas.client.offsets import OffsetAndTimestamp
 from barnabas.net.counts import Metrics
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Consumer:
+class Consumer(Handle):
     """What `AsyncConsumer` does, blocking; it is connected once this returns. Fetching goes on while you work.
 
     Settings carry Kafka's names: `config` or keywords, as with `Producer`. Every `timeout` is in seconds.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from barnabas.client.consume.fetch_session import FetchSession, Wanted
@@ -54,13 +55,15 @@ async def lookup(
             break
         left_ms = deadline_ms - client.now_ms()
         if left_ms <= 0:
+            for where in open_targets:
+                client.metadata.note_missing(where, client.now_ms())
+            why = client.metadata.troubles.why(*open_targets)
+            client.metadata.troubles.clear_all(open_targets.__contains__)
             missing = ", ".join(str(where) for where in sorted(open_targets))
-            raise ClientTimeout(
-                f"no offsets of {missing} within {wait_ms} ms"
-                + (f": {trouble}" if trouble else client.metadata.troubles.why())
-            )
+            raise ClientTimeout(f"no offsets of {missing} within {wait_ms} ms" + (f": {trouble}" if trouble else why))
         if homeless or trouble:
-            await client.refresh_metadata({where.topic for where in open_targets}, left_ms)
+            with suppress(ClientTimeout):  # what is missing is told above
+                await client.refresh_metadata({where.topic for where in open_targets}, left_ms)
     return {where: found[where] for where in targets}
 
 

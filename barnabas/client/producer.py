@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 from barnabas.client.arguments import milliseconds
 from barnabas.client.async_producer import AsyncProducer
 from barnabas.client.futures import BlockingRecordFuture, waiting_is_refused
+from barnabas.client.handle import Handle
 from barnabas.client.leaving import leave_program
 from barnabas.client.produce.checks import checked_timestamp
 from barnabas.client.produce.config import ProducerConfig
@@ -47,7 +48,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Producer:
+class Producer(Handle):
     """Sends records from any thread. Every `timeout` is in seconds.
 
     Settings carry Kafka's names: `config` is a mapping (`{"linger.ms": 5}`) or the bootstrap servers as a string, and
@@ -171,7 +172,8 @@ class Producer:
         draining = drain(self._core)
         with self._lock:
             result = next(draining, None)
-            self._wake()
+            if result is not None:  # else there may be no loop any more
+                self._wake()
         try:
             while result is not None:
                 outcome = threading.Event()

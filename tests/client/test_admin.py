@@ -146,6 +146,17 @@ def test_records_are_deleted_up_to_an_offset(admin: Admin, broker: Broker) -> No
         admin.delete_records({where: 9})
 
 
+def test_partitions_of_pairs_are_taken_and_one_that_is_missing_is_named(admin: Admin, broker: Broker) -> None:
+    admin.create_topic("pairs")
+    assert admin.delete_records({("pairs", 0): 0}) == {TopicPartition("pairs", 0): 0}  # type: ignore[dict-item]
+    with pytest.raises(ConfigError, match=r"delete_records: 'pairs' \(str\) is no partition"):
+        admin.delete_records({"pairs": 0})  # type: ignore[dict-item]
+    with Admin(broker.bootstrap_servers, default_api_timeout_ms=300) as hasty:
+        missing = r"no offsets of pairs-7 within 300 ms: .*topic pairs has no partition 7; it has 1, from 0 on"
+        with pytest.raises(ClientTimeout, match=missing):
+            hasty.lag({TopicPartition("pairs", 7): 0})
+
+
 async def test_the_cluster_is_described(broker: Broker) -> None:
     async with aio.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
         cluster = await admin.describe_cluster()

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import copy
 import inspect
 import logging
+import pickle
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import barnabas
@@ -154,6 +158,38 @@ async def test_a_start_answers_with_the_client_and_a_second_start_or_close_does_
     await served.close()
     with pytest.raises(BarnabasError, match="the broker is closed; make a new one"):
         await served.start()
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.copy])
+def test_no_handle_goes_to_another_process(broker: Broker, copied: Callable[[Any], Any]) -> None:
+    for one in (Producer, Consumer, Admin):
+        with (
+            one(bootstrap_servers=broker.bootstrap_servers) as handle,
+            pytest.raises(
+                TypeError, match=f"a {one.__name__} belongs to the process that made it and cannot be pickled"
+            ),
+        ):
+            copied(handle)
+    for twin in (aio.Producer, aio.Consumer, aio.Admin):
+        with pytest.raises(TypeError, match="cannot be pickled; make one where it is used"):
+            copied(twin(bootstrap_servers=broker.bootstrap_servers))
+
+
+def test_a_flush_after_the_close_has_nothing_to_wait_for(broker: Broker) -> None:
+    producer = Producer(broker.bootstrap_servers)
+    producer.send("flushed", b"x").result(30)
+    producer.close()
+    producer.flush(0)
+
+
+@pytest.mark.parametrize("offset", ["5", 5.5, None])
+def test_what_is_no_offset(broker: Broker, offset: Any) -> None:
+    with Consumer(bootstrap_servers=broker.bootstrap_servers) as consumer:
+        consumer.assign([("t", 0)])
+        with pytest.raises(ConfigError, match=rf"seek to {re.escape(repr(offset))} .*an offset is a whole number"):
+            consumer.seek(TopicPartition("t", 0), offset)
+        consumer.seek(TopicPartition("t", 0), np.int64(5))  # type: ignore[arg-type]  # as columns have them
+        assert consumer.position(TopicPartition("t", 0)) == 5
 
 
 def test_the_blocking_ones_are_closed_once_and_refuse_afterwards() -> None:

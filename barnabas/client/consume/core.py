@@ -8,9 +8,10 @@ A shell that took records ahead (an iteration) gives them back before anything e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import index
 from typing import TypeVar
 
-from barnabas.client.arguments import checked_partition, checked_partitions, checked_topics
+from barnabas.client.arguments import checked_partition, checked_partitions, checked_topics, shown
 from barnabas.client.consume.config import ConsumerConfig
 from barnabas.client.consume.fetcher import Fetcher
 from barnabas.client.consume.positions import Phase, Position
@@ -84,8 +85,12 @@ class ConsumerCore:
         """The next record read of a partition is the one at `offset`, or the first after it.
 
         Raises:
-            ConfigError: it is not assigned, or the offset is negative.
+            ConfigError: it is not assigned, or the offset is no number, or negative.
         """
+        try:
+            offset = index(offset)  # numpy's, too
+        except TypeError:
+            raise ConfigError(f"seek to {shown(offset)}: an offset is a whole number") from None
         if offset < 0:
             raise ConfigError(f"seek to {offset}: an offset is not negative; seek_to_beginning and seek_to_end exist")
         self._position_of(where, "seek").seek(offset)
