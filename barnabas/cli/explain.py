@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -27,7 +28,7 @@ def main(arguments: Sequence[str]) -> int:
     walks = "; ".join(f"{name}: {what}" for name, what in WALKS.items())
     options = Options(prog="barnabas explain", description="Show how the inside works.")
     options.add_argument("walk", choices=WALKS, metavar="WALK", help=walks)
-    options.add_argument("delay_ms", nargs="*", type=int, help="wheel: the timers' delays in ms (450)")
+    options.add_argument("delay_ms", nargs="*", default=[], type=int, help="wheel: the timers' delays in ms (450)")
     options.add_argument("--tick", metavar="MS", type=int, help="wheel: the finest wheel's tick (1)")
     options.add_argument("--slots", metavar="N", type=int, help="wheel: buckets of each wheel (20)")
     options.add_argument("--start", metavar="MS", type=int, help="wheel: its time when the timers are added (0)")
@@ -37,6 +38,7 @@ def main(arguments: Sequence[str]) -> int:
     timers = {name: value for name, value in timers.items() if value is not None}
     if given.walk != "wheel" and (given.delay_ms or timers):
         return fail(f"delays, --tick, --slots and --start are the wheel's: barnabas explain {given.walk} has none")
+    logging.getLogger("barnabas").addHandler(logging.NullHandler())  # faults that are played are no news
     walk = import_module(f"barnabas.explain.{given.walk}").walk
     try:
         told = walk(given.delay_ms or _WHEEL_MS, **timers) if given.walk == "wheel" else walk()

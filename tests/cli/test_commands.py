@@ -13,6 +13,7 @@ import pytest
 
 import barnabas
 from barnabas.cli import COMMANDS
+from barnabas.cli.explain import WALKS
 from barnabas.cli.sections import render
 from barnabas.cli.speak import address, table
 from barnabas.explain.stage import Stage, one_record
@@ -169,6 +170,19 @@ def test_a_long_list_shows_its_beginning() -> None:
     lines = render("s", aged(stage.core.snapshot(0)), None, 0.0)
     (line,) = [line for line in lines if line.startswith("t-1  Fetch Fetch")]
     assert line.endswith(" Fetch and 3 more")
+
+
+@pytest.mark.parametrize("walk", WALKS)
+def test_a_walk_says_nothing_besides(walk: str) -> None:
+    told = run("explain", walk)
+    assert (told.returncode, told.stderr) == (0, "")
+    assert told.stdout
+
+
+def test_explain_asks_for_a_walk_alone() -> None:
+    told = run("explain")
+    assert told.returncode == 2
+    assert "the following arguments are required: WALK (" in told.stderr
 
 
 def test_explain_plays_a_walk() -> None:
