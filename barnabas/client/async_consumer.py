@@ -15,9 +15,9 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex, TypeVar, Unpack
 
-from barnabas.client.arguments import checked_partitions, milliseconds
+from barnabas.client.arguments import checked_partitions, milliseconds, shown
 from barnabas.client.consume.columnar import Columns
 from barnabas.client.consume.config import ConsumerConfig
 from barnabas.client.consume.core import ConsumerCore
@@ -213,10 +213,16 @@ class AsyncConsumer(Handle):
         self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record at or after each timestamp (ms since the epoch), None where there is none so young."""
-        for where, timestamp in timestamps.items():
+        wanted = dict(zip(checked_partitions(timestamps, "offsets_for_times"), timestamps.values(), strict=True))
+        for where, timestamp in wanted.items():
+            if not isinstance(timestamp, SupportsIndex):
+                told = (
+                    f"offsets_for_times: {shown(timestamp)} of {where} is no time in whole milliseconds since the epoch"
+                )
+                raise ConfigError(f"{told}; give int(1000 * seconds)")
             if timestamp < 0:
                 raise ConfigError(f"offsets_for_times: the timestamp {timestamp} of {where} is negative")
-        found = await self._lookup(dict(timestamps))
+        found = await self._lookup(wanted)
         return {where: answer if answer.offset >= 0 else None for where, answer in found.items()}
 
     async def _lookup(self, targets: dict[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
@@ -308,7 +314,8 @@ class AsyncConsumer(Handle):
     async def wait_for_data(self, offsets: Mapping[TopicPartition, int], timeout: float) -> bool:
         """Whether a partition has a record at its offset or beyond; waits at the brokers up to `timeout` seconds."""
         self._client.check_started()
-        return await wait_for_data(self._client, offsets, milliseconds(timeout) or 0)
+        wanted = dict(zip(checked_partitions(offsets, "wait_for_data"), offsets.values(), strict=True))
+        return await wait_for_data(self._client, wanted, milliseconds(timeout) or 0)
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         while True:

@@ -186,6 +186,7 @@ def test_a_flush_after_the_close_has_nothing_to_wait_for(broker: Broker) -> None
 def test_what_is_no_offset(broker: Broker, offset: Any) -> None:
     with Consumer(bootstrap_servers=broker.bootstrap_servers) as consumer:
         consumer.assign([("t", 0)])
+        consumer.pause(TopicPartition("t", 0))  # what is not there stays where it was sought
         with pytest.raises(ConfigError, match=rf"seek to {re.escape(repr(offset))} .*an offset is a whole number"):
             consumer.seek(TopicPartition("t", 0), offset)
         consumer.seek(TopicPartition("t", 0), np.int64(5))  # type: ignore[arg-type]  # as columns have them
@@ -293,6 +294,11 @@ def test_what_is_surely_no_topic(broker: Broker, topic: Any, message: str) -> No
         (lambda it: it.seek_to_end([WHERE]), r"give them one by one: seek_to_end\(\*partitions\)"),
         (lambda it: it.seek("two", 0), r"seek: 'two' \(str\) is no partition"),
         (lambda it: it.position("two"), r"position: 'two' \(str\) is no partition"),
+        (lambda it: it.offsets_for_times({"two": 5}), r"offsets_for_times: 'two' \(str\) is no partition"),
+        (lambda it: it.offsets_for_times({WHERE: "5"}), r"'5' \(str\) of two-0 is no time in whole milliseconds since"),
+        (lambda it: it.offsets_for_times({WHERE: 1.5}), r"1.5 \(float\) of two-0 .*; give int\(1000 \* seconds\)"),
+        (lambda it: it.offsets_for_times({("two", 0): -5}), "the timestamp -5 of two-0 is negative"),
+        (lambda it: it.wait_for_data({"two": 5}, 1), r"wait_for_data: 'two' \(str\) is no partition"),
         (lambda it: it.end_offsets(WHERE), r"end_offsets: two-0 is one partition; give a list of them"),
         (lambda it: it.beginning_offsets(WHERE), r"beginning_offsets: two-0 is one partition; give a list of them"),
     ],
