@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 NO_ENGINE = ("docker is not on the path", "no Docker engine answers")
 """The only reasons for which strict mode lets a test skip, and only one that is marked docker."""
+
+# Started in the background, a run ignores Ctrl-C (and under nohup the hang-up), and so would every process it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP"):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 _outcomes = {"passed": 0, "failed": 0, "skipped": 0}
 _forbidden: list[str] = []

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -149,20 +147,3 @@ def test_a_schema_of_one_s_own_and_writing_are_refused(read: Callable[..., Any],
         reader.option("subscribe", topic).schema("a int").load().collect()
     with pytest.raises(Exception, match=r"only reads, for now: write in foreachBatch with barnabas\.Producer"):
         read(topic).write.format("barnabas").mode("append").save()
-
-
-def test_the_job_of_the_readme_runs_as_it_stands(spark: Any, cluster: Cluster) -> None:
-    text = (Path(__file__).parents[2] / "README.md").read_text()
-    (job,) = re.findall(r"## A PySpark job\n\n```python\n(.*?)```", text, re.DOTALL)
-    cluster.admin.create_topic("orders", partitions=2)
-    cluster.put("orders", range(10))
-    assert "localhost:9092" in job
-    assert job.rstrip().endswith(".awaitTermination()")
-    names: dict[str, Any] = {}
-    job = job.replace("localhost:9092", cluster.servers).rstrip().removesuffix(".awaitTermination()")
-    lines = job.splitlines()
-    exec("\n".join([*lines[:-1], "query = " + lines[-1]]), names)
-    names["query"].processAllAvailable()
-    progress = names["query"].recentProgress
-    names["query"].stop()
-    assert sum(each["numInputRows"] for each in progress) == 10
