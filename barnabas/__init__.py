@@ -14,7 +14,14 @@ if TYPE_CHECKING:
     from barnabas.client.admin import Admin, NewTopic
     from barnabas.client.consume.record import ConsumerRecord
     from barnabas.client.consumer import Consumer
-    from barnabas.client.errors import BufferExhausted, InvalidRecord, RecordTooLarge, SerializationFailed
+    from barnabas.client.errors import (
+        BufferExhausted,
+        InvalidRecord,
+        LogTruncated,
+        NoPosition,
+        RecordTooLarge,
+        SerializationFailed,
+    )
     from barnabas.client.produce.records import RecordMetadata
     from barnabas.client.producer import Producer
     from barnabas.client.settings import ClientSettings, ConsumerSettings, ProducerSettings
@@ -41,7 +48,9 @@ __all__ = [
     "FeatureMissing",
     "InvalidRecord",
     "KafkaError",
+    "LogTruncated",
     "NewTopic",
+    "NoPosition",
     "Producer",
     "ProducerSettings",
     "RecordMetadata",
@@ -64,6 +73,8 @@ _HOMES = {
     "barnabas.client.errors": (
         "BufferExhausted",
         "InvalidRecord",
+        "LogTruncated",
+        "NoPosition",
         "RecordTooLarge",
         "SerializationFailed",
     ),

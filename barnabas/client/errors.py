@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from barnabas.net.errors import ClientTimeout
-from barnabas.protocol.errors import BarnabasError
+from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.protocol.ids import TopicPartition
 
 
 class BufferExhausted(ClientTimeout):
@@ -28,3 +29,18 @@ class SerializationFailed(BarnabasError, ValueError):
     def __init__(self, detail: str, topic: str = "", partition: int = -1, offset: int = -1) -> None:
         super().__init__(detail)
         self.topic, self.partition, self.offset = topic, partition, offset
+
+
+class NoPosition(BarnabasError):
+    """A partition has no position and `auto.offset.reset` is none: seek first (Kafka's NoOffsetForPartition)."""
+
+
+class LogTruncated(KafkaError):
+    """Records this consumer has read are no longer in the log (Kafka's LogTruncationException)."""
+
+    def __init__(self, where: TopicPartition, position: int, end: int) -> None:
+        super().__init__(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"{where}: read up to offset {position}, but the new leader's log diverges at {end}; seek there to go on",
+        )
+        self.where, self.position, self.end = where, position, end

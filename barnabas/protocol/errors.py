@@ -6,6 +6,7 @@ Source: `org.apache.kafka.common.protocol.Errors` of Apache Kafka 4.3.0 (numbers
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Any
 
 
 class ErrorCode(IntEnum):
@@ -240,6 +241,10 @@ class KafkaError(BarnabasError):
         """Whether the same request may succeed later."""
         return self.code in RETRIABLE
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As it is, whatever it was made from: pools send errors from process to process."""
+        return _again, (type(self), self.args, self.__dict__)
+
     def kept(self) -> KafkaError:
         """The same error, to be kept in an answer: it lets go of the frames that it was raised in.
 
@@ -255,3 +260,9 @@ class ProtocolError(BarnabasError):
 
 class EncodeError(BarnabasError):
     """A message that cannot be written at the version asked for: a fault of the caller, nothing was sent."""
+
+
+def _again(kind: type[KafkaError], arguments: tuple[Any, ...], state: dict[str, Any]) -> KafkaError:
+    error = kind.__new__(kind, *arguments)
+    error.__dict__.update(state)
+    return error

@@ -363,6 +363,8 @@ def test_errors_are_one_tree_exported_from_the_top() -> None:
         "FeatureMissing",
         "InvalidRecord",
         "KafkaError",
+        "LogTruncated",
+        "NoPosition",
         "RecordTooLarge",
         "SerializationFailed",
         "WaitRefused",
@@ -397,6 +399,22 @@ def test_there_is_one_error_for_settings() -> None:
 )
 def test_every_error_says_whether_to_try_again(error: BarnabasError, retriable: bool) -> None:
     assert error.retriable is retriable
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        KafkaError(3, "t"),
+        KafkaError(9999, "t"),
+        barnabas.Disconnected("gone", timed_out=True),
+        barnabas.LogTruncated(TopicPartition("t", 0), 5, 2),
+        barnabas.SerializationFailed("x", "t", 0, 5),
+        barnabas.ClientTimeout("x"),
+    ],
+)
+def test_errors_come_whole_from_another_process(error: BarnabasError) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), again.__dict__) == (type(error), str(error), error.__dict__)
 
 
 # ---- futures --------------------------------------------------------------------------------------------------------

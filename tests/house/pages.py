@@ -144,7 +144,10 @@ def errors_table() -> str:
 
 BASES = {"BarnabasError", "Exception"}
 RETRIED = {True: "yes", False: "no"}
-ARGUMENTS: dict[type, tuple[Any, ...]] = {barnabas.KafkaError: (0,)}
+ARGUMENTS: dict[type, tuple[Any, ...]] = {
+    barnabas.KafkaError: (0,),
+    barnabas.LogTruncated: (barnabas.TopicPartition("t", 0), 0, 0),
+}
 
 
 def names_table() -> str:

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 
 from barnabas.client.consume.config import ConsumerConfig
 from barnabas.client.consume.positions import Phase, Position
+from barnabas.client.errors import LogTruncated, NoPosition
 from barnabas.net.metadata import NEVER
 from barnabas.net.network import NetworkClient
 from barnabas.protocol.api import ApiKey
@@ -39,21 +40,6 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 ISOLATION: Final = {"read_uncommitted": 0, "read_committed": 1}
-
-
-class NoPosition(BarnabasError):
-    """A partition has no position and `auto.offset.reset` is none: seek first (Kafka's NoOffsetForPartition)."""
-
-
-class LogTruncated(KafkaError):
-    """Records this consumer has read are no longer in the log (Kafka's LogTruncationException)."""
-
-    def __init__(self, where: TopicPartition, position: int, end: int) -> None:
-        super().__init__(
-            ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"{where}: read up to offset {position}, but the new leader's log diverges at {end}; seek there to go on",
-        )
-        self.where, self.position, self.end = where, position, end
 
 
 def list_offsets(partitions: Iterable[tuple[TopicPartition, int, int]], isolation: int) -> ListOffsetsRequest:

@@ -10,9 +10,9 @@ import pytest
 from barnabas.client.consume.columnar import Columns
 from barnabas.client.consume.config import ConsumerConfig
 from barnabas.client.consume.fetcher import Fetcher
-from barnabas.client.consume.lookups import LogTruncated, NoPosition
 from barnabas.client.consume.positions import Phase
 from barnabas.client.consume.taken import decode_taken
+from barnabas.client.errors import LogTruncated, NoPosition
 from barnabas.net.errors import ConfigError, Disconnected
 from barnabas.net.metadata import Metadata
 from barnabas.protocol import batch as wire
