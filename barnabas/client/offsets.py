@@ -49,7 +49,9 @@ async def lookup(
             )
             for answer, error in answers:
                 found.update(answer)
-                trouble = error or trouble
+                cut_off = isinstance(error, Disconnected) and client.now_ms() >= deadline_ms  # by the time given
+                if error is not None and not (cut_off and trouble):
+                    trouble = error
             open_targets = {where: at for where, at in open_targets.items() if where not in found}
         if not open_targets:
             break
