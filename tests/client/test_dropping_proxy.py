@@ -95,7 +95,7 @@ class DroppingProxy:
                     more.clear()
                     await more.wait()
                 self.losses.popleft()
-                self.waited.append(len(asked))
+                self.waited.append(asked.count(ApiKey.PRODUCE))
                 return
             asked.popleft()
             writer.write(head + frame)
