@@ -137,12 +137,13 @@ class BatchResult:
 
     def deliver_to(self, index: int, timestamp_ms: int, call: OnDelivery | None) -> None:
         """The record `index`, the batch's last, has this callback (or none). Under the guard."""
-        if call is None and self.calling is None:
-            return
-        same = call is self.calling or (type(call) is MethodType and call == self.calling)  # `self.told` is made anew
-        if not same or timestamp_ms != self.calling_ms:
-            self.deliveries += (index, timestamp_ms, call)
-            self.calling, self.calling_ms = call, timestamp_ms
+        if timestamp_ms == self.calling_ms or call is None:
+            if call is self.calling:
+                return
+            if type(call) is MethodType and call == self.calling:  # `self.told` is made anew at each mention
+                return
+        self.deliveries += (index, timestamp_ms, call)
+        self.calling, self.calling_ms = call, timestamp_ms
 
     def callbacks(self, count: int) -> tuple[range, Iterator[int], Iterator[OnDelivery | None]]:
         """Indexes, timestamps (ms) and callbacks of the batch's `count` records, but for the first that have none.
