@@ -77,16 +77,18 @@ def _outcome(part: Any) -> str:
     return f"written at {part.base_offset}"
 
 
-class _Entropy:
+class CountingEntropy:
     """Ids in order: every walk is the same."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
 
     def uuid(self) -> bytes:
+        """The next number, in the form of a version 4 uuid."""
         return next(self._numbers).to_bytes(8, "big") + bytes([0x40, 0, 0, 0, 0x80, 0, 0, 1])
 
     def below(self, bound: int) -> int:
+        """The next number, modulo `bound`."""
         return next(self._numbers) % bound
 
 
@@ -115,7 +117,9 @@ class Stage:
         others = sorted({*replicas, *(one for each in (placed or {}).values() for one in each)} - {me})
         self.now_ms = 0
         self.disk = MemoryDisk()
-        self.core = Core(BrokerConfig(node_id=me, **settings), disk=self.disk, clock=_Wall(self), entropy=_Entropy())
+        self.core = Core(
+            BrokerConfig(node_id=me, **settings), disk=self.disk, clock=_Wall(self), entropy=CountingEntropy()
+        )
         self.core.set_endpoints([Endpoint("PLAINTEXT", "localhost", 9092 + me)])
         self._connections = itertools.count(1)
         self._names: dict[DelayedOperation, str] = {}

@@ -16,9 +16,9 @@ from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.node.jobs import JobQueue
 from barnabas.broker.ports import IsrAnswer, IsrProposal
+from barnabas.explain.stage import CountingEntropy
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
-from tests.broker.node.world import CountingEntropy
 
 
 class SlowLog:

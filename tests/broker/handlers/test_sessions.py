@@ -12,6 +12,7 @@ from barnabas.broker.handlers.sessions import (
     weight,
 )
 from barnabas.broker.metrics import MetricsRegistry
+from barnabas.explain.stage import CountingEntropy
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.requests.fetch import (
     EpochEndOffset,
@@ -21,7 +22,6 @@ from barnabas.protocol.requests.fetch import (
     ForgottenTopic,
     PartitionData,
 )
-from tests.broker.node.world import CountingEntropy
 
 
 class Sessions:

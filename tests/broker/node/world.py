@@ -10,6 +10,7 @@ from barnabas.broker.context import Connection, RequestContext
 from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.broker.node.core import Core
 from barnabas.broker.ports import Controller
+from barnabas.explain.stage import CountingEntropy
 from barnabas.protocol.api import REQUESTS, ApiKey, key_of
 from barnabas.protocol.batch import batches, read_header
 from barnabas.protocol.ids import ZERO_UUID
@@ -26,19 +27,6 @@ from barnabas.protocol.requests import produce as produces
 from barnabas.protocol.requests.api_versions import ApiVersionsRequest
 
 START_WALL_MS = 1_700_000_000_000
-
-
-class CountingEntropy:
-    """Ids in order, so that every run is the same."""
-
-    def __init__(self) -> None:
-        self._numbers = itertools.count(1)
-
-    def uuid(self) -> bytes:
-        return next(self._numbers).to_bytes(8, "big") + bytes([0x40, 0, 0, 0, 0x80, 0, 0, 1])
-
-    def below(self, bound: int) -> int:
-        return next(self._numbers) % bound
 
 
 class Answer:
