@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -34,6 +35,8 @@ class Run:
         self.random = self.work.random
         self.lives = 0
         self.deeds = 0
+        self.done: Counter[str] = Counter()
+        """What happened, by name, as far as it was begun; `kill_in_start` and `kill_in_stop` only where in time."""
         self.weights = {
             "burst": 40,
             "create": 8,
@@ -86,6 +89,8 @@ class Run:
             self.start()
         self.deeds += 1
         name = self.random.choices(list(self.weights), list(self.weights.values()))[0]
+        if name != "kill_in_stop":
+            self.done[name] += 1
         try:
             self._do(name)
         except Gone:
@@ -115,6 +120,8 @@ class Run:
             patience = self.random.randrange(self.hurry)
             if self.target.start(patience):
                 self.target.kill()
+            else:
+                self.done["kill_in_start"] += 1
             self.work.heard += self.target.said
             self.work.tell(f"killed in a start after {patience}")
             self.clean = False
@@ -150,6 +157,7 @@ class Run:
     def kill_in_stop(self) -> None:
         patience = self.random.randrange(self.hurry // 2)
         self.clean = self.target.stop(patience)
+        self.done["kill_in_stop"] += not self.clean
         self.serving = False
         self.work.tell(f"killed in a stop after {patience}, {'too late' if self.clean else 'in time'}")
 

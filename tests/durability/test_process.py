@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
+
 import pytest
 
 from tests.durability.stories import play
 
+PLAYED_S = 120
+"""So long stories are played, one after the other; `./dev soak` goes on for hours."""
+MUST_HAVE_COME = (
+    *("kill", "kill_in_burst", "kill_in_change", "kill_in_start", "kill_in_stop", "stop", "burst"),
+    *("create", "delete", "anew", "grow", "alter", "delete_records", "retry"),
+)
+
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [0])
-def test_nothing_acknowledged_is_lost_whenever_the_process_is_killed(number: int) -> None:
-    run = play(f"process/kills/{number}", 25)
-    assert run.lives > 2
+def test_nothing_acknowledged_is_lost_whenever_the_process_is_killed() -> None:
+    came: Counter[str] = Counter()
+    until_s = time.monotonic() + PLAYED_S
+    number = 0
+    while time.monotonic() < until_s:
+        came += play(f"process/kills/{number}", 40).done
+        number += 1
+    assert not [deed for deed in MUST_HAVE_COME if not came[deed]], came
