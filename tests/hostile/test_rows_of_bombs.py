@@ -12,7 +12,7 @@ from functools import cache
 
 import pytest
 
-from barnabas.cli.look import get
+from barnabas.cli.look import get, state
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.batch import set_max_timestamp
 from barnabas.protocol.compression import Codec, compress
@@ -135,7 +135,8 @@ def test_recompression_at_the_highest_level() -> None:
 def test_a_malformed_batch_keeps_no_other_topic_from_being_compacted() -> None:
     """The cleaner stopped for all topics, silently, until now. It goes on, and names the batch once."""
     soonest = ("log.initial.task.delay.ms=100", "log.cleaner.backoff.ms=100", "log.cleaner.min.cleanable.ratio=0.01")
-    options = [one for setting in (*soonest, "log.segment.bytes=1048576") for one in ("--set", setting)]
+    kept = ("log.segment.bytes=1048576", "log.retention.ms=-1")  # the records are years old
+    options = [one for setting in (*soonest, *kept) for one in ("--set", setting)]
     lying = bytes(counting(3, Codec.ZSTD, bytes(compress(Codec.ZSTD, b"\x7f" * 500))))
     with siege("--topic", "bad:1", "--topic", "t:1", *options) as process, ExitStack() as stack:
         peer = Peer(stack, process.port)
@@ -143,7 +144,7 @@ def test_a_malformed_batch_keeps_no_other_topic_from_being_compacted() -> None:
         for topic in ("bad", "t"):
             for _ in range(40):
                 assert produce(peer, bytes(batch(b"v" * 250_000, keys=[b"k"])), topic) == 0
-            soon(lambda topic=topic: log_bytes(process, topic) > 9_000_000)  # type: ignore[misc]
+            assert log_bytes(process, topic) > 9_000_000
         resources = [
             AlterConfigsResource(2, topic, [AlterableConfig("cleanup.policy", 0, "compact")]) for topic in ("bad", "t")
         ]
@@ -152,6 +153,10 @@ def test_a_malformed_batch_keeps_no_other_topic_from_being_compacted() -> None:
         soon(lambda: log_bytes(process, "t") < 2_000_000)
         soon(lambda: log_bytes(process, "bad") < 3_000_000)  # its first segment stays as it is
         time.sleep(0.5)  # further rounds, of which none says it again
+        where = f"127.0.0.1:{process.port}"
+        (shown,) = state(where)["uncleanable"]
+        assert shown["partition"] == "bad-0"
+        assert re.search(r"uncleanable_?partitions_?count(?:{[^}]*})? 1$", get(where, "/metrics")[1], re.MULTILINE)
     said = [line for line in process.errors if "is not compacted" in line]
     assert len(said) == 1
     assert "bad-0" in said[0]

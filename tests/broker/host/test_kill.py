@@ -107,7 +107,7 @@ def test_a_deleted_topic_of_the_longest_name_keeps_no_start_away(tmp_path: Path)
         assert process.end() == 0
 
 
-@pytest.mark.parametrize(("config", "count"), [({}, 1000), ({"flush.messages": "1"}, 500)])
+@pytest.mark.parametrize(("config", "count"), [({}, 500), ({}, 1000), ({"flush.messages": "1"}, 500)])
 def test_a_kill_leaves_a_topic_alone_that_was_made_anew(tmp_path: Path, config: dict[str, str], count: int) -> None:
     """A clean stop noted down the log start of the topic that had its name before: that means nothing to it.
 

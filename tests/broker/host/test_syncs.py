@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
+from barnabas.broker.cluster.ledger import LEDGER_FILE
 from barnabas.broker.host.disk import RealDisk
+from barnabas.broker.log.closing import CLOSING_FILE
 from barnabas.protocol.requests import create_topics
+from barnabas.protocol.requests.init_producer_id import InitProducerIdRequest
 from tests.broker.node.world import World, batch
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="what is synced is told by /proc")
@@ -128,6 +131,33 @@ def test_a_change_of_metadata_is_synced_before_its_answer(made: tuple[World, Wat
     request = create_topics.CreateTopicsRequest([create_topics.CreatableTopic("u", 1, 1)])
     seen = answered(world, watch, world.send(request, 7))
     assert f"sync {META}/{SEGMENT}" in seen
+
+
+def durably(watch: Watch, events: list[str], name: str) -> bool:
+    """Whether a small file was synced, then named, and the name synced."""
+    if f"name {name}" not in events:
+        return False
+    named = events.index(f"name {name}")
+    return f"sync {name}.tmp" in events[:named] and "sync ./" in events[named:]
+
+
+def test_a_block_of_producer_ids_is_noted_durably_before_one_of_them_is_given_out(made: tuple[World, Watch]) -> None:
+    world, watch = made
+    watch.events.clear()
+    seen = answered(world, watch, world.send(InitProducerIdRequest(None), 4))
+    assert f"sync {META}/{SEGMENT}" in seen
+    assert durably(watch, seen, LEDGER_FILE)
+
+
+def test_a_clean_stop_syncs_the_file_of_many_logs_before_its_marker(made: tuple[World, Watch]) -> None:
+    """The first hundred logs have files of their own, the others share one."""
+    world, watch = made
+    world.create("t", 130)
+    for number in range(130):
+        world.put(batch(b"x", pid=7000 + number, epoch=0, sequence=0), partition=number)
+    watch.events.clear()
+    world.stop()
+    assert durably(watch, watch.before("name .kafka_cleanshutdown"), CLOSING_FILE)
 
 
 def test_a_first_start_syncs_what_it_makes(made: tuple[World, Watch]) -> None:
