@@ -25,7 +25,7 @@ from barnabas.broker.account import REQUESTS, UNREAD
 from barnabas.broker.config.listeners import HTTP, LOCAL
 from barnabas.broker.context import Connection
 from barnabas.broker.host import dialects, http
-from barnabas.broker.host.in_flight import CHARGED_BYTES_MIN, DECODED_WEIGHT, DECODING_MS_MAX, WEIGHTS, Request
+from barnabas.broker.host.in_flight import CHARGED_BYTES_MIN, DECODING_MS_MAX, Request, weigh
 from barnabas.broker.host.receive import Receiver
 from barnabas.broker.host.relief import SMALL_BYTES
 from barnabas.broker.host.states import LEFT, MUTED, QUEUED, SHORT, STALLED, State, move
@@ -269,7 +269,7 @@ class Channel(asyncio.BufferedProtocol):
         else:
             host.core.handle(request, context, now_ms)
         if self.outstanding is not None and (len(frame) >= CHARGED_BYTES_MIN or host.buffers.pinned_bytes):
-            size = len(frame) * WEIGHTS.get(header.api_key, DECODED_WEIGHT) + host.buffers.pinned_bytes
+            size = weigh(header.api_key, len(frame), host.buffers.pinned_bytes)
             self.request_bytes = self.account.change(self.connection.id, REQUESTS, 0, size)
 
     def send(self, buffers: list[Buffer]) -> None:

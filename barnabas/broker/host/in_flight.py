@@ -112,6 +112,16 @@ class Request(RequestContext):
         self._channel.refuse(reason)
 
 
+def weigh(api_key: int, size: int, pinned_bytes: int) -> int:
+    """What a request of `size` bytes is charged while it waits for its answer.
+
+    `pinned_bytes`: of the buffer it keeps, while logs are recovered. What is decoded then lies between what recovery
+    makes, and its memory does not go back to the system: twice the charge means half as many.
+    """
+    decoded = size * WEIGHTS.get(api_key, DECODED_WEIGHT)
+    return 2 * decoded + pinned_bytes if pinned_bytes else decoded
+
+
 def _split(buffers: list[Buffer], size: int) -> tuple[bytes, list[Buffer]]:
     """The first `size` bytes, and views of the rest."""
     taken: list[Buffer] = []
