@@ -45,7 +45,7 @@ def walk() -> Walk:
     )
     told.step(
         "The rise tries the consumer's fetch too: one batch can be read now, it asked for a byte more.",
-        {"consumer": consumer.told()},
+        {"consumer": consumer.told(), "it could have": stage.fetch({1: 0}, wait_ms=0).told()},
     )
     stage.produce(1, acks=1)
     told.step(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from barnabas.broker.delayed.purgatory import PURGE_INTERVAL_COUNT
 from barnabas.explain.stage import Stage
 from barnabas.explain.telling import Walk
 
@@ -19,8 +20,8 @@ def walk() -> Walk:
         "An operation is in the timer once and in the list of every key it watches. Watched counts entries of lists, "
         "delayed those in the timer. Who is completed by one key's event leaves the timer and that list at once; in "
         "its other lists it stays behind, for looking through all of them each time would cost more. A purge takes "
-        f"these away once more than so many operations have finished; here {INTERVAL}, by default 1000 "
-        "(fetch.purgatory.purge.interval.requests).",
+        f"these away once more than so many operations have finished; here {INTERVAL}, by default "
+        f"{PURGE_INTERVAL_COUNT} (fetch.purgatory.purge.interval.requests).",
     )
 
     def look() -> dict[str, Any]:

@@ -22,8 +22,12 @@ LINGER_MS = 5
 class _Upper(ProducerInterceptor):
     """An interceptor that has something to show."""
 
+    def __init__(self) -> None:
+        self.saw = ""
+
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        record.value = record.value.upper()
+        before, record.value = record.value, record.value.upper()
+        self.saw = f"{before!r} becomes {record.value!r}"
         return record
 
 
@@ -33,11 +37,12 @@ class _Sending:
     def __init__(self) -> None:
         placed = {number: (leader,) for number, leader in LEADERS.items()}
         brokers = {number: Stage(LEADERS, (number,), placed=placed) for number in (1, 2, 3)}
+        self.interceptor = _Upper()
         self.config = ProducerConfig.of(
             bootstrap_servers="localhost:9093,localhost:9094,localhost:9095",
             key_serializer="string",
             value_serializer="string",
-            interceptor_classes=_Upper(),
+            interceptor_classes=self.interceptor,
             linger_ms=LINGER_MS,
             max_in_flight_requests_per_connection=2,
         )
@@ -106,17 +111,18 @@ def walk() -> Walk:
         {
             "asked": sending.asked(),
             "leaders": {f"P{number}": _leader(sending, number) for number in LEADERS},
+            "in flight": sending.in_flight(),
             "controller": f"broker {sending.metadata.cluster.controller_id}",
         },
     )
     record, placed = sending.send("first", key="k")
-    hashed = murmur2(record.key) & 0x7FFFFFFF
+    hashed, count = murmur2(record.key) & 0x7FFFFFFF, len(sending.metadata.cluster.partitions_for(TOPIC))
     told.step(
         "send('first', key='k'): interceptor, serializers, partitioner, then the end of the partition's deque.",
         {
-            "interceptor": "'first' becomes 'FIRST'",
+            "interceptor": sending.interceptor.saw,
             "serializers": f"key {record.key!r}, value {record.value!r}",
-            "partitioner": f"murmur2(key) = {hashed}, modulo 4 = {placed.result.where.partition}",
+            "partitioner": f"murmur2(key) = {hashed}, modulo {count} = {placed.result.where.partition}",
             "deques": sending.deques(),
         },
     )

@@ -5,8 +5,9 @@ Followers are what they are to a leader: Fetch requests that carry a replica id.
 
 from __future__ import annotations
 
+import heapq
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from barnabas.broker.cluster.records import Partition, PartitionChange, RegisterBroker, RemoveTopic, Topic
@@ -261,16 +262,13 @@ class Stage:
 
     def lists(self) -> dict[str, list[str]]:
         """Who watches which partition, of both purgatories in the order of arrival; `*`: completed, not purged yet."""
-        order = list(self._names)
-        entries: dict[TopicPartition, list[DelayedOperation]] = {}
-        for purgatory in self.purgatories():
-            for key, operations in purgatory.lists().items():
-                entries.setdefault(key, []).extend(operations)
+        both = [purgatory.lists() for purgatory in self.purgatories()]
         return {
             f"P{key.partition}": [
-                self._names[one] + ("*" if one.completed else "") for one in sorted(entries[key], key=order.index)
+                self._names[one] + ("*" if one.completed else "")
+                for one in by_arrival([lists.get(key, ()) for lists in both], list(self._names))
             ]
-            for key in sorted(entries)
+            for key in sorted({key for lists in both for key in lists})
         }
 
     def logs(self) -> dict[str, str]:
@@ -295,6 +293,13 @@ class Stage:
             if watched or delayed:
                 told[name] = f"{watched} entries watched, {delayed} operations delayed"
         return told
+
+
+def by_arrival(
+    lists: Iterable[Sequence[DelayedOperation]], arrived: Sequence[DelayedOperation]
+) -> Iterator[DelayedOperation]:
+    """Several lists as one: between lists by arrival, within each as it stands."""
+    return heapq.merge(*lists, key=arrived.index)
 
 
 def one_record() -> bytearray:

@@ -31,7 +31,7 @@ def walk(delays_ms: Sequence[int], start_ms: int = 0, tick_ms: int = TICK_MS, wh
         f"At {now_ms} ms {_timers(len(tasks))} {'is' if len(tasks) == 1 else 'are'} added.",
         {"clocks": _clocks(timer), "timers": list(_told(places, now_ms))},
     )
-    queued: dict[tuple[int, int], None] = dict.fromkeys(place[::2] for place in places.values() if place)
+    timer.run_due(now_ms)
     demotions = 0
     while timer.size:
         deadline_ms = timer.next_deadline_ms()
@@ -41,16 +41,15 @@ def walk(delays_ms: Sequence[int], start_ms: int = 0, tick_ms: int = TICK_MS, wh
         moved = {due_ms: place for due_ms, place in _places(timer, tasks).items() if place != places[due_ms]}
         level = max(before[0] for due_ms in moved if (before := places[due_ms]) is not None)
         demotions += sum(1 for place in moved.values() if place is not None)
-        queued.update(dict.fromkeys(place[::2] for place in moved.values() if place))
         lines = list(_told(moved, now_ms))
         places |= moved
         timer.run_due(now_ms)
         told.step(f"At {now_ms} ms a bucket of wheel {level} expires.", {"clocks": _clocks(timer), "timers": lines})
-    timer.run_due(now_ms)
     assert len(ran) == len(tasks), "every task has run"
     told.before = _wheels(timer, start_ms, wheel_size)
+    queued = timer.queued_total
     told.after = (
-        f"{demotions} demotion{'' if demotions == 1 else 's'}, {len(queued)} bucket{'' if len(queued) == 1 else 's'} "
+        f"{demotions} demotion{'' if demotions == 1 else 's'}, {queued} bucket{'' if queued == 1 else 's'} "
         "queued in all; no queue ever held a timer itself."
     )
     return told

@@ -144,17 +144,19 @@ def test_top_shows_the_lists_and_what_is_completed_and_not_purged() -> None:
     size = len(one_record()) + 1
     stage.produce(1, acks=1)
     stage.fetch({1: 0}, name="F1", min_bytes=size)
-    for follower in (2, 3, 4):
-        stage.fetch({1: 0, 2: 0}, name=f"F{follower}", replica=follower, min_bytes=size)
+    for follower in (2, 3, 4):  # who came first is due last
+        stage.fetch({1: 0, 2: 0}, name=f"F{follower}", replica=follower, min_bytes=size, wait_ms=900 - follower)
     stage.produce(1, acks=1)
     state = stage.core.snapshot(stage.now_ms)
     (fetches,) = [one for one in state["purgatories"] if one["name"] == "Fetch"]
     assert (fetches["watched"], fetches["delayed"], fetches["completed"]) == (4, 1, 3)
-    done, waits = ({"kind": "DelayedFetch", "completed": completed} for completed in (True, False))
-    assert fetches["lists"] == [
-        {"key": "t-1", "entries": [waits], "more": 0},
-        {"key": "t-2", "entries": [done] * 3, "more": 0},
+    assert [(one["key"], one["more"]) for one in fetches["lists"]] == [("t-1", 0), ("t-2", 0)]
+    entries = [
+        [(entry["kind"], entry["deadline_ms"] - stage.now_ms, entry["completed"]) for entry in one["entries"]]
+        for one in fetches["lists"]
     ]
+    kind = "DelayedFetch"
+    assert entries == [[(kind, 500, False)], [(kind, 898, True), (kind, 897, True), (kind, 896, True)]]
     lines = render("s", aged(state), None, 0.0)
     assert "Fetch purgatory: 4 watched, 1 delayed, 3 completed and not purged (*)" in lines
     words = [line.split() for line in lines]

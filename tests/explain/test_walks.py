@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from barnabas.cli.explain import WALKS, main
 from barnabas.explain.telling import COLUMNS, Walk
@@ -81,6 +83,22 @@ def test_a_timer_that_is_due_at_once_lies_in_no_bucket() -> None:
     assert len(told.steps) == 1
     assert told.steps[0].shows["timers"] == ["0 is due: it runs"]
     assert told.after.startswith("0 demotions, 0 buckets queued")
+
+
+def test_timers_that_are_due_at_once_and_later_go_together() -> None:
+    told = wheel([0, 5, 450])
+    assert told.steps[0].shows["timers"][0] == "0 is due: it runs"
+    assert [step.text for step in told.steps[1:3]] == [
+        "At 5 ms a bucket of wheel 1 expires.",
+        "At 400 ms a bucket of wheel 3 expires.",
+    ]
+
+
+@given(st.lists(st.integers(0, 20_000), min_size=1, max_size=8), st.integers(0, 500), st.integers(1, 50))
+def test_any_timers_can_be_walked(delays_ms: list[int], start_ms: int, tick_ms: int) -> None:
+    told = wheel(delays_ms, start_ms, tick_ms)
+    ran = [line for step in told.steps for line in step.shows["timers"] if "is due" in line]
+    assert len(ran) == len(set(delays_ms))
 
 
 def test_a_timer_is_demoted_at_most_once_for_each_wheel() -> None:

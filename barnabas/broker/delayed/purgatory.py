@@ -245,7 +245,11 @@ class Purgatory:
         """One key's list in order, its first entries; `more` counts the others."""
         watchers = self.watchers[key]
         entries = [
-            {"kind": type(operation).__name__, "completed": operation.completed}
+            {
+                "kind": type(operation).__name__,
+                "deadline_ms": operation.deadline_ms,
+                "completed": operation.completed,
+            }
             for operation in islice(watchers, LISTED_MAX)
         ]
         return {"key": str(key), "entries": entries, "more": len(watchers) - len(entries)}

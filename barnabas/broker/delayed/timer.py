@@ -102,17 +102,17 @@ class Timer:
     """Runs tasks at their deadlines (monotonic whole ms).
 
     `size` counts the tasks that lie in buckets; those that are due no longer count: they stand in `due`,
-    the run queue.
+    the run queue. `queued_total` counts the times that a bucket was put into the priority queue.
     """
 
-    __slots__ = ("_queue", "_queued_total", "_wheel", "_wheel_size", "due", "size")
+    __slots__ = ("_queue", "_wheel", "_wheel_size", "due", "queued_total", "size")
 
     def __init__(self, start_ms: int, tick_ms: int = TICK_MS, wheel_size: int = WHEEL_SIZE) -> None:
         self._wheel_size = wheel_size
         self._wheel = _Wheel(0, tick_ms, wheel_size, start_ms)
         # (expiration, order of queueing, bucket): the order makes ties deterministic.
         self._queue: list[tuple[int, int, _Bucket]] = []
-        self._queued_total = 0
+        self.queued_total = 0
         self.due: deque[TimerTask] = deque()
         self.size = 0
 
@@ -142,8 +142,8 @@ class Timer:
         if bucket.expiration_ms != expiration_ms:
             # Set once a lap: only the first task of a lap queues the bucket.
             bucket.expiration_ms = expiration_ms
-            self._queued_total += 1
-            heapq.heappush(self._queue, (expiration_ms, self._queued_total, bucket))
+            self.queued_total += 1
+            heapq.heappush(self._queue, (expiration_ms, self.queued_total, bucket))
 
     def cancel(self, task: TimerTask) -> bool:
         """Take `task` out of its bucket; False when it lies in none (never added, due, cancelled before).

@@ -177,7 +177,7 @@ def test_the_450_ms_example():
         (449, [440, 440, 400], [(1, 10, 450, 1)]),
         (450, [450, 440, 400], []),
     ]
-    assert (timer._queued_total, timer.size, log) == (3, 0, [])
+    assert (timer.queued_total, timer.size, log) == (3, 0, [])
     timer.run_due(450)
     assert log == [(450, "a")]
 

@@ -7,6 +7,8 @@ from typing import Any
 from barnabas.broker.cluster.records import Partition, RegisterBroker, Topic
 from barnabas.broker.delayed import DelayedOperation
 from barnabas.broker.replica import ReplicaManager
+from barnabas.broker.replica.delayed_fetch import DelayedFetch
+from barnabas.explain.stage import by_arrival
 from barnabas.protocol.ids import TopicPartition
 from tests.broker.node.world import Answer
 from tests.broker.node.world import World as CoreWorld
@@ -70,6 +72,18 @@ class Stage:
     def log_end(self, key: TopicPartition) -> int:
         return self.world.core.logs.logs[key].log_end_offset
 
+    def tries(self, monkeypatch: Any) -> list[str]:
+        """The names of fetches whose condition is asked for from now on."""
+        tried: list[str] = []
+        ask = DelayedFetch.try_complete
+
+        def try_complete(operation: DelayedFetch) -> bool:
+            tried.append(self._names.get(id(operation), "?"))
+            return ask(operation)
+
+        monkeypatch.setattr(DelayedFetch, "try_complete", try_complete)
+        return tried
+
     # The watch lists
 
     def name(self, name: str) -> None:
@@ -81,15 +95,10 @@ class Stage:
 
     def lists(self) -> str:
         """The watch lists of produce and fetch together, in the order of arrival; x marks completed leftovers."""
-        order = {id(op): at for at, op in enumerate(self._named)}
-        entries: dict[Any, list[DelayedOperation]] = {}
-        shared = self.manager.shared
-        for purgatory in (shared.produce, shared.fetch):
-            for key, ops in purgatory.lists().items():
-                entries.setdefault(key, []).extend(ops)
+        both: list[Any] = [self.manager.shared.produce.lists(), self.manager.shared.fetch.lists()]
         shown = []
-        for key in sorted(entries):
-            ordered = sorted(entries[key], key=lambda op: order[id(op)])
+        for key in sorted({key for lists in both for key in lists}):
+            ordered = by_arrival([lists.get(key, ()) for lists in both], self._named)
             names = [self._names[id(op)] + ("x" if op.completed else "") for op in ordered]
             shown.append(f"P{key.partition}:[{','.join(names)}]")
         return " ".join(shown)

@@ -35,7 +35,7 @@ def test_five_and_five_entries_of_six_operations():
     assert shared.produce.watched + shared.fetch.watched == 10
 
 
-def test_the_nine_steps():
+def test_the_nine_steps(monkeypatch: pytest.MonkeyPatch):
     """One produce, one consumer, three followers; all fetches ask for one batch and a byte."""
     stage = Stage([1, 2], ALL)
     minimum = S + 1
@@ -59,14 +59,17 @@ def test_the_nine_steps():
         stage.name(f"F{follower}")
         assert stage.lists() == lists[follower]
 
+    tried = stage.tries(monkeypatch)
     for follower in FOLLOWERS:  # (6)
         assert not produced.done
         assert stage.high_watermark(P(1)) == 0
+        assert tried == []
         assert codes(stage.fetch({P(1): 1, P(2): 0}, replica=follower, wait_ms=0)) == [0, 0]
     assert stage.high_watermark(P(1)) == 1
     assert codes(produced) == [0]
     assert stage.lists() == "P1:[F1,F2,F3,F4] P2:[F2,F3,F4]"
-    assert not consumer.done  # (7)
+    assert "F1" in tried  # (7) the rise has tried the consumer's fetch
+    assert not consumer.done
 
     second = stage.produce(P(1), acks=1)  # (8)
     assert codes(second) == [0]
