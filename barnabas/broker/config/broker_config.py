@@ -57,7 +57,7 @@ class BrokerConfig:
     queued_max_request_bytes: int = long(167_772_160)
     queued_max_requests: int = integer(500, at_least(1))
     request_timeout_ms: int = integer(30_000)
-    socket_listen_backlog_size: int = integer(50, at_least(1))
+    socket_listen_backlog_size: int = integer(1024, at_least(1))  # Kafka: 50, and a thread that does nothing but accept
     socket_receive_buffer_bytes: int = integer(102_400)
     socket_request_max_bytes: int = integer(104_857_600, at_least(1))
     socket_send_buffer_bytes: int = integer(102_400)

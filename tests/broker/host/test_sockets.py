@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import socket
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
-from barnabas.broker.config import ConfigError, Endpoint
+from barnabas.broker.config import BrokerConfig, ConfigError, Endpoint
 from barnabas.broker.host.sockets import BindError, Listening, listen
 
 
@@ -59,3 +61,14 @@ def test_an_address_of_another_machine_is_refused() -> None:
 def test_a_protocol_that_is_not_served_is_refused() -> None:
     with pytest.raises(ConfigError, match="listener SAFE asks for SSL, which this release does not serve"):
         listen([Endpoint("SAFE", "127.0.0.1", 0, "SSL")], 10)
+
+
+def test_a_burst_of_connections_waits_for_no_second_try() -> None:
+    """The system drops the first packet of one that finds no room in the queue, and it is sent again a second later."""
+    somaxconn = Path("/proc/sys/net/core/somaxconn")
+    burst = min(1000, int(somaxconn.read_text()) if somaxconn.exists() else 128)
+    listening = listen([Endpoint("PLAINTEXT", "127.0.0.1", 0)], BrokerConfig().socket_listen_backlog_size)
+    with ExitStack() as opened:
+        opened.callback(listening[0].close)
+        for _ in range(burst):  # nobody accepts
+            opened.enter_context(socket.create_connection(("127.0.0.1", listening[0].endpoint.port), timeout=0.9))
