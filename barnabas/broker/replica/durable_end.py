@@ -44,4 +44,4 @@ class DurableEnd:
     def _check(self, partition: Partition, now_ms: int) -> None:
         if partition.durable is self and partition.is_leader:
             partition.advance_high_watermark(now_ms)
-            partition.shared.check_all(partition.topic_partition)
+            partition.check_all(now_ms)

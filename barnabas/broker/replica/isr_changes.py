@@ -70,7 +70,7 @@ def answered(partition: Partition, proposal: IsrProposal, answer: IsrAnswer, now
         partition.partition_epoch = answer.partition_epoch
         # The ISR may be this broker alone now; and a produce may wait for an ISR that is now too small.
         partition.advance_high_watermark(now_ms)
-        partition.shared.check_all(partition.topic_partition)
+        partition.check_all(now_ms)
 
 
 def settled_by_metadata(partition: Partition, state: PartitionState) -> None:

@@ -32,7 +32,7 @@ from barnabas.broker.replica.types import (
     ProduceResult,
 )
 from barnabas.protocol.errors import KafkaError
-from barnabas.protocol.ids import NO_LEADER, ZERO_UUID, Buffer, TopicPartition
+from barnabas.protocol.ids import ZERO_UUID, Buffer, TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -227,7 +227,7 @@ class ReplicaManager:
         for key in removed:
             partition = self.hosted.online.get(key)
             if partition is not None:
-                partition.leader_id = NO_LEADER
+                partition.stop()
 
     def disconnected(self, connection_id: int) -> None:
         """A connection is gone: what only waits to be read by it ends; what was written is seen through."""

@@ -23,6 +23,7 @@ from barnabas.broker.log.types import AppendInfo, EpochEnd, OffsetMetadata
 from barnabas.broker.replica import isr_changes
 from barnabas.broker.replica.durable_end import DurableEnd
 from barnabas.broker.replica.isr import IsrState
+from barnabas.broker.replica.listeners import HighWatermarkListeners
 from barnabas.broker.replica.remote_replica import RemoteReplica
 from barnabas.broker.replica.shared import Shared
 from barnabas.broker.replica.types import PartitionState
@@ -40,6 +41,7 @@ class Partition:
         "isr",
         "leader_epoch",
         "leader_id",
+        "listeners",
         "log",
         "partition_epoch",
         "remotes",
@@ -65,6 +67,7 @@ class Partition:
         self.isr = IsrState()
         self.remotes: dict[int, RemoteReplica] = {}
         self.durable = DurableEnd()
+        self.listeners = HighWatermarkListeners()
 
     # Leadership
 
@@ -101,9 +104,11 @@ class Partition:
         self.leader_epoch = state.leader_epoch
         self.partition_epoch = state.partition_epoch
         self.leader_id = shared.broker_id
+        if new_epoch or new_leader:
+            shared.leadership.tell(self, True, shared.actions)
         # The ISR may be this broker alone by now; or too small for what a produce waits for.
         if self.advance_high_watermark(now_ms) or state.isr != old_isr:
-            shared.check_all(self.topic_partition)
+            self.check_all(now_ms)
         return True
 
     def become_follower(self, state: PartitionState) -> bool:
@@ -111,16 +116,14 @@ class Partition:
         if state.partition_epoch <= self.partition_epoch:
             return False
         self.replicas = state.replicas
-        self.leader_id = state.leader
         self.leader_epoch = state.leader_epoch
         self.partition_epoch = state.partition_epoch
-        self._drop_leader_state()
+        self._lead_no_longer(state.leader)
         return True
 
     def stop(self) -> None:
         """Hosted here no longer: parked operations that still hold this object find no leader."""
-        self.leader_id = NO_LEADER
-        self._drop_leader_state()
+        self._lead_no_longer(NO_LEADER)
 
     def check_access(self, current_leader_epoch: int, *, leader_only: bool) -> None:
         """Whether a request that knows `current_leader_epoch` (-1: says nothing) may be served.
@@ -217,6 +220,11 @@ class Partition:
                 candidate = remote.end
         return candidate.offset >= 0 and log.advance_high_watermark(candidate)
 
+    def check_all(self, now_ms: int) -> None:
+        """The high or low watermark rose, or the ISR changed: try what waits for it, and tell who listens."""
+        self.shared.check_all(self.topic_partition)
+        self.listeners.tell(self.log.high_watermark, now_ms)
+
     def _may_join(self, remote: RemoteReplica, end: int, now_ms: int) -> bool:
         lag_ms_max = self.shared.config.replica_lag_time_max_ms
         return remote.caught_up(end, now_ms, lag_ms_max) and self.isr_eligible(remote)
@@ -276,7 +284,7 @@ class Partition:
         if remote.end.offset != previous_end and self.advance_high_watermark(now_ms):
             rose = True
         if rose:
-            self.shared.check_all(self.topic_partition)
+            self.check_all(now_ms)
 
     def low_watermark(self) -> int:
         """The smallest log start offset among this leader and all alive replicas (-1: one has not said)."""
@@ -354,7 +362,10 @@ class Partition:
             "followers": _followers(self.remotes.values()),
         }
 
-    def _drop_leader_state(self) -> None:
+    def _lead_no_longer(self, leader_id: int) -> None:
+        if self.is_leader:
+            self.shared.leadership.tell(self, False, self.shared.actions)
+        self.leader_id = leader_id
         self.isr.commit(())
         self.remotes = {}
         self.epoch_start_offset = -1

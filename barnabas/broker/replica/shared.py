@@ -15,6 +15,7 @@ from barnabas.broker.metrics import MetricsRegistry
 from barnabas.broker.ports import Controller, NotYet, Token, WallClock
 from barnabas.broker.replica.action_queue import ActionQueue
 from barnabas.broker.replica.complaints import Complaints
+from barnabas.broker.replica.listeners import LeadershipListeners
 from barnabas.broker.replica.stats import BrokerStats
 from barnabas.broker.replica.types import ClusterView
 from barnabas.protocol.ids import TopicPartition
@@ -52,6 +53,7 @@ class Shared:
         "delete_records",
         "fetch",
         "late",
+        "leadership",
         "parked_partitions",
         "produce",
         "purgatories",
@@ -87,6 +89,7 @@ class Shared:
         """The fetches that wait, by connection."""
         self.late: dict[TopicPartition, deque[Late]] = {}
         """Batches that wait for their append, by partition."""
+        self.leadership = LeadershipListeners()
         self.parked_partitions = 0
         self.actions = ActionQueue()
         self.stats = BrokerStats(registry)
