@@ -240,7 +240,7 @@ class Stage:
     def truncate(self, number: int, offset: int) -> None:
         """Cut a log, as a new leader's follower does, and look at who waits for it."""
         self._log(number).truncate_to(offset)
-        self.core.replicas.shared.check_all(TopicPartition(TOPIC, number))
+        self.core.replicas.shared.check_all(TopicPartition(TOPIC, number), self.now_ms)
         self._settle()
 
     def _log(self, number: int) -> Log:

@@ -225,7 +225,7 @@ def complete(make: Callable[[], Any], outstanding: int) -> Row:
         gc.collect()
         begin = time.perf_counter()
         for key in keys:
-            parked.check_and_complete(key)
+            parked.check_and_complete(key, 0)
         seconds = time.perf_counter() - begin
         assert not parked.num_delayed
     else:
@@ -262,10 +262,10 @@ class Parked(DelayedOperation):
         DelayedOperation.__init__(self, SPREAD_MS)
         self.ready = False
 
-    def try_complete(self) -> bool:
-        return self.ready and self.force_complete()
+    def try_complete(self, now_ms: int) -> bool:
+        return self.ready and self.force_complete(now_ms)
 
-    def on_complete(self) -> None: ...
+    def on_complete(self, now_ms: int) -> None: ...
 
 
 def purgatory(what: str, count: int = 300_000) -> Row:
@@ -286,7 +286,7 @@ def purgatory(what: str, count: int = 300_000) -> Row:
             for operation in batch:
                 operation.ready = True
             for key in keys:
-                parked.check_and_complete(key)
+                parked.check_and_complete(key, 0)
         now_ms += SPREAD_MS // 60
         parked.advance(now_ms)
     while parked.num_delayed:

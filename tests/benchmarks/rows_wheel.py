@@ -69,7 +69,7 @@ def _longest_pause_ms() -> float:
         for number in range(PARKED // 5):
             operation = bench_wheel.Parked()
             parked.try_complete_else_watch(operation, (("topic", number % 100),), 0)
-            operation.force_complete()
+            operation.force_complete(0)
     finally:
         gc.callbacks.remove(watch)
         gc.set_threshold(*before)

@@ -18,8 +18,9 @@ DESCRIBED_MAX: Final = 10
 class DelayedOperation(TimerTask):
     """An answer that is due when its condition holds, or when `timeout_ms` have passed, and exactly once.
 
-    A subclass says what the condition is (`try_complete`) and what to do (`on_complete`, `on_expiration`). Once it is
-    watched, `purgatory` knows where, `keys` under which keys, and `listed` counts the lists it still stands in.
+    A subclass says what the condition is (`try_complete`) and what to do (`on_complete`, `on_expiration`); the first
+    two are told the time of the event (`now_ms`, monotonic). Once it is watched, `purgatory` knows where, `keys` under
+    which keys, and `listed` counts the lists it still stands in.
     """
 
     __slots__ = ("completed", "keys", "listed", "purgatory", "timeout_ms")
@@ -34,7 +35,7 @@ class DelayedOperation(TimerTask):
         self.keys: Collection[Hashable] = ()
         self.listed = 0
 
-    def force_complete(self) -> bool:
+    def force_complete(self, now_ms: int) -> bool:
         """Complete now, unless that has happened; True means that this very call did it.
 
         The flag is set before `on_complete` runs, so it runs once even if it re-enters or raises.
@@ -47,27 +48,27 @@ class DelayedOperation(TimerTask):
             purgatory.finished[self] = None
             if self._prev is not None:
                 purgatory.timer.cancel(self)
-        self.on_complete()
+        self.on_complete(now_ms)
         return True
 
     def run(self, now_ms: int) -> None:
         """The deadline has passed. `try_complete` is not asked: nobody noticed in time, so it ends as expired."""
-        if self.force_complete():
+        if self.force_complete(now_ms):
             self.on_expiration()
 
-    def try_complete(self) -> bool:
-        """Evaluate the condition; when it holds, `return self.force_complete()`, else False."""
+    def try_complete(self, now_ms: int) -> bool:
+        """Evaluate the condition; when it holds, `return self.force_complete(now_ms)`, else False."""
         raise AssertionError(f"{type(self).__name__} has no condition")
 
-    def try_key(self, key: Any) -> bool:
+    def try_key(self, key: Any, now_ms: int) -> bool:
         """As `try_complete` where only `key` has news; asked of who watches `MANY_KEYS` and more."""
-        return self.try_complete()
+        return self.try_complete(now_ms)
 
-    def try_keys(self, keys: Sequence[Any]) -> bool:
+    def try_keys(self, keys: Sequence[Any], now_ms: int) -> bool:
         """As `try_complete` where these keys are newly watched; asked of who is parked in steps."""
-        return self.try_complete()
+        return self.try_complete(now_ms)
 
-    def on_complete(self) -> None:
+    def on_complete(self, now_ms: int) -> None:
         """Send the answer. Called exactly once, on completion and on expiry alike."""
         raise AssertionError(f"{type(self).__name__} has no answer")
 

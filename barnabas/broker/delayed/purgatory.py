@@ -85,7 +85,7 @@ class Purgatory:
         run code that raises one) would be missed otherwise. A timeout of 0 or less expires in the next `advance`.
         """
         assert keys, "an operation without a key could only ever time out"
-        if operation.try_complete():
+        if operation.try_complete(now_ms):
             return True
         operation.purgatory = self
         operation.keys = keys
@@ -101,7 +101,7 @@ class Purgatory:
         if operation.completed:
             self.finished[operation] = None  # before it was watched
             return True
-        if operation.try_complete():
+        if operation.try_complete(now_ms):
             return True
         if not operation.completed:
             # Nothing runs inside add, so it cannot be completed between this and the return.
@@ -109,12 +109,13 @@ class Purgatory:
         return False
 
     def watch_in_steps(
-        self, operation: DelayedOperation, keys: Sequence[Hashable], deadline_ms: int, size: int
+        self, operation: DelayedOperation, keys: Sequence[Hashable], deadline_ms: int, size: int, now_ms: int
     ) -> Iterator[None]:
         """As `try_complete_else_watch` for an operation of very many keys, so many in a step (`MANY_KEYS` at least).
 
         Each key is tried once it is watched, so no event is missed. What completes it meanwhile, or cancels it, ends
-        the walk. The timer has it at the end: who is still being parked does not expire.
+        the walk. The timer has it at the end: who is still being parked does not expire. `now_ms` is when it began: who
+        takes the steps is not told the time.
         """
         operation.purgatory = self
         operation.keys = keys
@@ -124,14 +125,14 @@ class Purgatory:
             for key in some:
                 self.watchers.setdefault(key, {})[operation] = None
             operation.listed += len(some)
-            if operation.try_keys(some):
+            if operation.try_keys(some, now_ms):
                 return
             yield
             if operation.completed:
                 return
         self.timer.add(operation, deadline_ms)
 
-    def check_and_complete(self, key: Hashable) -> int:
+    def check_and_complete(self, key: Hashable, now_ms: int) -> int:
         """Try the operations watching `key`, in the order they came; returns how many this call completed.
 
         What is completed leaves this list, here or elsewhere completed alike. Completing an operation may re-enter: it
@@ -146,8 +147,10 @@ class Purgatory:
         for operation in tuple(watchers):
             if not operation.completed:
                 try:
-                    if operation.try_complete() if operation.listed < MANY_KEYS else operation.try_key(key):
-                        count += 1
+                    if operation.listed < MANY_KEYS:
+                        count += operation.try_complete(now_ms)
+                    else:
+                        count += operation.try_key(key, now_ms)
                 except Exception:
                     logger.exception("%s purgatory: checking %s failed for %r", self.name, key, operation)
             if operation.completed:

@@ -130,10 +130,11 @@ class _Fetch:
         if self.readable:
             self.services.replicas.fetch(self.params, self.readable, self.respond, self.now_ms)
         else:
-            self.respond({})
+            self.respond({}, self.now_ms)
 
-    def respond(self, results: FetchResults) -> None:
-        """Tell what was read."""
+    def respond(self, results: FetchResults, now_ms: int) -> None:
+        """Tell what was read, and when: a session that is opened by it begins then."""
+        self.now_ms = now_ms
         if self.found is not None:
             self.found.append(results)
         elif len(self.fetching.asked) > SLICE:

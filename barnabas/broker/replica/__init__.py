@@ -5,8 +5,9 @@
     manager.apply(delta.partitions, delta.removed, now_ms)
 
 `append_records`, `fetch`, `delete_records`, `list_offsets` and `offsets_for_leader_epoch` call `respond(results)` once,
-now or later, with a dict by `TopicPartition` in the request's order. The caller must call `drain(now_ms)` at the very
-end of every step (a handled request, completions of the disk), and `tick(now_ms)` when `next_deadline_ms()` has come.
+now or later, with a dict by `TopicPartition` in the request's order (`fetch` with the time as well). The caller must
+call `drain(now_ms)` at the very end of every step (a handled request, completions of the disk), and `tick(now_ms)` when
+`next_deadline_ms()` has come.
 """
 
 from barnabas.broker.replica.manager import ReplicaManager

@@ -42,7 +42,7 @@ class DelayedDeleteRecords(DelayedOperation):
         for key in required:
             results[key].error_code = ErrorCode.REQUEST_TIMED_OUT
 
-    def try_complete(self) -> bool:
+    def try_complete(self, now_ms: int) -> bool:
         """Resolve what can be resolved; complete when nothing is pending."""
         for key, required_offset in list(self._pending.items()):
             result = self._results[key]
@@ -60,9 +60,9 @@ class DelayedDeleteRecords(DelayedOperation):
                 result.low_watermark = -1
             result.error_code = error
             del self._pending[key]
-        return not self._pending and self.force_complete()
+        return not self._pending and self.force_complete(now_ms)
 
-    def on_complete(self) -> None:
+    def on_complete(self, now_ms: int) -> None:
         """Answer with what each partition came to."""
         self._respond(self._results)
 

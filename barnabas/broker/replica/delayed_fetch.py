@@ -47,7 +47,7 @@ class DelayedFetch(DelayedOperation):
         params: FetchParams,
         starts: list[tuple[TopicPartition, FetchInfo, OffsetMetadata]],
         hosted: HostedPartitions,
-        answer: Callable[[], None],
+        answer: Callable[[int], None],
     ) -> None:
         DelayedOperation.__init__(self, timeout_ms)
         self._params = params
@@ -58,7 +58,7 @@ class DelayedFetch(DelayedOperation):
         self.parked_partitions = 0
         """How many it counts among the broker's parked partitions; none before it waits."""
 
-    def try_complete(self) -> bool:
+    def try_complete(self, now_ms: int) -> bool:
         """Complete when a case says so, or when enough bytes can be read."""
         bytes_count = 0
         for key, info, start in self._starts:
@@ -70,15 +70,15 @@ class DelayedFetch(DelayedOperation):
                 self._look_again(key, pending.token)
                 return False
             if available is None:
-                return self.force_complete()
+                return self.force_complete(now_ms)
             bytes_count += available
-        return bytes_count >= self._params.min_bytes and self.force_complete()
+        return bytes_count >= self._params.min_bytes and self.force_complete(now_ms)
 
-    def on_complete(self) -> None:
+    def on_complete(self, now_ms: int) -> None:
         """Read all partitions afresh and answer."""
         if self.parked_partitions:
             self._hosted.shared.unparked(self, connection_id(self._params))
-        self._answer()
+        self._answer(now_ms)
 
     def on_expiration(self) -> None:
         """Count it, by who asked."""
@@ -129,8 +129,8 @@ class DelayedFetch(DelayedOperation):
         self._token = token
         shared = self._hosted.shared
 
-        def check(_: int) -> None:
-            shared.fetch.check_and_complete(key)
+        def check(now_ms: int) -> None:
+            shared.fetch.check_and_complete(key, now_ms)
             self._token = None
 
         token.on_ready(lambda: shared.actions.add(check))

@@ -46,7 +46,7 @@ class DelayedProduce(DelayedOperation):
         for key in required:
             results[key].error_code = _TIMED_OUT
 
-    def try_complete(self) -> bool:
+    def try_complete(self, now_ms: int) -> bool:
         """Resolve what can be resolved; complete when nothing is pending."""
         pending = self._pending
         online = self._hosted.online
@@ -59,9 +59,9 @@ class DelayedProduce(DelayedOperation):
             if reached or error:  # cases B, C1, C2
                 del pending[key]
                 self._results[key].error_code = error
-        return not pending and self.force_complete()
+        return not pending and self.force_complete(now_ms)
 
-    def on_complete(self) -> None:
+    def on_complete(self, now_ms: int) -> None:
         """Answer with what each partition came to."""
         self._respond(self._results)
 

@@ -31,7 +31,8 @@ from barnabas.protocol.ids import ZERO_UUID, TopicPartition
 FetchResults: TypeAlias = dict[TopicPartition, FetchResult]
 Ends: TypeAlias = dict[TopicPartition, int]
 Asked: TypeAlias = Sequence[tuple[TopicPartition, FetchInfo]]
-Respond: TypeAlias = Callable[[FetchResults], None]
+Respond: TypeAlias = Callable[[FetchResults, int], None]
+"""Called with what was read, and when (monotonic ms)."""
 
 PARTITIONS_AT_ONCE_MAX: Final = 500
 """Partitions that one step reads: about 3 µs each."""
@@ -101,7 +102,7 @@ def _decide(
     if params.replica_id >= 0:
         _learn(hosted, params, asked, results, ends, now_ms)
     if _answer_now(params, results):
-        _respond(hosted, params, results, respond)
+        _respond(hosted, params, results, respond, now_ms)
     else:
         _park(hosted, params, asked, results, respond, deadline_ms, now_ms)
 
@@ -263,12 +264,14 @@ def _park(
     if params.connection is not None and not params.connection.open:
         return  # it was closed while a job read for it: nobody waits
     if len(asked) > PARTITIONS_AT_ONCE_MAX and shared.parked_partitions + len(asked) > PARKED_PARTITIONS_MAX:
-        _respond(hosted, params, results, respond)
+        _respond(hosted, params, results, respond, now_ms)
         return
     starts = [(key, info, start) for key, info in asked if (start := results[key].start) is not None]
 
-    def answer() -> None:
-        _read_all(hosted, params, asked, lambda fresh, _, __: _respond(hosted, params, fresh, respond), now_ms)
+    def answer(then_ms: int) -> None:
+        _read_all(
+            hosted, params, asked, lambda fresh, _, read_ms: _respond(hosted, params, fresh, respond, read_ms), then_ms
+        )
 
     if len(starts) > PARTITIONS_AT_ONCE_MAX:
         _park_in_steps(hosted, params, starts, answer, deadline_ms, now_ms)
@@ -284,7 +287,7 @@ def _park_in_steps(
     hosted: HostedPartitions,
     params: FetchParams,
     starts: list[tuple[TopicPartition, FetchInfo, OffsetMetadata]],
-    answer: Callable[[], None],
+    answer: Callable[[int], None],
     deadline_ms: int,
     now_ms: int,
 ) -> None:
@@ -296,18 +299,20 @@ def _park_in_steps(
     keys = [key for key, _, _ in starts]
 
     def steps() -> Job[None]:
-        for _ in shared.fetch.watch_in_steps(operation, keys, deadline_ms, PARTITIONS_AT_ONCE_MAX):
+        for _ in shared.fetch.watch_in_steps(operation, keys, deadline_ms, PARTITIONS_AT_ONCE_MAX, now_ms):
             yield None
 
     def ended(fault: Exception | None) -> None:
         if fault is not None:
             logger.error("a fetch of %d partitions cannot wait", len(starts), exc_info=fault)
-            operation.force_complete()
+            operation.force_complete(now_ms)
 
     shared.run(steps(), ended)
 
 
-def _respond(hosted: HostedPartitions, params: FetchParams, results: FetchResults, respond: Respond) -> None:
+def _respond(
+    hosted: HostedPartitions, params: FetchParams, results: FetchResults, respond: Respond, now_ms: int
+) -> None:
     stats = hosted.shared.stats
     for key, result in results.items():
         size = len(result.records)
@@ -320,7 +325,7 @@ def _respond(hosted: HostedPartitions, params: FetchParams, results: FetchResult
             partition = hosted.online.get(key)
             if partition is not None:
                 partition.stats.bytes_out.count += size
-    respond(results)
+    respond(results, now_ms)
 
 
 def _failed(hosted: HostedPartitions, key: TopicPartition, error: Exception) -> FetchResult:

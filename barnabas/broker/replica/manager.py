@@ -205,13 +205,13 @@ class ReplicaManager:
         self._now_ms = now_ms
         gone: dict[str, None] = {}
         for key in removed:
-            self._remove(key)
+            self._remove(key, now_ms)
             gone[key.topic] = None
         for key, state in changed.items():
             if self.shared.broker_id in state.replicas:
                 self._host(key, state, now_ms)
             else:
-                self._remove(key)
+                self._remove(key, now_ms)
                 gone[key.topic] = None
         if gone:
             hosted = {key.topic for key in self.hosted.online}
@@ -250,7 +250,7 @@ class ReplicaManager:
     def _host(self, key: TopicPartition, state: PartitionState, now_ms: int) -> None:
         partition = self.hosted.online.get(key)
         if partition is not None and partition.topic_id != state.topic_id:
-            self._remove(key)
+            self._remove(key, now_ms)
             partition = None
         if partition is None:
             try:
@@ -270,7 +270,7 @@ class ReplicaManager:
         if state.leader == self.shared.broker_id:
             partition.become_leader(state, now_ms)
         elif partition.become_follower(state):
-            self.shared.check_not_leader(key)
+            self.shared.check_not_leader(key, now_ms)
 
     def _try_again(self, key: TopicPartition, state: PartitionState, now_ms: int) -> None:
         """The disk had no room for a new log: look soon whether it has."""
@@ -297,7 +297,7 @@ class ReplicaManager:
             self.logs.delete(key)
         return self.logs.create(key, topic_id, self.logs.config_of(key))
 
-    def _remove(self, key: TopicPartition) -> None:
+    def _remove(self, key: TopicPartition, now_ms: int) -> None:
         """The partition is hosted here no longer: its log goes, and what waits for it is answered with that."""
         was_offline = key in self.hosted.offline
         self.hosted.offline.pop(key, None)
@@ -306,7 +306,7 @@ class ReplicaManager:
         partition = self.hosted.online.pop(key, None)
         if partition is not None:
             partition.stop()
-            self.shared.check_not_leader(key)
+            self.shared.check_not_leader(key, now_ms)
         elif not was_offline and key not in self.logs.logs:  # at the start logs are there before their partitions
             return
         try:

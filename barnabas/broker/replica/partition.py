@@ -222,7 +222,7 @@ class Partition:
 
     def check_all(self, now_ms: int) -> None:
         """The high or low watermark rose, or the ISR changed: try what waits for it, and tell who listens."""
-        self.shared.check_all(self.topic_partition)
+        self.shared.check_all(self.topic_partition, now_ms)
         self.listeners.tell(self.log.high_watermark, now_ms)
 
     def _may_join(self, remote: RemoteReplica, end: int, now_ms: int) -> bool:

@@ -228,13 +228,13 @@ def _check(shared: Shared, changes: Changes, now_ms: int) -> None:
     for partition, high_watermark_rose in changes:
         key = partition.topic_partition
         if high_watermark_rose:
-            shared.produce.check_and_complete(key)
-            shared.fetch.check_and_complete(key)
-            shared.delete_records.check_and_complete(key)
+            shared.produce.check_and_complete(key, now_ms)
+            shared.fetch.check_and_complete(key, now_ms)
+            shared.delete_records.check_and_complete(key, now_ms)
             partition.listeners.tell(partition.log.high_watermark, now_ms)
         else:
             # Only the log end rose: followers wait for that.
-            shared.fetch.check_and_complete(key)
+            shared.fetch.check_and_complete(key, now_ms)
 
 
 def _respond_when_synced(

@@ -135,16 +135,16 @@ class Shared:
             self.unparked(operation, connection_id)
             self.fetch.cancel(operation)
 
-    def check_all(self, key: TopicPartition) -> None:
+    def check_all(self, key: TopicPartition, now_ms: int) -> None:
         """The high or low watermark of `key` rose, or its ISR changed: try what waits for it."""
-        self.fetch.check_and_complete(key)
-        self.produce.check_and_complete(key)
-        self.delete_records.check_and_complete(key)
+        self.fetch.check_and_complete(key, now_ms)
+        self.produce.check_and_complete(key, now_ms)
+        self.delete_records.check_and_complete(key, now_ms)
 
-    def check_not_leader(self, key: TopicPartition) -> None:
+    def check_not_leader(self, key: TopicPartition, now_ms: int) -> None:
         """`key` is led elsewhere now, or gone. DeleteRecords is not among those Kafka checks here."""
-        self.produce.check_and_complete(key)
-        self.fetch.check_and_complete(key)
+        self.produce.check_and_complete(key, now_ms)
+        self.fetch.check_and_complete(key, now_ms)
 
     def when_read(self, step: Callable[[int], None], now_ms: int) -> None:
         """Run `step(now_ms)`; each time it raises `NotYet`, run the whole of it again once the token has fired.

@@ -32,7 +32,7 @@ class WideFetch(DelayedFetch):
         params: FetchParams,
         starts: list[tuple[TopicPartition, FetchInfo, OffsetMetadata]],
         hosted: HostedPartitions,
-        answer: Callable[[], None],
+        answer: Callable[[int], None],
     ) -> None:
         DelayedFetch.__init__(self, timeout_ms, params, [], hosted, answer)
         self._asked = {key: (info, start) for key, info, start in starts}
@@ -43,16 +43,16 @@ class WideFetch(DelayedFetch):
         """Its partitions are looked at one by one, as they are watched (`try_keys`)."""
         self._counted = {}
 
-    def try_keys(self, keys: Sequence[TopicPartition]) -> bool:
+    def try_keys(self, keys: Sequence[TopicPartition], now_ms: int) -> bool:
         """Look at some partitions; not while a read is waited for, after which all are looked at."""
         for key in keys:
             if self._counted is None:
                 return False
-            if self.try_key(key):
+            if self.try_key(key, now_ms):
                 return True
         return False
 
-    def try_complete(self) -> bool:
+    def try_complete(self, now_ms: int) -> bool:
         """Look at all partitions, once: from then on events tell of each (`try_key`)."""
         if self._counted is not None:
             return False
@@ -64,18 +64,18 @@ class WideFetch(DelayedFetch):
                 self._look_again(key, pending.token)
                 return False
             if available is None:
-                return self.force_complete()
+                return self.force_complete(now_ms)
             if available:
                 counted[key] = available
                 self._bytes += available
         self._counted = counted
-        return self._bytes >= self._params.min_bytes and self.force_complete()
+        return self._bytes >= self._params.min_bytes and self.force_complete(now_ms)
 
-    def try_key(self, key: TopicPartition) -> bool:
+    def try_key(self, key: TopicPartition, now_ms: int) -> bool:
         """There is news of one partition."""
         counted = self._counted
         if counted is None:
-            return self.try_complete()
+            return self.try_complete(now_ms)
         try:
             available = self._look(key)
         except NotYet as pending:
@@ -83,11 +83,11 @@ class WideFetch(DelayedFetch):
             self._look_again(key, pending.token)
             return False
         if available is None:
-            return self.force_complete()
+            return self.force_complete(now_ms)
         self._bytes += available - counted.pop(key, 0)
         if available:
             counted[key] = available
-        return self._bytes >= self._params.min_bytes and self.force_complete()
+        return self._bytes >= self._params.min_bytes and self.force_complete(now_ms)
 
     def _look(self, key: TopicPartition) -> int | None:
         try:

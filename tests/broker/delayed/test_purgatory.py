@@ -19,17 +19,20 @@ class Op(DelayedOperation):
         self.name = name
         self.ready = ready
         self.calls = []
+        self.times_ms = []  # as `try_complete` and `on_complete` were told them
         self.on_try = on_try
         self.on_done = on_done
 
-    def try_complete(self):
+    def try_complete(self, now_ms):
         self.calls.append("try")
+        self.times_ms.append(now_ms)
         if self.on_try is not None:
             self.on_try(self)
-        return self.ready and self.force_complete()
+        return self.ready and self.force_complete(now_ms)
 
-    def on_complete(self):
+    def on_complete(self, now_ms):
         self.calls.append("complete")
+        self.times_ms.append(now_ms)
         if self.on_done is not None:
             self.on_done(self)
 
@@ -51,15 +54,15 @@ def names(purgatory):
 
 def test_force_complete_works_exactly_once():
     op = Op()
-    assert op.force_complete() is True
-    assert op.force_complete() is False
+    assert op.force_complete(0) is True
+    assert op.force_complete(0) is False
     assert op.calls == ["complete"]
 
 
 def test_the_flag_is_set_before_on_complete_so_it_may_re_enter():
     again = []
-    op = Op(on_done=lambda op: again.append((op.completed, op.force_complete())))
-    assert op.force_complete() is True
+    op = Op(on_done=lambda op: again.append((op.completed, op.force_complete(0))))
+    assert op.force_complete(0) is True
     assert again == [(True, False)]
 
 
@@ -69,9 +72,9 @@ def test_on_complete_runs_once_even_when_it_raises():
 
     op = Op(on_done=fail)
     with pytest.raises(ValueError, match="broken"):
-        op.force_complete()
+        op.force_complete(0)
     assert op.completed
-    assert op.force_complete() is False
+    assert op.force_complete(0) is False
     assert op.calls == ["complete"]
 
 
@@ -88,7 +91,7 @@ def test_a_timer_that_fires_after_completion_does_nothing(purgatory):
     op = Op(timeout_ms=5)
     purgatory.try_complete_else_watch(op, ["k"], 0)
     purgatory.timer.advance(5)  # in the run queue now
-    op.force_complete()
+    op.force_complete(0)
     purgatory.run_due(5)
     assert op.calls.count("complete") == 1
     assert "expire" not in op.calls
@@ -98,8 +101,20 @@ def test_completion_cancels_the_timer(purgatory):
     op = Op()
     purgatory.try_complete_else_watch(op, ["k"], 0)
     assert purgatory.num_delayed == 1
-    op.force_complete()
+    op.force_complete(0)
     assert purgatory.num_delayed == 0
+
+
+def test_condition_and_answer_are_told_the_time_of_what_happened(purgatory):
+    op, late = Op(), Op(timeout_ms=50)
+    purgatory.try_complete_else_watch(op, ["k"], 5)
+    purgatory.try_complete_else_watch(late, ["k"], 5)
+    purgatory.check_and_complete("k", 20)
+    op.ready = True
+    purgatory.check_and_complete("k", 30)
+    purgatory.advance(60)
+    assert op.times_ms == [5, 5, 20, 30, 30]
+    assert late.times_ms == [5, 5, 20, 30, 60]
 
 
 # Parking
@@ -135,12 +150,12 @@ def test_the_second_check_closes_the_window_between_test_and_watch(purgatory):
     assert purgatory.try_complete_else_watch(op, ["a", "b"], 0) is True
     assert purgatory.num_delayed == 0
     assert purgatory.watched == 2  # stale references stay until they are swept
-    assert purgatory.check_and_complete("a") == 0
+    assert purgatory.check_and_complete("a", 0) == 0
     assert names(purgatory) == {"b": ["op"]}
 
 
 def test_an_operation_completed_by_another_during_its_first_test_is_not_timed(purgatory):
-    op = Op(on_try=lambda op: op.calls.count("try") == 2 and op.force_complete())
+    op = Op(on_try=lambda op: op.calls.count("try") == 2 and op.force_complete(0))
     assert purgatory.try_complete_else_watch(op, ["a"], 0) is False
     assert op.completed
     assert purgatory.num_delayed == 0
@@ -165,18 +180,18 @@ def test_an_event_tries_only_its_keys_list_in_order_of_arrival(purgatory):
     for op, key in zip(ops, ("k1", "k2", "k1"), strict=True):
         purgatory.try_complete_else_watch(op, [key], 0)
     order.clear()
-    assert purgatory.check_and_complete("k1") == 0
+    assert purgatory.check_and_complete("k1", 0) == 0
     assert order == ["a", "c"]
-    assert purgatory.check_and_complete("nobody") == 0
+    assert purgatory.check_and_complete("nobody", 0) == 0
 
 
 def test_an_event_counts_what_this_call_completed_and_drops_what_is_completed(purgatory):
     a, b, c = Op("a"), Op("b"), Op("c")
     for op in (a, b, c):
         purgatory.try_complete_else_watch(op, ["k1", "k2"], 0)
-    a.force_complete()
+    a.force_complete(0)
     b.ready = True
-    assert purgatory.check_and_complete("k1") == 1
+    assert purgatory.check_and_complete("k1", 0) == 1
     assert names(purgatory) == {"k1": ["c"], "k2": ["a", "b", "c"]}
     assert a.calls.count("complete") == b.calls.count("complete") == 1
 
@@ -185,9 +200,9 @@ def test_a_key_without_watchers_goes(purgatory):
     op = Op()
     purgatory.try_complete_else_watch(op, ["k1", "k2"], 0)
     op.ready = True
-    assert purgatory.check_and_complete("k1") == 1
+    assert purgatory.check_and_complete("k1", 0) == 1
     assert names(purgatory) == {"k2": ["op"]}
-    assert purgatory.check_and_complete("k2") == 0
+    assert purgatory.check_and_complete("k2", 0) == 0
     assert names(purgatory) == {}
 
 
@@ -201,7 +216,7 @@ def test_one_that_raises_holds_up_nobody_and_stays_until_its_timeout(purgatory, 
     purgatory.try_complete_else_watch(good, ["k"], 0)
     good.ready = True
     with caplog.at_level(logging.CRITICAL + 1):
-        assert purgatory.check_and_complete("k") == 1
+        assert purgatory.check_and_complete("k", 0) == 1
     assert names(purgatory) == {"k": ["bad"]}
     purgatory.advance(1000)
     assert bad.calls[-2:] == ["complete", "expire"]
@@ -216,7 +231,7 @@ def test_one_whose_answer_raises_is_completed_and_dropped(purgatory, caplog):
         purgatory.try_complete_else_watch(op, ["k"], 0)
         op.ready = True
     with caplog.at_level(logging.CRITICAL + 1):
-        assert purgatory.check_and_complete("k") == 1
+        assert purgatory.check_and_complete("k", 0) == 1
     assert good.completed
     assert names(purgatory) == {}
 
@@ -230,19 +245,19 @@ def test_completing_may_park_another_on_the_same_key(purgatory):
     purgatory.try_complete_else_watch(op, ["k"], 0)
     op.ready = True
     late.ready = False
-    assert purgatory.check_and_complete("k") == 1
+    assert purgatory.check_and_complete("k", 0) == 1
     assert names(purgatory) == {"k": ["late"]}
     assert late.calls == ["try", "try"]  # it waits for the next event
 
 
 def test_completing_may_check_the_same_key(purgatory):
     inner = []
-    a = Op("a", on_done=lambda _: inner.append(purgatory.check_and_complete("k")))
+    a = Op("a", on_done=lambda _: inner.append(purgatory.check_and_complete("k", 0)))
     b, c = Op("b"), Op("c")
     for op in (a, b, c):
         purgatory.try_complete_else_watch(op, ["k"], 0)
     a.ready = b.ready = True
-    assert purgatory.check_and_complete("k") == 1  # a; b was completed by the inner call
+    assert purgatory.check_and_complete("k", 0) == 1  # a; b was completed by the inner call
     assert inner == [1]
     assert b.calls.count("complete") == 1
     assert names(purgatory) == {"k": ["c"]}
@@ -258,10 +273,10 @@ def test_completing_may_purge_or_empty_the_list_and_it_is_found_again(purgatory)
     op = Op("op", on_done=done)
     purgatory.try_complete_else_watch(op, ["k"], 0)
     op.ready = True
-    purgatory.check_and_complete("k")
+    purgatory.check_and_complete("k", 0)
     assert names(purgatory) == {"k": ["late"]}
     late.ready = True
-    assert purgatory.check_and_complete("k") == 1
+    assert purgatory.check_and_complete("k", 0) == 1
 
 
 # Purging
@@ -273,11 +288,11 @@ def test_the_purge_wants_strictly_more_than_the_interval():
     for op in ops:
         purgatory.try_complete_else_watch(op, ["quiet"], 0)
     for op in ops[:3]:
-        op.force_complete()
+        op.force_complete(0)
     purgatory.advance(1)
     assert purgatory.watched == 5
     assert purgatory.next_deadline_ms() == 800  # nothing to purge: only the wheel's bucket
-    ops[3].force_complete()
+    ops[3].force_complete(0)
     assert purgatory.next_deadline_ms() == 201  # within 200 ms of the last look
     purgatory.advance(201)
     assert (purgatory.watched, purgatory.estimated_total, names(purgatory)) == (1, 1, {"quiet": ["4"]})
@@ -317,7 +332,7 @@ def test_the_snapshot_shows_each_waiting_operation_once_with_its_keys(purgatory)
     gone = Op("gone")
     purgatory.try_complete_else_watch(gone, ["a"], 0)
     purgatory.try_complete_else_watch(Op("stays"), ["a", "b"], 50)
-    gone.force_complete()
+    gone.force_complete(0)
     state = purgatory.snapshot()
     assert (state["name"], state["watched"], state["delayed"]) == ("Test", 3, 1)
     (shown,) = state["operations"]
@@ -354,15 +369,15 @@ def test_an_event_is_told_with_its_key_to_who_asks_for_it(purgatory):
     told = []
 
     class ByKey(Op):
-        def try_key(self, key):
+        def try_key(self, key, now_ms):
             told.append(key)
             return False
 
     purgatory.try_complete_else_watch(ByKey(), range(MANY_KEYS), 0)
     few = Op()
     purgatory.try_complete_else_watch(few, range(MANY_KEYS - 1), 0)
-    purgatory.check_and_complete(3)
-    purgatory.check_and_complete(1)
+    purgatory.check_and_complete(3, 0)
+    purgatory.check_and_complete(1, 0)
     assert told == [3, 1]
 
 
@@ -381,6 +396,6 @@ def test_story_a_two_operations_over_seven_partitions(purgatory):
         "P6": ["second"],
         "P7": ["second"],
     }
-    first.force_complete()
+    first.force_complete(0)
     purgatory.purge()
     assert names(purgatory) == {key: ["second"] for key in ("P1", "P3", "P5", "P6", "P7")}

@@ -25,10 +25,10 @@ class Numbered(DelayedOperation):
         self.ready = ready
         self.ended = 0
 
-    def try_complete(self) -> bool:
-        return self.ready and self.force_complete()
+    def try_complete(self, now_ms: int) -> bool:
+        return self.ready and self.force_complete(now_ms)
 
-    def on_complete(self) -> None:
+    def on_complete(self, now_ms: int) -> None:
         self.ended += 1
 
 
@@ -70,7 +70,7 @@ class PurgatoryMachine(RuleBasedStateMachine):
         if self.operations:
             operation = self.operations[at % len(self.operations)]
             was_completed = operation.completed
-            assert operation.force_complete() is not was_completed
+            assert operation.force_complete(self.now_ms) is not was_completed
 
     @rule(key=st.sampled_from(KEYS))
     def event(self, key: str) -> None:
@@ -78,7 +78,7 @@ class PurgatoryMachine(RuleBasedStateMachine):
             self.operations[number].ready and not self.operations[number].completed
             for number in self.lists.get(key, [])
         )
-        assert self.purgatory.check_and_complete(key) == expected
+        assert self.purgatory.check_and_complete(key, self.now_ms) == expected
         self.drop_completed(key)
 
     @rule(ms=st.integers(1, 500))
@@ -130,14 +130,14 @@ class Meddling(Numbered):
         self.deeds = deeds
         self.asked = 2 * (number % 2)
 
-    def try_complete(self) -> bool:
+    def try_complete(self, now_ms: int) -> bool:
         if self.asked:
             self.asked -= 1
             self.nest.do(self.deeds[:1])
-        return Numbered.try_complete(self)
+        return Numbered.try_complete(self, now_ms)
 
-    def on_complete(self) -> None:
-        Numbered.on_complete(self)
+    def on_complete(self, now_ms: int) -> None:
+        Numbered.on_complete(self, now_ms)
         self.nest.do(self.deeds)
         if self.number % 5 == 4:
             raise RuntimeError("a defect")
@@ -155,12 +155,12 @@ class Nest:
     def do(self, deeds: list[tuple[str, int]]) -> None:
         for deed, number in deeds:
             if deed == "event":
-                self.purgatory.check_and_complete(KEYS[number % 4])
+                self.purgatory.check_and_complete(KEYS[number % 4], 0)
             elif deed == "purge":
                 self.purgatory.purge()
             elif deed == "end" and self.operations:
                 with contextlib.suppress(RuntimeError):
-                    self.operations[number % len(self.operations)].force_complete()
+                    self.operations[number % len(self.operations)].force_complete(0)
             elif deed == "park" and len(self.operations) < len(self.scripts):
                 ready, script = self.scripts[len(self.operations)]
                 operation = Meddling(self, len(self.operations), ready, script)

@@ -199,6 +199,20 @@ def test_f18_a_session_opens_and_lists_only_what_changed(world: World) -> None:
     assert second.response.responses == []
 
 
+@pytest.mark.parametrize("partitions", [1, 600])
+def test_a_session_is_as_old_as_the_answer_that_opened_it(world: World, partitions: int) -> None:
+    """Kafka's `FetchSessionCache.maybeCreateSession` asks the time when the answer is made."""
+    world.create(partitions=partitions)
+    asked = {("t", number): 0 for number in range(partitions)}
+    opens = [world.fetch(asked, wait_ms=wait_ms, session=(0, 0)) for wait_ms in (3000, 60_000)]
+    world.advance_to(7000)
+    world.put(batch(b"one"))
+    world.advance_to(9000)
+    assert [one.at_ms for one in opens] == [3000, 7000]
+    sessions = world.core.snapshot(world.now_ms)["fetch_sessions"]
+    assert [(one["age_ms"], one["idle_ms"]) for one in sessions] == [(6000, 6000), (2000, 2000)]
+
+
 def test_f19_wrong_epochs_and_unknown_sessions_are_refused(world: World) -> None:
     world.create()
     session_id = world.fetch({("t", 0): 0}, session=(0, 0)).response.session_id

@@ -77,9 +77,9 @@ class Stage:
         tried: list[str] = []
         ask = DelayedFetch.try_complete
 
-        def try_complete(operation: DelayedFetch) -> bool:
+        def try_complete(operation: DelayedFetch, now_ms: int) -> bool:
             tried.append(self._names.get(id(operation), "?"))
-            return ask(operation)
+            return ask(operation, now_ms)
 
         monkeypatch.setattr(DelayedFetch, "try_complete", try_complete)
         return tried

@@ -204,7 +204,7 @@ def test_case_d_an_offline_partition_is_answered_at_once():
     hosted = world.manager.hosted
     hosted.offline[P(0)] = None
     del hosted.online[P(0)]
-    world.manager.shared.check_all(P(0))
+    world.manager.shared.check_all(P(0), world.now_ms)
     assert answer.codes == [ErrorCode.KAFKA_STORAGE_ERROR]
 
 
@@ -220,7 +220,7 @@ def test_case_f1_a_cut_log_is_answered_at_once():
     fill(world, 0, 2)
     answer = world.fetch({P(0): 2}, replica=2)
     world.logs.logs[P(0)].truncate_to(1)
-    world.manager.shared.check_all(P(0))
+    world.manager.shared.check_all(P(0), world.now_ms)
     assert answer.codes == [ErrorCode.OFFSET_OUT_OF_RANGE]
 
 
@@ -286,7 +286,7 @@ def test_case_h_an_undefined_epoch_is_answered_at_once():
     answer = world.fetch({P(0): 1}, replica=2, last_fetched_epoch=1)
     assert not answer.there
     world.logs.logs[P(0)].truncate_fully_and_start_at(1)
-    world.manager.shared.check_all(P(0))
+    world.manager.shared.check_all(P(0), world.now_ms)
     assert answer.codes == [ErrorCode.OFFSET_OUT_OF_RANGE]
 
 
@@ -435,7 +435,7 @@ def test_a_place_of_the_high_watermark_that_is_not_known_is_looked_up():
     world.deliver()
     log.advance_high_watermark(3)
     assert log.high_watermark_metadata.offset_only or log.high_watermark_metadata.offset == 3
-    world.manager.shared.check_all(P(0))
+    world.manager.shared.check_all(P(0), world.now_ms)
     world.deliver()
     assert len(answer.one.records) == 2 * S
 

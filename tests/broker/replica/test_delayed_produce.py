@@ -92,7 +92,7 @@ def test_case_c2_committed_but_in_fewer_places_than_asked_for():
     # Nothing is checked between the two: the high watermark rises, then the minimum is raised.
     partition.log.advance_high_watermark(1)
     partition.log.configure(TopicConfig(min_insync_replicas=3))
-    world.manager.shared.check_all(P(0))
+    world.manager.shared.check_all(P(0), world.now_ms)
     assert answer.codes == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
 
 
@@ -106,7 +106,7 @@ def test_case_c1_a_member_that_is_about_to_join_counts_towards_the_minimum():
     assert (partition.isr.committed, partition.isr.maximal) == ((1, 2), (1, 2, 3))
     partition.log.advance_high_watermark(1)
     partition.log.configure(TopicConfig(min_insync_replicas=3))
-    world.manager.shared.check_all(P(0))
+    world.manager.shared.check_all(P(0), world.now_ms)
     assert answer.codes == [0]
 
 
@@ -184,7 +184,7 @@ def test_waiters_are_checked_at_the_end_of_the_step_not_inside_the_append():
     world.host(P(0))
     order = []
     params, asked = _consumer_of(P(0))
-    world.manager.fetch(params, asked, lambda results: order.append("fetch"), world.now_ms)
+    world.manager.fetch(params, asked, lambda results, now_ms: order.append("fetch"), world.now_ms)
     world.manager.append_records([(P(0), batch())], -1, 1000, lambda results: order.append("produce"), world.now_ms)
     assert order == ["produce"]
     assert len(world.manager.shared.actions) == 1
@@ -201,9 +201,9 @@ def test_an_append_checks_what_its_offsets_can_have_changed(monkeypatch):
     checked = []
     check = Purgatory.check_and_complete
 
-    def note(purgatory, key):
+    def note(purgatory, key, now_ms):
         checked.append((purgatory.name, key))
-        return check(purgatory, key)
+        return check(purgatory, key, now_ms)
 
     monkeypatch.setattr(Purgatory, "check_and_complete", note)
     world.produce(P(0), acks=1)
@@ -230,7 +230,7 @@ def test_answering_may_append_again():
     world.host(P(0))
     seen = []
 
-    def produce_more(results):
+    def produce_more(results, now_ms):
         seen.append("fetch")
         world.manager.append_records([(P(0), batch())], -1, 1000, lambda results: seen.append("produce"), world.now_ms)
 

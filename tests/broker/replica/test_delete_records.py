@@ -97,7 +97,7 @@ def test_case_b_a_step_down_is_reported_when_next_triggered():
     answer = world.delete_records({P(0): 4})
     world.host(P(0), leader=2, leader_epoch=2)
     assert not answer.there  # a leadership change does not check it
-    world.manager.shared.check_all(P(0))
+    world.manager.shared.check_all(P(0), world.now_ms)
     assert (answer.codes, answer.one.low_watermark) == ([ErrorCode.NOT_LEADER_OR_FOLLOWER], -1)
 
 
@@ -105,7 +105,7 @@ def test_case_a_a_deleted_partition_is_reported_when_next_triggered():
     world = world_with(replicas=(1, 2))
     answer = world.delete_records({P(0): 4})
     world.delete(P(0))
-    world.manager.shared.check_all(P(0))
+    world.manager.shared.check_all(P(0), world.now_ms)
     assert answer.codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 

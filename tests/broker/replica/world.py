@@ -83,7 +83,7 @@ class Answer:
     def __init__(self) -> None:
         self.results: dict[TopicPartition, Any] | None = None
 
-    def __call__(self, results: dict[TopicPartition, Any]) -> None:
+    def __call__(self, results: dict[TopicPartition, Any], now_ms: int = -1) -> None:
         assert self.results is None, "answered twice"
         self.results = dict(results)
 
