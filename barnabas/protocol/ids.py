@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import base64
-from typing import Final, NamedTuple, TypeAlias
+from typing import Annotated, Final, NamedTuple, TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 """One run of bytes, passed by reference."""
 
 Records: TypeAlias = Buffer | list[Buffer]
 """Record batches as bytes. A codec decodes to one memoryview into the frame; it encodes either form by reference."""
+
+Bytes: TypeAlias = Annotated[bytes, "of any length"]
+"""What a message carries for somebody else to read. The annotation tells it from a uuid, which has 16 bytes."""
 
 ZERO_UUID: Final = bytes(16)
 """The absent topic id. A uuid is its 16 raw bytes everywhere inside; `format_uuid` gives Kafka's text form."""

@@ -20,7 +20,15 @@ REQUEST_ELEMENTS_MAX: Final[dict[int, int]] = {
     ApiKey.FETCH: MANY,
     ApiKey.LIST_OFFSETS: MANY,
     ApiKey.METADATA: MANY,
+    ApiKey.OFFSET_COMMIT: MANY,
+    ApiKey.OFFSET_FETCH: MANY,
     ApiKey.FIND_COORDINATOR: 10_000,
+    ApiKey.JOIN_GROUP: 1_000,
+    ApiKey.HEARTBEAT: FEW,
+    ApiKey.LEAVE_GROUP: 10_000,
+    ApiKey.SYNC_GROUP: 10_000,
+    ApiKey.DESCRIBE_GROUPS: 10_000,
+    ApiKey.LIST_GROUPS: 1_000,
     ApiKey.API_VERSIONS: FEW,
     ApiKey.CREATE_TOPICS: MANY,
     ApiKey.DELETE_TOPICS: 10_000,
@@ -29,8 +37,12 @@ REQUEST_ELEMENTS_MAX: Final[dict[int, int]] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: MANY,
     ApiKey.DESCRIBE_CONFIGS: MANY,
     ApiKey.CREATE_PARTITIONS: MANY,
+    ApiKey.DELETE_GROUPS: 10_000,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: MANY,
+    ApiKey.OFFSET_DELETE: MANY,
     ApiKey.DESCRIBE_CLUSTER: FEW,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: MANY,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: 10_000,
 }
 NATIVE_SHARE: Final = 2
 """The native dialect's messages may have so many times fewer: they are read without compiled functions."""

@@ -24,7 +24,15 @@ API_KEYS = {
     "fetch": 1,
     "list_offsets": 2,
     "metadata": 3,
+    "offset_commit": 8,
+    "offset_fetch": 9,
     "find_coordinator": 10,
+    "join_group": 11,
+    "heartbeat": 12,
+    "leave_group": 13,
+    "sync_group": 14,
+    "describe_groups": 15,
+    "list_groups": 16,
     "api_versions": 18,
     "create_topics": 19,
     "delete_topics": 20,
@@ -33,8 +41,12 @@ API_KEYS = {
     "offset_for_leader_epoch": 23,
     "describe_configs": 32,
     "create_partitions": 37,
+    "delete_groups": 42,
     "incremental_alter_configs": 44,
+    "offset_delete": 47,
     "describe_cluster": 60,
+    "consumer_group_heartbeat": 68,
+    "consumer_group_describe": 69,
 }
 
 SECONDS_MAX = 30.0
@@ -90,6 +102,8 @@ def _nothing(kind: Any, name: str) -> Any:
         return False
     if isinstance(kind, type) and issubclass(kind, str):
         return ""
+    if kind is bytes:
+        return b""
     if isinstance(kind, type) and issubclass(kind, dt.timedelta):
         return dt.timedelta(0)
     return -1 if name in ("replica_id", "producer_id", "producer_epoch") else 0

@@ -18,7 +18,12 @@ from barnabas.protocol.limits import REQUEST_ELEMENTS_MAX
 from barnabas.protocol.native import codec as native
 from tests.broker.node.world import batch
 
-SAFE: dict[str, tuple[int, ...]] = {"max_wait_ms": (0, 1, 50), "timeout_ms": (0, 1, 50), "acks": (0, 1, -1, 5)}
+SAFE: dict[str, tuple[int, ...]] = {
+    "max_wait_ms": (0, 1, 50),
+    "timeout_ms": (0, 1, 50),
+    "rebalance_timeout_ms": (0, 1, 50),
+    "acks": (0, 1, -1, 5),
+}
 """Fields whose extremes would only have the generator wait."""
 NAMES = ("t", "t", "", "no-such-topic", "a.b_c", "..", "n" * 249, "n" * 250, "ü" * 200, "__cluster_metadata", "1")
 BITS = {"b": 8, "h": 16, "i": 32, "q": 64}
@@ -90,7 +95,7 @@ class _Maker:
         if kind is RECORDS:
             return memoryview(random.choice((self._records, self._records, b"", self._records[:30])))
         if kind is BYTES:
-            return b""
+            return random.choice((b"", b"\0\1\0\0", random.randbytes(40)))
         if kind is UUID:
             return random.choice((bytes(16), b"\x01" * 16, random.randbytes(16)))
         if kind is BOOL:

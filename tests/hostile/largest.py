@@ -52,11 +52,13 @@ ONE = bytes(batch(b"v"))
 Largest = tuple[int, int, Callable[[int], Any]]
 
 
-def _there(count: int) -> list[str]:
+def there(count: int) -> list[str]:
+    """Names of topics that were prepared; again from the first where there are more."""
     return [f"topic-{number % TOPICS}" for number in range(count)]
 
 
-def _nobody(count: int) -> list[str]:
+def nobody(count: int) -> list[str]:
+    """Long names that nothing has."""
     return [f"{LONG}.{number}" for number in range(count)]
 
 
@@ -133,13 +135,13 @@ PAIRS = MANY // 2 - 10
 """Topics with a partition each."""
 
 PREPARED: list[tuple[int, int, Any]] = [
-    (ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest([CreatableTopic(name, 1, 1) for name in _there(TOPICS)], 60_000)),
+    (ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest([CreatableTopic(name, 1, 1) for name in there(TOPICS)], 60_000)),
 ]
 """What is asked for before, so that there is something to tell."""
 
 LARGEST: dict[str, Largest] = {
     "CreateTopics": (19, 7, lambda share: _create([f"new-{at}" for at in range(PAIRS // share)])),
-    "CreateTopics, all bad": (19, 7, lambda share: _create(_nobody(ALL // share))),
+    "CreateTopics, all bad": (19, 7, lambda share: _create(nobody(ALL // share))),
     "CreateTopics, all named twice": (19, 7, lambda share: _create(["twice"] * (ALL // share))),
     "CreateTopics, all different": (19, 7, lambda share: _different(PAIRS // share)),
     "CreateTopics, settings of one": (
@@ -157,19 +159,19 @@ LARGEST: dict[str, Largest] = {
         ),
     ),
     "Metadata of everything": (3, 12, lambda share: MetadataRequest(None)),
-    "Metadata": (3, 9, lambda share: MetadataRequest([MetadataRequestTopic(name=n) for n in _there(TOPICS // share)])),
+    "Metadata": (3, 9, lambda share: MetadataRequest([MetadataRequestTopic(name=n) for n in there(TOPICS // share)])),
     "Metadata of nobody": (
         3,
         9,
-        lambda share: MetadataRequest([MetadataRequestTopic(name=n) for n in _nobody(ALL // share // 2)], False),
+        lambda share: MetadataRequest([MetadataRequestTopic(name=n) for n in nobody(ALL // share // 2)], False),
     ),
     "Metadata, one topic": (3, 9, lambda share: MetadataRequest([MetadataRequestTopic(name="t")] * (ALL // share))),
     "Metadata, ids too early": (
         3,
         11,
-        lambda share: MetadataRequest([MetadataRequestTopic(b"1" * 16, n) for n in _there(ALL // share)]),
+        lambda share: MetadataRequest([MetadataRequestTopic(b"1" * 16, n) for n in there(ALL // share)]),
     ),
-    "DescribeConfigs": (32, 4, lambda share: _describe(2, _there(PAIRS // share))),
+    "DescribeConfigs": (32, 4, lambda share: _describe(2, there(PAIRS // share))),
     "DescribeConfigs, one topic": (32, 4, lambda share: _describe(2, ["t"] * (ALL // share))),
     "DescribeConfigs, one broker, a setting each": (
         32,
@@ -178,25 +180,25 @@ LARGEST: dict[str, Largest] = {
             [DescribeConfigsResource(4, "1", [f"k{at}"]) for at in range(PAIRS // share)], True
         ),
     ),
-    "DescribeConfigs, settings of one": (32, 4, lambda share: _describe(4, ["1"], _nobody(ALL // share // 2))),
+    "DescribeConfigs, settings of one": (32, 4, lambda share: _describe(4, ["1"], nobody(ALL // share // 2))),
     "FindCoordinator": (10, 4, lambda share: FindCoordinatorRequest("", 0, [f"g{at}" for at in range(PAIRS // share)])),
-    "ListOffsets": (2, 7, lambda share: _offsets(_there(PAIRS // share), 1, -1)),
-    "ListOffsets by time": (2, 7, lambda share: _offsets(_there(TOPICS // share), 1, 5)),
-    "ListOffsets of nobody": (2, 7, lambda share: _offsets(_nobody(PAIRS // share), 1, -1)),
+    "ListOffsets": (2, 7, lambda share: _offsets(there(PAIRS // share), 1, -1)),
+    "ListOffsets by time": (2, 7, lambda share: _offsets(there(TOPICS // share), 1, 5)),
+    "ListOffsets of nobody": (2, 7, lambda share: _offsets(nobody(PAIRS // share), 1, -1)),
     "ListOffsets, one topic": (2, 7, lambda share: _offsets(["wide"], ALL // share, -1)),
-    "OffsetForLeaderEpoch": (23, 4, lambda share: _epochs(_there(PAIRS // share))),
-    "DeleteRecords": (21, 2, lambda share: _delete_records(_there(TOPICS // share), 1)),
+    "OffsetForLeaderEpoch": (23, 4, lambda share: _epochs(there(PAIRS // share))),
+    "DeleteRecords": (21, 2, lambda share: _delete_records(there(TOPICS // share), 1)),
     "DeleteRecords, one topic": (21, 2, lambda share: _delete_records(["wide"], ALL // share)),
     "DeleteTopics of nobody": (
         20,
         6,
-        lambda share: DeleteTopicsRequest([DeleteTopicState(name) for name in _nobody(PAIRS // share)], [], 1000),
+        lambda share: DeleteTopicsRequest([DeleteTopicState(name) for name in nobody(PAIRS // share)], [], 1000),
     ),
-    "CreatePartitions": (37, 3, lambda share: _grow(_there(TOPICS // share))),
-    "CreatePartitions of nobody": (37, 3, lambda share: _grow(_nobody(ALL // share))),
+    "CreatePartitions": (37, 3, lambda share: _grow(there(TOPICS // share))),
+    "CreatePartitions of nobody": (37, 3, lambda share: _grow(nobody(ALL // share))),
     "CreatePartitions, assignments": (37, 3, lambda share: _assigned(PAIRS // share)),
-    "IncrementalAlterConfigs": (44, 1, lambda share: _configs(_there(TOPICS // share))),
-    "IncrementalAlterConfigs of nobody": (44, 1, lambda share: _configs(_nobody(PAIRS // share))),
+    "IncrementalAlterConfigs": (44, 1, lambda share: _configs(there(TOPICS // share))),
+    "IncrementalAlterConfigs of nobody": (44, 1, lambda share: _configs(nobody(PAIRS // share))),
     "IncrementalAlterConfigs, settings of one": (
         44,
         1,
@@ -218,8 +220,8 @@ LARGEST: dict[str, Largest] = {
             True,
         ),
     ),
-    "Fetch": (1, 11, lambda share: _fetch_each(_there(TOPICS // share))),
-    "Fetch of nobody": (1, 11, lambda share: _fetch_each(_nobody(PAIRS // share))),
+    "Fetch": (1, 11, lambda share: _fetch_each(there(TOPICS // share))),
+    "Fetch of nobody": (1, 11, lambda share: _fetch_each(nobody(PAIRS // share))),
     "Fetch, one topic": (1, 11, lambda share: _fetch_wide(ALL // share)),
     "Fetch, that waits": (
         1,
@@ -244,7 +246,7 @@ LARGEST: dict[str, Largest] = {
             ]
         ),
     ),
-    "Produce": (0, 9, lambda share: _produce(_there(TOPICS // share))),
+    "Produce": (0, 9, lambda share: _produce(there(TOPICS // share))),
     "Produce to nobody": (0, 9, lambda share: _produce([f"x{at}" for at in range(PAIRS // share)])),
     "Produce, one topic": (0, 9, lambda share: _produce(["wide"], ALL // share)),
 }

@@ -20,11 +20,13 @@ from barnabas.protocol.kafka import codec as kafka
 from barnabas.protocol.limits import NATIVE_SHARE
 from barnabas.protocol.native import codec as native
 from barnabas.protocol.requests.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from tests.hostile import largest, largest_of_groups
 from tests.hostile.extremes import extreme
-from tests.hostile.largest import LARGEST, PREPARED
+from tests.hostile.largest import PREPARED
 from tests.hostile.meter import UNIT_MS, Meter, exchange, metered, unit, unit_ns
 from tests.hostile.run import has_no_answer
 
+LARGEST = {**largest.LARGEST, **largest_of_groups.LARGEST}
 STEP_MS_MAX = 20.0
 NOISE = 2.0
 EXTREMES = 25

@@ -16,27 +16,49 @@ from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.kafka import codec as kafka
 from barnabas.protocol.limits import MANY, REQUEST_BYTES_MAX, REQUEST_ELEMENTS_MAX
 from barnabas.protocol.native import codec as native
+from barnabas.protocol.requests.consumer_group_describe import ConsumerGroupDescribeRequest
+from barnabas.protocol.requests.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.requests.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from barnabas.protocol.requests.create_topics import CreatableTopic, CreateTopicsRequest
+from barnabas.protocol.requests.delete_groups import DeleteGroupsRequest
 from barnabas.protocol.requests.delete_records import DeleteRecordsRequest, DeleteRecordsTopic
 from barnabas.protocol.requests.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from barnabas.protocol.requests.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from barnabas.protocol.requests.describe_groups import DescribeGroupsRequest
 from barnabas.protocol.requests.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.protocol.requests.find_coordinator import FindCoordinatorRequest
 from barnabas.protocol.requests.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from barnabas.protocol.requests.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from barnabas.protocol.requests.leave_group import LeaveGroupRequest, MemberIdentity
+from barnabas.protocol.requests.list_groups import ListGroupsRequest
 from barnabas.protocol.requests.list_offsets import ListOffsetsRequest, ListOffsetsTopic
 from barnabas.protocol.requests.metadata import MetadataRequest, MetadataRequestTopic
+from barnabas.protocol.requests.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
+from barnabas.protocol.requests.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestTopic
+from barnabas.protocol.requests.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from barnabas.protocol.requests.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderTopic
 from barnabas.protocol.requests.produce import ProduceRequest, TopicProduceData
+from barnabas.protocol.requests.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 WITH_ELEMENTS: dict[int, Callable[[int], Any]] = {
     ApiKey.PRODUCE: lambda n: ProduceRequest(None, 1, 1, [TopicProduceData() for _ in range(n)]),
     ApiKey.FETCH: lambda n: FetchRequest(topics=[FetchTopic() for _ in range(n)]),
     ApiKey.LIST_OFFSETS: lambda n: ListOffsetsRequest(topics=[ListOffsetsTopic() for _ in range(n)]),
     ApiKey.METADATA: lambda n: MetadataRequest([MetadataRequestTopic(name="") for _ in range(n)]),
+    ApiKey.OFFSET_COMMIT: lambda n: OffsetCommitRequest(topics=[OffsetCommitRequestTopic() for _ in range(n)]),
+    ApiKey.OFFSET_FETCH: lambda n: OffsetFetchRequest(groups=[OffsetFetchRequestGroup() for _ in range(n)]),
+    ApiKey.JOIN_GROUP: lambda n: JoinGroupRequest(protocols=[JoinGroupRequestProtocol() for _ in range(n)]),
+    ApiKey.LEAVE_GROUP: lambda n: LeaveGroupRequest(members=[MemberIdentity() for _ in range(n)]),
+    ApiKey.SYNC_GROUP: lambda n: SyncGroupRequest(assignments=[SyncGroupRequestAssignment() for _ in range(n)]),
+    ApiKey.DESCRIBE_GROUPS: lambda n: DescribeGroupsRequest([""] * n),
+    ApiKey.LIST_GROUPS: lambda n: ListGroupsRequest([""] * n),
+    ApiKey.DELETE_GROUPS: lambda n: DeleteGroupsRequest([""] * n),
+    ApiKey.OFFSET_DELETE: lambda n: OffsetDeleteRequest(topics=[OffsetDeleteRequestTopic() for _ in range(n)]),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: lambda n: ConsumerGroupHeartbeatRequest(subscribed_topic_names=[""] * n),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: lambda n: ConsumerGroupDescribeRequest([""] * n),
     ApiKey.FIND_COORDINATOR: lambda n: FindCoordinatorRequest(coordinator_keys=[""] * n),
     ApiKey.CREATE_TOPICS: lambda n: CreateTopicsRequest([CreatableTopic() for _ in range(n)]),
     ApiKey.DELETE_TOPICS: lambda n: DeleteTopicsRequest([DeleteTopicState(None) for _ in range(n)]),
@@ -50,7 +72,7 @@ WITH_ELEMENTS: dict[int, Callable[[int], Any]] = {
         [AlterConfigsResource() for _ in range(n)]
     ),
 }
-WITHOUT = {ApiKey.API_VERSIONS, ApiKey.INIT_PRODUCER_ID, ApiKey.DESCRIBE_CLUSTER}
+WITHOUT = {ApiKey.HEARTBEAT, ApiKey.API_VERSIONS, ApiKey.INIT_PRODUCER_ID, ApiKey.DESCRIBE_CLUSTER}
 
 
 def frame(dialect: Any, key: int, request: Any) -> memoryview:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from barnabas.broker.handlers import group_failures
 from barnabas.protocol.api import RESPONSES, ApiKey
 from barnabas.protocol.ids import NO_LEADER
 from barnabas.protocol.requests import (
@@ -143,14 +144,19 @@ _BY_ITEM: Final[dict[int, Callable[[Any, int], Any]]] = {
     ApiKey.FETCH: _fetch,
     ApiKey.LIST_OFFSETS: _list_offsets,
     ApiKey.METADATA: _metadata,
+    ApiKey.OFFSET_COMMIT: group_failures.commit,
+    ApiKey.OFFSET_FETCH: group_failures.fetch,
     ApiKey.FIND_COORDINATOR: _find_coordinator,
+    ApiKey.DESCRIBE_GROUPS: group_failures.describe,
     ApiKey.CREATE_TOPICS: _create_topics,
     ApiKey.DELETE_TOPICS: _delete_topics,
     ApiKey.DELETE_RECORDS: _delete_records,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: _offset_for_leader_epoch,
     ApiKey.DESCRIBE_CONFIGS: _describe_configs,
     ApiKey.CREATE_PARTITIONS: _create_partitions,
+    ApiKey.DELETE_GROUPS: group_failures.delete,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _incremental_alter_configs,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: group_failures.describe_consumer,
 }
 
 

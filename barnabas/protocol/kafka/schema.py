@@ -12,6 +12,8 @@ from typing import Any, Final
 from barnabas.protocol.api import ApiKey, name_of
 
 LAST: Final = 32767
+NEVER: Final = LAST + 1
+"""For `flexible_from`, where no version is flexible."""
 
 
 class Primitive:

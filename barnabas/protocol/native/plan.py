@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, Final
 
 from barnabas.protocol.errors import ProtocolError
-from barnabas.protocol.ids import Buffer
+from barnabas.protocol.ids import Buffer, Bytes
 
 _INT_MIN: Final = -(1 << 63)
 _INT_MAX: Final = (1 << 63) - 1
@@ -82,7 +82,7 @@ def _list_writer(inner: Writer | None) -> Writer | None:
 
 
 def _struct_writer(cls: Any) -> Writer:
-    hints = typing.get_type_hints(cls)
+    hints = _hints(cls)
     plan = [(field.name, _default(field)(), writer(hints[field.name])) for field in dataclasses.fields(cls)]
 
     def write(message: Any, payloads: Payloads) -> dict[str, Any]:
@@ -139,7 +139,7 @@ def _steps_plan(cls: Any) -> _StepsPlan:
 
     Of a list of messages the plan of these as well, and how each becomes plain as a whole where it has no such list.
     """
-    hints = typing.get_type_hints(cls)
+    hints = _hints(cls)
     plan: _StepsPlan = []
     for field in dataclasses.fields(cls):
         kind = hints[field.name]
@@ -152,6 +152,11 @@ def _steps_plan(cls: Any) -> _StepsPlan:
             (field.name, _default(field)(), writer(kind), inner, writer(of) if inner is not None and not deep else None)
         )
     return plan
+
+
+def _hints(cls: Any) -> dict[str, Any]:
+    """The types of a message's fields; `Bytes` stays apart from a uuid."""
+    return typing.get_type_hints(cls, include_extras=True)
 
 
 def _default(field: dataclasses.Field[Any]) -> Callable[[], Any]:
@@ -188,7 +193,7 @@ def reader(kind: Any) -> Reader:
 
 
 def _struct_reader(cls: Any) -> Reader:
-    hints = typing.get_type_hints(cls)
+    hints = _hints(cls)
     plan = {field.name: reader(hints[field.name]) for field in dataclasses.fields(cls)}
 
     def read(value: Any, payload: memoryview, path: str) -> Any:
@@ -236,6 +241,12 @@ def _read_uuid(value: Any, payload: memoryview, path: str) -> bytes:
     return value
 
 
+def _read_bytes(value: Any, payload: memoryview, path: str) -> bytes:
+    if type(value) is not bytes:
+        raise _misfit(path, "bytes", value)
+    return value
+
+
 def _read_bool(value: Any, payload: memoryview, path: str) -> bool:
     if type(value) is not bool:
         raise _misfit(path, "a boolean", value)
@@ -248,7 +259,13 @@ def _read_str(value: Any, payload: memoryview, path: str) -> str:
     return value
 
 
-_READERS: Final[dict[Any, Reader]] = {int: _read_int, str: _read_str, bool: _read_bool, bytes: _read_uuid}
+_READERS: Final[dict[Any, Reader]] = {
+    int: _read_int,
+    str: _read_str,
+    bool: _read_bool,
+    bytes: _read_uuid,
+    Bytes: _read_bytes,
+}
 
 
 def _misfit(path: str, wanted: str, value: Any) -> ProtocolError:

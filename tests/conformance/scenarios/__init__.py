@@ -13,6 +13,7 @@ from tests.conformance.scenarios import (
     sessions,
     timers,
     versions,
+    versions_of_groups,
 )
 
 __all__ = [
@@ -28,4 +29,5 @@ __all__ = [
     "sessions",
     "timers",
     "versions",
+    "versions_of_groups",
 ]

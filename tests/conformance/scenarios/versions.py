@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conformance.batches import batch
-from tests.conformance.raw import fitting, plain
+from tests.conformance.raw import API_KEYS, fitting, plain
 from tests.conformance.scenario import Facts, scenario
 from tests.conformance.world import World, error, fetch_body, now_ms, records
 
@@ -66,6 +66,14 @@ def sweep(world: World, api: str, versions: range, body: Callable[[int, Any], di
             else:
                 answers.append((version, version, text))
     return {f"v{low}" if low == high else f"v{low} to v{high}": text for low, high, text in answers}
+
+
+def offsets_topic(world: World) -> None:
+    """The topic of the offsets, with one partition: a group whose number is another has no coordinator."""
+    name = "__consumer_offsets"
+    if error(world.metadata(name).error_code) != "NONE":
+        world.create(name, 1, cleanup_policy="compact")
+    world.wait(lambda: world.led(name, 1), f"leader of {name}")
 
 
 def recorded(id_: str) -> Facts:
@@ -152,10 +160,8 @@ def v03(world: World) -> Facts:
     note="the codes are the same; ours says why there is no coordinator, and what to do instead",
 )
 def v10(world: World) -> Facts:
-    topic, offsets = world.topic(), "__consumer_offsets"
-    if error(world.metadata(offsets).error_code) != "NONE":
-        world.create(offsets, 1, cleanup_policy="compact")
-    world.wait(lambda: world.led(offsets, 1), "leader of __consumer_offsets")
+    offsets_topic(world)
+    topic = world.topic()
     facts: Facts = {}
     for key_type in (0, 2, 9):
         body = {"key": "g", "key_type": key_type, "coordinator_keys": ("g", "h")}
@@ -307,6 +313,5 @@ def v18(world: World) -> Facts:
     for version in range(5):
         reply = world.call("api_versions", version, fitting("api_versions", version, software))
         ranges = {int(each.api_key): f"{each.min_version}-{each.max_version}" for each in reply.body.api_keys}
-        keys = (0, 1, 2, 3, 10, 18, 19, 20, 21, 22, 23, 32, 37, 44, 60)
-        facts[f"v{version}"] = ", ".join(f"{key}: {ranges.get(key)}" for key in keys)
+        facts[f"v{version}"] = ", ".join(f"{key}: {ranges.get(key)}" for key in sorted(API_KEYS.values()))
     return facts

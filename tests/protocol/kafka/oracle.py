@@ -21,6 +21,8 @@ from barnabas.protocol.ids import ZERO_UUID
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 STRINGS = ["", "t", "topic-ü", "日本", "x" * 126, "y" * 127, "z" * 128, "n" * 300]
 BITS = {"int8": 7, "int16": 15, "int32": 31, "int64": 63}
+TIMES = {"timedelta_i32": 31, "timedelta_i64": 45}
+"""Bits of a time in ms that Python's own type can hold."""
 ERRORS = sorted(ErrorCode, key=lambda code: code.value)
 
 
@@ -55,12 +57,12 @@ def _primitive(random: Random, kind: str) -> Any:
         return random.choice(STRINGS)
     if kind == "uuid":
         return UUID(bytes=random.randbytes(16))
-    if kind == "records":
+    if kind in ("records", "bytes"):
         return random.randbytes(random.choice([0, 1, 126, 127, 500]))
     if kind == "error_code":
         return random.choice(ERRORS)
-    if kind == "timedelta_i32":
-        return dt.timedelta(milliseconds=_number(random, 31))
+    if kind in TIMES:
+        return dt.timedelta(milliseconds=_number(random, TIMES[kind]))
     assert kind == "datetime_i64", kind
     return EPOCH + dt.timedelta(milliseconds=random.randrange(0, 1 << 41))
 
