@@ -29,6 +29,7 @@ from barnabas.broker.host.in_flight import CHARGED_BYTES_MIN, DECODING_MS_MAX, R
 from barnabas.broker.host.receive import Receiver
 from barnabas.broker.host.relief import SMALL_BYTES
 from barnabas.broker.host.states import LEFT, MUTED, QUEUED, SHORT, STALLED, State, move
+from barnabas.broker.host.turns import LARGE_BYTES, TURN_MS_MAX
 from barnabas.broker.host.unsent import drop, own_bytes
 from barnabas.protocol.api import ApiKey, UnsupportedVersion
 from barnabas.protocol.errors import ProtocolError
@@ -45,10 +46,8 @@ JOIN_BYTES_MAX: Final = 16 * 1024
 """Answers of so few bytes in all are joined: that costs less than a buffer of the system call for each."""
 REQUESTS_PER_TURN: Final = 256
 """So many requests of one connection at most before the others get their turn (about a millisecond)."""
-TURN_MS_MAX: Final = 3
-"""And for so long, where they are costly; while others are in line, to the end of this ms. Asked after every fourth."""
-LARGE_BYTES: Final = 16 * 1024
-"""Asked after these, too; when one took longer, others wait in line: not all have their turns between two looks."""
+TIMED_EVERY: Final = 3
+"""A turn's time is looked at after so many and one more requests, and after each that is large or has others wait."""
 
 # An enum's member is looked up in its class at every use, and every read event asks for these.
 _OPEN: Final = State.OPEN
@@ -134,8 +133,8 @@ class Channel(asyncio.BufferedProtocol):
         self.active_ms = now_ms = host.now_ms()
         host.received_bytes += nbytes
         self.receiver.received(nbytes)
-        if host.busy and not self.waits and self.receiver.unread_bytes >= LARGE_BYTES:
-            host.line_up(self)
+        if now_ms >= host.turns.late_ms:
+            host.turns.is_over(self, now_ms)
         self._pump(now_ms)
         host.settle()
 
@@ -161,9 +160,9 @@ class Channel(asyncio.BufferedProtocol):
         """Handle whole frames until one is parked, the peer stalls, or this connection's turn is over."""
         receiver = self.receiver
         try:
-            if self.state is _OPEN or self._choose_dialect():
+            if self.state is _OPEN or (not self.waits and self._choose_dialect()):
                 turns = REQUESTS_PER_TURN
-                limit_ms = now_ms if self._host.line else now_ms + TURN_MS_MAX
+                limit_ms, often = (now_ms, 0) if self._host.turns.line else (now_ms + TURN_MS_MAX, TIMED_EVERY)
                 while turns and self.outstanding is None and not self.waits:
                     frame = receiver.next_frame()
                     if frame is None:
@@ -174,11 +173,11 @@ class Channel(asyncio.BufferedProtocol):
                     del frame
                     if self._out_bytes > OUT_BYTES_MAX:
                         self.flush()  # says at once whether the peer still reads
-                    if (large or not turns & 3) and self._host.now_ms() > limit_ms:
+                    if (large or not turns & often) and self._host.now_ms() > limit_ms:
                         turns = 0
-                        self._host.took_long()
+                        self._host.turns.took_long()
                 if not turns and receiver.has_bytes and not self.waits:
-                    self._host.line_up(self)
+                    self._host.turns.line_up(self)
         except ProtocolError as error:
             self.refuse(str(error))
         if self.waits & LEFT:
@@ -216,12 +215,17 @@ class Channel(asyncio.BufferedProtocol):
     def take_turn(self) -> None:
         """Its next turn has come."""
         self.waits &= ~QUEUED
-        self._go_on()
+        self._pump(self._host.now_ms())
+        self._host.settle()
 
     def _go_on(self) -> None:
         """What kept this connection waiting is over."""
-        self._pump(self._host.now_ms())
-        self._host.settle()
+        host = self._host
+        now_ms = host.now_ms()
+        if now_ms >= host.turns.late_ms:
+            host.turns.is_over(self, now_ms)
+        self._pump(now_ms)
+        host.settle()
 
     def _choose_dialect(self) -> bool:
         """Look at the first bytes. True once requests can be read."""
@@ -374,15 +378,9 @@ class Channel(asyncio.BufferedProtocol):
         return f"{self.connection.client_host} (#{self.connection.id}{', ' + client if client else ''})"
 
     @property
-    def unfinished(self) -> str:
-        """What of this connection has begun and not come to its end, for people; empty when nothing has."""
-        if self.state is State.OPENING:
-            return "its first request, or the answer's reading"
-        if self.state is _OPEN and self.receiver.has_bytes:
-            return "its request"
-        if self.state is State.LEAVING and self.transport.get_write_buffer_size():
-            return "its last answer"
-        return ""
+    def has_request(self) -> bool:
+        """Whether there is something to handle: first bytes, or a whole frame."""
+        return self.receiver.has_frame if self.state is _OPEN else self.state is State.OPENING
 
     @property
     def missing_bytes(self) -> int:

@@ -61,6 +61,17 @@ def choose(head: memoryview) -> str | None:
     return HTTP if start in _HTTP_STARTS else KAFKA
 
 
+def asks_for_versions(unread: bytes, native: bool) -> bool:
+    """Whether these bytes are a request for ApiVersions, and nothing else (the native preamble may come before it).
+
+    length i32 | api_key i16 ...                                                   Kafka
+    length u32 | head size u32 | array of five 0x95 | api_key as a small integer   native
+    """
+    start = len(NATIVE_PREAMBLE) if unread[:4] == NATIVE_PREAMBLE else 0
+    key = unread[start + 8 : start + 10] == b"\x95\x12" if start or native else unread[4:6] == b"\0\x12"
+    return key and int.from_bytes(unread[start : start + 4], "big") == len(unread) - start - 4
+
+
 _CODECS: Final = {KAFKA: "barnabas.protocol.kafka.codec", NATIVE: "barnabas.protocol.native.codec"}
 
 

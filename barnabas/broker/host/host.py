@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, Final
@@ -33,7 +32,7 @@ from barnabas.broker.host.receive import SHARED_BYTES, SHARED_BYTES_RECOVERING, 
 from barnabas.broker.host.refusals import Refusals
 from barnabas.broker.host.relief import Relief
 from barnabas.broker.host.sockets import Listening
-from barnabas.broker.host.states import QUEUED
+from barnabas.broker.host.turns import Turns
 from barnabas.broker.host.unsent import copies
 from barnabas.broker.host.web import Web
 from barnabas.broker.metrics import MetricsRegistry
@@ -64,8 +63,7 @@ class Host:
         self.admission = Admission(config, open_files_max() // 2)  # log files need handles, too
         self.dirty: list[Channel] = []  # channels with something to send
         self.channels: dict[int, Channel] = {}
-        self.line: deque[Channel] = deque()  # channels whose turn was over before their requests were
-        self.busy = False  # a turn took long since the last look at the sockets, or channels are in line
+        self.turns = Turns(self)
         self.listening: Sequence[Listening] = ()
         self.received_bytes = 0
         self.accepted = 0
@@ -77,7 +75,6 @@ class Host:
         self._armed_ms = 0
         self._sweep: asyncio.TimerHandle | None = None
         self._jobs_due = False
-        self._turn_due = False
         self._stopping = False
         self._gone = False
         self._ready = asyncio.Event()
@@ -229,27 +226,6 @@ class Host:
                 break
         self._look_ready()
         self.settle()
-
-    def line_up(self, channel: Channel) -> None:
-        """Give a channel its next turn after those in line: one turn between two looks at the sockets."""
-        channel.waits |= QUEUED
-        self.line.append(channel)
-        self.took_long()
-
-    def took_long(self) -> None:
-        """Large requests wait in line, until the sockets have been looked at and nobody is in it."""
-        self.busy = True
-        if not self._turn_due:
-            self._turn_due = True
-            self.loop.call_soon(self._next_turn)
-
-    def _next_turn(self) -> None:
-        self._turn_due = False
-        if self.line:
-            self.line.popleft().take_turn()
-        self.busy = bool(self.line) or self._turn_due
-        if self.line:
-            self.took_long()
 
     # -- connections
 

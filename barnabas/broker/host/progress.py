@@ -80,7 +80,7 @@ class Progress:
         closed_ms, ended = min(window_ms, CLOSED_MS_MAX), 0
         per_second = config.barnabas_connection_progress_bytes_per_second
         for channel, mark in list(self._marks.items()):
-            if not channel.unfinished:
+            if not unfinished(channel):
                 del self._marks[channel]
             elif channel.paused and is_closed(channel):
                 if now_ms - mark.since_ms >= closed_ms or is_closed(channel, _RESET):
@@ -96,7 +96,7 @@ class Progress:
                 moved, elapsed_ms = self._moved_bytes(channel) - mark.moved, now_ms - mark.since_ms
                 if moved * 1000 < per_second * elapsed_ms:
                     del self._marks[channel]
-                    channel.end(f"{channel.unfinished} came to {max(moved, 0)} bytes in {elapsed_ms} ms")
+                    channel.end(f"{unfinished(channel)} came to {max(moved, 0)} bytes in {elapsed_ms} ms")
                 else:
                     self._marks[channel] = self._mark(channel, now_ms)
         if self._marks:
@@ -111,6 +111,17 @@ class Progress:
             return -channel.transport.get_write_buffer_size()
         read_bytes = self._host.web.moved_bytes(channel)
         return channel.receiver.unread_bytes if read_bytes is None else read_bytes
+
+
+def unfinished(channel: Channel) -> str:
+    """What of a connection has begun and not come to its end, for people; empty when nothing has."""
+    if channel.state is State.OPENING:
+        return "its first request, or the answer's reading"
+    if channel.state is State.OPEN and channel.receiver.has_bytes:
+        return "its request"
+    if channel.state is State.LEAVING and channel.transport.get_write_buffer_size():
+        return "its last answer"
+    return ""
 
 
 def is_closed(channel: Channel, states: tuple[int, ...] = _CLOSED) -> bool:

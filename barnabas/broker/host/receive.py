@@ -209,6 +209,15 @@ class Receiver:
         assert self._start <= self._end
 
     @property
+    def has_frame(self) -> bool:
+        """Whether `next_frame` has something to say: a frame is whole, or its length out of bounds."""
+        if self._end - self._start < 4:
+            return False
+        assert self._view is not None
+        (length,) = _length_at(self._view, self._start)
+        return not self._end - self._start - 4 < length <= self.frame_bytes_max
+
+    @property
     def has_bytes(self) -> bool:
         """Whether bytes wait."""
         return self._start != self._end

@@ -21,7 +21,7 @@ import heapq
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from barnabas.broker.host.progress import is_closed
+from barnabas.broker.host.progress import is_closed, unfinished
 from barnabas.broker.host.states import LEFT
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class Relief:
 
     def _end_turns(self, now_ms: int) -> None:
         for channel, turn in list(self.turns.items()):
-            if channel.requests != turn.requests or not channel.unfinished:
+            if channel.requests != turn.requests or not unfinished(channel):
                 del self.turns[channel]
             elif now_ms >= turn.deadline_ms:
                 del self.turns[channel]

@@ -14,7 +14,7 @@ come and go on their own, and one look sees them all):
 STALLED   the peer does not read its answers                until they drain below the low mark
 MUTED     a client over its quota (KIP-219)                 until the throttle time is over
 SHORT     it holds much while memory is short               until there is room for the rest (`relief.py`)
-QUEUED    its turn was over before its requests were        until it has the next one (`Host.line_up`)
+QUEUED    its turn was over before its requests were        until it has the next one (`turns.py`)
 LEFT      the state is LEAVING or GONE                      for ever
 """
 

@@ -49,7 +49,8 @@ class Web:
             return False
         self._under_way[channel] = pieces
         self._sent_bytes[channel] = 0
-        self.go_on(channel)
+        self._line[channel] = None
+        self._turn_later()
         return True
 
     def _unknown(self, name: str) -> None:

@@ -307,14 +307,14 @@ async def test_costly_requests_of_one_connection_leave_room_for_another_after_a_
 
         core.handler = costly
         greedy.send(b"".join(api_versions_request(number) for number in range(100)))
-        await until(lambda: bool(host.line))
+        await until(lambda: bool(host.turns.line))
         assert 0 < len(order) < 100
         assert len(order) % 4 == 0
-        (channel,) = host.line
+        (channel,) = host.turns.line
         assert channel.paused, "nothing more of it is read until its next turn"
         other.ask(7)
         assert await other.answer() == 7
         assert [await greedy.answer() for _ in range(100)] == list(range(100))
-        assert not host.line
+        assert not host.turns.line
         assert not channel.paused
         assert 4 < order.index(2) < 100, "the other's was handled in between"

@@ -143,7 +143,9 @@ async def test_who_does_not_read_its_last_answer_goes() -> None:
         clock = Clock(host)
         raw.writer.transport.pause_reading()  # type: ignore[attr-defined]
         raw.ask(1)
-        await until(lambda: any(channel.unfinished == "its last answer" for channel in host.channels.values()))
+        await until(
+            lambda: any(progress.unfinished(channel) == "its last answer" for channel in host.channels.values())
+        )
         clock.move(WINDOW_MS)
         clock.move(WINDOW_MS)
         await until(lambda: not host.channels)

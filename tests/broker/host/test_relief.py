@@ -14,10 +14,11 @@ from barnabas.broker.account import KINDS, PARKED, RECEIVED, REQUESTS, UNREAD, A
 from barnabas.broker.context import RequestContext
 from barnabas.broker.host import looking, trim
 from barnabas.broker.host import relief as relief_module
-from barnabas.broker.host.channel import OUT_BYTES_MAX, TURN_MS_MAX
+from barnabas.broker.host.channel import OUT_BYTES_MAX
 from barnabas.broker.host.host import Host
 from barnabas.broker.host.in_flight import WEIGHTS
 from barnabas.broker.host.receive import SHARED_BYTES_RECOVERING, Receiver
+from barnabas.broker.host.turns import TURN_MS_MAX, Turns
 from barnabas.protocol.api import ApiKey
 from tests.broker.host.fake_core import FakeCore, Raw, client, parks, serving, until
 
@@ -432,27 +433,29 @@ async def test_what_is_large_waits_in_line_behind_what_took_long_and_what_is_sma
     """150 connections with one costly request each had all their turns between two looks: others waited for seconds."""
     core = FakeCore()
     async with serving(core) as host, client(host.port) as raw:
-        host.busy = host._turn_due = True  # as if the sockets had not been looked at since something took long
+        turns = host.turns
+        turns.look_due, turns.late_ms = True, 0  # as if the sockets had not been looked at since something took long
+        turns._since_ms = host.now_ms() + 3_600_000
         raw.send(produce(100_000))
-        await until(lambda: bool(host.line) or bool(core.requests))
+        await until(lambda: bool(turns.line) or bool(core.requests))
         await served(host)
         assert len(core.requests) == 1, "the small one alone"
         core.handler = parks
         await received(host, 100_000)
-        host._next_turn()
+        turns.looked()
         await until(lambda: len(core.requests) == 2)
         assert not any(one.paused for one in host.channels.values()), "nothing tells of an end that is not read"
         await raw.close()
         await until(lambda: not host.channels)
 
 
-async def test_a_large_request_that_takes_long_is_noticed() -> None:
+async def test_a_large_request_that_takes_long_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     core = FakeCore()
     async with serving(core) as host, client(host.port) as raw:
         now_ms = host.now_ms()
         host.now_ms = lambda: now_ms
         noticed: list[int] = []
-        host.took_long = lambda: noticed.append(now_ms)  # type: ignore[method-assign]
+        monkeypatch.setattr(Turns, "took_long", lambda turns: noticed.append(now_ms))
 
         def handle(request: Any, context: RequestContext, at_ms: int) -> None:
             nonlocal now_ms

@@ -1,0 +1,253 @@
+"""One round of the loop, however many connections have brought something in it, stays short."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import pytest
+
+from barnabas.broker.context import RequestContext
+from barnabas.broker.host import dialects
+from barnabas.broker.host.channel import Channel
+from barnabas.broker.host.host import Host
+from barnabas.broker.host.states import QUEUED, State
+from barnabas.broker.host.turns import LARGE_BYTES, LATE_MS, MEDIUM_BYTES, VERY_LATE_MS
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.kafka import codec as kafka
+from barnabas.protocol.native import codec as native
+from barnabas.protocol.requests.api_versions import ApiVersionsRequest
+from barnabas.protocol.requests.metadata import MetadataRequest
+from tests.broker.host.fake_core import FakeCore, api_versions_request, serving, until
+
+KAFKA_VERSIONS = api_versions_request(1)
+NATIVE_VERSIONS = b"".join(
+    bytes(part) for part in native.encode_request(ApiKey.API_VERSIONS, 0, 1, "t", ApiVersionsRequest())
+)
+
+
+def sized(size: int) -> bytes:
+    """A request of so many bytes, its length included."""
+    short = len(b"".join(kafka.encode_request(ApiKey.METADATA, 1, 1, "", MetadataRequest([]))))
+    return b"".join(map(bytes, kafka.encode_request(ApiKey.METADATA, 1, 1, "c" * (size - short), MetadataRequest([]))))
+
+
+class Wire:
+    """As much of a transport as a channel uses; what is written is kept."""
+
+    def __init__(self) -> None:
+        self.written = b""
+        self.reading = True
+
+    def write(self, data: Any) -> None:
+        self.written += data
+
+    def writelines(self, buffers: Any) -> None:
+        self.written += b"".join(buffers)
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+    def set_write_buffer_limits(self, high: int, low: int) -> None:
+        """Never reached."""
+
+    def get_extra_info(self, name: str) -> None:
+        """Nothing is known."""
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def close(self) -> None:
+        self.reading = False
+
+    abort = close
+
+
+class Round:
+    """A host whose clock a test moves: what is told within one step of the test is one round of the loop."""
+
+    def __init__(self, host: Host, core: FakeCore) -> None:
+        self.host, self.core = host, core
+        self.now_ms = host.now_ms()
+        host.now_ms = lambda: self.now_ms
+        self.served: list[int] = []
+        self.cost_ms = 0
+        core.handler = self.handle
+
+    def handle(self, request: Any, context: RequestContext, now_ms: int) -> None:
+        self.now_ms += self.cost_ms
+        self.served.append(context.connection.id)
+        context.respond(None)
+
+    async def begin(self) -> Channel:
+        """A round is noticed: somebody was served first in it."""
+        channel = self.connect()
+        await until(lambda: not self.host.turns.look_due)
+        self.now_ms += LATE_MS
+        cost_ms, self.cost_ms = self.cost_ms, 0
+        tell(channel, sized(60))
+        self.cost_ms = cost_ms
+        return channel
+
+    def connect(self, begin: bytes = KAFKA_VERSIONS) -> Channel:
+        """A connection that has told its dialect, if it begins with something."""
+        channel = Channel(self.host, "PLAINTEXT")
+        channel.connection_made(cast("Any", Wire()))
+        if begin:
+            cost_ms, self.cost_ms = self.cost_ms, 0
+            tell(channel, begin)
+            self.cost_ms = cost_ms
+            self.served.clear()
+        return channel
+
+
+def tell(channel: Channel, data: bytes) -> None:
+    """The loop has received something."""
+    target = memoryview(channel.get_buffer(-1))
+    target[: len(data)] = data
+    target.release()
+    channel.buffer_updated(len(data))
+
+
+@asynccontextmanager
+async def a_round() -> AsyncIterator[Round]:
+    core = FakeCore()
+    async with serving(core) as host:
+        yield Round(host, core)
+        for channel in list(host.channels.values()):
+            channel.connection_lost(None)
+
+
+@pytest.mark.parametrize(
+    ("gone_ms", "waits_from"), [(LATE_MS - 1, None), (LATE_MS, MEDIUM_BYTES), (VERY_LATE_MS, 0)], ids=str
+)
+@pytest.mark.parametrize("size", [60, MEDIUM_BYTES - 1, MEDIUM_BYTES, LARGE_BYTES])
+async def test_the_later_in_a_round_the_smaller_is_what_waits(gone_ms: int, waits_from: int | None, size: int) -> None:
+    async with a_round() as one:
+        other = one.connect()
+        await one.begin()
+        one.now_ms += gone_ms
+        tell(other, sized(size))
+        waits = waits_from is not None and size >= waits_from
+        assert (other in one.host.turns.line) == waits == (other.connection.id not in one.served)
+        assert other.waits == (QUEUED if waits else 0)
+        await until(lambda: len(one.served) == 2)
+        assert not other.waits
+        assert cast("Any", other.transport).reading
+
+
+async def test_many_costly_requests_in_one_moment_have_turns_between_which_others_are_served() -> None:
+    """A thousand fetches of 200 partitions, 2 ms each, had all their turns between two looks at the sockets."""
+    async with a_round() as one:
+        many, other = [one.connect() for _ in range(200)], one.connect()
+        one.cost_ms = 2
+        for channel in many:
+            tell(channel, sized(2 * MEDIUM_BYTES))
+        assert len(one.served) <= 2 * LATE_MS
+        await until(lambda: len(one.served) >= 50)
+        began = len(one.served)
+        tell(other, sized(60))
+        assert one.served[-1] == other.connection.id
+        assert len(one.served) == began + 1 < 100
+        await until(lambda: len(one.served) == 201)
+        one.served.remove(other.connection.id)
+        assert one.served == [channel.connection.id for channel in many], "first come, first served"
+
+
+async def test_small_requests_wait_too_once_they_have_taken_long() -> None:
+    async with a_round() as one:
+        many = [one.connect() for _ in range(200)]
+        one.cost_ms = 1
+        for channel in many:
+            tell(channel, sized(60))
+        assert len(one.served) <= 2 * LATE_MS + VERY_LATE_MS
+        await until(lambda: len(one.served) == 200)
+
+
+@pytest.mark.parametrize(
+    ("begin", "request_"),
+    [
+        (KAFKA_VERSIONS, KAFKA_VERSIONS),
+        (b"", KAFKA_VERSIONS),
+        (b"BNB1" + NATIVE_VERSIONS, NATIVE_VERSIONS),
+        (b"", b"BNB1" + NATIVE_VERSIONS),
+    ],
+    ids=["kafka", "kafka first", "native", "native first"],
+)
+async def test_who_asks_for_api_versions_and_nothing_else_never_waits(begin: bytes, request_: bytes) -> None:
+    async with a_round() as one:
+        other, greedy = one.connect(begin), one.connect(begin)
+        first = await one.begin()
+        one.now_ms += VERY_LATE_MS
+        tell(other, request_)
+        assert one.served == [first.connection.id, other.connection.id]
+        tell(greedy, request_ + request_.removeprefix(b"BNB1"))
+        assert list(one.host.turns.line) == [greedy]
+        await until(lambda: len(one.served) == 4)
+
+
+def test_no_other_request_passes_for_api_versions() -> None:
+    like_native = struct.pack(">ihhI", 8, ApiKey.METADATA, 1, 0x95120000)  # its correlation id is chosen by the peer
+    for data in (sized(60), KAFKA_VERSIONS[:-1], KAFKA_VERSIONS + b"\0", like_native, b"", b"BNB1"):
+        assert not dialects.asks_for_versions(data, native=False)
+    for data in (KAFKA_VERSIONS, NATIVE_VERSIONS[:-1], NATIVE_VERSIONS + b"\0", b""):
+        assert not dialects.asks_for_versions(data, native=True)
+
+
+async def test_a_frame_that_is_not_whole_takes_no_turn() -> None:
+    async with a_round() as one:
+        other = one.connect()
+        await one.begin()
+        one.now_ms += VERY_LATE_MS
+        data = sized(3000)
+        tell(other, data[:2000])
+        assert not one.host.turns.line
+        tell(other, data[2000:])
+        assert list(one.host.turns.line) == [other]
+        await until(lambda: len(one.served) == 2)
+
+
+async def test_first_bytes_wait_undecided() -> None:
+    """A page is costly, too; its request is told from Kafka's when its turn has come."""
+    async with a_round() as one:
+        web = one.connect(b"")
+        await one.begin()
+        one.now_ms += VERY_LATE_MS
+        tell(web, b"GET /health HTTP/1.0\r\n\r\n")
+        assert web.state is State.OPENING
+        assert list(one.host.turns.line) == [web]
+        await until(lambda: b"200 OK" in cast("Any", web.transport).written)
+
+
+async def test_what_waited_behind_an_answer_waits_for_its_turn_as_well() -> None:
+    async with a_round() as one:
+        kept: list[RequestContext] = []
+        other = one.connect()
+        one.core.handler = lambda request, context, now_ms: kept.append(context)
+        tell(other, sized(60) + sized(60))
+        one.core.handler = one.handle
+        await one.begin()
+        one.now_ms += VERY_LATE_MS
+        kept[0].respond(None)
+        other._go_on()
+        assert list(one.host.turns.line) == [other]
+        await until(lambda: len(one.served) == 2)
+
+
+async def test_who_is_gone_before_its_turn_is_passed_over() -> None:
+    async with a_round() as one:
+        gone, other = one.connect(), one.connect()
+        await one.begin()
+        one.now_ms += VERY_LATE_MS
+        tell(gone, sized(60))
+        tell(other, sized(60))
+        gone.connection_lost(None)
+        await until(lambda: len(one.served) == 2)
+        assert gone.connection.id not in one.served
+        assert not one.host.turns.line
+        assert one.host.account.total == 0
