@@ -18,8 +18,9 @@ from typing import Final
 
 from barnabas.broker.context import Connection, RequestContext
 from barnabas.broker.handlers import leaders
+from barnabas.broker.handlers.asked import Asked, weight
 from barnabas.broker.handlers.services import CLUSTER, Operation, Resource, Services, topic_resource
-from barnabas.broker.handlers.sessions import FIRST_VERSION_WITH_IDS, Asked, Fetching, weight
+from barnabas.broker.handlers.sessions import FIRST_VERSION_WITH_IDS, Fetching
 from barnabas.broker.handlers.steps import SLICE, answer, slices
 from barnabas.broker.jobs import Job
 from barnabas.broker.log import Isolation
@@ -49,16 +50,25 @@ _HINTED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOC
 
 def handle(services: Services, request: FetchRequest, context: RequestContext, now_ms: int) -> None:
     """Read, and answer now or when enough has come."""
+    if services.sessions.size(request) > SLICE:
+        services.work_in_line(_serve_in_slices(services, request, context, now_ms), request, context)
+        return
     fetching: Fetching = services.sessions.begin(request, context.api_version, context, now_ms)
     if fetching.error:
         context.respond(FetchResponse(error_code=fetching.error))
         return
     fetch = _Fetch(services, request, context, fetching, now_ms)
-    if len(fetching.asked) <= SLICE:
-        fetch.take(fetching.asked.values())
-        fetch.read()
-    else:
-        services.work_in_line(fetch.serve_in_slices(), request, context)
+    fetch.take(fetching.asked.values())
+    fetch.read()
+
+
+def _serve_in_slices(services: Services, request: FetchRequest, context: RequestContext, now_ms: int) -> Job[None]:
+    """A request of many partitions, once it is its turn: what it asks is sorted by then alone, for that is large."""
+    fetching = yield from services.sessions.begin_in_steps(request, context.api_version, context, now_ms)
+    if fetching.error:
+        context.respond(FetchResponse(error_code=fetching.error))
+        return
+    yield from _Fetch(services, request, context, fetching, now_ms).serve_in_slices()
 
 
 class _Fetch:

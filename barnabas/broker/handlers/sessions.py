@@ -19,28 +19,20 @@ Partitions that returned records move to the end, for the first ones get the byt
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from itertools import islice
 from sys import getsizeof
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.broker.account import KEPT, Account
-from barnabas.broker.config.topics import TOPIC_NAME_LENGTH_MAX
 from barnabas.broker.context import RequestContext
+from barnabas.broker.handlers.asked import UNKNOWN_MAX, Asked, Key, forget, in_steps, merge
+from barnabas.broker.jobs import Job
 from barnabas.broker.metrics import Meter, MetricsRegistry
 from barnabas.broker.ports import Entropy
-from barnabas.broker.replica.types import FetchInfo
 from barnabas.protocol.errors import ErrorCode
-from barnabas.protocol.ids import ZERO_UUID, TopicPartition
 
 if TYPE_CHECKING:  # loaded with the first fetch
-    from barnabas.protocol.requests.fetch import (
-        FetchPartition,
-        FetchRequest,
-        FetchTopic,
-        ForgottenTopic,
-        PartitionData,
-    )
+    from barnabas.protocol.requests.fetch import FetchRequest, PartitionData
 
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
@@ -49,8 +41,6 @@ EVICTION_MS: Final = 120_000
 FIRST_VERSION_WITH_IDS: Final = 13
 PARTITIONS_MAX: Final = 200_000
 """Partitions all sessions may remember together, some 600 bytes each. Kafka has no bound."""
-UNKNOWN_MAX: Final = 1000
-"""Partitions among them that nobody knows, as a consumer may ask for before its topic is made."""
 PARTITION_BYTES: Final = 600
 """What a session keeps of one partition, as it is charged."""
 PER_CONNECTION_MAX: Final = 10
@@ -58,51 +48,6 @@ PER_CONNECTION_MAX: Final = 10
 
 Holder = tuple[str, str | None]
 """Address and client id."""
-
-Key = tuple[str | bytes, int]
-
-
-class Asked:
-    """One partition a client fetches, and what it was last told of it (-1: nothing)."""
-
-    __slots__ = ("high_watermark", "info", "key", "log_start_offset", "partition", "topic", "topic_id")
-
-    def __init__(self, topic: FetchTopic, part: FetchPartition) -> None:
-        self.topic = topic.topic
-        self.topic_id = topic.topic_id
-        self.partition = part.partition
-        self.key: TopicPartition | None = (
-            None if topic.topic_id != ZERO_UUID else TopicPartition(topic.topic, part.partition)
-        )
-        """The partition by name; None while a topic id is not resolved."""
-        self.high_watermark = -1
-        self.log_start_offset = -1
-        self.update(part)
-
-    def update(self, part: FetchPartition) -> None:
-        """Take over what the client asks now."""
-        self.info = FetchInfo(
-            self.topic_id,
-            part.fetch_offset,
-            part.log_start_offset,
-            part.partition_max_bytes,
-            part.current_leader_epoch,
-            part.last_fetched_epoch,
-        )
-
-    def told(self, data: PartitionData) -> bool:
-        """Remember what the answer says; whether an incremental answer must list it."""
-        must = bool(data.records) or data.preferred_read_replica != -1 or data.diverging_epoch is not None
-        if self.high_watermark != data.high_watermark:
-            self.high_watermark = data.high_watermark
-            must = True
-        if self.log_start_offset != data.log_start_offset:
-            self.log_start_offset = data.log_start_offset
-            must = True
-        if data.error_code:
-            self.high_watermark = -1
-            must = True
-        return must
 
 
 class Session:
@@ -182,16 +127,57 @@ class FetchSessions:
             lambda: sum(len(session.asked) for session in self.sessions.values()),
         )
 
+    def size(self, request: FetchRequest) -> int:
+        """How many partitions a request is about at most: those it names, and those of its session."""
+        size = 0
+        for topic in request.topics:
+            size += len(topic.partitions)
+        for forgotten in request.forgotten_topics_data:
+            size += len(forgotten.partitions)
+        session = self.sessions.get(request.session_id) if request.session_epoch > INITIAL_EPOCH else None
+        return size if session is None else size + len(session.asked)
+
     def begin(self, request: FetchRequest, api_version: int, context: RequestContext, now_ms: int) -> Fetching:
         """Find out what a request asks."""
         uses_ids = api_version >= FIRST_VERSION_WITH_IDS
+        fetching = self._find(request, uses_ids, context, now_ms)
+        if not fetching.error:
+            before = len(fetching.asked)
+            for topic in request.topics:
+                merge(fetching.asked, topic, topic.partitions, uses_ids)
+            if fetching.session is not None:
+                for forgotten in request.forgotten_topics_data:
+                    forget(fetching.asked, forgotten, forgotten.partitions, uses_ids)
+                return self._changed(fetching, fetching.session, before)
+        return fetching
+
+    def begin_in_steps(
+        self, request: FetchRequest, api_version: int, context: RequestContext, now_ms: int
+    ) -> Job[Fetching]:
+        """As `begin`, of many partitions. From the first step on the session is this request's."""
+        uses_ids = api_version >= FIRST_VERSION_WITH_IDS
+        fetching = self._find(request, uses_ids, context, now_ms)
+        if fetching.error:
+            return fetching
+        before = len(fetching.asked)
+        for _ in in_steps(request.topics, lambda topic, some: merge(fetching.asked, topic, some, uses_ids)):
+            yield None
+        if fetching.session is None:
+            return fetching
+        gone = request.forgotten_topics_data
+        for _ in in_steps(gone, lambda topic, some: forget(fetching.asked, topic, some, uses_ids)):
+            yield None
+        if self.sessions.get(fetching.session_id) is not fetching.session:
+            return Fetching({}, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        return self._changed(fetching, fetching.session, before)
+
+    def _find(self, request: FetchRequest, uses_ids: bool, context: RequestContext, now_ms: int) -> Fetching:
+        """What a request begins with: nothing, its session, or an error."""
         session_id, epoch = request.session_id, request.session_epoch
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if session_id != NO_SESSION:
                 self._drop(session_id)
-            asked: dict[Key, Asked] = {}
-            _merge(asked, request.topics, uses_ids)
-            return Fetching(asked, opens=epoch == INITIAL_EPOCH)
+            return Fetching({}, opens=epoch == INITIAL_EPOCH)
         session = self.sessions.get(session_id)
         if session is None:
             return Fetching({}, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -199,17 +185,6 @@ class FetchSessions:
             return Fetching({}, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.uses_ids != uses_ids:
             return Fetching({}, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        before = len(session.asked)
-        _merge(session.asked, request.topics, uses_ids)
-        _forget(session.asked, request.forgotten_topics_data, uses_ids)
-        if len(session.asked) > before and not self._room_for(0):
-            self._drop(session_id)  # the client asks for all once more, and gets no session for it
-            return Fetching({}, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        if not session.asked:
-            self._drop(session_id)
-            return Fetching({})
-        if len(session.asked) != before:
-            self._charge(session)
         if session.connection_id != context.connection.id:
             self._count(session, -1)
             session.connection_id = context.connection.id
@@ -218,6 +193,18 @@ class FetchSessions:
         session.epoch = session.epoch % (2**31 - 1) + 1
         session.used_ms = now_ms
         return Fetching(session.asked, session=session)
+
+    def _changed(self, fetching: Fetching, session: Session, before: int) -> Fetching:
+        """The partitions of a session, of which there were so many `before`, are what its request made of them."""
+        if len(session.asked) > before and not self._room_for(0):
+            self._drop(session.id)  # the client asks for all once more, and gets no session for it
+            return Fetching({}, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if not session.asked:
+            self._drop(session.id)
+            return Fetching({})
+        if len(session.asked) != before:
+            self._charge(session)
+        return fetching
 
     def finish(
         self,
@@ -349,26 +336,3 @@ class FetchSessions:
             session_id = self._entropy.below(2**31 - 1) + 1
             if session_id not in self.sessions:
                 return session_id
-
-
-def weight(asked: Asked) -> int:
-    """How much a partition that nobody knows counts: a name that no topic can have, more than there is room for."""
-    return 1 if len(asked.topic) <= TOPIC_NAME_LENGTH_MAX else UNKNOWN_MAX + 1
-
-
-def _merge(asked: dict[Key, Asked], topics: Iterable[FetchTopic], uses_ids: bool) -> None:
-    for topic in topics:
-        name: str | bytes = topic.topic_id if uses_ids else topic.topic
-        for part in topic.partitions:
-            known = asked.get((name, part.partition))
-            if known is None:
-                asked[name, part.partition] = Asked(topic, part)
-            else:
-                known.update(part)
-
-
-def _forget(asked: dict[Key, Asked], topics: Iterable[ForgottenTopic], uses_ids: bool) -> None:
-    for topic in topics:
-        name: str | bytes = topic.topic_id if uses_ids else topic.topic
-        for partition in topic.partitions:
-            asked.pop((name, partition), None)

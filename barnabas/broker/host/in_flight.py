@@ -19,9 +19,8 @@ CHARGED_BYTES_MIN: Final = 512
 """Requests from so many bytes on are charged while they wait for their answer."""
 DECODED_WEIGHT: Final = 12
 """What a decoded request takes, as a multiple of its bytes (lists of topics and partitions: measured 6 to 13)."""
-WEIGHTS: Final[dict[int, int]] = {ApiKey.PRODUCE: 1, ApiKey.FETCH: 24}
-"""Records are not decoded. What a fetch asks is sorted by partition as well, before its turn comes; what it keeps while
-it waits is charged by partition (`replica/shared.py`)."""
+WEIGHTS: Final[dict[int, int]] = {ApiKey.PRODUCE: 1}
+"""Records are not decoded. What a fetch keeps while it waits is charged by partition (`replica/shared.py`)."""
 
 DECODING_MS_MAX: Final = 2
 """A large request that took longer to decode is long to serve, too: that is a step of its own."""

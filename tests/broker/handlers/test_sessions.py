@@ -2,15 +2,8 @@ from __future__ import annotations
 
 from barnabas.broker.account import Account
 from barnabas.broker.context import Connection, RequestContext
-from barnabas.broker.handlers.sessions import (
-    PARTITION_BYTES,
-    PER_CONNECTION_MAX,
-    UNKNOWN_MAX,
-    Asked,
-    Fetching,
-    FetchSessions,
-    weight,
-)
+from barnabas.broker.handlers.asked import UNKNOWN_MAX, Asked, weight
+from barnabas.broker.handlers.sessions import PARTITION_BYTES, PER_CONNECTION_MAX, Fetching, FetchSessions
 from barnabas.broker.metrics import MetricsRegistry
 from barnabas.explain.stage import CountingEntropy
 from barnabas.protocol.errors import ErrorCode

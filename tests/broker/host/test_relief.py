@@ -16,14 +16,13 @@ from barnabas.broker.host import looking, trim
 from barnabas.broker.host import relief as relief_module
 from barnabas.broker.host.channel import OUT_BYTES_MAX
 from barnabas.broker.host.host import Host
-from barnabas.broker.host.in_flight import WEIGHTS
+from barnabas.broker.host.in_flight import DECODED_WEIGHT
 from barnabas.broker.host.receive import SHARED_BYTES_RECOVERING, Receiver
 from barnabas.broker.host.turns import TURN_MS_MAX, Turns
-from barnabas.protocol.api import ApiKey
 from tests.broker.host.fake_core import FakeCore, Raw, client, parks, serving, until
 
 MIB = 1024 * 1024
-FETCH_WEIGHT = WEIGHTS[ApiKey.FETCH]
+FETCH_WEIGHT = DECODED_WEIGHT
 FRAME = 4 * MIB
 
 

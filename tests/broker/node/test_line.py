@@ -107,6 +107,23 @@ def test_a_turn_that_is_given_to_who_goes_in_the_same_step_is_not_lost(world: Wo
     assert not world.core.services.line._served
 
 
+def test_a_fetch_that_waits_for_its_turn_has_begun_nothing(world: World) -> None:
+    """150 full fetches of 19,800 partitions were sorted by partition, 10 MB each, before any had its turn."""
+    opened = world.send(fetching(session_epoch=0), 11, connection=connection(100))
+    world.settle()
+    session_id = opened.response.session_id
+    assert session_id
+    sessions = world.core.services.sessions.sessions
+    for number in range(101, 103):
+        world.send(fetching(session_epoch=-1), 11, connection=connection(number))
+    instead = world.send(fetching(session_id=session_id, session_epoch=0), 11, connection=connection(100))
+    assert session_id in sessions, "it is closed by who opens another, in its turn"
+    world.settle()
+    assert instead.done
+    assert session_id not in sessions
+    assert instead.response.session_id in sessions
+
+
 def test_small_requests_stand_in_no_line(world: World) -> None:
     for number in range(100, 105):
         world.send(metadata.MetadataRequest(None), 12, connection=connection(number))
