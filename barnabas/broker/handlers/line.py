@@ -42,6 +42,11 @@ class Line:
                 self._served.remove(gate)
                 self._next()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody is served or waits."""
+        return not self._served
+
     def disconnected(self, connection_id: int) -> None:
         """Nobody waits for that answer any more."""
         gate = self._waiting.pop(connection_id, None)

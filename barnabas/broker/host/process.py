@@ -13,6 +13,7 @@ from barnabas.broker.config import BrokerConfig
 from barnabas.broker.host.assemble import Assembly, new_loop
 from barnabas.broker.host.collector import Collector
 from barnabas.broker.host.disk_calls import raise_open_files_max
+from barnabas.broker.host.trim import Trim
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ async def _serve(assembly: Assembly) -> None:
             signal.signal(number, lambda number, _frame: loop.call_soon_threadsafe(on_signal, number))
         else:
             loop.add_signal_handler(number, on_signal, number)
-    collector = Collector()
+    collector, trim = Collector(), Trim(assembly.host)
     starting = loop.create_task(assembly.start())
     leaving = loop.create_task(asked.wait())
     await asyncio.wait((starting, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -57,11 +58,13 @@ async def _serve(assembly: Assembly) -> None:
     try:
         starting.result()
         collector.begin(loop)
+        trim.begin()
         print(_banner(assembly), flush=True)
         await leaving
     finally:
         leaving.cancel()
         collector.end()
+        trim.end()
     await assembly.stop()
     gc.freeze()  # the process ends: nothing needs to be looked through and taken apart before
     logger.info("stopped")

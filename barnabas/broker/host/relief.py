@@ -37,8 +37,6 @@ one at a time, a thousand that hold little each would keep everybody else waitin
 AT_ONCE_MAX: Final = 50
 """Connections that are ended, or go on, in one step: some 30 µs each."""
 _LOOK_S: Final = 1.0
-_CALM_S: Final = 2.0
-"""So long after the last one waited, what is free goes back to the system."""
 _MIB: Final = 1024 * 1024
 
 
@@ -58,7 +56,6 @@ class Relief:
         self._ended: dict[Channel, None] = {}
         self._stuck_since_ms: int | None = None
         self._due = False
-        self._gave_way = False  # somebody had to wait: much was taken, and is free again when nobody waits
         self._timer: asyncio.TimerHandle | None = None
         self.ended = 0
         """Connections ended because memory was short."""
@@ -70,7 +67,6 @@ class Relief:
             return False
         if channel not in self.waiting:
             self.waiting[channel] = None
-            self._gave_way = True
             self._account.on_released = self._later
             self._say(channel, "waits for memory")
             self._later()
@@ -107,17 +103,8 @@ class Relief:
         self._give_turns(now_ms)
         if not self.waiting and not self.turns:
             self._account.on_released = None
-            if self._gave_way:
-                self._gave_way = False
-                self._host.loop.call_later(_CALM_S, self._give_back)
         elif self._timer is None:
             self._timer = self._host.loop.call_later(_LOOK_S, self._look)
-
-    def _give_back(self) -> None:
-        if not self.waiting:
-            from barnabas.broker.host.trim import give_back  # needed when memory has been short, which is seldom
-
-            give_back()
 
     def _look(self) -> None:
         self._timer = None

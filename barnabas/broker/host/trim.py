@@ -1,9 +1,72 @@
-"""What was freed goes back to the system: the C library keeps it for later, hundreds of megabytes after a flood."""
+"""What was freed goes back to the system: the C library keeps it for later, hundreds of megabytes after a flood.
+
+A broker's process looks at its own memory every two seconds. What it has grown by since it last gave back goes back
+once nothing large is under way; what stays then is what the broker knows (topics, sessions), and is not tried again.
+"""
 
 from __future__ import annotations
 
-import ctypes
+import asyncio
 import threading
+from typing import TYPE_CHECKING, Final
+
+from barnabas.broker.host.looking import memory_bytes
+
+if TYPE_CHECKING:
+    from barnabas.broker.host.host import Host
+
+LOOK_S: Final = 2.0
+GROWN_BYTES_MIN: Final = 32 * 1024 * 1024
+"""And a quarter of what is needed: a broker that keeps its records in memory grows all the while."""
+HELD_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Nothing large is under way while no more is held for others (`broker/account.py`), and nobody is in line."""
+
+
+class Trim:
+    """Gives memory back once it is not needed; `begin` on the loop."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._kept_bytes = 0
+        self._given = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        """What is resident now is needed. Where the system does not tell, nothing is done."""
+        found = memory_bytes()
+        if found is not None:
+            self._kept_bytes = found[1]
+            self._later()
+
+    def end(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _later(self) -> None:
+        self._timer = self._host.loop.call_later(LOOK_S, self._turn)
+
+    def _turn(self) -> None:
+        found = memory_bytes()
+        if found is not None:
+            self.look(found[1])
+        self._later()
+
+    def look(self, own_bytes: int) -> None:
+        """Give back what has grown, where `own_bytes` of the process' own memory are resident."""
+        if self._given:
+            self._given = False
+            self._kept_bytes = own_bytes
+        elif own_bytes < self._kept_bytes:
+            self._kept_bytes = own_bytes
+        elif own_bytes - self._kept_bytes >= max(GROWN_BYTES_MIN, self._kept_bytes // 4) and self._is_calm:
+            self._given = True
+            give_back()
+
+    @property
+    def _is_calm(self) -> bool:
+        host = self._host
+        return host.account.total <= HELD_BYTES_MAX and not host.turns.line and not host.core.has_lines
 
 
 def give_back() -> None:
@@ -11,8 +74,14 @@ def give_back() -> None:
 
     The call takes the allocator's lock: some 5 ms for 100 MiB.
     """
+    threading.Thread(target=_give_back, name="barnabas-trim", daemon=True).start()
+
+
+def _give_back() -> None:
+    import ctypes  # takes longer to load than the loop has time
+
     try:
         trim = ctypes.CDLL(None).malloc_trim
     except (OSError, AttributeError):
         return
-    threading.Thread(target=trim, args=(0,), name="barnabas-trim", daemon=True).start()
+    trim(0)

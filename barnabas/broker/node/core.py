@@ -134,6 +134,11 @@ class Core:
         """Whether all logs are recovered and the broker leads its partitions."""
         return self.phase is startup.Phase.READY
 
+    @property
+    def has_lines(self) -> bool:
+        """Whether requests with large answers are being served."""
+        return self.phase is not _NEW and not (self.services.line.is_empty and self.services.file_line.is_empty)
+
     def set_endpoints(self, endpoints: Sequence[Endpoint]) -> None:
         """Say what clients are to connect to; before `start`."""
         self.endpoints = tuple(endpoints)

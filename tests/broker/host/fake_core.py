@@ -27,6 +27,7 @@ class FakeCore:
         self.on_jobs: Callable[[], None] = lambda: None
         self.handler = handler or (lambda request, context, now_ms: context.respond(ApiVersionsResponse()))
         self.ready = True
+        self.has_lines = False
         self.endpoints: tuple[Endpoint, ...] = ()
         self.account = Account()
         self.fault: Exception | None = None

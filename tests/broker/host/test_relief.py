@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-import threading
 from typing import Any
 
 import pytest
 
 from barnabas.broker.account import KINDS, PARKED, RECEIVED, REQUESTS, UNREAD, Account
 from barnabas.broker.context import RequestContext
-from barnabas.broker.host import looking, trim
+from barnabas.broker.host import looking
 from barnabas.broker.host import relief as relief_module
 from barnabas.broker.host.channel import OUT_BYTES_MAX
 from barnabas.broker.host.host import Host
@@ -129,33 +128,6 @@ async def test_many_that_wait_in_vain_are_ended_until_memory_is_not_short(monkey
         core.account.release(0, PARKED, core.account.by_kind[PARKED])
         for one in peers:
             await one.__aexit__(None, None, None)
-
-
-@pytest.mark.skipif(not hasattr(socket, "TCP_INFO"), reason="the system does not tell a connection's state")
-async def test_what_is_free_goes_back_to_the_system_once_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relief_module, "_CALM_S", 0)
-    given: list[bool] = []
-    core = small_core()
-    async with serving(core, socket_request_max_bytes=FRAME) as host:
-        monkeypatch.setattr(trim, "give_back", lambda: given.append(bool(host.relief.waiting)))
-        core.account.charge(0, PARKED, 10 * MIB - 200_000)
-        async with client(host.port) as raw:
-            raw.send(large_request()[:90_000])
-            await until(lambda: bool(host.relief.waiting))
-            host.relief._look()
-            assert given == []
-            core.account.release(0, PARKED, 10 * MIB - 200_000)
-            raw.send(large_request()[90_000:])
-            await until(lambda: given == [False])
-
-
-def test_giving_back_is_done_beside() -> None:
-    before = threading.active_count()
-    trim.give_back()
-    for thread in threading.enumerate():
-        if thread.name == "barnabas-trim":
-            thread.join(10)
-    assert threading.active_count() == before
 
 
 async def test_who_waits_for_memory_and_has_gone_gives_back_what_it_held() -> None:
