@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from importlib import import_module
 from types import ModuleType
-from typing import Any, Final
+from typing import Any
 
 from barnabas.net.errors import ConfigError
-from barnabas.protocol.ids import Buffer
-
-NATIVE_PREAMBLE: Final = b"BNB1"
+from barnabas.protocol.ids import NATIVE_PREAMBLE, Buffer
 
 
 class Dialect:

@@ -17,6 +17,9 @@ Bytes: TypeAlias = Annotated[bytes, "of any length"]
 ZERO_UUID: Final = bytes(16)
 """The absent topic id. A uuid is its 16 raw bytes everywhere inside; `format_uuid` gives Kafka's text form."""
 
+NATIVE_PREAMBLE: Final = b"BNB1"
+"""What a client of the native dialect sends first, once per connection."""
+
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1

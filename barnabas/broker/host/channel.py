@@ -33,7 +33,7 @@ from barnabas.broker.host.turns import LARGE_BYTES, TURN_MS_MAX
 from barnabas.broker.host.unsent import drop, own_bytes
 from barnabas.protocol.api import ApiKey, UnsupportedVersion
 from barnabas.protocol.errors import ProtocolError
-from barnabas.protocol.ids import Buffer
+from barnabas.protocol.ids import NATIVE_PREAMBLE, Buffer
 
 if TYPE_CHECKING:
     from barnabas.broker.host.host import Host
@@ -243,7 +243,7 @@ class Channel(asyncio.BufferedProtocol):
         if choice is dialects.TLS:
             raise ProtocolError("it speaks TLS, which this listener does not; set security.protocol=PLAINTEXT")
         if choice is dialects.NATIVE:
-            self.receiver.skip(len(dialects.NATIVE_PREAMBLE))
+            self.receiver.skip(len(NATIVE_PREAMBLE))
             self.connection.dialect = "native"
         self.dialect = dialects.load(choice)
         self.state = move(self.state, _OPEN)

@@ -14,14 +14,13 @@ from collections.abc import Generator
 from importlib import import_module
 from typing import Any, Final, Protocol, cast
 
-from barnabas.protocol.ids import Buffer
+from barnabas.protocol.ids import NATIVE_PREAMBLE, Buffer
 
 KAFKA: Final = "kafka"
 NATIVE: Final = "native"
 HTTP: Final = "http"
 TLS: Final = "tls"
 
-NATIVE_PREAMBLE: Final = b"BNB1"
 _HTTP_STARTS: Final = frozenset({b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"TRAC", b"CONN"})
 
 

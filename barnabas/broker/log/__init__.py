@@ -20,23 +20,22 @@ anything**: park on the token and call again. What takes long is a job (a genera
     read          `read(offset, max_bytes, isolation, min_one=True) -> FetchData`
                   `offset_metadata(offset) -> OffsetMetadata`
                   `offset_for_timestamp(ms)`, `offset_of_max_timestamp() -> TimestampOffset | None`
-    watermarks    `advance_high_watermark(OffsetMetadata | int) -> bool` (never backwards),
-                  `update_high_watermark(int) -> int` (a follower's: clamped to [log start, LEO], may go down),
+    watermarks    `advance_high_watermark(OffsetMetadata | int) -> bool`, `commit_all() -> bool` (never backwards),
                   `raise_log_start_offset(offset) -> bool` (DeleteRecords, a follower's leader)
     epochs        `assign_epoch(epoch)` (at LEO), `latest_epoch`, `end_offset_for_epoch(epoch) -> EpochEnd`
     durability    `when_durable(offset, callback)`: calls `callback(None | KafkaError)` once all below `offset` is on
                   stable storage, never from inside the call; starts the sync itself
     cut           `truncate_to(offset)`, `truncate_fully_and_start_at(offset)`
-    producers     `producers`: state of idempotent producers; `expire_producers(now_ms)`
-    jobs          `recover(...)`, `retain(now_ms)`, `compact(now_ms, ...)`, `flush()`, `close()`
+    producers     `producers`: state of idempotent producers; `expire_producers(now_ms, expiration_ms)`
+    jobs          `recover(...)`, `retain(now_ms)`, `compact(now_ms, ...)`, `flush()`, `mend_indexes()`, `close()`
     `failed`      a sync failed: appends raise KAFKA_STORAGE_ERROR until the broker is started anew; reads go on
     `ending`      the broker stops: appends raise NOT_LEADER_OR_FOLLOWER; reads go on
 
 `LogManager`
     `load(topic_ids?) -> Job`: all logs of the directory, clean or not, with checkpoints
     `get(tp) -> Log | None`, `logs` (dict by `TopicPartition`), `config_of` (callable, given at construction)
-    `create(tp, topic_id, config) -> Log` (raises KafkaError KAFKA_STORAGE_ERROR), `delete(tp)` (renamed at once,
-    removed after `file.delete.delay.ms`)
+    `create(tp, topic_id, config) -> Log` (raises KafkaError), `delete(tp)` (renamed at once, removed after
+    `file.delete.delay.ms`), `stray(tp)` (renamed, its bytes stay)
     `start(now_ms)`, `next_deadline_ms() -> int | None`, `due_jobs(now_ms) -> list[Job]`: retention, compaction, flush,
     checkpoints, producer expiry and removal of deleted files, each when it is due (monotonic ms)
     `shutdown() -> Job`: flush, snapshots, checkpoints, and last of all the clean shutdown marker

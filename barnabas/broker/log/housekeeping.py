@@ -2,7 +2,7 @@
 
     task        every                                            first after
     retention   log.retention.check.interval.ms                  log.initial.task.delay.ms
-    flush       the shortest flush.ms (at least every second)    at once, and only where a flush.ms is set
+    flush       the shortest flush.ms (at least every second)    one interval, and only where a flush.ms is set
     recovery    log.flush.offset.checkpoint.interval.ms          log.initial.task.delay.ms
     log start   log.flush.start.offset.checkpoint.interval.ms    log.initial.task.delay.ms
     watermark   replica.high.watermark.checkpoint.interval.ms    one interval

@@ -229,15 +229,6 @@ class Log:
         self._watermark = tuple.__new__(OffsetMetadata, (end, active.base, active.size))
         return True
 
-    def update_high_watermark(self, offset: int) -> int:
-        """Set the high watermark (follower, start): clamped to [log start, log end]. Returns the new one."""
-        clamped = min(max(offset, self.log_start_offset), self.log_end_offset)
-        if clamped == self.log_end_offset:
-            self._watermark = self.log_end_metadata
-        elif clamped != self._watermark.offset:
-            self._watermark = OffsetMetadata(clamped)
-        return clamped
-
     def placed_high_watermark(self) -> OffsetMetadata:
         """The high watermark with its place: looked up once, then remembered.
 

@@ -33,7 +33,6 @@ def replay(log: Log, offset: int, take: Callable[[BatchHeader, Sequence[Record]]
         Exception: what `take` raised.
     """
     read_bytes = 0
-    read_bytes = 0
     while offset < log.log_end_offset:
         view = yield from _read(log, offset)
         for position, _ in batches(view):

@@ -58,7 +58,7 @@ class Isolation(IntEnum):
 
 
 class AppendOrigin(IntEnum):
-    """Who appends as the leader. Only CLIENT is held to a client's rules (one batch, no control records)."""
+    """Who appends as the leader. CLIENT alone is held to a client's rules: base offset 0, sequences, no control."""
 
     CLIENT = 0
     COORDINATOR = 1

@@ -6,7 +6,7 @@ A leader checks in this order, and the first finding answers the request:
     b  base offset 0                         INVALID_RECORD
     c  size up to `max.message.bytes`        MESSAGE_TOO_LARGE
     d  the sum fits                          CORRUPT_MESSAGE
-    e  record count, control bit, sequence   INVALID_RECORD
+    e  record count, control bit, sequence   INVALID_RECORD, or UNKNOWN_SERVER_ERROR for an unknown codec
     f  keys (compacted topics), timestamps   INVALID_RECORD or INVALID_TIMESTAMP with the records at fault
     g  the size again, where re-encoded      MESSAGE_TOO_LARGE
 

@@ -8,7 +8,8 @@
     core.tick(now_ms)                        # whenever core.next_deadline_ms() has come
 
 All times are monotonic whole ms, given by the caller and never going back. Every method must be called on one thread.
-Whatever called the core, it ends in `_settle`: deferred checks run there, after the caller's own work is done.
+Whatever called the core, it ends in `_settle`: deferred checks run there, after the caller's own work is done. Only a
+request that has left nothing to do, as its handler says, goes without.
 """
 
 from __future__ import annotations

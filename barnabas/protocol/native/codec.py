@@ -22,9 +22,6 @@ from barnabas.protocol.ids import Buffer
 from barnabas.protocol.limits import FEW, MANY, NATIVE_SHARE, REQUEST_ELEMENTS_MAX
 from barnabas.protocol.native.plan import Payloads, pack_in_steps, reader, writer
 
-PREAMBLE: Final = b"BNB1"
-"""What a client sends first, once per connection."""
-
 HEAD_SIZE_MAX: Final = 8 * 1024 * 1024
 """Bytes of a response's head: what it describes is bounded, payloads count apart."""
 REQUEST_HEAD_SIZE_MAX: Final = 2 * 1024 * 1024

@@ -30,14 +30,6 @@ def test_the_same_offset_on_a_newer_segment_counts_as_progress(memory):
     assert log.high_watermark_metadata.segment_base == 1
 
 
-def test_a_follower_clamps_the_high_watermark(memory):
-    log = memory.new_log()
-    for _ in range(3):
-        append(log, b"a")
-    log.raise_log_start_offset(1)
-    assert [log.update_high_watermark(offset) for offset in (99, 0, 2)] == [3, 1, 2]
-
-
 def test_log_start_only_rises_and_not_beyond_the_high_watermark(memory):
     log = memory.new_log()
     for _ in range(5):

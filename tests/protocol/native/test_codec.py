@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from barnabas.protocol.api import REQUESTS, RESPONSES, VERSIONS, ApiKey
 from barnabas.protocol.errors import EncodeError, ErrorCode, ProtocolError
-from barnabas.protocol.ids import Buffer
+from barnabas.protocol.ids import NATIVE_PREAMBLE, Buffer
 from barnabas.protocol.kafka.codec import UnsupportedVersion
 from barnabas.protocol.native import codec
 from barnabas.protocol.requests.api_versions import ApiVersionsRequest
@@ -190,7 +190,7 @@ def test_the_page_tells_the_truth() -> None:
         timeout_ms=1500,
         topic_data=[TopicProduceData("t", partition_data=[PartitionProduceData(0, b"RECORDS")])],
     )
-    assert sent == codec.PREAMBLE + b"".join(codec.encode_request(ApiKey.PRODUCE, 9, 1, "me", request))
+    assert sent == NATIVE_PREAMBLE + b"".join(codec.encode_request(ApiKey.PRODUCE, 9, 1, "me", request))
     assert codec.decode_request(memoryview(sent)[8:])[1] == request
     correlation_id, response = codec.decode_response(ApiKey.PRODUCE, 9, memoryview(answered)[4:])
     assert correlation_id == 1
