@@ -134,7 +134,7 @@ def test_the_rule_of_the_core_bites(text: str) -> None:
     assert faults_of_core(text)
 
 
-CHANGES_IN_PLACE = {"append", "extend", "insert", "pop", "remove", "clear", "update", "sort", "assign", "saved", "lost"}
+CHANGES_IN_PLACE = {"append", "extend", "insert", "pop", "remove", "clear", "update", "sort", "assign"}
 
 
 def changes_of_a_log(text: str) -> list[str]:

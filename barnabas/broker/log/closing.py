@@ -12,7 +12,7 @@ clean, for nobody would know what the producers sent last.
 `base` and `size` are those of the active segment: where they are no longer what is there, another program wrote the
 log meanwhile, and the log is checked like after any other end. The file is used once, after a clean stop, and removed
 by the start that reads it. Without it nothing is lost: recovery points never pass what the files of a log say
-(`Log.recovery_point_to_save`), so a start that checks the logs learns all of it from the batches.
+(`SmallFiles.recovery_point_to_save`), so a start that checks the logs learns all of it from the batches.
 """
 
 from __future__ import annotations

@@ -24,10 +24,8 @@ class LeaderEpochs:
         self._starts: list[int] = []
         for epoch, start in entries or []:
             self.assign(epoch, start)
-        self.saved()
-        if saved is not None:
-            self._saved = saved
-            self._changed = True
+        self._saved = self.entries if saved is None else saved
+        self._changed = saved is not None
 
     def __len__(self) -> int:
         return len(self._epochs)
@@ -59,15 +57,19 @@ class LeaderEpochs:
         starts = [start for _, start in ours[same : same + 1] + saved[same : same + 1]]
         return max(min(starts), 0) if starts else None
 
-    def saved(self, entries: list[tuple[int, int]] | None = None) -> None:
-        """The checkpoint holds `entries` now (None: what is here)."""
-        self._saved = self.entries if entries is None else entries
-        self._changed = self._saved != self.entries
+    def as_saved(self, entries: list[tuple[int, int]] | None = None) -> LeaderEpochs:
+        """The same epochs, of which the checkpoint holds `entries` (None: all)."""
+        twin = self.copy()
+        twin._saved = self.entries if entries is None else entries
+        twin._changed = twin._saved != twin.entries
+        return twin
 
-    def lost(self) -> None:
-        """The checkpoint could not be written: what it holds is not known."""
-        self._saved = [(-1, -1)]
-        self._changed = True
+    def as_lost(self) -> LeaderEpochs:
+        """The same epochs; the checkpoint could not be written, so what it holds is not known."""
+        twin = self.copy()
+        twin._saved = [(-1, -1)]
+        twin._changed = True
+        return twin
 
     def copy(self) -> LeaderEpochs:
         """Another object that knows the same."""

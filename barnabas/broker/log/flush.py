@@ -4,7 +4,7 @@ One sync runs at a time; everybody who asks meanwhile is served by the next one 
 first, each with its indexes. A sync that failed is never repeated: the kernel may have dropped the bytes it could not
 write and would report success the second time. The log refuses writes from then on. An index that could not be written
 (a full disk) is another matter: it is written with the next sync, and until then the recovery point that is saved does
-not pass its segment (`Log.recovery_point_to_save`).
+not pass its segment (`SmallFiles.recovery_point_to_save`).
 """
 
 from __future__ import annotations

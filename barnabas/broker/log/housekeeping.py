@@ -276,7 +276,7 @@ class Housekeeping:
             with contextlib.suppress(OSError, BarnabasError):  # it is found wrong again
                 yield from log.mend_indexes()
             log.write_again()
-            gate = log.save_epochs()
+            gate = log.files.save_epochs()
             if gate is not None:
                 with contextlib.suppress(OSError):  # tried again after a second
                     yield from wait(gate)
@@ -337,7 +337,7 @@ def _note(points: checkpoint.Points, log: Log, name: str) -> None:
 def _checkpointed(log: Log, name: str) -> int | None:
     """What a checkpoint file says of a log; None if it is not named in it."""
     if name == checkpoint.RECOVERY_POINT_FILE:
-        return log.recovery_point_to_save()
+        return log.files.recovery_point_to_save()
     if name == checkpoint.HIGH_WATERMARK_FILE:
         return log.high_watermark
     if name == checkpoint.LOG_START_FILE:

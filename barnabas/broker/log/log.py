@@ -2,15 +2,16 @@
 
 Invariant: log_start_offset <= last_stable_offset = high_watermark <= log_end_offset.
 Reading is in `reader.py`, starting in `recovery.py`, cutting in `truncation.py`, forgetting in `retention.py` and
-`compaction.py`, syncing in `flush.py`. Long because the whole surface of a log stands in one place;
-half of it is one-line doors to those rooms.
+`compaction.py`, syncing in `flush.py`, what lies beside the segments in `small_files.py`.
+
+Long because this class alone changes a log's state: what appends, rolls, adopts and closes stands together, with what
+must hold of it, and beside it the doors to those rooms, where each call that others may make is described once.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_right
 from collections.abc import Callable
-from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeVar
 from zlib import crc32
@@ -27,7 +28,8 @@ from barnabas.broker.log.look import ClientBatch, too_many
 from barnabas.broker.log.losses import Losses
 from barnabas.broker.log.producer_owners import Asker
 from barnabas.broker.log.producer_state import ProducerRoom, ProducerState
-from barnabas.broker.log.segment import SNAPSHOT_SUFFIX, Segment, stem
+from barnabas.broker.log.segment import Segment
+from barnabas.broker.log.small_files import SmallFiles
 from barnabas.broker.log.state import Change
 from barnabas.broker.log.types import (
     AppendInfo,
@@ -47,7 +49,6 @@ from barnabas.protocol.ids import ZERO_UUID, Records, TopicPartition
 if TYPE_CHECKING:
     from barnabas.broker.log.compaction import CompactionResult
 
-OFFSET_MAX: Final = 2**63 - 1
 _LARGEST_RELATIVE_OFFSET: Final = 2**31 - 1
 _RECENT_MAX: Final = 512
 _CLIENT: Final = AppendOrigin.CLIENT
@@ -119,8 +120,7 @@ class Log:
         """Offsets of batches lately appended to the active segment, and where they lie: tail reads need no index."""
         self._watermark = OffsetMetadata(0)
         self._flusher = Flusher(self)
-        self._snapshot: Gate | None = None
-        """Opens with the newest producer snapshot."""
+        self.files = SmallFiles(self)
         self._demands = demands(config)
 
     def adopt(self, change: Change) -> None:
@@ -259,7 +259,7 @@ class Log:
             return False
         self.log_start_offset = offset
         self.epochs = self.epochs.from_start(offset)
-        self.save_epochs()
+        self.files.save_epochs()
         return True
 
     # Append
@@ -423,31 +423,8 @@ class Log:
         self.bases.append(offset)
         self.recent.clear()
         if old.base != offset:
-            self.take_snapshot()
+            self.files.take_snapshot()
             self._flusher.start()
-
-    def take_snapshot(self) -> Gate:
-        """Write the producer state at the log end, off the loop's thread.
-
-        Where that fails, a start reads more batches, and the next roll, the next retention or the stop writes another.
-        """
-        offset, cuts = self.log_end_offset, self.cuts
-        gate = self._snapshot = Gate()
-
-        def done(error: OSError | None) -> None:
-            if error is not None:
-                self.unwritten(path, error)
-            elif not self.closed and offset not in self.snapshots:
-                if self.cuts == cuts:
-                    insort(self.snapshots, offset)
-                else:  # of records that are gone
-                    with suppress(OSError):
-                        self.disk.remove(path)
-            gate.open(error)
-
-        path = self._snapshot_path(offset)
-        self.disk.write_atomic(path, self.producers.snapshot(), done)
-        return gate
 
     def unwritten(self, path: str, error: OSError) -> None:
         """A small file could not be written, on whatever grounds: it can be rebuilt, so that ends nothing."""
@@ -455,19 +432,8 @@ class Log:
         self.unsaved()
 
     def snapshot_from(self, offset: int) -> Gate | None:
-        """Have a snapshot at or above `offset`, which no segment's base may pass; a token while there is none.
-
-        None if there is one, or no producer to know. The segments below `offset` may go then.
-        """
-        if not self.producers.producers or (self.snapshots and self.snapshots[-1] >= offset):
-            return None
-        under_way = self._snapshot
-        if under_way is not None and not under_way.is_open:
-            return under_way
-        return self.take_snapshot()
-
-    def _snapshot_path(self, offset: int) -> str:
-        return f"{self.directory}/{stem(offset)}{SNAPSHOT_SUFFIX}"
+        """Have a producer snapshot at or above `offset`, see `small_files`."""
+        return self.files.snapshot_from(offset)
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
         """Forget producers that were silent for `producer.id.expiration.ms`. Returns how many."""
@@ -489,30 +455,6 @@ class Log:
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
         """Where a leader epoch ended in this log (KIP-101)."""
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
-
-    def save_epochs(self, *, cut: bool = False) -> Gate | None:
-        """Write the epoch checkpoint off the loop's thread, if it is behind; a token then.
-
-        After a crash a start learns epochs from the batches behind the recovery point. So this file must be there
-        before a checkpoint says that the recovery point has passed them, and no earlier; but at once after a `cut`,
-        for what it says of epochs that are gone.
-        """
-        if not self.epochs.behind(OFFSET_MAX if cut else self.log_end_offset):
-            return None
-        gate = Gate()
-        entries = self.epochs.entries
-
-        def done(error: OSError | None) -> None:
-            if error is None:
-                self.epochs.saved(entries)
-            else:
-                self.epochs.lost()
-                self.unwritten(path, error)
-            gate.open(error)
-
-        path = f"{self.directory}/{checkpoint.LEADER_EPOCH_FILE}"
-        self.disk.write_atomic(path, checkpoint.format_epochs(entries), done)
-        return gate
 
     # Reads
 
@@ -553,19 +495,19 @@ class Log:
         if cut is None:
             return False
         self.adopt(cut)
-        self.save_epochs(cut=True)
+        self.files.save_epochs(cut=True)
         return True
 
     def truncate_fully_and_start_at(self, offset: int, *, now_ms: int = -1) -> None:
         """Drop everything and go on at `offset`, see `truncation.truncate_fully_and_start_at`."""
         self.adopt(truncation.truncate_fully_and_start_at(self, offset, now_ms))
-        self.save_epochs(cut=True)
+        self.files.save_epochs(cut=True)
 
     def retain(self, now_ms: int) -> Job[int]:
         """Delete segments by log start, size and age, see `retention.retain`."""
         deleted = yield from retention.retain(self, now_ms)
         if deleted and not self.closed:
-            self.save_epochs()
+            self.files.save_epochs()
         return deleted
 
     def compact(self, now_ms: int, *, keys_max: int = 1_000_000) -> Job[CompactionResult | None]:
@@ -681,52 +623,17 @@ class Log:
         """Make indexes anew that were found wrong, see `place.mend_indexes`; `write_again` writes them."""
         return place.mend_indexes(self)
 
-    def recovery_point_to_save(self) -> int:
-        """What a checkpoint may say: below, records, indexes of sealed segments and epochs are on the device."""
-        point = self.recovery_point
-        for segment in self.segments[:-1]:
-            if not segment.indexes_saved or segment.synced_size < 0:
-                point = min(point, segment.base)
-                break
-        unsaved = self.epochs.unsaved_from()
-        return point if unsaved is None else min(point, unsaved)
-
     def begin_close(self) -> tuple[Gate | None, ClosingFiles]:
         """Begin a clean end: take no more records, and sync.
 
         Returns:
             What must have come before `release` if the end is to be clean, and the small files that must have been
-            written (or put down in another place, see `closing`).
+            written by `files.write_closing` (or put down in another place, see `closing`).
         """
-        active = self.segments[-1]
-        active.close_times()
+        self.segments[-1].close_times()
         flushing = self._flusher.gate() if self.failed is None else None
         self.ending, self._takes_records = True, False
-        files = dict(file for one in self.segments if one.size and not one.indexes_saved for file in one.index_files())
-        offset = self.log_end_offset
-        # Without any snapshot a clean start takes it that there are no producers (Kafka does, too).
-        if offset and (self.snapshots[-1] != offset if self.snapshots else self.producers.producers):
-            self.snapshots.append(offset)
-            files[self._snapshot_path(offset)] = self.producers.snapshot()
-        if self.epochs.behind(offset):
-            files[f"{self.directory}/{checkpoint.LEADER_EPOCH_FILE}"] = checkpoint.format_epochs(self.epochs.entries)
-        inside = len(self.directory) + 1
-        contents = {path[inside:]: content for path, content in files.items()}
-        return flushing, ClosingFiles(active.base, active.size, contents)
-
-    def write_closing(self, files: ClosingFiles) -> Gate:
-        """Write the files that `begin_close` asked for."""
-        gate = Gate()
-
-        def done(error: OSError | None) -> None:
-            if error is None:
-                self.epochs.saved()
-            else:
-                self.losses.unwritten(self.directory, error)
-            gate.open(error)
-
-        self.disk.write_files([(f"{self.directory}/{name}", data) for name, data in files.contents.items()], done)
-        return gate
+        return flushing, self.files.closing()
 
     def close(self) -> Job[None]:
         """A clean end, see `begin_close`; the files are released.
@@ -735,7 +642,7 @@ class Log:
             OSError: something could not be written.
         """
         flushing, files = self.begin_close()
-        writing = self.write_closing(files) if files.contents else None
+        writing = self.files.write_closing(files) if files.contents else None
         for gate in (flushing, writing):
             if gate is not None:
                 yield from wait(gate)

@@ -322,7 +322,7 @@ class LogManager:
             if files.contents:
                 if written < _FILES_OF_LOGS_MAX or sum(map(len, files.contents.values())) > _CLOSING_BYTES_MAX:
                     written += 1
-                    gates.append(log.write_closing(files))
+                    gates.append(log.files.write_closing(files))
                 else:
                     elsewhere[log.directory] = files
             closing.append((log, gates))

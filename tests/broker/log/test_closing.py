@@ -268,23 +268,23 @@ def test_a_saved_recovery_point_does_not_pass_an_index_that_was_not_saved(memory
         memory.run(log.flush())
         append(log, b"a" * 100, timestamps=[NOW + 10 * log.log_end_offset])
     assert log.recovery_point == log.bases[1]
-    assert log.recovery_point_to_save() == 0
+    assert log.files.recovery_point_to_save() == 0
     memory.settle()
     assert log.segments[0].indexes_saved, "rolling alone has seen to that"
-    assert log.recovery_point_to_save() == log.recovery_point
+    assert log.files.recovery_point_to_save() == log.recovery_point
 
 
 def test_a_saved_recovery_point_does_not_pass_epochs_that_were_not_saved(memory):
     manager = filled(memory)
     log = manager.logs[KEYS[0]]
     memory.run(log.flush())
-    assert (log.recovery_point, log.recovery_point_to_save()) == (12, 0)
-    log.save_epochs()
+    assert (log.recovery_point, log.files.recovery_point_to_save()) == (12, 0)
+    log.files.save_epochs()
     memory.settle()
-    assert log.recovery_point_to_save() == 12
+    assert log.files.recovery_point_to_save() == 12
     append(log, b"a", leader_epoch=2)
     memory.run(log.flush())
-    assert (log.recovery_point, log.recovery_point_to_save()) == (13, 12)
+    assert (log.recovery_point, log.files.recovery_point_to_save()) == (13, 12)
 
 
 names = st.text("abc.-", min_size=1, max_size=5)

@@ -119,7 +119,7 @@ def test_the_disk_fills_up_at_any_call(filling: World, name: str, stays: bool) -
 
 def test_an_index_that_found_no_room_is_written_later(filling: World) -> None:
     log = filled(filling)
-    log.save_epochs()
+    log.files.save_epochs()
     filling.settle()
     filling.disk.faults.fill(1)  # the new segment is made, and then nothing fits
     log.roll(NOW)
@@ -128,13 +128,13 @@ def test_an_index_that_found_no_room_is_written_later(filling: World) -> None:
     assert log.failed is None
     assert not sealed.indexes_saved
     assert log.recovery_point == 12, "the records are on the device"
-    assert log.recovery_point_to_save() == sealed.base, "and a start would have to walk them"
+    assert log.files.recovery_point_to_save() == sealed.base, "and a start would have to walk them"
     filling.disk.faults.fill(None)
     append(log, b"next")
     filling.run(log.flush())
     filling.settle()
     assert sealed.indexes_saved
-    assert log.recovery_point_to_save() == 13
+    assert log.files.recovery_point_to_save() == 13
     assert filling.disk.load(sealed.path(".index")) == bytes(sealed.offsets.data)
 
 
@@ -178,14 +178,14 @@ def test_epochs_that_found_no_room_hold_the_saved_recovery_point_back(filling: W
     append(log, b"b", leader_epoch=2)
     filling.run(log.flush())
     filling.disk.faults.fill(0)
-    log.save_epochs()
-    assert log.recovery_point_to_save() == 0, "nothing is written yet"
+    log.files.save_epochs()
+    assert log.files.recovery_point_to_save() == 0, "nothing is written yet"
     filling.settle()
-    assert log.recovery_point_to_save() == 0
+    assert log.files.recovery_point_to_save() == 0
     filling.disk.faults.fill(None)
-    log.save_epochs()
+    log.files.save_epochs()
     filling.settle()
-    assert log.recovery_point_to_save() == 2
+    assert log.files.recovery_point_to_save() == 2
 
 
 def kept(world: World, manager: LogManager, at_ms: int) -> None:
@@ -263,11 +263,11 @@ def test_a_small_file_that_the_device_refuses_ends_nothing_and_is_said_once(fill
     assert sorted(line.split(" ")[0] for line in said) == sorted(bad)
     assert manager.losses.failed_writes > len(said), "said once, all are counted"
     assert log.failed is None
-    assert log.recovery_point_to_save() == 0
+    assert log.files.recovery_point_to_save() == 0
     filling.disk.faults.bad_syncs = set()
     filling.run(log.flush())
     kept(filling, manager, 37_000)
     kept(filling, manager, 38_000)
     later = f"t-0/{log.snapshots[-1]:020d}.snapshot"
     assert all(filling.disk.exists(later if path.endswith("snapshot") else path) for path in bad)
-    assert log.recovery_point_to_save() == log.recovery_point > 4
+    assert log.files.recovery_point_to_save() == log.recovery_point > 4

@@ -269,7 +269,7 @@ def test_a_checkpoint_of_epochs_that_is_damaged_or_gone_is_learned_anew(memory, 
     path = "t-0/leader-epoch-checkpoint"
     log = filled(memory)
     epochs = log.epochs.entries
-    log.save_epochs()
+    log.files.save_epochs()
     log = memory.restart(log, clean=True)
     whole = memory.disk.load(path)
     assert checkpoint.parse_epochs(whole) == epochs
@@ -286,8 +286,8 @@ def test_a_checkpoint_of_epochs_that_is_damaged_or_gone_is_learned_anew(memory, 
         log = memory.open_log(clean=clean, config=log.config, recovery_point=point)
         assert log.epochs.entries == epochs, damage
         assert (path in caplog.text) == (damage is not None)
-        assert log.recovery_point_to_save() == 0, "the file on the device says something else"
-        log.save_epochs()
+        assert log.files.recovery_point_to_save() == 0, "the file on the device says something else"
+        log.files.save_epochs()
         memory.settle()
         assert memory.disk.load(path) == whole, "it is written anew"
 
@@ -308,7 +308,7 @@ def test_a_small_file_of_a_log_that_cannot_be_read_costs_no_partition(memory, su
     for number in range(12):
         append(log, b"%d" % number, leader_epoch=number // 5, pid=1, epoch=0, sequence=number)
     epochs = log.epochs.entries
-    log.save_epochs()
+    log.files.save_epochs()
     log = memory.restart(log, clean=clean)
     memory.settle()
     bad = {f"t-0/{name}" for name in memory.disk.list("t-0") if name.endswith(suffix)}
@@ -327,7 +327,7 @@ def test_an_epoch_whose_records_are_lost_is_forgotten(world):
     log = world.new_log()
     append(log, b"a", leader_epoch=3)
     append(log, b"b", leader_epoch=4)
-    gate = log.save_epochs()
+    gate = log.files.save_epochs()
     assert gate is not None
     world.settle()
     log = restart_after(world, log, lambda path: cut(world, path, len(batch(b"a")) + 5))
@@ -366,7 +366,7 @@ def test_producers_are_learned_in_the_same_walk(memory, monkeypatch, recovery_po
     log = memory.new_log(segment_bytes=10 * 2000)
     for i in range(35):
         append(log, b"x" * 1900, pid=7 + i % 2, epoch=0, sequence=i // 2)
-    log.save_epochs()
+    log.files.save_epochs()
     memory.settle()
     log.release()
     total = log.size_bytes - log.segments[log.segment_index(recovery_point)].base // 10 * log.segments[0].size

@@ -135,7 +135,7 @@ def test_becoming_leader_records_the_epoch_without_data(world):
 def test_an_epoch_without_a_record_writes_no_file(world):
     log = world.new_log()
     assert log.assign_epoch(3)
-    assert log.save_epochs() is None
+    assert log.files.save_epochs() is None
     log = world.restart(log, clean=True)
     assert log.assign_epoch(5)
     world.settle()
@@ -146,7 +146,7 @@ def test_epochs_that_were_cut_off_are_written_down_at_once(world):
     log = world.new_log()
     for epoch in (3, 4):
         append(log, b"a", leader_epoch=epoch)
-    log.save_epochs()
+    log.files.save_epochs()
     world.settle()
     world.call(lambda: log.truncate_to(1))
     world.settle()
