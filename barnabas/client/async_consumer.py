@@ -360,7 +360,7 @@ class AsyncConsumer(Handle):
 def decode_or_give_back(
     parts: Sequence[Taken], give_back: Callable[[Sequence[Taken], BarnabasError | None], None], headers: bool
 ) -> list[Columns]:
-    """The columns of the parts; what cannot be handed out (corrupt, or this thread was interrupted) goes back.
+    """The columns of the parts. What is not handed out (too much for one call, corrupt, or an interrupt) goes back.
 
     Raises:
         KafkaError: CORRUPT_MESSAGE in the first of the parts.
@@ -370,8 +370,8 @@ def decode_or_give_back(
     except BaseException:
         give_back(parts, None)
         raise
-    if error is not None:
+    if left:
         give_back(left, error)
-        if not columns:
-            raise error
+    if error is not None and not columns:
+        raise error
     return columns

@@ -12,6 +12,7 @@ import pytest
 import barnabas.client.consumer as blocking
 from barnabas import Broker, Consumer, Producer, aio
 from barnabas.client import async_consumer
+from barnabas.client.consume import taken
 from barnabas.client.consume.taken import decode_taken
 from barnabas.net.errors import ClientClosed, ClientTimeout, ConfigError
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -262,6 +263,38 @@ def test_columns_of_nothing_are_passed_over_by_a_blocked_thread_within_its_time(
         consumer.assign([(topic, 0)])
         assert sum(map(len, consumer.poll_columns(10))) == 5
         assert consumer.poll_columns(0) == []
+
+
+@pytest.fixture
+def one_record_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if there were more than fits into one call's columns."""
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr(taken, "GROUP_RECORDS_MAX", 1)
+    monkeypatch.setattr(taken, "CALL_RECORDS_MAX", 1)
+
+
+@pytest.mark.usefixtures("one_record_a_call")
+async def test_columns_too_many_for_one_call_come_with_the_next(consumer: aio.Consumer, topic: str) -> None:
+    consumer.assign([(topic, 0), (topic, 1)])
+    found: list[list[int]] = [[], []]
+    while sum(map(len, found)) < 10:
+        columns = await consumer.poll_columns(10)
+        assert columns, f"nothing comes after {found}"
+        for each in columns:
+            found[each.partition] += each.offset.to_pylist()
+    assert found == [list(range(5)), list(range(5))]
+
+
+@pytest.mark.usefixtures("one_record_a_call")
+def test_columns_too_many_for_one_call_of_a_blocked_thread_come_with_the_next(broker: Broker, topic: str) -> None:
+    with Consumer(bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign([(topic, 0)])
+        found: list[int] = []
+        while len(found) < 5:
+            columns = consumer.poll_columns(10)
+            assert columns, f"nothing comes after {found}"
+            found += [offset for each in columns for offset in each.offset.to_pylist()]
+    assert found == list(range(5))
 
 
 class FirstNothing:
