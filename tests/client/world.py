@@ -18,7 +18,7 @@ from barnabas.net.metadata import NEVER, Metadata
 from barnabas.net.network import Connect, Disconnect, NetworkClient
 from barnabas.net.step import Step
 from barnabas.protocol.api import ApiKey
-from barnabas.protocol.batch import HEADER_SIZE, read_header
+from barnabas.protocol.batch import HEADER_SIZE, add_sequence, read_header
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.kafka import codec
 from barnabas.protocol.records import Record, decode_records
@@ -75,7 +75,7 @@ class PartitionLog:
             mine = [old for old in self.batches if old[0] == pid]
             if mine and epoch < mine[-1][1]:
                 return 47, -1
-            expected = 0 if not mine or mine[-1][1] != epoch else mine[-1][3] + 1
+            expected = 0 if not mine or mine[-1][1] != epoch else add_sequence(mine[-1][3], 1)
             if mine and first != expected:
                 return 45, -1
         offset = len(self.records)

@@ -19,7 +19,7 @@ from barnabas.client.produce.columns.rows import Chunk
 from barnabas.client.produce.config import ProducerConfig
 from barnabas.client.produce.partitioner import StickyPartitioner
 from barnabas.client.produce.records import Headers
-from barnabas.client.produce.state import ProducerState
+from barnabas.client.produce.state import ProducerState, is_after
 from barnabas.net.backoff import Backoff, Random
 from barnabas.net.metadata import NEVER
 from barnabas.net.topology import Cluster
@@ -41,12 +41,16 @@ class PartitionQueue:
 
 
 class TopicQueue:
-    """One topic's partitions, as many as the metadata knows, and where its keyless records go."""
+    """One topic's partitions, as many as the metadata knows, and where its keyless records go.
 
-    __slots__ = ("available", "name", "partitions", "sticky")
+    `queues` are those of all partitions it ever had: a topic that was made anew with fewer still has its records.
+    """
+
+    __slots__ = ("available", "name", "partitions", "queues", "sticky")
 
     def __init__(self, name: str, sticky: StickyPartitioner) -> None:
         self.name = name
+        self.queues: list[PartitionQueue] = []
         self.partitions: list[PartitionQueue] = []
         self.available: tuple[int, ...] = ()
         self.sticky = sticky
@@ -83,18 +87,22 @@ class Accumulator:
     # ---- topics ---------------------------------------------------------------------------------------------------
 
     def update(self, cluster: Cluster) -> None:
-        """Take a new snapshot: more partitions, other leaders. Queues never shrink, they may hold records."""
+        """Take a new snapshot: more partitions, or fewer where the topic was made anew, other leaders."""
         for name, info in cluster.topics.items():
             topic = self.topics.get(name)
             if topic is None:
                 topic = self.topics[name] = TopicQueue(name, StickyPartitioner(self.config.batch_size, self._random))
-            for index in range(len(topic.partitions), len(info.partitions)):
-                topic.partitions.append(PartitionQueue(TopicPartition(name, index)))
+            count = len(info.partitions)
+            if count != len(topic.partitions):
+                for index in range(len(topic.queues), count):
+                    topic.queues.append(PartitionQueue(TopicPartition(name, index)))
+                topic.partitions = topic.queues[:count]
+                topic.sticky.leave_if_gone(count)
             topic.available = tuple(each.partition for each in info.partitions if each.leader in cluster.nodes)
 
     def queue(self, where: TopicPartition) -> PartitionQueue:
         """The queue of a partition that has had records."""
-        return self.topics[where.topic].partitions[where.partition]
+        return self.topics[where.topic].queues[where.partition]
 
     # ---- appending ------------------------------------------------------------------------------------------------
 
@@ -273,7 +281,7 @@ class Accumulator:
             return
         position = 0
         for other in queue.batches:
-            if not other.has_sequence or other.base_sequence >= batch.base_sequence:
+            if not other.has_sequence or not is_after(batch.base_sequence, other.base_sequence):
                 break
             position += 1
         queue.batches.insert(position, batch)

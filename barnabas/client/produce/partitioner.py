@@ -70,6 +70,12 @@ class StickyPartitioner:
             self.produced_bytes = 0
         return self.partition
 
+    def leave_if_gone(self, partition_count: int) -> None:
+        """The topic has so many partitions now: one beyond them is left, and so is what was known of the load."""
+        if self.partition is not None and self.partition >= partition_count:
+            self.partition = None
+        self._ids, self._odds = (), None
+
     def update_load(self, ids: Sequence[int], queue_lengths: Sequence[int]) -> None:
         """Learn how many batches wait per partition: weight = longest + 1 - queue. Equal queues mean equal odds."""
         if len(ids) < 2 or min(queue_lengths) == max(queue_lengths):

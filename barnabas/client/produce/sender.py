@@ -204,7 +204,6 @@ class Sender:
     def _send(self, node_id: int, batches: list[ProducerBatch], now_ms: int) -> None:
         cluster = self.metadata.cluster
         topics: dict[str, TopicProduceData] = {}
-        max_version = None
         sent: dict[TopicPartition, ProducerBatch] = {}
         for batch in batches:
             records = self._seal(batch)
@@ -214,21 +213,21 @@ class Sender:
             name = batch.where.topic
             topic = topics.get(name)
             if topic is None:
-                topic_id = cluster.topic_id(name)
-                topic = topics[name] = TopicProduceData(name, topic_id)
-                if topic_id == ZERO_UUID:
-                    max_version = _LAST_VERSION_WITH_NAMES
+                topic = topics[name] = TopicProduceData(name, cluster.topic_id(name))
             topic.partition_data.append(PartitionProduceData(batch.where.partition, records))
         if not sent:
             return
         self.metadata.add_topics(topics, now_ms)  # in use: of interest for another metadata.max.idle.ms
         request = ProduceRequest(None, self.config.acks, self.config.request_timeout_ms, list(topics.values()))
+        names = {each.topic_id: each.name for each in topics.values()}  # the metadata may know others by then
+        newest = _LAST_VERSION_WITH_NAMES if ZERO_UUID in names else None
 
         def on_done(response: ProduceResponse | None, error: BarnabasError | None, now_ms: int) -> None:
+            for topic in response.responses if response is not None else ():
+                topic.name = topic.name or names.get(topic.topic_id, "")
             self._on_answer(sent, response, error, now_ms)
 
-        expects_answer = self.config.acks != 0
-        self.network.send(node_id, request, now_ms, on_done, max_version=max_version, expects_answer=expects_answer)
+        self.network.send(node_id, request, now_ms, on_done, max_version=newest, expects_answer=self.config.acks != 0)
 
     def _seal(self, batch: ProducerBatch) -> list[Buffer] | None:
         try:
@@ -277,20 +276,18 @@ class Sender:
                 self._fail(batch, error, maybe_written=retriable)
 
     def _on_response(self, sent: dict[TopicPartition, ProducerBatch], response: ProduceResponse, now_ms: int) -> None:
-        names = self.metadata.cluster.topic_names
         nodes = {each.node_id: Node(each.node_id, each.host, each.port, each.rack) for each in response.node_endpoints}
         told: set[TopicPartition] = set()
-        by_id = {self.metadata.cluster.topic_id(where.topic): where.topic for where in sent}
         for topic in response.responses:
-            name = topic.name or by_id.get(topic.topic_id) or names.get(topic.topic_id, "")
+            same_topic = topic.topic_id in (ZERO_UUID, self.metadata.cluster.topic_id(topic.name))
             for answer in topic.partition_responses:
-                where = TopicPartition(name, answer.index)
+                where = TopicPartition(topic.name, answer.index)
                 batch = sent.get(where)
                 if batch is None or where in told:
                     continue
                 told.add(where)
                 hint = answer.current_leader
-                if hint is not None and hint.leader_id >= 0:
+                if hint is not None and hint.leader_id >= 0 and same_topic:
                     self.metadata.update_leader(where, hint.leader_id, hint.leader_epoch, nodes.get(hint.leader_id))
                 self._on_partition(batch, answer, now_ms)
         for where, batch in sent.items():
@@ -317,7 +314,9 @@ class Sender:
         else:
             for each in answer.record_errors:
                 batch.result.record_errors[each.batch_index] = each.batch_index_error_message or ""
-            self._fail(batch, KafkaError(code, answer.error_message or str(batch.where)), maybe_written=False)
+            # One that is out of attempts or of time may have been written: its sequence is not given to another batch.
+            refused = KafkaError(code, answer.error_message or str(batch.where))
+            self._fail(batch, refused, maybe_written=refused.retriable)
 
     def _late(self, batch: ProducerBatch) -> bool:
         """It expired while in flight: its outcome is told, only its memory is still out."""

@@ -54,9 +54,12 @@ class ProducerState:
         return self.producer_id != NO_PRODUCER_ID
 
     def set_id(self, producer_id: int, epoch: int) -> None:
-        """InitProducerId was answered."""
+        """InitProducerId was answered. What waits since the last id was used up goes under this one."""
         self.producer_id = producer_id
         self.epoch = epoch
+        for state in self._partitions.values():
+            if state.producer_id == NO_PRODUCER_ID and state.in_flight:
+                self._restart(state)
 
     def partition(self, where: TopicPartition) -> PartitionState:
         """The state of one partition, made on first mention."""
@@ -113,7 +116,7 @@ class ProducerState:
         self._forget(state, batch)
         if (batch.producer_id, batch.producer_epoch) != (state.producer_id, state.epoch):
             return
-        if state.last_acked < 0 or _is_after(batch.last_sequence, state.last_acked):
+        if state.last_acked < 0 or is_after(batch.last_sequence, state.last_acked):
             state.last_acked = batch.last_sequence
         if base_offset >= 0:
             state.last_acked_offset = max(state.last_acked_offset, base_offset + batch.record_count - 1)
@@ -133,7 +136,7 @@ class ProducerState:
         state = self.partition(batch.where)
         self._forget(state, batch)
         following = add_sequence(batch.last_sequence, 1)
-        if state.unresolved is None or _is_after(following, state.unresolved):
+        if state.unresolved is None or is_after(following, state.unresolved):
             state.unresolved = following
 
     def can_retry(self, batch: ProducerBatch, code: int, log_start_offset: int) -> bool:
@@ -197,6 +200,6 @@ def _next(sequence: int) -> int:
     return 0 if sequence < 0 else add_sequence(sequence, 1)
 
 
-def _is_after(sequence: int, other: int) -> bool:
+def is_after(sequence: int, other: int) -> bool:
     """Whether `sequence` comes after `other` on the circle of 31 bits."""
     return 0 < (sequence - other) & 0x7FFFFFFF < 1 << 30

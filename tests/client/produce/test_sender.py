@@ -6,13 +6,19 @@ import pytest
 
 from barnabas.client.errors import RecordTooLarge
 from barnabas.client.produce.core import NeedMemory, NeedMetadata, Placed
+from barnabas.client.produce.partitioner import partition_for_key
 from barnabas.net.errors import ClientTimeout, Disconnected
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.batch import read_header
 from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.requests.init_producer_id import InitProducerIdResponse
-from barnabas.protocol.requests.produce import LeaderIdAndEpoch, PartitionProduceResponse
+from barnabas.protocol.requests.produce import (
+    LeaderIdAndEpoch,
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
 from tests.client.world import CLOSE, SILENCE, Bench, Delayed, World, join, outcome
 
 T0 = TopicPartition("t", 0)
@@ -638,6 +644,55 @@ def test_out_of_order_for_the_expected_next_bumps_the_epoch():
     assert world.values() == [b"a", b"b"]
 
 
+def test_a_batch_out_of_attempts_that_may_have_been_written_leaves_no_second_copy_of_the_next():
+    """Its sequence may be used (a timeout comes after the append): what follows keeps its own until it is back."""
+    made, world = bench(linger_ms=0, batch_size=200, retries=1)
+    codes = iter([7, 7, 7])  # both are written and answered with a timeout, then the first again
+
+    def written_and_late(node, request):
+        answer = world.produce(request)
+        answer.responses[0].partition_responses[0].error_code = next(codes, 0)
+        return answer
+
+    world.handlers[ApiKey.PRODUCE] = written_and_late
+    first, second = made.send(b"1" * 150), made.send(b"2" * 150)
+    made.settle()
+    assert outcome(*first).code == 7
+    assert outcome(*second) == 1
+    assert world.values() == [b"1" * 150, b"2" * 150]
+    third = made.send(b"3")
+    made.settle()
+    assert outcome(*third) == 2
+    assert world.values()[2:] == [b"3"]
+
+
+def test_batches_that_go_again_keep_their_order_where_the_sequence_starts_over():
+    made, world = bench(linger_ms=0, batch_size=200)
+    made.send(b"warm")
+    made.settle()
+    made.core.state.partition(T0).next_sequence = 2**31 - 1
+    world.logs.clear()
+    once(world, lambda request: world.produce(request) and CLOSE)
+    sent = [made.send(bytes([n]) * 150) for n in range(3)]
+    made.settle()
+    assert [outcome(*each) for each in sent] == [0, 1, 2]
+    assert [value[0] for value in world.values()] == [0, 1, 2]
+
+
+def test_a_batch_that_waits_for_the_next_producer_id_goes_under_that_id():
+    made, world = bench(linger_ms=0, batch_size=200)
+    made.core.state.epoch = 2**15 - 1
+    made.send(b"warm")
+    made.settle()
+    once(world, refuse_with(world, 87))
+    first, second = made.send(b"1" * 150), made.send(b"2" * 150)
+    made.settle()
+    assert outcome(*first).code == 87
+    assert outcome(*second) == 1
+    header = read_header(join(world.requests(0)[-1].request.topic_data[0].partition_data[0].records))
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (102, 0, 0)
+
+
 def test_an_exhausted_epoch_asks_for_a_new_producer_id():
     made, world = bench(linger_ms=0)
     made.core.state.epoch = 2**15 - 1
@@ -649,6 +704,65 @@ def test_an_exhausted_epoch_asks_for_a_new_producer_id():
     assert outcome(*sent) == 0
     assert len(world.requests(ApiKey.INIT_PRODUCER_ID)) == 2
     assert made.core.state.producer_id == 102
+
+
+# ---- topics made anew ----
+
+
+def made_anew(made, world, partitions):
+    """The topic is deleted and created again, and the producer learns of it."""
+    world.topic_ids["t"] = b"\xee" * 16
+    world.topics["t"] = partitions
+    made.metadata.request_update()
+    request, wish, partial = made.metadata.next_request(world.now_ms)
+    made.metadata.update(wish, world.metadata(request), partial, world.now_ms)
+    world.step()
+
+
+def test_an_answer_that_names_the_topics_old_id_is_the_batchs_all_the_same():
+    made, world = bench(linger_ms=0)
+    old = world.topic_ids["t"]
+    refused = PartitionProduceResponse(index=0, error_code=100)
+    late = ProduceResponse(responses=[TopicProduceResponse(topic_id=old, partition_responses=[refused])])
+    once(world, lambda request: Delayed(late, 500))
+    sent = made.send(b"x")
+    world.run(until=world.produced)
+    made_anew(made, world, [1])
+    assert not sent[0].done
+    made.settle()
+    assert outcome(*sent) == 0
+    assert world.values() == [b"x"]
+
+
+def test_a_leader_told_of_the_old_topic_is_none_of_the_new_one():
+    world = World(nodes=(1, 2), topics={"t": [1]})
+    made, world = bench(world, linger_ms=0)
+    stale = PartitionProduceResponse(index=0, error_code=6, current_leader=LeaderIdAndEpoch(2, 9))
+    late = ProduceResponse(responses=[TopicProduceResponse(topic_id=world.topic_ids["t"], partition_responses=[stale])])
+    once(world, lambda request: Delayed(late, 500))
+    sent = made.send(b"x")
+    world.run(until=world.produced)
+    made_anew(made, world, [1])
+    made.settle()
+    assert outcome(*sent) == 0
+    info = made.metadata.cluster.partition("t", 0)
+    assert (info.leader, info.leader_epoch) == (1, 0)
+
+
+def test_keys_choose_among_the_partitions_there_are_when_there_are_fewer():
+    world = World(topics={"t": [1] * 8})
+    made, world = bench(world, linger_ms=0)
+    keys = [b"key %d" % n for n in range(20)]
+    waiting = made.send(b"to a partition that goes", partition=7)[0]
+    made_anew(made, world, [1, 1])
+    for key in keys:
+        result, _ = made.send(b"x", key)
+        assert result.where.partition == partition_for_key(key, 2)
+    for _ in range(20):
+        assert made.send(b"x")[0].where.partition < 2
+    assert isinstance(made.try_send(b"x", partition=7), NeedMetadata)
+    made.settle()
+    assert isinstance(outcome(waiting, 0), ClientTimeout)
 
 
 # ---- expiry ----
