@@ -56,9 +56,11 @@ class ConsumerCore:
 
     def assign_topics(self) -> bool:
         """Assign all partitions that are known of the subscribed topics; whether that changed anything."""
-        known = [self._metadata.cluster.partitions_for(topic) for topic in self.topics]
-        partitions = [TopicPartition(info.topic, info.partition) for infos in known for info in infos]
-        assigned = self.fetcher.positions
+        cluster, assigned = self._metadata.cluster, self.fetcher.positions
+        known = [info for topic in self.topics for info in cluster.partitions_for(topic)]
+        partitions = [TopicPartition(info.topic, info.partition) for info in known]
+        # An answer may lack a topic for a moment (a broker that starts): its positions wait until it is told of again.
+        partitions += [where for where in assigned if where.topic in self.topics and where.topic not in cluster.topics]
         if len(partitions) == len(assigned) and set(partitions) == set(assigned):
             return False
         self.fetcher.assign(partitions)

@@ -198,6 +198,7 @@ class Fetcher:
         position.high_watermark = data.high_watermark
         position.last_stable_offset = data.last_stable_offset
         position.log_start_offset = data.log_start_offset
+        position.topic_id = want.topic_id
         if data.records is not None and len(data.records):
             self.bytes_fetched += len(data.records)
             aborted = data.aborted_transactions if self._isolation else None
@@ -221,7 +222,8 @@ class Fetcher:
         position.retry_at_ms = now_ms + self.config.retry_backoff_ms
         self.metadata.troubles.note(position.where, KafkaError(code, str(position.where)), now_ms)
         hint = data.current_leader
-        if hint is not None and hint.leader_id >= 0:
+        same_topic = want.topic_id == self.metadata.cluster.topic_id(position.where.topic)
+        if hint is not None and hint.leader_id >= 0 and same_topic:
             news = self.metadata.update_leader(position.where, hint.leader_id, hint.leader_epoch)
             if news:
                 position.retry_at_ms = 0

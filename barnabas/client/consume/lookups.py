@@ -19,7 +19,7 @@ from barnabas.net.metadata import NEVER
 from barnabas.net.network import NetworkClient
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import RETRIABLE, STALE_METADATA, BarnabasError, ErrorCode, KafkaError
-from barnabas.protocol.ids import CONSUMER_REPLICA_ID, TopicPartition
+from barnabas.protocol.ids import CONSUMER_REPLICA_ID, ZERO_UUID, TopicPartition
 from barnabas.protocol.requests.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -75,6 +75,7 @@ class Lookups:
             if position.retry_at_ms > now_ms:
                 due = min(due, position.retry_at_ms)
                 continue
+            self._notice_topic(position)
             self._notice_leader(position)
             if position.phase is Phase.FETCHING:
                 continue
@@ -99,6 +100,18 @@ class Lookups:
         for node_id, checked in checks.items():
             self._ask_epochs(node_id, checked, now_ms)
         return due
+
+    def _notice_topic(self, position: Position) -> None:
+        """Another topic of that name: an offset of the old one says nothing in its log."""
+        topic_id = self._metadata.cluster.topic_id(position.where.topic)
+        if topic_id == position.topic_id or ZERO_UUID in (topic_id, position.topic_id):
+            return
+        if position.buffered or position.returned:
+            return  # it is noticed again once the application has taken what is here
+        told = "%s: the topic was deleted and made anew, offset %d is gone: auto.offset.reset says where to go on"
+        log.warning(told, position.where, position.offset)
+        position.await_reset(None)
+        position.offset_epoch = position.leader_epoch = -1
 
     def _notice_leader(self, position: Position) -> None:
         """A newer leader epoch than the position's: validate what was read, if its epoch is known."""

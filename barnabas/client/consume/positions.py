@@ -16,7 +16,7 @@ from enum import Enum
 
 from barnabas.client.consume.record import ConsumerRecord, RecordReader
 from barnabas.protocol.errors import BarnabasError
-from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.ids import ZERO_UUID, TopicPartition
 from barnabas.protocol.requests.fetch import AbortedTransaction
 
 
@@ -45,6 +45,7 @@ class Position:
     offset: int = -1
     offset_epoch: int = -1
     leader_epoch: int = -1
+    topic_id: bytes = ZERO_UUID  # of the topic that told of this position; zeros until one has
     reset_to: int | None = None
     paused: bool = False
     asking: bool = False
@@ -79,6 +80,7 @@ class Position:
         self.phase = Phase.FETCHING
         self.offset = offset
         self.offset_epoch = offset_epoch
+        self.topic_id = ZERO_UUID
         self.reset_to = None
         self.error = None
         self.retry_at_ms = 0
@@ -88,6 +90,7 @@ class Position:
         self.drop_buffer()
         self.phase = Phase.RESET
         self.offset = -1
+        self.topic_id = ZERO_UUID
         self.reset_to = timestamp
         self.error = None
         self.retry_at_ms = 0
