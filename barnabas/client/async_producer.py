@@ -82,13 +82,15 @@ class AsyncProducer(Handle):
         self._core.accumulator.closed = True
         closed(self)
         try:
-            await asyncio.wait_for(self._drained(), timeout)
-        except TimeoutError:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._drained(), timeout)
+        finally:  # also when it is cancelled
             self._lost = self._core.accumulator.undelivered
-            log.warning("closing with %d records undelivered%s", self._lost, self._client.metadata.troubles.why())
-        self._core.sender.abort(ClientClosed("the producer was closed before the record was delivered"))
-        await self._client.close()
-        self._core.interceptors.close()
+            if self._lost:
+                log.warning("closing with %d records undelivered%s", self._lost, self._client.metadata.troubles.why())
+            self._core.sender.abort(ClientClosed("the producer was closed before the record was delivered"))
+            await self._client.close()
+            self._core.interceptors.close()
 
     async def __aenter__(self) -> Self:
         """Start."""

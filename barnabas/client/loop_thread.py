@@ -67,7 +67,7 @@ class LoopThread:
     """
 
     def __init__(self, name: str) -> None:
-        self._loop = _new_loop()
+        self._loop = new_loop()
         self._ended = False
         self._why = "the client is closed"
         self._ending = threading.Lock()  # whoever posts under it before the end is served
@@ -166,7 +166,8 @@ def _stop_all() -> None:
         one.stop()
 
 
-def _new_loop() -> asyncio.AbstractEventLoop:
+def new_loop() -> asyncio.AbstractEventLoop:
+    """A loop for a thread of its own; no event-loop policy is touched."""
     try:
         import uvloop
     except ImportError:

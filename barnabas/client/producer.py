@@ -15,7 +15,8 @@ import atexit
 import logging
 import sys
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
@@ -24,6 +25,7 @@ from barnabas.client.async_producer import AsyncProducer
 from barnabas.client.futures import BlockingRecordFuture, waiting_is_refused
 from barnabas.client.handle import Handle
 from barnabas.client.leaving import leave_program
+from barnabas.client.loop_thread import new_loop
 from barnabas.client.produce.checks import checked_timestamp
 from barnabas.client.produce.config import ProducerConfig
 from barnabas.client.produce.placing import Memory, Topic, Wait, drain, know, place, place_chunk, unknown_topic
@@ -78,8 +80,8 @@ class Producer(Handle):
         self._core.make_sender(self._lock, self._leave)
         self._woken = False
         self._lost = 0
-        self._loop = _new_loop()
-        self._stopping: asyncio.Event | None = None
+        self._loop = new_loop()
+        self._stopping = asyncio.Event()
         self._finished = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"barnabas-producer-{id(self):x}", daemon=True)
         self._thread.start()
@@ -238,20 +240,25 @@ class Producer(Handle):
         on_sender = threading.current_thread() is self._thread
         if first:
             atexit.unregister(self._close_at_exit)
-            if not on_sender:
-                try:
-                    self.flush(timeout)
-                except ClientTimeout:
-                    with self._lock:
-                        self._lost = self._core.accumulator.undelivered
-                    log.warning(
-                        "closing with %d records undelivered%s", self._lost, self._client.metadata.troubles.why()
-                    )
-            self._loop.call_soon_threadsafe(self._stop)
+            try:
+                if not on_sender:
+                    self._deliver_all(timeout)
+            finally:
+                self._post(self._stopping.set)
         if not on_sender and self._finished.wait(self._left_seconds(deadline_ms)):
             self._thread.join()
         elif not on_sender:
             log.warning("closing while a delivery callback still runs, whose thread is left to it")
+
+    def _deliver_all(self, timeout: float | None) -> None:
+        """Flush; what is left when time is over, or at a Ctrl-C, is counted and said."""
+        try:
+            with suppress(ClientTimeout):
+                self.flush(timeout)
+        finally:
+            self._lost = self._core.accumulator.undelivered
+            if self._lost:
+                log.warning("closing with %d records undelivered%s", self._lost, self._client.metadata.troubles.why())
 
     def _left_seconds(self, deadline_ms: float | None) -> float | None:
         """What is left for the end of the thread; a second at least, in which what is not delivered fails."""
@@ -300,7 +307,7 @@ class Producer(Handle):
 
     def _wait_for_topic(self, wait: Topic) -> None:
         metadata = self._client.metadata
-        self._loop.call_soon_threadsafe(self._want_topic, wait.name)
+        self._post(self._want_topic, wait.name)
         with self._lock:
             while metadata.version == wait.version and metadata.fatal is None and self._core.closed is None:
                 left_ms = wait.deadline_ms - self._now_ms()
@@ -314,7 +321,15 @@ class Producer(Handle):
         """Have the sender look; called with the lock held. One wake-up serves all until it has looked."""
         if not self._woken:
             self._woken = True
-            self._loop.call_soon_threadsafe(self._on_wake)
+            self._post(self._on_wake)
+
+    def _post(self, call: Callable[..., None], *arguments: Any) -> None:
+        """Have the sender's thread do it. Once a close ended that, nothing is left to be done."""
+        try:
+            self._loop.call_soon_threadsafe(call, *arguments)
+        except RuntimeError:
+            if self._core.closed is None:
+                raise
 
     def _on_wake(self) -> None:
         self._woken = False
@@ -328,10 +343,6 @@ class Producer(Handle):
         with self._lock:
             self._metadata_changed.notify_all()
 
-    def _stop(self) -> None:
-        if self._stopping is not None:
-            self._stopping.set()
-
     def _run(self) -> None:
         waiting_is_refused()
         try:
@@ -342,7 +353,6 @@ class Producer(Handle):
             self._finished.set()
 
     async def _serve(self) -> None:
-        self._stopping = asyncio.Event()
         self._client.metadata.listeners.append(self._on_metadata)
         self._client.drivers.append(self._core.sender.step)
         self._client.open()
@@ -386,13 +396,3 @@ class Producer(Handle):
             raise WaitRefused(
                 f"{what} inside a delivery callback would wait for the thread it runs on; call it elsewhere"
             )
-
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    """A loop for the sender thread; no event-loop policy is touched."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
-    return loop
