@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final, NoReturn
 
+DEFAULT_SERVER: Final = "localhost:9092"
 _WHICH: Final = "host:port (localhost:9092), or the data directory of a broker on this machine (./DIRECTORY)"
 
 
@@ -50,16 +51,24 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return "\n".join([line(head), *(line(row) for row in cells)])
 
 
-def server_option(options: argparse.ArgumentParser) -> None:
+def server_option(options: argparse.ArgumentParser, default: str = DEFAULT_SERVER) -> None:
     """The option that says which broker."""
     options.add_argument(
-        "--server", "-b", metavar="HOST:PORT", type=address, default="localhost:9092", help=f"the broker: {_WHICH}"
+        "--server", "-b", metavar="HOST:PORT", type=address, default=default, help=f"the broker: {_WHICH}"
     )
 
 
 def server_argument(options: argparse.ArgumentParser) -> None:
-    """The argument that says which broker."""
-    options.add_argument("server", nargs="?", type=address, default="localhost:9092", help=_WHICH)
+    """The argument that says which broker, for commands that take no other; the option of all others says it, too."""
+    options.add_argument("address", nargs="?", metavar="HOST:PORT", type=address, help=_WHICH)
+    options.add_argument("--server", "-b", metavar="HOST:PORT", type=address, help="the same")
+
+
+def server_of(options: argparse.ArgumentParser, given: argparse.Namespace) -> str:
+    """The broker that `server_argument` was given."""
+    if given.address and given.server and given.address != given.server:
+        options.error(f"{given.address} and --server {given.server} are two brokers; drop one of them")
+    return given.address or given.server or DEFAULT_SERVER
 
 
 def address(text: str) -> str:

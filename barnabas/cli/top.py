@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 
 from barnabas.cli.sections import State, render
-from barnabas.cli.speak import Options, fail, say, server_argument
+from barnabas.cli.speak import Options, fail, say, server_argument, server_of
 
 _EPILOG = "Keys: q quits, arrows, PgUp, PgDn, Home and End move, Tab goes to the next section. Piped, it looks once."
 
@@ -23,6 +23,7 @@ def main(arguments: Sequence[str]) -> int:
     options.add_argument("--interval", metavar="SECONDS", type=float, default=1.0, help="between looks (1)")
     options.add_argument("--once", action="store_true", help="look once, without clearing the screen")
     given = options.parse_args(arguments)
+    server = server_of(options, given)
 
     from barnabas.protocol.errors import BarnabasError
 
@@ -30,9 +31,9 @@ def main(arguments: Sequence[str]) -> int:
         if given.once or not (sys.stdout.isatty() and sys.stdin.isatty()):
             from barnabas.cli.look import state
 
-            say("\n".join(render(given.server, state(given.server), None, 0.0)))
+            say("\n".join(render(server, state(server), None, 0.0)))
         else:
-            _live(given.server, max(given.interval, 0.1))
+            _live(server, max(given.interval, 0.1))
     except BarnabasError as error:
         return fail(str(error), 1)
     return 0

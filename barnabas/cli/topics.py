@@ -26,6 +26,8 @@ def main(arguments: Sequence[str]) -> int:
     delete.add_argument("names", nargs="+", metavar="name")
     describe = verbs.add_parser("describe", help="partitions, offsets and settings")
     describe.add_argument("names", nargs="+", metavar="name")
+    for verb in verbs.choices.values():  # it may stand behind the verb, too
+        server_option(verb, argparse.SUPPRESS)
     given = options.parse_args(arguments)
 
     from barnabas.client.admin import Admin

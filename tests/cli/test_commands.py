@@ -86,6 +86,25 @@ def test_health_tells_a_broker_that_serves_from_none(server: str) -> None:
     )
 
 
+@pytest.mark.parametrize("command", ["health", "top"])
+def test_a_broker_is_named_by_an_argument_or_by_the_option_that_all_commands_have(server: str, command: str) -> None:
+    plain = run(command, server)
+    for named in (("--server", server), ("-b", server), (server, "--server", server)):
+        ended = run(command, *named)
+        assert (ended.returncode, ended.stderr) == (0, "")
+        assert ended.stdout.partition(" ")[0] == plain.stdout.partition(" ")[0]
+    ended = run(command, server, "--server", "h:1")
+    assert ended.returncode == 2
+    assert f"{server} and --server h:1 are two brokers; drop one of them" in ended.stderr
+
+
+def test_the_server_may_stand_behind_the_verb(server: str) -> None:
+    for call in (("-b", server, "list"), ("list", "-b", server), ("describe", "--server", server, "ready")):
+        ended = run("topics", *call)
+        assert ended.returncode == 0, ended.stderr
+        assert "ready" in ended.stdout
+
+
 def test_top_piped_is_one_look(server: str) -> None:
     looked = run("top", server)
     assert looked.returncode == 0, looked.stderr
