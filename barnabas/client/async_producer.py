@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 from barnabas.client.arguments import milliseconds
 from barnabas.client.futures import AsyncRecordFuture
 from barnabas.client.handle import Handle
-from barnabas.client.produce.batch import BatchResult
 from barnabas.client.produce.checks import checked_timestamp
 from barnabas.client.produce.config import ProducerConfig
 from barnabas.client.produce.placing import Memory, Topic, Wait, drain, know, place, place_chunk, unknown_topic
 from barnabas.client.produce.records import Headers, OnDelivery, ProducerRecord, RecordMetadata
+from barnabas.client.produce.result import BatchResult
 from barnabas.client.sending import make_core, tell
 from barnabas.client.sent_columns import AsyncSentColumns
 from barnabas.client.unclosed import closed, opened
@@ -115,14 +115,14 @@ class AsyncProducer(Handle):
 
         Raises:
             ClientClosed: the producer was closed, or not started.
-            InvalidRecord: topic, partition, timestamp or headers are none.
+            InvalidRecord: topic, partition, timestamp or headers are none, or `on_delivery` is no function.
             SerializationFailed: a serializer refused key or value.
         """
         core = self._core
         if core.closed is not None:
             raise ClientClosed(core.closed)
         if not core.plain:
-            record = core.prepare(ProducerRecord(topic, value, key, headers, partition, timestamp_ms))
+            record = core.prepare(ProducerRecord(topic, value, key, headers, partition, timestamp_ms), on_delivery)
             topic, value, key = record.topic, record.value, record.key
             headers, partition, timestamp_ms = record.headers, record.partition, record.timestamp_ms
             if core.interceptors:
@@ -131,7 +131,7 @@ class AsyncProducer(Handle):
         future = core.append_fast(topic, value, key, headers, partition, stamp_ms, on_delivery)
         if future is None:
             if core.plain:
-                record = core.prepare(ProducerRecord(topic, value, key, headers, partition, stamp_ms))
+                record = core.prepare(ProducerRecord(topic, value, key, headers, partition, stamp_ms), on_delivery)
                 value, key, headers, partition = record.value, record.key, record.headers, record.partition
                 stamp_ms = record.timestamp_ms or 0
             now_ms, wait_ms = self._client.now_ms(), self.config.max_block_ms

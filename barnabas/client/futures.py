@@ -9,8 +9,8 @@ import threading
 from collections.abc import Callable, Generator
 from typing import Any
 
-from barnabas.client.produce.batch import BatchResult
 from barnabas.client.produce.records import RecordMetadata
+from barnabas.client.produce.result import BatchResult
 from barnabas.net.errors import ClientTimeout, WaitRefused
 from barnabas.protocol.errors import BarnabasError
 

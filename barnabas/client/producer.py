@@ -108,12 +108,12 @@ class Producer(Handle):
 
         Raises:
             ClientClosed: the producer was closed, or belongs to the parent process of a fork.
-            InvalidRecord: topic, partition, timestamp or headers are none.
+            InvalidRecord: topic, partition, timestamp or headers are none, or `on_delivery` is no function.
             SerializationFailed: a serializer refused key or value.
         """
         core = self._core
         if not core.plain:
-            record = core.prepare(ProducerRecord(topic, value, key, headers, partition, timestamp_ms))
+            record = core.prepare(ProducerRecord(topic, value, key, headers, partition, timestamp_ms), on_delivery)
             topic, value, key = record.topic, record.value, record.key
             headers, partition, timestamp_ms = record.headers, record.partition, record.timestamp_ms
             if core.interceptors:
@@ -125,7 +125,7 @@ class Producer(Handle):
             future = core.append_fast(topic, value, key, headers, partition, stamp_ms, on_delivery)
         if future is None:
             if core.plain:
-                record = core.prepare(ProducerRecord(topic, value, key, headers, partition, stamp_ms))
+                record = core.prepare(ProducerRecord(topic, value, key, headers, partition, stamp_ms), on_delivery)
                 value, key, headers, partition = record.value, record.key, record.headers, record.partition
                 stamp_ms = record.timestamp_ms or 0
             on_sender = threading.current_thread() is self._thread  # which nothing can wake while it waits

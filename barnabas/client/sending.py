@@ -8,11 +8,11 @@ from functools import partial
 from typing import TypeVar
 
 from barnabas.client.futures import RecordFuture
-from barnabas.client.produce.batch import BatchResult
 from barnabas.client.produce.config import ProducerConfig
 from barnabas.client.produce.core import ProducerCore
 from barnabas.client.produce.figures import metrics, statistics
 from barnabas.client.produce.records import OnDelivery
+from barnabas.client.produce.result import BatchResult
 from barnabas.net.host.connection import Client
 from barnabas.net.host.surroundings import Surroundings
 from barnabas.net.metadata import Metadata

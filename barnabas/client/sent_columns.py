@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 from barnabas.client.futures import check_may_wait
-from barnabas.client.produce.batch import BatchResult
+from barnabas.client.produce.result import BatchResult
 from barnabas.net.errors import ClientTimeout
 from barnabas.protocol.errors import BarnabasError
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from barnabas.client.produce.batch import BatchResult
 from barnabas.client.produce.config import ProducerConfig
 from barnabas.client.produce.core import Placed, ProducerCore
 from barnabas.client.produce.interceptors import ProducerInterceptor
 from barnabas.client.produce.partitioner import murmur2
 from barnabas.client.produce.records import ProducerRecord
+from barnabas.client.produce.result import BatchResult
 from barnabas.explain.stage import TOPIC, WALL_MS, Stage
 from barnabas.explain.telling import Walk
 from barnabas.explain.wire import Wire

@@ -47,6 +47,8 @@ NO_RECORDS: list[tuple[dict[str, Any], str]] = [
     ({"headers": [(b"a", b"b")]}, r"headers: the name b'a' \(bytes\) is no string"),
     ({"headers": [("\ud800", b"b")]}, "headers: the name .* cannot be written as UTF-8"),
     ({"headers": [("a", "b")]}, r"headers: the value 'b' \(str\) of 'a' is no bytes"),
+    ({"on_delivery": "x"}, r"on_delivery: 'x' \(str\) is no function; give one that takes \(metadata, error\)"),
+    ({"on_delivery": [print]}, "on_delivery: .* is no function"),
     ({"key": "k"}, "topic checked, key: bytes wanted, not str"),
     ({"value": "v"}, "topic checked, value: bytes wanted, not str"),
 ]
@@ -75,6 +77,22 @@ async def test_coroutines_are_refused_alike(broker: Broker, fields: dict[str, An
 def test_no_headers_may_be_none(producer: Producer) -> None:
     unset: Any = None
     assert producer.send("checked", b"x", headers=unset).result(WAIT).offset >= 0
+
+
+def test_of_a_record_whose_callback_is_none_nothing_is_sent(broker: Broker) -> None:
+    wrong: Any = "x"
+    with Producer(broker.bootstrap_servers, linger_ms=60_000, delivery_timeout_ms=120_000) as producer:
+        first = producer.send("uncalled", b"1", partition=0)
+        with pytest.raises(InvalidRecord, match="is no function"):  # there is a batch with room for it
+            producer.send("uncalled", b"2", partition=0, on_delivery=wrong)
+        last = producer.send("uncalled", b"3", partition=0)
+        producer.flush(WAIT)
+    assert (first.result(0).offset, last.result(0).offset) == (0, 1)
+    with (
+        Producer(broker.bootstrap_servers, value_serializer="string") as producer,
+        pytest.raises(InvalidRecord, match="is no function"),
+    ):
+        producer.send("uncalled", "4", on_delivery=wrong)
 
 
 def test_a_serializer_that_refuses_names_the_topic(broker: Broker) -> None:

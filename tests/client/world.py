@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from barnabas.client.produce.batch import BatchResult
 from barnabas.client.produce.config import ProducerConfig
 from barnabas.client.produce.core import NeedMemory, NeedMetadata, Placed, ProducerCore
+from barnabas.client.produce.result import BatchResult
 from barnabas.net.metadata import NEVER, Metadata
 from barnabas.net.network import Connect, Disconnect, NetworkClient
 from barnabas.net.step import Step

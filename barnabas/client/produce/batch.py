@@ -6,23 +6,17 @@ the socket from where it was built. `batch.size` bounds the bytes before compres
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from itertools import chain, repeat
-from operator import sub
-from types import MethodType
-from typing import Any, Final
+from typing import Final
 
-from barnabas.client.produce.records import Headers, OnDelivery, RecordMetadata
-from barnabas.net.errors import ClientClosed
+from barnabas.client.produce.records import Headers
+from barnabas.client.produce.result import BatchResult
 from barnabas.protocol import batch as layout
 from barnabas.protocol.compression import compress
-from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP, Buffer, TopicPartition
 from barnabas.protocol.primitives import varint
-
-log = logging.getLogger(__name__)
 
 _REMEMBERED_MAX: Final = 65536
 _NULL: Final = varint(-1)
@@ -75,135 +69,6 @@ def encode_headers(headers: Headers) -> bytes:
         parts += (known[len(encoded)], encoded)
         parts += (_NULL,) if data is None else (known[len(data)], data)
     return b"".join(parts)
-
-
-class BatchResult:
-    """The outcome that a batch's records share. Read it after `done`; a split batch's outcome is in its `parts`.
-
-    `watch` may be called from another thread than `finish`: the flag is set before the watchers are taken, and looked
-    at again after one was added, so none is lost and each runs once.
-    """
-
-    __slots__ = (
-        "base_offset",
-        "calling",
-        "calling_ms",
-        "deliveries",
-        "done",
-        "error",
-        "log_append_ms",
-        "looked_at",
-        "parts",
-        "record_errors",
-        "watchers",
-        "where",
-        "why",
-    )
-
-    def __init__(self, where: TopicPartition) -> None:
-        self.where = where
-        self.why: Callable[[], str] = str
-        self.done = False
-        self.looked_at = False
-        self.base_offset = -1
-        self.log_append_ms = NO_TIMESTAMP
-        self.error: BarnabasError | None = None
-        self.record_errors: dict[int, str] = {}
-        self.parts: list[tuple[int, BatchResult]] = []
-        self.watchers: list[tuple[int, Callable[[], None]]] = []
-        self.calling: OnDelivery | None = None  # the last record's callback
-        self.calling_ms = NO_TIMESTAMP
-        self.deliveries: list[Any] = []  # first index, timestamp, callback of each run of records that share the latter
-
-    def __del__(self) -> None:
-        """A failure that nobody can learn of any more is said once; what a close left behind, the close has said."""
-        if self.error is not None and not self.looked_at and not isinstance(self.error, ClientClosed):
-            log.error("what was sent to %s failed, and nobody looked: %s", self.where, self.error)
-
-    def watch(self, index: int, call: Callable[[], None]) -> None:
-        """Call once the record `index` has its outcome; at once if it has."""
-        target, index = self.part_of(index)
-        entry = (index, call)
-        target.watchers.append(entry)
-        if target.done or target.parts:
-            try:
-                target.watchers.remove(entry)
-            except ValueError:
-                return  # whoever finished the batch has taken it, and calls it
-            if target.done:
-                call()
-            else:
-                target.watch(index, call)
-
-    def deliver_to(self, index: int, timestamp_ms: int, call: OnDelivery | None) -> None:
-        """The record `index`, the batch's last, has this callback (or none). Under the guard."""
-        if timestamp_ms == self.calling_ms or call is None:
-            if call is self.calling:
-                return
-            if type(call) is MethodType and call == self.calling:  # `self.told` is made anew at each mention
-                return
-        self.deliveries += (index, timestamp_ms, call)
-        self.calling, self.calling_ms = call, timestamp_ms
-
-    def callbacks(self, count: int) -> tuple[range, Iterator[int], Iterator[OnDelivery | None]]:
-        """Indexes, timestamps (ms) and callbacks of the batch's `count` records, but for the first that have none.
-
-        Nothing here, and in `_told`, is a line of Python for each record, for there may be half a million a second.
-        """
-        starts, stamps, calls = self.deliveries[::3], self.deliveries[1::3], self.deliveries[2::3]
-        lengths = list(map(sub, [*starts[1:], count], starts))
-        all_stamps = chain.from_iterable(map(repeat, stamps, lengths))
-        all_calls = chain.from_iterable(map(repeat, calls, lengths))
-        return range(starts[0] if starts else count, count), all_stamps, all_calls
-
-    def deliver(self, count: int) -> None:
-        """Call the callbacks of the batch's `count` records, in order. What one raises keeps none from the others.
-
-        Raises:
-            BaseException: what was no `Exception` (`sys.exit` in a callback), the first of them, once all are told.
-        """
-        self.looked_at = True
-        leaving: BaseException | None = None
-        for call, metadata, error in self._told(count):
-            if call is not None:
-                try:
-                    call(metadata, error)
-                except Exception:
-                    log.exception("a delivery callback failed")
-                except BaseException as problem:
-                    leaving = leaving or problem
-        self.deliveries = []
-        if leaving is not None:
-            raise leaving
-
-    def _told(self, count: int) -> Iterator[tuple[OnDelivery | None, RecordMetadata | None, BarnabasError | None]]:
-        indexes, stamps, calls = self.callbacks(count)
-        if self.error is not None:
-            return zip(calls, repeat(None), map(self.error_of, indexes))
-        (topic, partition), base = self.where, self.base_offset
-        offsets = range(base + indexes.start, base + count) if base >= 0 else repeat(-1)
-        at_ms = stamps if self.log_append_ms < 0 else repeat(self.log_append_ms)
-        made = map(tuple.__new__, repeat(RecordMetadata), zip(repeat(topic), repeat(partition), offsets, at_ms))
-        return zip(calls, made, repeat(None))
-
-    def part_of(self, index: int) -> tuple[BatchResult, int]:
-        """The result that holds the record's outcome, and the record's index in it."""
-        result = self
-        while result.parts:
-            first, found = result.parts[0]
-            for start, part in result.parts:
-                if start <= index:
-                    first, found = start, part
-            result, index = found, index - first
-        return result, index
-
-    def error_of(self, index: int) -> BarnabasError | None:
-        """Why the record failed, None when it did not."""
-        if self.error is None or not self.record_errors:
-            return self.error
-        if index in self.record_errors:
-            return KafkaError(ErrorCode.INVALID_RECORD, self.record_errors[index] or "the record was refused")
-        return KafkaError(ErrorCode.INVALID_RECORD, "another record of the batch was refused, this one was not written")
 
 
 class ProducerBatch:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from barnabas.client.arguments import checked_topic, shown
 from barnabas.client.errors import InvalidRecord
-from barnabas.client.produce.records import Headers
+from barnabas.client.produce.records import Headers, ProducerRecord
 from barnabas.net.errors import ConfigError
 
 _INT32_MAX: Final = 2**31 - 1
@@ -81,6 +81,33 @@ def checked_headers(headers: Any) -> Headers:
         if value is not None and not isinstance(value, bytes):
             raise InvalidRecord(f"headers: the value {shown(value)} of {name!r} is no bytes; encode it first")
     return pairs
+
+
+def check_record(record: ProducerRecord) -> None:
+    """Refuse what cannot be written, besides key and value; partition, timestamp and headers are as `send` needs them.
+
+    Raises:
+        InvalidRecord: topic, partition, timestamp or headers are none.
+    """
+    check_topic(record.topic)
+    if record.partition is not None:
+        record.partition = checked_partition(record.partition)
+    if record.timestamp_ms is not None:
+        record.timestamp_ms = checked_timestamp(record.timestamp_ms)
+    if record.headers != ():
+        record.headers = checked_headers(record.headers)
+
+
+def check_callback(on_delivery: Any) -> None:
+    """Refuse what cannot be called.
+
+    Raises:
+        InvalidRecord: it is no function, nor None.
+    """
+    if on_delivery is not None and not callable(on_delivery):
+        raise InvalidRecord(
+            f"on_delivery: {shown(on_delivery)} is no function; give one that takes (metadata, error), or leave it out"
+        )
 
 
 def _whole(value: Any) -> int | None:

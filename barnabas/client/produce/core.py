@@ -13,13 +13,14 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from barnabas.client.errors import InvalidRecord, RecordTooLarge, SerializationFailed
 from barnabas.client.libraries import require_libraries
 from barnabas.client.produce.accumulator import Accumulator, TopicQueue
-from barnabas.client.produce.batch import BatchResult, ProducerBatch, record_size_bound
-from barnabas.client.produce.checks import check_topic, checked_headers, checked_partition, checked_timestamp
+from barnabas.client.produce.batch import ProducerBatch, record_size_bound
+from barnabas.client.produce.checks import check_callback, check_record, check_topic
 from barnabas.client.produce.columns.rows import CHOSEN, Chunk, Rows
 from barnabas.client.produce.config import ProducerConfig
 from barnabas.client.produce.interceptors import Interceptors
 from barnabas.client.produce.partitioner import Partitioner, partition_for_key, partitioner
 from barnabas.client.produce.records import Headers, OnDelivery, ProducerRecord
+from barnabas.client.produce.result import BatchResult
 from barnabas.client.produce.sender import Sender
 from barnabas.client.produce.state import ProducerState
 from barnabas.client.serializers import keeps_octets, plain_bytes, serialize, serializer
@@ -121,21 +122,16 @@ class ProducerCore(Generic[F]):
 
     # ---- before the batch -----------------------------------------------------------------------------------------
 
-    def prepare(self, record: ProducerRecord) -> ProducerRecord:
+    def prepare(self, record: ProducerRecord, on_delivery: OnDelivery | None = None) -> ProducerRecord:
         """Pass a record through interceptors and serializers; its key and value are bytes (or None) afterwards.
 
         Raises:
-            InvalidRecord: topic, partition, timestamp or headers are none.
+            InvalidRecord: topic, partition, timestamp or headers are none, or the callback is no function.
             SerializationFailed: a serializer refused key or value.
         """
+        check_callback(on_delivery)
         record = self.interceptors.on_send(record)
-        check_topic(record.topic)
-        if record.partition is not None:
-            record.partition = checked_partition(record.partition)
-        if record.timestamp_ms is not None:
-            record.timestamp_ms = checked_timestamp(record.timestamp_ms)
-        if record.headers != ():
-            record.headers = checked_headers(record.headers)
+        check_record(record)
         try:
             if record.key is not None:
                 record.key = serialize(self._key_serializer, "key", record.key)
@@ -205,6 +201,10 @@ class ProducerCore(Generic[F]):
         if not batches:
             return None
         batch = batches[-1]
+        result = batch.result
+        told_already = on_delivery is result.calling
+        if not (told_already or on_delivery is None or callable(on_delivery)):
+            return None
         before = batch.size
         index = batch.try_append(timestamp_ms, key, value, headers)
         if index < 0:
@@ -213,8 +213,7 @@ class ProducerCore(Generic[F]):
             sticky.produced_bytes += batch.size - before
             if sticky.produced_bytes >= self._sticky_bytes:
                 sticky.produced(0, batch.full, len(partitions), topic.available)
-        result = batch.result
-        if on_delivery is not result.calling or (on_delivery is not None and timestamp_ms != result.calling_ms):
+        if not told_already or (on_delivery is not None and timestamp_ms != result.calling_ms):
             result.deliver_to(index, timestamp_ms, on_delivery)
         return self._future(result, index, timestamp_ms)
 

@@ -16,11 +16,11 @@ from collections.abc import Callable, Generator
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from barnabas.client.errors import BufferExhausted
-from barnabas.client.produce.batch import BatchResult
 from barnabas.client.produce.buffer_pool import Waiter
 from barnabas.client.produce.columns.rows import CHOSEN, Chunk
 from barnabas.client.produce.core import NeedMemory, NeedMetadata, Placed, ProducerCore
 from barnabas.client.produce.records import Headers, OnDelivery
+from barnabas.client.produce.result import BatchResult
 from barnabas.net.errors import ClientClosed, ClientTimeout
 from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.ids import TopicPartition

@@ -36,10 +36,10 @@ def ours_produce(bootstrap: str, topic: str, count: int, size: int) -> None:
 
 def ours_produce_told(bootstrap: str, topic: str, count: int, size: int) -> None:
     """The same with a delivery callback for each record, which does nothing."""
-    _produce(bootstrap, topic, count, size, on_delivery=lambda metadata, error: None)
+    _produce(bootstrap, topic, count, size, lambda metadata, error: None)
 
 
-def _produce(bootstrap: str, topic: str, count: int, size: int, **options: Any) -> None:
+def _produce(bootstrap: str, topic: str, count: int, size: int, told: Callable[[Any, Any], None] | None = None) -> None:
     from barnabas import Producer
 
     value = b"x" * size
@@ -52,8 +52,12 @@ def _produce(bootstrap: str, topic: str, count: int, size: int, **options: Any) 
     with Producer(settings) as producer:
         producer.send(topic, value, partition=0).result(10)
         watch = Stopwatch()
-        for index in range(count):
-            producer.send(topic, value, partition=index % PARTITIONS, **options)
+        if told is None:  # both as one writes them: no arguments that are passed on
+            for index in range(count):
+                producer.send(topic, value, partition=index % PARTITIONS)
+        else:
+            for index in range(count):
+                producer.send(topic, value, partition=index % PARTITIONS, on_delivery=told)
         producer.flush()
         watch.show()
 

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.client.produce.batch import BatchResult, ProducerBatch, record_size_bound
+from barnabas.client.produce.batch import ProducerBatch, record_size_bound
+from barnabas.client.produce.result import BatchResult
 from barnabas.protocol import batch as layout
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.records import decode_records

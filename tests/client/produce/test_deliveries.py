@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from functools import partial
 from typing import Any
 
 import pytest
 
-from barnabas.client.produce.batch import BatchResult, ProducerBatch
+from barnabas.client.produce.batch import ProducerBatch
 from barnabas.client.produce.placing import place
+from barnabas.client.produce.records import RecordMetadata
+from barnabas.client.produce.result import BatchResult
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
@@ -70,6 +75,38 @@ def test_a_method_is_one_callback_though_it_is_made_at_each_mention() -> None:
     assert len(batch.result.deliveries) == 3 * 2
     finish(batch, 0, -1, None)
     assert (one.offsets, other.offsets) == ([0, 1, 2], [3])
+
+
+def test_a_method_stays_one_callback_from_one_millisecond_to_the_next() -> None:
+    class Program:
+        def told(self, metadata: Any, error: Any) -> None:
+            offsets.append((metadata.offset, metadata.timestamp))
+
+    offsets: list[tuple[int, int]] = []
+    program = Program()
+    batch = filled([program.told for _ in range(3)], [5, 6, 7])
+    assert len({id(call) for call in batch.result.deliveries[2::3]}) == 1
+    finish(batch, 0, -1, None)
+    assert offsets == [(0, 5), (1, 6), (2, 7)]
+
+
+def test_each_record_may_have_a_callback_of_its_own() -> None:
+    told: list[tuple[int, int, int]] = []
+    calls = [partial(lambda name, metadata, error: told.append((name, *metadata[2:])), name) for name in range(4)]
+    finish(filled([None, *calls], [1, 2, 3, 4, 5]), 10, -1, None)
+    assert told == [(0, 11, 2), (1, 12, 3), (2, 13, 4), (3, 14, 5)]
+
+
+def test_what_a_callback_is_told_is_metadata_like_any_other() -> None:
+    told: list[RecordMetadata] = []
+    finish(filled([lambda metadata, error: told.append(metadata)]), 100, -1, None)
+    (metadata,) = told
+    plain = RecordMetadata("t", 0, 100, 5)
+    assert isinstance(metadata, RecordMetadata)
+    assert (metadata, hash(metadata), repr(metadata)) == (plain, hash(plain), repr(plain))
+    assert metadata._asdict() == plain._asdict()
+    for copied in (pickle.loads(pickle.dumps(metadata)), copy.copy(metadata), copy.deepcopy(metadata)):
+        assert (type(copied), copied) == (RecordMetadata, plain)
 
 
 def test_the_time_of_the_log_and_no_offset_are_told_as_they_are() -> None:
