@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, Unpack
 
-from barnabas.client.async_admin import BROKER, TOPIC, Answers, AsyncAdmin, ClusterDescription, NewTopic
+from barnabas.client.answers import BROKER, TOPIC
+from barnabas.client.async_admin import Answers, AsyncAdmin, ClusterDescription, NewTopic
 from barnabas.client.handle import Handle
 from barnabas.client.loop_thread import LoopThread
 from barnabas.net.counts import Metrics
@@ -38,9 +39,12 @@ class Admin(Handle):
         ClientTimeout: no broker answered within `default.api.timeout.ms`.
     """
 
-    def __init__(self, config: Mapping[str, Any] | str | None = None, **settings: Unpack[ClientSettings]) -> None:
-        self._inner = AsyncAdmin(config, **settings)
+    def __init__(
+        self, config: Mapping[str, Any] | str | None = None, *more: Never, **settings: Unpack[ClientSettings]
+    ) -> None:
+        self._inner = AsyncAdmin(config, *more, **settings)
         self._thread = LoopThread("barnabas-admin")
+        self._inner.leave_with(self._thread.leave)
         try:
             self._call(self._inner.start())
         except BaseException:

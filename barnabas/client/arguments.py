@@ -28,6 +28,21 @@ def milliseconds(timeout: float | None) -> int | None:
     return math.ceil(min(timeout, _SECONDS_MAX) * 1000)
 
 
+def check_named(more: tuple[Any, ...]) -> None:
+    """Refuse what stands without a name behind `config`.
+
+    Raises:
+        ConfigError: something does.
+    """
+    if more and isinstance(more[0], str) and ":" in more[0]:
+        raise ConfigError(f"{more[0]!r} is a second address: several are one string with commas, or a list, in config")
+    if more:
+        raise ConfigError(
+            f"{shown(more[0])} stands without a name: only config (the settings, or the bootstrap servers) may; "
+            "give settings as keywords, such as value_serializer='json'"
+        )
+
+
 def checked_topic(topic: Any, call: str) -> str:
     """The name of a topic; `call` is how several are given.
 

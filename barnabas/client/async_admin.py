@@ -10,11 +10,22 @@ raise; one that names several things fails with the first error among them, and 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Never, Self, Unpack
 
-from barnabas.client.arguments import checked_partitions, checked_topic, checked_topics
+from barnabas.client.answers import (
+    TOPIC,
+    broker_named,
+    check,
+    codes,
+    error_of,
+    led,
+    note_asked_twice,
+    text,
+    topic_info,
+)
+from barnabas.client.arguments import check_named, checked_partitions, checked_topic, checked_topics
 from barnabas.client.consume.lookups import ISOLATION
 from barnabas.client.handle import Handle
 from barnabas.client.offsets import lookup
@@ -24,7 +35,7 @@ from barnabas.net.errors import ClientTimeout, ConfigError, Disconnected
 from barnabas.net.host.connection import Client
 from barnabas.net.host.surroundings import REAL
 from barnabas.net.metadata import Metadata
-from barnabas.net.topology import Cluster, PartitionInfo, TopicInfo
+from barnabas.net.topology import TopicInfo
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import LATEST_TIMESTAMP, TopicPartition
 from barnabas.protocol.requests.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -42,15 +53,10 @@ from barnabas.protocol.requests.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
-    MetadataResponseTopic,
 )
 
 if TYPE_CHECKING:
     from barnabas.client.settings import ClientSettings
-
-TOPIC: Final = 2
-BROKER: Final = 4
-"""Kinds of resources that have settings (Kafka's ConfigResource.Type)."""
 
 _SET, _DELETE = 0, 1
 
@@ -83,10 +89,17 @@ class AsyncAdmin(Handle):
     `start` connects, `close` ends; `async with` does both.
     """
 
-    def __init__(self, config: Mapping[str, Any] | str | None = None, **settings: Unpack[ClientSettings]) -> None:
+    def __init__(
+        self, config: Mapping[str, Any] | str | None = None, *more: Never, **settings: Unpack[ClientSettings]
+    ) -> None:
+        check_named(more)
         self.config = ClientConfig.of(config, **settings)
         # Topics of earlier questions are asked for again with each refresh: a deleted one must not come back by that.
         self._client = Client(self.config, Metadata(self.config, REAL.uniform, allow_auto_create=False))
+
+    def leave_with(self, leave: Callable[[BaseException], None]) -> None:
+        """What becomes of a `sys.exit` in a callback, for who has this on a thread of its own."""
+        self._client.leave = leave
 
     async def __aenter__(self) -> Self:
         return await self.start()
@@ -164,13 +177,13 @@ class AsyncAdmin(Handle):
                 topic.name,
                 topic.partitions,
                 topic.replication_factor,
-                configs=[CreatableTopicConfig(key, _text(value)) for key, value in (topic.config or {}).items()],
+                configs=[CreatableTopicConfig(key, text(value)) for key, value in (topic.config or {}).items()],
             )
             for topic in topics
         ]
         request = CreateTopicsRequest(asked, self.config.default_api_timeout_ms, validate_only)
         response = await self._to_controller(request)
-        return {each.name: _error(each.error_code, each.name, each.error_message) for each in response.topics}
+        return {each.name: error_of(each.error_code, each.name, each.error_message) for each in response.topics}
 
     async def _until_led(self, names: Collection[str]) -> None:
         deadline_ms = self._client.now_ms() + self.config.default_api_timeout_ms
@@ -183,7 +196,7 @@ class AsyncAdmin(Handle):
                     f"made, but not all partitions got a leader in time: {told}{self._client.metadata.troubles.why()}"
                 )
             cluster = await self._client.refresh_metadata(leaderless, left_ms)
-            leaderless = {name for name in leaderless if not _led(cluster, name)}
+            leaderless = {name for name in leaderless if not led(cluster, name)}
 
     async def delete_topic(self, name: str) -> None:
         """Deletes a topic.
@@ -205,7 +218,8 @@ class AsyncAdmin(Handle):
         )
         response = await self._to_controller(request)
         return {
-            each.name or "": _error(each.error_code, each.name or "", each.error_message) for each in response.responses
+            each.name or "": error_of(each.error_code, each.name or "", each.error_message)
+            for each in response.responses
         }
 
     async def create_partitions(self, name: str, count: int, *, validate_only: bool = False) -> None:
@@ -218,7 +232,7 @@ class AsyncAdmin(Handle):
         request = CreatePartitionsRequest([topic], self.config.default_api_timeout_ms, validate_only)
         response = await self._to_controller(request)
         for result in response.results:
-            _check(result.error_code, result.name, result.error_message)
+            check(result.error_code, result.name, result.error_message)
         if not validate_only:
             await self._until_led({name})
 
@@ -238,8 +252,8 @@ class AsyncAdmin(Handle):
         asked = [MetadataRequestTopic(name=name) for name in checked_topics(names, "describe_topics")]
         response: MetadataResponse = await self._to_any(MetadataRequest(asked, allow_auto_topic_creation=False))
         for topic in response.topics:
-            _check(topic.error_code, topic.name or "", None)
-        return {topic.name or "": _topic_info(topic) for topic in response.topics}
+            check(topic.error_code, topic.name or "", None)
+        return {topic.name or "": topic_info(topic) for topic in response.topics}
 
     # ---- records --------------------------------------------------------------------------------------------------
 
@@ -268,7 +282,7 @@ class AsyncAdmin(Handle):
             response = await self._client.send(node_id, request)
             for each in response.topics:
                 for part in each.partitions:
-                    _check(part.error_code, f"{each.name}-{part.partition_index}", None)
+                    check(part.error_code, f"{each.name}-{part.partition_index}", None)
                     low[TopicPartition(each.name, part.partition_index)] = part.low_watermark
         return low
 
@@ -293,12 +307,18 @@ class AsyncAdmin(Handle):
     # ---- settings -------------------------------------------------------------------------------------------------
 
     async def describe_configs(self, name: str, *, kind: int = TOPIC) -> dict[str, str | None]:
-        """The settings of a topic (or of a broker by its id); None where a value is secret."""
-        request = DescribeConfigsRequest([DescribeConfigsResource(kind, name, None)])
-        response = await (self._client.send(int(name), request) if kind == BROKER else self._to_any(request))
+        """The settings of a topic (or of a broker by its id); None where a value is secret.
+
+        Raises:
+            ConfigError: `kind` is BROKER, and `name` no number.
+            KafkaError: UNKNOWN_TOPIC_OR_PARTITION.
+        """
+        broker = broker_named(name, kind)
+        request = DescribeConfigsRequest([DescribeConfigsResource(kind, str(name), None)])
+        response = await (self._to_any(request) if broker is None else self._client.send(broker, request))
         settings: dict[str, str | None] = {}
         for result in response.results:
-            _check(result.error_code, name, result.error_message)
+            check(result.error_code, name, result.error_message)
             settings.update((entry.name, entry.value) for entry in result.configs)
         return settings
 
@@ -316,23 +336,25 @@ class AsyncAdmin(Handle):
         With `validate_only` nothing changes: what would be refused is raised.
 
         Raises:
+            ConfigError: `reset` is one name; or `kind` is BROKER, and `name` no number.
             KafkaError: INVALID_CONFIG, UNKNOWN_TOPIC_OR_PARTITION.
         """
         if isinstance(reset, str):
             raise ConfigError(f"reset: {reset!r} is one name; give a list of them: reset=[{reset!r}]")
-        entries = [AlterableConfig(key, _SET, _text(value)) for key, value in (change or {}).items()]
+        broker = broker_named(name, kind)
+        entries = [AlterableConfig(key, _SET, text(value)) for key, value in (change or {}).items()]
         entries += [AlterableConfig(key, _DELETE, None) for key in reset]
-        request = IncrementalAlterConfigsRequest([AlterConfigsResource(kind, name, entries)], validate_only)
-        response = await (self._client.send(int(name), request) if kind == BROKER else self._to_controller(request))
+        request = IncrementalAlterConfigsRequest([AlterConfigsResource(kind, str(name), entries)], validate_only)
+        response = await (self._to_controller(request) if broker is None else self._client.send(broker, request))
         for result in response.responses:
-            _check(result.error_code, name, result.error_message)
+            check(result.error_code, name, result.error_message)
 
     # ---- the cluster ----------------------------------------------------------------------------------------------
 
     async def describe_cluster(self) -> ClusterDescription:
         """The cluster's id, controller and brokers."""
         response = await self._to_any(DescribeClusterRequest())
-        _check(response.error_code, "the cluster", response.error_message)
+        check(response.error_code, "the cluster", response.error_message)
         brokers = tuple((each.broker_id, each.host, each.port) for each in response.brokers)
         return ClusterDescription(response.cluster_id, response.controller_id, brokers)
 
@@ -344,6 +366,7 @@ class AsyncAdmin(Handle):
 
     async def _to_controller(self, request: Any) -> Any:
         """Sends to the controller; where that moved or is unknown, learns anew and tries once more."""
+        asked = False
         for attempt in (1, 2):
             cluster = self._client.cluster
             if cluster.controller_id not in cluster.nodes:
@@ -356,43 +379,13 @@ class AsyncAdmin(Handle):
             except Disconnected as error:
                 if attempt == 2 or error.timed_out:
                     raise
+                asked = True
                 await self._client.refresh_metadata()
                 continue
-            if attempt == 1 and ErrorCode.NOT_CONTROLLER in _codes(response):
+            if asked:
+                note_asked_twice(request, response)
+            if attempt == 1 and ErrorCode.NOT_CONTROLLER in codes(response):
                 await self._client.refresh_metadata()
                 continue
             return response
         raise AssertionError("the second attempt returns or raises")
-
-
-def _codes(response: Any) -> set[int]:
-    results: Iterable[Any] = ()
-    for name in ("topics", "responses", "results"):
-        results = getattr(response, name, results)
-    return {result.error_code for result in results}
-
-
-def _topic_info(topic: MetadataResponseTopic) -> TopicInfo:
-    name = topic.name or ""
-    ordered = sorted(topic.partitions, key=lambda each: each.partition_index)
-    partitions = tuple(PartitionInfo.told(name, partition) for partition in ordered)
-    return TopicInfo(name, topic.topic_id, partitions, topic.is_internal)
-
-
-def _error(code: int, what: str, message: str | None) -> KafkaError | None:
-    return KafkaError(code, f"{what}: {message}" if message else what) if code else None
-
-
-def _check(code: int, what: str, message: str | None) -> None:
-    error = _error(code, what, message)
-    if error is not None:
-        raise error
-
-
-def _led(cluster: Cluster, name: str) -> bool:
-    infos = cluster.partitions_for(name)
-    return bool(infos) and all(info.leader in cluster.nodes for info in infos)
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, SupportsIndex, TypeVar, Unpack
 
 from barnabas.client.arguments import checked_partitions, milliseconds, shown
 from barnabas.client.consume.columnar import Columns
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from barnabas.client.settings import ConsumerSettings
 
 T = TypeVar("T")
+
+UNKNOWN_MS: Final = 1000
+"""So long a topic may be unknown that somebody asks about: it was made a moment ago, or is made by being asked for."""
 
 
 class AsyncConsumer(Handle):
@@ -75,6 +78,10 @@ class AsyncConsumer(Handle):
         self._started = False
         tell_child(self)
 
+    def leave_with(self, leave: Callable[[BaseException], None]) -> None:
+        """What becomes of a `sys.exit` in a callback, for who has this on a thread of its own."""
+        self._client.leave = leave
+
     def forked(self) -> None:
         """In the child of a fork: assignment and position are the parent's."""
         self._core.closed = belongs_to_parent("consumer")
@@ -91,7 +98,7 @@ class AsyncConsumer(Handle):
         """Connects, and assigns the partitions of the topics given by name.
 
         Raises:
-            ClientTimeout: no broker answered within `default.api.timeout.ms`.
+            ClientTimeout: no broker answered, or told of the topics, within `default.api.timeout.ms`.
             ClientClosed: it was closed: make a new one.
             KafkaError: a topic is refused for good (its name, authorisation).
         """
@@ -100,10 +107,11 @@ class AsyncConsumer(Handle):
         if self._started:
             return self
         self._started = True
+        deadline_ms = self._client.now_ms() + self.config.default_api_timeout_ms
         try:
             await self._client.start()
             if self._core.topics:
-                await self.subscribe(*self._core.topics)
+                await self._subscribe(self._core.topics, max(deadline_ms - self._client.now_ms(), 0))
         except BaseException:
             await self.close()
             raise
@@ -122,7 +130,10 @@ class AsyncConsumer(Handle):
         self._return_ahead()
         self._client.check_started()
         self._core.subscribe(topics)
-        await self._client.refresh_metadata(topics)
+        await self._subscribe(topics, self.config.default_api_timeout_ms)
+
+    async def _subscribe(self, topics: tuple[str, ...], timeout_ms: int) -> None:
+        await self._client.refresh_metadata(topics, timeout_ms)
         if self._core.assign_topics():
             self._client.pump()
 
@@ -233,16 +244,20 @@ class AsyncConsumer(Handle):
         return self._core.fetcher.position_of(where).high_watermark
 
     async def partitions_for(self, topic: str) -> list[int]:
-        """The numbers of a topic's partitions.
+        """The numbers of a topic's partitions. A topic that is unknown may be on its way: it is asked for for a second.
 
         Raises:
             KafkaError: UNKNOWN_TOPIC_OR_PARTITION, or the topic is refused.
+            ClientTimeout: no broker answered within `default.api.timeout.ms`.
         """
-        cluster = await self._client.refresh_metadata([topic])
-        infos = cluster.partitions_for(topic)
-        if not infos:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic)
-        return [info.partition for info in infos]
+        limit_ms, passed_ms = self.config.default_api_timeout_ms, 0
+        began_ms = self._client.now_ms()
+        while passed_ms <= min(UNKNOWN_MS, limit_ms):
+            cluster = await self._client.refresh_metadata([topic], limit_ms - passed_ms)
+            if infos := cluster.partitions_for(topic):
+                return [info.partition for info in infos]
+            passed_ms = self._client.now_ms() - began_ms
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic)
 
     def metrics(self) -> Metrics:
         """Figures in groups, by Kafka's names: `metrics()["consumer-fetch-manager-metrics"]["records-lag-max"]`."""
@@ -273,6 +288,7 @@ class AsyncConsumer(Handle):
             left_ms = None if deadline_ms is None else max(deadline_ms - self._client.now_ms(), 0)
             parts = await self._next(self.parts_now, left_ms)
             columns = decode_or_give_back(parts, self.give_back, headers)
+            self.count(columns)
             if columns or not parts:
                 return columns
 
@@ -292,6 +308,10 @@ class AsyncConsumer(Handle):
     def parts_now(self) -> list[Taken]:
         """What `poll_columns` would decode, for who decodes it elsewhere. Who calls this lets the client pump then."""
         return self._core.parts_now()
+
+    def count(self, columns: Iterable[Columns]) -> None:
+        """These were handed out (the figures are told by who decoded them: only then their number is known)."""
+        self._core.fetcher.records_taken += sum(map(len, columns))
 
     def ask(self, asked: Asked[Any], timeout_ms: int | None) -> None:
         """Answers a blocked thread as soon as there is something, with nothing after `timeout_ms`."""

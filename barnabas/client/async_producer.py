@@ -6,9 +6,9 @@ import asyncio
 import logging
 from collections.abc import Generator, Mapping
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, Unpack
 
-from barnabas.client.arguments import milliseconds
+from barnabas.client.arguments import check_named, milliseconds
 from barnabas.client.futures import AsyncRecordFuture
 from barnabas.client.handle import Handle
 from barnabas.client.produce.checks import checked_timestamp
@@ -21,6 +21,7 @@ from barnabas.client.sent_columns import AsyncSentColumns
 from barnabas.client.unclosed import closed, opened
 from barnabas.net.counts import Metrics
 from barnabas.net.errors import NOT_STARTED, ClientClosed, ClientTimeout
+from barnabas.net.host.connection import leave_loop
 from barnabas.net.host.forks import belongs_to_parent, tell_child
 from barnabas.net.host.surroundings import REAL, Surroundings
 from barnabas.net.topology import PartitionInfo
@@ -43,13 +44,14 @@ class AsyncProducer(Handle):
     def __init__(
         self,
         config: Mapping[str, Any] | str | None = None,
-        *,
+        *more: Never,
         surroundings: Surroundings = REAL,
         **settings: Unpack[ProducerSettings],
     ) -> None:
+        check_named(more)
         self.config = ProducerConfig.of(config, **settings)
         self._client, self._core = make_core(self.config, surroundings, AsyncRecordFuture)
-        self._core.make_sender(leave=_leave)
+        self._core.make_sender(leave=leave_loop)
         self._core.closed = NOT_STARTED
         self._wall_ms = surroundings.wall_ms
         self._wake_planned = False
@@ -259,15 +261,6 @@ class AsyncProducer(Handle):
     def _wake(self) -> None:
         self._wake_planned = False
         self._client.pump()
-
-
-def _leave(error: BaseException) -> None:
-    """A callback left (`sys.exit`): out of the loop, once this step has told everybody else."""
-    asyncio.get_running_loop().call_soon(_raise, error)
-
-
-def _raise(error: BaseException) -> None:
-    raise error
 
 
 async def _settled(result: BatchResult) -> None:

@@ -53,6 +53,7 @@ class Consumer(Handle):
         self._inner = AsyncConsumer(*topics, config=config, surroundings=surroundings, **settings)
         self._now_ms = surroundings.now_ms
         self._thread = LoopThread("barnabas-consumer")
+        self._inner.leave_with(self._thread.leave)
         self._ahead: deque[ConsumerRecord] = deque()  # taken for an iteration, not yet handed out
         try:
             self._thread.call(self._inner.start())
@@ -166,6 +167,7 @@ class Consumer(Handle):
             parts = self._ask(self._inner.parts_now, self._inner.give_back, left_ms)
             # Decoded on this thread: the loop's receives the next answer meanwhile.
             columns = decode_or_give_back(parts, partial(self._on_loop, self._inner.give_back), headers)
+            self._inner.count(columns)
             if columns or not parts:
                 return columns
 

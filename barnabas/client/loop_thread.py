@@ -11,6 +11,7 @@ from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
+from barnabas.client.leaving import leave_program
 from barnabas.net.errors import ClientClosed
 from barnabas.net.host.forks import belongs_to_parent, leave_behind, tell_child
 
@@ -122,6 +123,11 @@ class LoopThread:
             if self._ended or not self._thread.is_alive():
                 raise ClientClosed(self._why)
             self._loop.call_soon_threadsafe(function)
+
+    def leave(self, error: BaseException) -> None:
+        """A callback on this thread left (`sys.exit`): the program does. One that ends anyway just does."""
+        if not self._ended:
+            leave_program(error, self._loop.call_later)
 
     def forked(self) -> None:
         """In the child of a fork: the thread is not here, and nobody will release the lock."""

@@ -18,9 +18,9 @@ import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, Unpack
 
-from barnabas.client.arguments import milliseconds
+from barnabas.client.arguments import check_named, milliseconds
 from barnabas.client.async_producer import AsyncProducer
 from barnabas.client.futures import BlockingRecordFuture, waiting_is_refused
 from barnabas.client.handle import Handle
@@ -68,16 +68,18 @@ class Producer(Handle):
     def __init__(
         self,
         config: Mapping[str, Any] | str | None = None,
-        *,
+        *more: Never,
         surroundings: Surroundings = REAL,
         **settings: Unpack[ProducerSettings],
     ) -> None:
+        check_named(more)
         self.config = ProducerConfig.of(config, **settings)
         self._client, self._core = make_core(self.config, surroundings, BlockingRecordFuture)
         self._wall_ms, self._now_ms = surroundings.wall_ms, surroundings.now_ms
         self._lock = threading.RLock()
         self._metadata_changed = threading.Condition(self._lock)
         self._core.make_sender(self._lock, self._leave)
+        self._client.leave = self._leave
         self._woken = False
         self._lost = 0
         self._loop = new_loop()

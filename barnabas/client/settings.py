@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypedDict
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict
+
+from barnabas.protocol.errors import BarnabasError
+
+
+class Serializes(Protocol):
+    """An object that makes bytes of values."""
+
+    def serialize(self, value: Any, /) -> bytes | None:
+        """The bytes."""
+
+
+class Deserializes(Protocol):
+    """An object that makes values of bytes."""
+
+    def deserialize(self, data: Any, /) -> Any:
+        """The value."""
+
+
+Named: TypeAlias = Literal["bytes", "string", "json", "msgpack"]
+SerializerSetting: TypeAlias = Named | Callable[[Any], bytes | None] | Serializes
+DeserializerSetting: TypeAlias = Named | Callable[[Any], Any] | Deserializes
 
 
 class ClientSettings(TypedDict, total=False):
     """What every client takes; all that `Admin` takes."""
 
     bootstrap_servers: str | Sequence[str] | None
-    security_protocol: str | None
+    security_protocol: Literal["PLAINTEXT"] | None
     client_id: str | None
     client_rack: str | None
-    dialect: str | None
-    client_dns_lookup: str | None
+    dialect: Literal["kafka", "native"] | None
+    client_dns_lookup: Literal["use_all_dns_ips"] | None
     request_timeout_ms: int | None
     default_api_timeout_ms: int | None
     retry_backoff_ms: int | None
@@ -26,19 +47,21 @@ class ClientSettings(TypedDict, total=False):
     connections_max_idle_ms: int | None
     max_in_flight_requests_per_connection: int | None
     metadata_max_age_ms: int | None
-    metadata_recovery_strategy: str | None
+    metadata_recovery_strategy: Literal["rebootstrap", "none"] | None
     metadata_recovery_rebootstrap_trigger_ms: int | None
     send_buffer_bytes: int | None
     receive_buffer_bytes: int | None
+    metrics_sample_window_ms: int | None
+    metrics_num_samples: int | None
     statistics_interval_ms: int | None
-    stats_cb: Any
-    error_cb: Any
+    stats_cb: Callable[[dict[str, Any]], Any] | None
+    error_cb: Callable[[BarnabasError], Any] | None
 
 
 class ProducerSettings(ClientSettings, total=False):
     """What `Producer` takes."""
 
-    acks: int | str | None
+    acks: Literal["all", "-1", "0", "1", -1, 0, 1] | None
     enable_idempotence: bool | None
     batch_size: int | None
     linger_ms: int | None
@@ -48,7 +71,7 @@ class ProducerSettings(ClientSettings, total=False):
     max_request_size: int | None
     retries: int | None
     delivery_timeout_ms: int | None
-    compression_type: str | None
+    compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"] | None
     compression_gzip_level: int | None
     compression_lz4_level: int | None
     compression_zstd_level: int | None
@@ -58,8 +81,8 @@ class ProducerSettings(ClientSettings, total=False):
     partitioner_adaptive_partitioning_enable: bool | None
     partitioner_availability_timeout_ms: int | None
     partitioner_ignore_keys: bool | None
-    key_serializer: Any
-    value_serializer: Any
+    key_serializer: SerializerSetting | None
+    value_serializer: SerializerSetting | None
     interceptor_classes: Any
 
 
@@ -71,11 +94,11 @@ class ConsumerSettings(ClientSettings, total=False):
     fetch_max_bytes: int | None
     max_partition_fetch_bytes: int | None
     max_poll_records: int | None
-    auto_offset_reset: str | None
-    isolation_level: str | None
+    auto_offset_reset: Literal["latest", "earliest", "none"] | None
+    isolation_level: Literal["read_uncommitted", "read_committed"] | None
     check_crcs: bool | None
     allow_auto_create_topics: bool | None
     group_id: str | None
     enable_auto_commit: bool | None
-    key_deserializer: Any
-    value_deserializer: Any
+    key_deserializer: DeserializerSetting | None
+    value_deserializer: DeserializerSetting | None

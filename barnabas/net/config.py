@@ -88,6 +88,10 @@ class ClientConfig:
     """The socket's send buffer; -1: as the system has it."""
     receive_buffer_bytes: int = at_least(-1, 64 * 1024)
     """The socket's receive buffer; -1: as the system has it."""
+    metrics_sample_window_ms: int = at_least(1, 30 * SECOND)
+    """How long a window of time is; the rates in `metrics()` are taken over some of them."""
+    metrics_num_samples: int = at_least(1, 2)
+    """How many windows a rate covers."""
     statistics_interval_ms: int = at_least(0, 0)
     """How often `stats_cb` is called; 0: never."""
     stats_cb: Any = field(default=None, metadata=AS_IS)

@@ -15,6 +15,7 @@ __all__ = [
     "FeatureMissing",
     "MalformedAnswer",
     "WaitRefused",
+    "raise_it",
 ]
 
 
@@ -33,6 +34,11 @@ NOT_STARTED: Final = "not started: await start() first, or use it with `async wi
 
 class ClientClosed(BarnabasError, RuntimeError):
     """The producer, consumer or admin client was closed before, or while, the call was made, or was never started."""
+
+
+def raise_it(error: BaseException) -> None:
+    """What becomes of a callback's `sys.exit` where nobody says otherwise: the same."""
+    raise error
 
 
 class WaitRefused(BarnabasError, RuntimeError):

@@ -81,7 +81,7 @@ SENTENCES: Final[dict[str, str]] = {
         "delivery is told by send(..., on_delivery=...): leave it out",
     ),
     **_each(
-        "metric.reporters metrics.num.samples metrics.sample.window.ms metrics.recording.level metrics.enabled "
+        "metric.reporters metrics.recording.level metrics.enabled "
         "metric.group.prefix auto.include.jmx.reporter enable.metrics.push config.providers security.providers "
         "exclude.internal.topics share.acknowledgement.mode enable.controlled.shutdown "
         "socket.keepalive.enable socket.nagle.disable socket.max.fails socket.blocking.max.ms socket.options "

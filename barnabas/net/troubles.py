@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Final
 
-from barnabas.net.errors import Disconnected
+from barnabas.net.errors import Disconnected, raise_it
 from barnabas.net.topology import Node
 from barnabas.protocol.errors import BarnabasError
 
@@ -43,6 +43,10 @@ class Troubles:
 
     def __init__(self) -> None:
         self.listeners: list[OnTrouble] = []
+        self.first: OnTrouble | None = None
+        """Told of the next trouble as soon as it is noted, and then forgotten: for who waits for a first answer."""
+        self.leave: Callable[[BaseException], None] = raise_it
+        """Takes what a listener raises to leave (`sys.exit`)."""
         self._present: dict[Hashable, _Trouble] = {}  # the one noted last stands last
 
     def __bool__(self) -> bool:
@@ -56,6 +60,9 @@ class Troubles:
                 del self._present[next(iter(self._present))]
             since_ms = now_ms if since_ms is None else since_ms
             found = _Trouble(error, since_ms, since_ms + FIRST_MS)
+            if self.first is not None:
+                self.first(error)
+                self.first = None
         found.error = error
         self._present[key] = found
 
@@ -93,6 +100,8 @@ class Troubles:
                 listener(error)
             except Exception:
                 log.exception("error_cb failed")
+            except BaseException as leaving:
+                self.leave(leaving)
 
     def last(self, *keys: Hashable) -> BarnabasError | None:
         """The trouble with the first of these keys that has one; else the one noted last."""

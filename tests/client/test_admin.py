@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from barnabas import Admin, Broker, ConfigError, Consumer, NewTopic, Producer, aio
 from barnabas.client.admin import BROKER
 from barnabas.net.errors import ClientTimeout
+from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.requests.create_partitions import CreatePartitionsResponse, CreatePartitionsTopicResult
+from barnabas.protocol.requests.create_topics import CreatableTopicResult, CreateTopicsResponse
+from barnabas.protocol.requests.delete_topics import DeletableTopicResult, DeleteTopicsResponse
+from tests.client.scripted import ScriptedBroker
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +171,53 @@ async def test_the_cluster_is_described(broker: Broker) -> None:
         assert f"{host}:{port}" == broker.bootstrap_servers
         assert cluster.cluster_id
         assert "num.partitions" in await admin.describe_configs(str(node), kind=BROKER)
+
+
+@pytest.mark.parametrize("name", ["x", "", "-1", "1.5", "\u0661"])
+def test_what_is_no_broker_is_told_so(admin: Admin, name: str) -> None:
+    for call in (
+        lambda: admin.describe_configs(name, kind=BROKER),
+        lambda: admin.alter_configs(name, {"log.retention.ms": 5}, kind=BROKER),
+    ):
+        with pytest.raises(ConfigError, match=r"kind=BROKER: .* is no broker's id; describe_cluster\(\).brokers has"):
+            call()
+    with pytest.raises(ConfigError, match=r"kind: 'topic' \(str\) is no kind of settings; give TOPIC or BROKER"):
+        admin.describe_configs("ready", kind="topic")  # type: ignore[arg-type]
+
+
+TWICE = r"the connection was lost before the first answer and this was asked again: the first may have done it"
+
+
+@pytest.mark.parametrize("dry", [False, True])
+async def test_a_request_that_had_to_be_asked_twice_says_so(dry: bool) -> None:
+    asked: list[str] = []
+
+    def lost_first(answer: Any) -> Any:
+        def handle(request: Any) -> Any:
+            asked.append(type(request).__name__)
+            if asked.count(asked[-1]) == 1:
+                raise ConnectionError  # carried out, perhaps, and never answered
+            return answer
+
+        return handle
+
+    exists = CreatableTopicResult("t", error_code=ErrorCode.TOPIC_ALREADY_EXISTS, error_message="there is one")
+    invalid = CreatePartitionsTopicResult("t", error_code=ErrorCode.INVALID_PARTITIONS, error_message="it has 3")
+    async with ScriptedBroker() as broker, aio.Admin(broker.servers) as admin:
+        broker.handlers[ApiKey.CREATE_TOPICS] = lost_first(CreateTopicsResponse(topics=[exists]))
+        broker.handlers[ApiKey.CREATE_PARTITIONS] = lost_first(CreatePartitionsResponse(results=[invalid]))
+        errors = [(await admin.create_topics("t", validate_only=dry))["t"]]
+        with pytest.raises(KafkaError) as caught:
+            await admin.create_partitions("t", 3, validate_only=dry)
+        errors.append(caught.value)
+        if not dry:
+            gone = DeletableTopicResult("t", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            broker.handlers[ApiKey.DELETE_TOPICS] = lost_first(DeleteTopicsResponse(responses=[gone]))
+            errors.append((await admin.delete_topics("t"))["t"])
+            assert (await admin.delete_topics("t"))["t"] is not None
+            assert TWICE not in str((await admin.delete_topics("t"))["t"])  # asked once
+    assert [TWICE in str(error) for error in errors] == [not dry] * len(errors)
+    assert "there is one" in str(errors[0])
 
 
 async def test_who_reaches_no_broker_hears_why() -> None:

@@ -102,7 +102,7 @@ class DroppingProxy:
 
 
 @pytest.mark.parametrize("dialect", ["kafka", "native"])
-async def test_c04_a_lost_answer_with_five_in_flight_leaves_each_record_once_and_in_order(dialect: str) -> None:
+async def test_c04_a_lost_answer_with_five_in_flight_leaves_each_record_once_and_in_order(dialect: Any) -> None:
     sent = [b"%04d" % number for number in range(RECORDS)]
     proxy = DroppingProxy(IN_FLIGHT)
     port = await proxy.start()

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from barnabas import Admin, Broker, Consumer, Producer, aio
-from barnabas.net.counts import Statistics
-from barnabas.net.errors import ConfigError
+from barnabas.net.counts import Rates, Statistics
+from barnabas.net.errors import ConfigError, raise_it
 
 WAIT = 30
 
@@ -82,6 +82,72 @@ async def test_an_admin_and_the_clients_of_a_loop_count_too(servers: str) -> Non
         assert blocking.metrics()["admin-client-metrics"]["connection-count"] >= 1
 
 
+def test_rates_are_taken_over_windows_as_kafkas_are() -> None:
+    total = {"bytes": 0.0}
+    rates = Rates(1000, 2, lambda: {"g": {"a-total": total["bytes"], "level": 7.0}}, 500)
+
+    def rate(now_ms: int) -> float:
+        group = rates.figures(now_ms)["g"]
+        assert set(group) == {"a-total", "a-rate", "level"}
+        return group["a-rate"]
+
+    assert rate(500) == 0.0
+    total["bytes"] = 300.0
+    assert rate(1000) == 300 / 1.5  # the window that is missing counts as one without events
+    assert [rates.drive(now_ms) for now_ms in (700, 1499, 1500)] == [1500, 1500, 2500]
+    total["bytes"] = 900.0
+    assert rate(2000) == 900 / 1.5
+    assert rates.drive(2510) == 3510  # late: the next is counted from here
+    assert rates.drive(3510) == 4510
+    total["bytes"] = 1000.0
+    assert rate(3600) == pytest.approx(700 / 2.1)  # what fell into the first window is over
+    for now_ms in (4510, 5510, 6510):
+        rates.drive(now_ms)
+    assert rate(6600) == 0.0
+
+
+def test_one_window_may_be_all() -> None:
+    rates = Rates(1000, 1, lambda: {"g": {"a-total": 5.0}}, 0)
+    assert rates.figures(0)["g"]["a-rate"] == 0.0
+    assert rates.figures(500)["g"]["a-rate"] == 10.0
+
+
+def test_a_producer_tells_rates_and_the_bytes_of_each_topic(servers: str) -> None:
+    with Producer(servers, linger_ms=0, metrics_sample_window_ms=60_000, metrics_num_samples=1) as producer:
+        for _ in range(20):
+            producer.send("t", bytes(1000)).result(WAIT)
+        metrics = producer.metrics()
+    group, topic = metrics["producer-metrics"], metrics["producer-topic-metrics.t"]
+    for name in ("record-send", "request", "response", "outgoing-byte", "incoming-byte", "connection-creation"):
+        assert group[f"{name}-rate"] > 0, name
+    assert group["record-error-rate"] == group["record-retry-rate"] == 0.0
+    assert topic["record-send-total"] == 20
+    assert 20_000 < topic["byte-total"] < group["outgoing-byte-total"]
+    assert topic["byte-rate"] / topic["record-send-rate"] == pytest.approx(topic["byte-total"] / 20)
+
+
+async def test_a_consumer_counts_what_it_hands_out(servers: str) -> None:
+    async with aio.Producer(servers) as producer:
+        for _ in range(6):
+            await producer.send("counted", b"x", partition=0)
+    async with aio.Consumer("counted", config=servers, auto_offset_reset="earliest") as consumer:
+
+        def consumed() -> float:
+            return consumer.metrics()["consumer-fetch-manager-metrics"]["records-consumed-total"]
+
+        assert len(await consumer.poll(WAIT, max_records=2)) == 2
+        assert consumed() == 2
+        async for _ in consumer:  # takes four, of which three go back
+            break
+        assert await consumer.poll(0, max_records=1)
+        assert consumed() == 4
+        await consumer.poll_columns(WAIT)
+        assert consumed() == 6
+        group = consumer.metrics()["consumer-fetch-manager-metrics"]
+    assert group["records-consumed-rate"] > 0
+    assert group["bytes-consumed-rate"] > group["fetch-rate"] > 0
+
+
 def test_statistics_are_told_as_plain_values(servers: str) -> None:
     told: list[dict[str, Any]] = []
     enough = threading.Event()
@@ -117,7 +183,7 @@ def test_statistics_come_in_their_time_and_whatever_the_last_call_did(caplog: py
         told.append(statistics["at"])
         raise ValueError("mine")
 
-    statistics = Statistics(100, fails, lambda now_ms: {"at": now_ms})
+    statistics = Statistics(100, fails, lambda now_ms: {"at": now_ms}, raise_it)
     assert [statistics.drive(now_ms) for now_ms in (0, 50, 100, 120, 350)] == [100, 100, 200, 200, 450]
     assert told == [100, 350]
     assert caplog.text.count("stats_cb failed") == 2

@@ -157,6 +157,51 @@ with Broker(topics={"left": 1}) as broker:
     assert (ended.returncode, ended.stdout) == (7, "0 [1]\n")
 
 
+ERROR_CB = {"bootstrap_servers": "127.0.0.1:1", "error_cb": "leave"}
+STATS_CB = {"bootstrap_servers": "servers", "stats_cb": "leave", "statistics_interval_ms": "1"}
+
+
+@needs_fork
+@pytest.mark.parametrize("callback", [ERROR_CB, STATS_CB], ids=["error_cb", "stats_cb"])
+@pytest.mark.parametrize("one", ["Producer", "Consumer", "Admin"])
+def test_a_callback_of_the_client_that_leaves_ends_the_program(one: str, callback: dict[str, str]) -> None:
+    program = """
+import sys
+from barnabas import Broker, Admin, Consumer, Producer
+def leave(told):
+    sys.exit(7)
+with Broker(topics={"left": 1}) as broker:
+    servers = broker.bootstrap_servers
+    handle = ONE(SETTINGS)
+    while True:
+        pass
+""".replace("ONE", one).replace("SETTINGS", ", ".join(f"{name}={value}" for name, value in callback.items()))
+    ended = run(program.replace("=127.0.0.1:1", "='127.0.0.1:1'"))
+    starting = one != "Producer" and callback is ERROR_CB  # stands in a wait, which a Ctrl-C ends
+    assert ended.returncode in ({7, -signal.SIGINT} if starting else {7}), ended.stderr
+    assert "Exception in" not in ended.stderr
+
+
+@pytest.mark.parametrize("callback", [ERROR_CB, STATS_CB], ids=["error_cb", "stats_cb"])
+@pytest.mark.parametrize("one", ["Producer", "Consumer", "Admin"])
+def test_a_callback_of_the_client_that_leaves_a_loop_ends_the_program(one: str, callback: dict[str, str]) -> None:
+    program = """
+import asyncio, sys
+from barnabas import Broker, aio
+def leave(told):
+    sys.exit(7)
+async def main():
+    async with aio.ONE(SETTINGS):
+        await asyncio.sleep(60)
+with Broker(topics={"left": 1}) as broker:
+    servers = broker.bootstrap_servers
+    asyncio.run(main())
+""".replace("ONE", one).replace("SETTINGS", ", ".join(f"{name}={value}" for name, value in callback.items()))
+    ended = run(program.replace("=127.0.0.1:1", "='127.0.0.1:1'"))
+    assert ended.returncode == 7, ended.stderr
+    assert "Exception in" not in ended.stderr
+
+
 @needs_fork
 @pytest.mark.parametrize("way", ["fork", "multiprocessing"])
 def test_a_child_knows_that_it_is_one(broker: Broker, way: str) -> None:

@@ -67,7 +67,7 @@ def values(servers: str, topic: str) -> list[bytes | None]:
 
 
 @BOTH
-def test_records_come_to_lie_where_the_future_says(servers: str, topic: str, dialect: str) -> None:
+def test_records_come_to_lie_where_the_future_says(servers: str, topic: str, dialect: Any) -> None:
     with Producer(servers, dialect=dialect) as producer:
         futures = [producer.send(topic, b"%d" % n, partition=n % 4) for n in range(100)]
         told = [future.result(WAIT) for future in futures]
@@ -85,7 +85,7 @@ def test_an_explicit_timestamp_and_headers_are_kept(servers: str, topic: str) ->
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_every_codec_is_taken(servers: str, topic: str, codec: str) -> None:
+def test_every_codec_is_taken(servers: str, topic: str, codec: Any) -> None:
     sent = [b"value %d " % n * 20 for n in range(100)]
     with Producer(servers, compression_type=codec) as producer:
         for value in sent:
@@ -345,7 +345,7 @@ def test_unknown_settings_are_refused_before_anything_starts() -> None:
 
 
 @BOTH
-async def test_the_asyncio_producer(servers: str, topic: str, dialect: str) -> None:
+async def test_the_asyncio_producer(servers: str, topic: str, dialect: Any) -> None:
     async with AsyncProducer(servers, dialect=dialect) as producer:
         assert len(await producer.partitions_for(topic)) == 4
         futures = [await producer.send(topic, b"%d" % n, partition=0) for n in range(100)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_what_is_produced_is_consumed(servers: str, codec: str) -> None:
+def test_what_is_produced_is_consumed(servers: str, codec: Any) -> None:
     topic = f"orders-{codec}"
     with Admin(bootstrap_servers=servers) as admin:
         admin.create_topic(topic, partitions=2)

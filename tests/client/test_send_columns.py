@@ -43,7 +43,7 @@ def records_of(servers: str, topic: str, count: int) -> dict[tuple[int, int], An
 
 
 @BOTH
-def test_every_row_lies_where_its_outcome_says(servers: str, topic: str, dialect: str) -> None:
+def test_every_row_lies_where_its_outcome_says(servers: str, topic: str, dialect: Any) -> None:
     count = 20_000
     keys = [None if index % 3 == 0 else b"%d" % (index % 500) for index in range(count)]
     values = [b"%d" % index for index in range(count)]
@@ -59,7 +59,7 @@ def test_every_row_lies_where_its_outcome_says(servers: str, topic: str, dialect
 
 
 @BOTH
-def test_coroutines_send_columns_too(servers: str, topic: str, dialect: str) -> None:
+def test_coroutines_send_columns_too(servers: str, topic: str, dialect: Any) -> None:
     async def main() -> Any:
         async with AsyncProducer(servers, dialect=dialect) as producer:
             sent = await producer.send_columns(topic, {"value": ["a", "b"]}, partition=3)

@@ -23,7 +23,7 @@ from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 PAIRS = [(Producer, aio.Producer), (Consumer, aio.Consumer), (Admin, aio.Admin), (Broker, aio.Broker)]
 CLASSES: list[Any] = [one for pair in PAIRS for one in pair]
 CLIENTS: list[Any] = [one for pair in PAIRS[:3] for one in pair]
-INTERNAL = {"ask", "forked", "give_back", "give_records_back", "parts_now", "records_now"}
+INTERNAL = {"ask", "count", "forked", "give_back", "give_records_back", "leave_with", "parts_now", "records_now"}
 """What the blocking consumer asks of the asyncio one, and what a fork does."""
 
 
@@ -92,6 +92,20 @@ def test_none_means_unset(one: Any) -> None:
 def test_settings_that_are_surely_a_mistake(one: Any, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         one(**settings)
+
+
+@pytest.mark.parametrize("one", [Producer, Admin, aio.Producer, aio.Admin], ids=name_of)
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ("json", r"'json' \(str\) stands without a name: only config .* may; give settings as keywords, such as"),
+        ("h:2", "'h:2' is a second address: several are one string with commas, or a list, in config"),
+        ({"linger.ms": 5}, "stands without a name"),
+    ],
+)
+def test_only_config_stands_without_a_name(one: Any, second: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        one("h:1", second)
 
 
 @pytest.mark.parametrize("one", [Broker, aio.Broker], ids=name_of)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from barnabas import TopicPartition, aio
 from barnabas.client.produce.placing import Topic, place
+from barnabas.net.host.surroundings import Surroundings, monotonic_ms, wall_ms
 from barnabas.net.troubles import Troubles
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -161,6 +163,92 @@ def test_a_record_that_expires_says_what_the_broker_refused_it_with() -> None:
     result, _ = bench.send(b"x")
     world.run(until=lambda: result.done)
     assert "were not sent in 3000 ms: NOT_ENOUGH_REPLICAS(19): t-0" in str(result.error)
+
+
+# ---- at a start, at once ---------------------------------------------------------------------------------------------
+
+
+async def test_who_waits_for_a_start_hears_at_once_what_is_wrong(
+    closed_port: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    standing = Surroundings(lambda: 1000, wall_ms, lambda: 0.5)  # the first second never ends
+    consumer = aio.Consumer(bootstrap_servers=f"127.0.0.1:{closed_port}", surroundings=standing)
+    heard = asyncio.Event()
+    handle = caplog.handler.handle
+
+    def hear(record: logging.LogRecord) -> bool:
+        heard.set()
+        return bool(handle(record))
+
+    monkeypatch.setattr(caplog.handler, "handle", hear)
+    starting = asyncio.create_task(consumer.start())
+    await asyncio.wait_for(heard.wait(), WAIT)
+    (said,) = warnings(caplog)
+    assert said.startswith("no answer yet, trying for 60000 ms: NETWORK_EXCEPTION(13): cannot connect to 127.0.0.1")
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+
+
+async def test_who_has_started_is_told_after_a_second_again(caplog: pytest.LogCaptureFixture) -> None:
+    standing = Surroundings(lambda: 1000, wall_ms, lambda: 0.5)
+    async with ScriptedBroker() as broker, aio.Consumer(config=broker.servers, surroundings=standing) as consumer:
+        troubles = consumer._client.metadata.troubles
+        troubles.note("t", KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "t"), 1000)
+    assert not warnings(caplog)
+
+
+async def test_a_start_with_topics_has_one_time_for_all_of_it() -> None:
+    late_ms = 0
+    async with ScriptedBroker() as broker:
+
+        def first_then_none(request: Any) -> Any:
+            nonlocal late_ms
+            if late_ms:
+                return None
+            late_ms = 59_800  # the answer took its time: 200 ms are left at most
+            return broker.metadata(request)
+
+        broker.handlers[ApiKey.METADATA] = first_then_none
+        slow = Surroundings(lambda: late_ms + monotonic_ms(), wall_ms, lambda: 0.5)
+        consumer = aio.Consumer("t", config=broker.servers, surroundings=slow, request_timeout_ms=100_000)
+        told = re.search(r"within (\d+) ms", await failure(consumer.start()))
+        assert told is not None
+        assert int(told[1]) <= 200
+
+
+async def test_a_topic_made_a_moment_ago_may_be_asked_about() -> None:
+    async with ScriptedBroker() as broker, aio.Consumer(config=broker.servers) as consumer:
+        asked: list[Any] = []
+
+        def unknown_at_first(request: Any) -> Any:
+            asked.append(request)
+            answer = broker.metadata(request)
+            if len(asked) < 3:
+                answer.topics = [MetadataResponseTopic(error_code=3, name=each.name) for each in request.topics or ()]
+            return answer
+
+        broker.handlers[ApiKey.METADATA] = unknown_at_first
+        assert await consumer.partitions_for("t") == [0]
+        assert len(asked) >= 3
+
+
+async def test_a_topic_that_stays_unknown_is_told_so_soon() -> None:
+    late_ms = 0
+    async with ScriptedBroker() as broker:
+        slow = Surroundings(lambda: late_ms + monotonic_ms(), wall_ms, lambda: 0.5)
+        async with aio.Consumer(config=broker.servers, surroundings=slow) as consumer:
+
+            def unknown(request: Any) -> Any:
+                nonlocal late_ms
+                late_ms += 600
+                answer = broker.metadata(request)
+                answer.topics = [MetadataResponseTopic(error_code=3, name=each.name) for each in request.topics or ()]
+                return answer
+
+            broker.handlers[ApiKey.METADATA] = unknown
+            with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+                await asyncio.wait_for(consumer.partitions_for("nope"), WAIT)
 
 
 # ---- in every timeout -----------------------------------------------------------------------------------------------

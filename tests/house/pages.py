@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import Field, fields
 from itertools import pairwise
 from pathlib import Path
@@ -16,14 +16,29 @@ from typing import Any
 
 import barnabas
 from barnabas.broker.config import BrokerConfig, Kind, keys_of
+from barnabas.broker.config.keys import Key, OneOf
 from barnabas.client.consume.config import ConsumerConfig
 from barnabas.client.produce.config import ProducerConfig
-from barnabas.net.config import ClientConfig
+from barnabas.client.serializers import SERIALIZERS
+from barnabas.net.config import PLAINTEXT, ClientConfig
 from barnabas.net.foreign import INSTEAD
 
 ROOT = Path(__file__).parents[2]
 WORDS = "str | Sequence[str]"
 TYPES = {"int": "int", "bool": "bool", "str": "str", "tuple[str, ...]": WORDS, "Any": "Any"}
+NAMED = ", ".join(f'"{name}"' for name in SERIALIZERS)
+SPECIAL = {
+    "acks": 'Literal["all", "-1", "0", "1", -1, 0, 1]',
+    "security_protocol": f'Literal["{PLAINTEXT}"]',
+    "stats_cb": "Callable[[dict[str, Any]], Any]",
+    "error_cb": "Callable[[BarnabasError], Any]",
+    "key_serializer": "SerializerSetting",
+    "value_serializer": "SerializerSetting",
+    "key_deserializer": "DeserializerSetting",
+    "value_deserializer": "DeserializerSetting",
+}
+"""Settings whose type does not follow from the table."""
+
 KINDS = {Kind.BOOLEAN: "bool", Kind.STRING: "str", Kind.DOUBLE: "float", Kind.LIST: WORDS}
 CLIENTS: tuple[tuple[str, type[ClientConfig], str], ...] = (
     ("ClientSettings", ClientConfig, "What every client takes; all that `Admin` takes."),
@@ -43,20 +58,50 @@ def client_types() -> str:
     return "".join(
         [
             '"""Settings of the clients, for editors and type checkers. Written by `./dev pages` from the tables."""\n',
-            "\nfrom __future__ import annotations\n\nfrom collections.abc import Sequence\n",
-            "from typing import Any, TypedDict\n",
+            "\nfrom __future__ import annotations\n\nfrom collections.abc import Callable, Sequence\n",
+            "from typing import Any, Literal, Protocol, TypeAlias, TypedDict\n",
+            "\nfrom barnabas.protocol.errors import BarnabasError\n",
+            SERIALIZER_TYPES.replace("NAMED", NAMED),
             *(line for name, config, says in CLIENTS for line in client_class(name, config, says)),
         ]
     )
+
+
+SERIALIZER_TYPES = '''
+
+class Serializes(Protocol):
+    """An object that makes bytes of values."""
+
+    def serialize(self, value: Any, /) -> bytes | None:
+        """The bytes."""
+
+
+class Deserializes(Protocol):
+    """An object that makes values of bytes."""
+
+    def deserialize(self, data: Any, /) -> Any:
+        """The value."""
+
+
+Named: TypeAlias = Literal[NAMED]
+SerializerSetting: TypeAlias = Named | Callable[[Any], bytes | None] | Serializes
+DeserializerSetting: TypeAlias = Named | Callable[[Any], Any] | Deserializes
+'''
+
+
+def literal(words: Iterable[str]) -> str:
+    """The type of a setting that is one of a few words."""
+    return "Literal[" + ", ".join(f'"{word}"' for word in words) + "]"
 
 
 def client_class(name: str, config: type[ClientConfig], says: str) -> Iterator[str]:
     """One class of settings."""
     base = "TypedDict" if config is ClientConfig else "ClientSettings"
     yield f'\n\nclass {name}({base}, total=False):\n    """{says}"""\n\n'
-    kinds = {each.name: str(each.type) for each in fields(config)}
+    table = {each.name: each for each in fields(config)}
     for each in own_fields(config):
-        kind = "int | str" if each == "acks" else TYPES[kinds[each]]
+        choices = table[each].metadata.get("choices")
+        kind = SPECIAL.get(each) or (literal(choices) if choices else TYPES[str(table[each].type)])
         yield f"    {each}: {kind}{'' if kind == 'Any' else ' | None'}\n"
 
 
@@ -64,12 +109,18 @@ def broker_types() -> str:
     """The text of `barnabas/broker/config/settings.py`."""
     lines = [
         '"""Settings of the broker, for editors and type checkers. Written by `./dev pages` from the table."""\n',
-        "\nfrom __future__ import annotations\n\nfrom collections.abc import Sequence\nfrom typing import TypedDict\n",
+        "\nfrom __future__ import annotations\n\nfrom collections.abc import Sequence\n",
+        "from typing import Literal, TypedDict\n",
         "\n\nclass BrokerSettings(TypedDict, total=False):\n",
         '    """What `Broker` takes besides its own arguments."""\n\n',
     ]
-    lines += [f"    {key.attribute}: {KINDS.get(key.kind, 'int')} | None\n" for key in keys_of(BrokerConfig).values()]
+    lines += [f"    {key.attribute}: {broker_type(key)} | None\n" for key in keys_of(BrokerConfig).values()]
     return "".join(lines)
+
+
+def broker_type(key: Key) -> str:
+    """The type of one of the broker's settings."""
+    return literal(key.check.allowed) if isinstance(key.check, OneOf) else KINDS.get(key.kind, "int")
 
 
 # ---- docs/CLIENT.md --------------------------------------------------------------------------------------------------

@@ -24,6 +24,18 @@ aio.Producer("h:1", linger_ms=5)
 aio.Consumer("t", max_poll_records=5)
 aio.Admin(request_timeout_ms=5)
 aio.Broker(num_partitions=3)
+
+
+class Upper:
+    def serialize(self, value: str) -> bytes:
+        return value.upper().encode()
+
+
+Producer("h:1", acks=1, compression_type="zstd", value_serializer="json", key_serializer=Upper(), error_cb=print)
+Producer("h:1", acks="1", security_protocol="PLAINTEXT", value_serializer=str.encode, stats_cb=None)
+Consumer("t", auto_offset_reset="earliest", isolation_level="read_committed", value_deserializer=bytes.decode)
+Admin("h:1", dialect="native", metadata_recovery_strategy="none")
+Broker(compression_type="zstd", log_message_timestamp_type="LogAppendTime")
 """
 
 WRONG = """\
@@ -39,6 +51,17 @@ aio.Producer("h:1", lingerms=5)
 aio.Consumer("t", fetch_min_byte=5)
 aio.Admin(timeout=5)
 aio.Broker(num_partitions="three")
+Producer("h:1", acks="some")
+Producer("h:1", acks=2)
+Producer("h:1", compression_type="zip")
+Producer("h:1", value_serializer="jsn")
+Producer("h:1", error_cb="print")
+Consumer("t", auto_offset_reset="newest")
+Consumer("t", isolation_level="committed")
+Admin("h:1", dialect="kafkas")
+Broker(log_message_timestamp_type="create")
+Producer("h:1", "json")
+Admin("h:1", "h:2")
 """
 
 

@@ -311,7 +311,7 @@ def test_one_task_per_topic_partition(cluster: Cluster, stream: Stream) -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_compressed_topics_nulls_and_headers(cluster: Cluster, codec: str) -> None:
+def test_compressed_topics_nulls_and_headers(cluster: Cluster, codec: Any) -> None:
     topic = cluster.topic(1)
     with Producer(bootstrap_servers=cluster.servers, compression_type=codec, linger_ms=50) as producer:
         for number in range(100):

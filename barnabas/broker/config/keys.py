@@ -162,9 +162,20 @@ def between(low: float, high: float) -> Check:
     return lambda value: None if low <= value <= high else f"out of range; write a value between {low} and {high}"
 
 
+class OneOf:
+    """Refuses words that are not listed; the list is there to be read."""
+
+    def __init__(self, allowed: tuple[str, ...]) -> None:
+        self.allowed = allowed
+
+    def __call__(self, value: str) -> str | None:
+        """What a good value looks like, if this one is none."""
+        return None if value in self.allowed else f"no such choice; write one of {', '.join(self.allowed)}"
+
+
 def one_of(*allowed: str) -> Check:
     """Refuses words that are not listed."""
-    return lambda value: None if value in allowed else f"no such choice; write one of {', '.join(allowed)}"
+    return OneOf(allowed)
 
 
 def all_of(*allowed: str) -> Check:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 
 class BrokerSettings(TypedDict, total=False):
@@ -42,7 +42,7 @@ class BrokerSettings(TypedDict, total=False):
     min_insync_replicas: int | None
     replica_high_watermark_checkpoint_interval_ms: int | None
     replica_lag_time_max_ms: int | None
-    compression_type: str | None
+    compression_type: Literal["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"] | None
     compression_gzip_level: int | None
     compression_lz4_level: int | None
     compression_zstd_level: int | None
@@ -65,7 +65,7 @@ class BrokerSettings(TypedDict, total=False):
     log_initial_task_delay_ms: int | None
     log_message_timestamp_after_max_ms: int | None
     log_message_timestamp_before_max_ms: int | None
-    log_message_timestamp_type: str | None
+    log_message_timestamp_type: Literal["CreateTime", "LogAppendTime"] | None
     log_preallocate: bool | None
     log_retention_bytes: int | None
     log_retention_check_interval_ms: int | None
@@ -92,4 +92,4 @@ class BrokerSettings(TypedDict, total=False):
     barnabas_http: str | None
     barnabas_http_hosts: str | Sequence[str] | None
     barnabas_topics: str | None
-    barnabas_validate_records: str | None
+    barnabas_validate_records: Literal["header", "full"] | None

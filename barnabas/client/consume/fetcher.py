@@ -54,7 +54,7 @@ class Fetcher:
         self._on_change = on_change
         self._sessions: dict[int, FetchSession] = {}
         self._in_flight: set[int] = set()
-        self.fetches = self.bytes_fetched = 0
+        self.fetches = self.bytes_fetched = self.records_taken = 0
         self._isolation = ISOLATION[config.isolation_level]
         self._decoder = RecordDecoder(config.key_deserializer, config.value_deserializer)
         self._lookups = Lookups(config, network, RESET_TO[config.auto_offset_reset], on_change)
@@ -277,6 +277,7 @@ class Fetcher:
                 raise position.error
             if len(taken) >= count_max:
                 break
+        self.records_taken += len(taken)
         return taken
 
     def _servable(self) -> list[Position]:
@@ -363,6 +364,7 @@ class Fetcher:
             position = self.positions.get(TopicPartition(record.topic, record.partition))
             if position is not None and position.phase is not Phase.RESET and record.offset < position.offset:
                 position.returned.appendleft(record)
+                self.records_taken -= 1
 
     def _drained(self, position: Position, end: int) -> None:
         position.offset = end

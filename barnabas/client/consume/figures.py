@@ -17,6 +17,7 @@ def metrics(fetcher: Fetcher) -> Metrics:
         name: {
             "fetch-total": float(fetcher.fetches),
             "bytes-consumed-total": float(fetcher.bytes_fetched),
+            "records-consumed-total": float(fetcher.records_taken),
             "records-lag-max": float(max(lags.values(), default=0)),
         },
         "consumer-coordinator-metrics": {"assigned-partitions": float(len(fetcher.positions))},

@@ -46,10 +46,11 @@ class TopicQueue:
     `queues` are those of all partitions it ever had: a topic that was made anew with fewer still has its records.
     """
 
-    __slots__ = ("available", "name", "partitions", "queues", "sticky")
+    __slots__ = ("available", "bytes_sent", "name", "partitions", "queues", "records_sent", "sticky")
 
     def __init__(self, name: str, sticky: StickyPartitioner) -> None:
         self.name = name
+        self.records_sent = self.bytes_sent = 0
         self.queues: list[PartitionQueue] = []
         self.partitions: list[PartitionQueue] = []
         self.available: tuple[int, ...] = ()
@@ -257,6 +258,7 @@ class Accumulator:
         batch.in_flight = True
         if batch.attempts == 0:
             self.records_sent += batch.record_count
+            self.topics[queue.where.topic].records_sent += batch.record_count
         if self.state is not None:
             self.state.on_drained(batch)
 

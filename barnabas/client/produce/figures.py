@@ -9,8 +9,15 @@ from barnabas.net.counts import Metrics
 
 
 def metrics(accumulator: Accumulator) -> Metrics:
-    """Kafka's `producer-metrics` besides those of the network."""
+    """Kafka's `producer-metrics` besides those of the network, those of a topic in a group of its own."""
     pool = accumulator.pool
+    topics = {
+        f"producer-topic-metrics.{name}": {
+            "record-send-total": float(topic.records_sent),
+            "byte-total": float(topic.bytes_sent),
+        }
+        for name, topic in tuple(accumulator.topics.items())
+    }
     return {
         "producer-metrics": {
             "record-send-total": float(accumulator.records_sent),
@@ -20,7 +27,8 @@ def metrics(accumulator: Accumulator) -> Metrics:
             "buffer-total-bytes": float(pool.total_bytes),
             "buffer-available-bytes": float(pool.available_bytes),
             "waiting-threads": float(len(pool.waiters)),
-        }
+        },
+        **topics,
     }
 
 

@@ -19,7 +19,7 @@ from barnabas.client.produce.config import ProducerConfig
 from barnabas.client.produce.state import ProducerState
 from barnabas.net.backoff import Backoff, Random
 from barnabas.net.connections import State
-from barnabas.net.errors import ClientClosed, ClientTimeout
+from barnabas.net.errors import ClientClosed, ClientTimeout, raise_it
 from barnabas.net.metadata import NEVER, Metadata
 from barnabas.net.network import NetworkClient
 from barnabas.net.topology import Node
@@ -65,7 +65,7 @@ class Sender:
         self.next_look_ms = 0
         self._state: ProducerState | None = accumulator.state
         self._guard = guard or nullcontext()
-        self._leave = leave or _raise
+        self._leave = leave or raise_it
         self._codec = int(Codec[config.compression_type.upper()])
         self._level = config.compression_level
         self.in_flight: dict[ProducerBatch, None] = {}
@@ -211,6 +211,7 @@ class Sender:
                 continue
             sent[batch.where] = batch
             name = batch.where.topic
+            self.accumulator.topics[name].bytes_sent += sum(map(len, records))
             topic = topics.get(name)
             if topic is None:
                 topic = topics[name] = TopicProduceData(name, cluster.topic_id(name))
@@ -393,7 +394,3 @@ class Sender:
                     leaving = leaving or error
         if leaving is not None:
             self._leave(leaving)
-
-
-def _raise(error: BaseException) -> None:
-    raise error

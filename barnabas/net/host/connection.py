@@ -12,14 +12,15 @@ Every event (a frame, a timer, a call) enters the core, then `pump` does what th
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable
 from functools import partial
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, Final
 
 from barnabas.net.config import ClientConfig
-from barnabas.net.counts import Metrics, Statistics
-from barnabas.net.errors import NOT_STARTED, ClientClosed, ClientTimeout
+from barnabas.net.counts import Metrics, Rates, Statistics
+from barnabas.net.errors import NOT_STARTED, ClientClosed, ClientTimeout, raise_it
 from barnabas.net.host.forks import belongs_to_parent, let_go, tell_child
 from barnabas.net.host.surroundings import REAL, Surroundings
 from barnabas.net.host.transport import Transport
@@ -28,6 +29,16 @@ from barnabas.net.network import Action, Connect, Disconnect, NetworkClient
 from barnabas.net.step import Step
 from barnabas.net.topology import Cluster, Node
 from barnabas.protocol.errors import BarnabasError
+
+log = logging.getLogger(__name__)
+
+_NETWORK: Final = "network"
+"""What is told of the network, until it is known of whose kind it is."""
+
+
+def leave_loop(error: BaseException) -> None:
+    """Raise it out of the running loop, once the present step is done."""
+    asyncio.get_running_loop().call_soon(raise_it, error)
 
 
 class Client:
@@ -59,6 +70,11 @@ class Client:
         self._loop: asyncio.AbstractEventLoop | None = None
         self.metadata.listeners.append(self._wake_waiters)
         self._surroundings, self._opened_ms = surroundings, self.now_ms()
+        window_ms, samples = config.metrics_sample_window_ms, config.metrics_num_samples
+        self._rates = Rates(window_ms, samples, self._figures, self._opened_ms)
+        self.drivers.append(self._rates.drive)
+        self.leave: Callable[[BaseException], None] = leave_loop
+        """What becomes of what a callback raised to leave (`sys.exit`), on the loop."""
         self.figures: Callable[[], Metrics] = dict
         """What the shell adds to `metrics`."""
         self.statistics_of: Callable[[], dict[str, Any]] = dict
@@ -66,7 +82,9 @@ class Client:
         if config.error_cb is not None:
             self.metadata.troubles.listeners.append(config.error_cb)
         if config.statistics_interval_ms:
-            self.drivers.append(Statistics(config.statistics_interval_ms, config.stats_cb, self.statistics).drive)
+            statistics = Statistics(config.statistics_interval_ms, config.stats_cb, self.statistics, self._leave)
+            self.drivers.append(statistics.drive)
+        self.metadata.troubles.leave = self._leave
         tell_child(self)
 
     @property
@@ -91,7 +109,7 @@ class Client:
             raise ClientClosed(NOT_STARTED)
 
     async def start(self, timeout_ms: int | None = None) -> None:
-        """Connect and learn the cluster.
+        """Connect and learn the cluster. What is wrong is said at once: somebody waits who has seen nothing work yet.
 
         Raises:
             ClientClosed: it was closed before.
@@ -99,8 +117,13 @@ class Client:
         """
         if self._closed:
             raise ClientClosed("the client is closed; make a new one")
+        wait_ms = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        self.metadata.troubles.first = partial(log.warning, "no answer yet, trying for %d ms: %s", wait_ms)
         self.open()
-        await self.wait_for_metadata(lambda: not self.cluster.is_bootstrap, timeout_ms)
+        try:
+            await self.wait_for_metadata(lambda: not self.cluster.is_bootstrap, wait_ms)
+        finally:
+            self.metadata.troubles.first = None
 
     async def close(self) -> None:
         """Close all connections; whatever is under way fails with `ClientClosed`."""
@@ -124,6 +147,10 @@ class Client:
         self._why_closed = belongs_to_parent("client")
         let_go(transport for transport in self._transports.values())
 
+    def _leave(self, error: BaseException) -> None:
+        if not self._closed:
+            self.leave(error)
+
     def _check_open(self) -> None:
         if self._closed:
             raise ClientClosed(self._why_closed)
@@ -132,9 +159,12 @@ class Client:
 
     def metrics(self, kind: str) -> Metrics:
         """The figures of a client of this kind (`producer`), in groups, by Kafka's names."""
-        figures = self.figures()
-        group = f"{kind}-metrics"
-        return {**figures, group: {**self.network.metrics(), **figures.get(group, {})}}
+        figures = self._rates.figures(self.now_ms())
+        network, group = figures.pop(_NETWORK), f"{kind}-metrics"
+        return {**figures, group: {**network, **figures.get(group, {})}}
+
+    def _figures(self) -> Metrics:
+        return {**self.figures(), _NETWORK: self.network.metrics()}
 
     def statistics(self, now_ms: int) -> dict[str, Any]:
         """What `stats_cb` is told: plain values under librdkafka's names; `ts` and `age` in microseconds."""
