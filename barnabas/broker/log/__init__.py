@@ -10,8 +10,8 @@ anything**: park on the token and call again. What takes long is a job (a genera
     identity      `topic_partition`, `topic_id`, `directory`, `config` (`configure` replaces it)
     offsets       `log_start_offset`, `high_watermark`, `last_stable_offset` (the high watermark until transactions
                   come), `log_end_offset`, `recovery_point` (all below is on stable storage): ints, and
-                  `log_end_metadata`, `high_watermark_metadata`, `last_stable_metadata`: `OffsetMetadata`
-                  (`high_watermark_metadata` may be offset-only after a start; `resolve(metadata)` looks the place up)
+                  `log_end_metadata`, `placed_high_watermark()`, `placed_last_stable()`: `OffsetMetadata`
+                  (the place is looked up once where it is not known, as after a start)
     append        `append_as_leader(records, leader_epoch, now_ms, validate_full=False, asker=None, origin=CLIENT)
                   -> AppendInfo`
                   `append_as_follower(records, *, now_ms=-1) -> AppendInfo | None`; `now_ms` is the time of day.

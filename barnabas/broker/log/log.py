@@ -185,28 +185,14 @@ class Log:
         return self._watermark.offset
 
     @property
-    def high_watermark_metadata(self) -> OffsetMetadata:
-        """The high watermark and its place, as far as it is known."""
-        return self._watermark
-
-    @property
     def last_stable_offset(self) -> int:
         """Everything below belongs to no open transaction: the high watermark until transactions come."""
         return self._watermark.offset
 
     @property
-    def last_stable_metadata(self) -> OffsetMetadata:
-        """The last stable offset and its place, as far as it is known."""
-        return self._watermark
-
-    @property
     def size_bytes(self) -> int:
         """Bytes of all segments."""
         return sum(segment.size for segment in self.segments)
-
-    def resolve(self, metadata: OffsetMetadata) -> OffsetMetadata:
-        """The same offset with its place (see `offset_metadata`)."""
-        return self.offset_metadata(metadata.offset) if metadata.offset_only else metadata
 
     def advance_high_watermark(self, to: OffsetMetadata | int) -> bool:
         """Raise the high watermark (leader). Returns whether it rose, or went to a newer segment; never goes back."""
@@ -236,7 +222,7 @@ class Log:
             NotYet: bytes must be read first.
         """
         watermark = self._watermark
-        if watermark.offset_only:
+        if watermark.segment_base < 0:
             watermark = self._watermark = reader.offset_metadata(self, watermark.offset)
         return watermark
 

@@ -16,11 +16,6 @@ class OffsetMetadata(NamedTuple):
     segment_base: int = -1
     position: int = -1
 
-    @property
-    def offset_only(self) -> bool:
-        """Whether the place is not known."""
-        return self.segment_base < 0
-
     def on_older_segment(self, other: OffsetMetadata) -> bool:
         """Whether this offset's segment lies before `other`'s. Both places must be known."""
         return self.segment_base < other.segment_base

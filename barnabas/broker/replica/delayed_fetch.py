@@ -123,15 +123,19 @@ class DelayedFetch(DelayedOperation):
         return available
 
     def _look_again(self, key: TopicPartition, token: Token) -> None:
-        """The check needs bytes from the disk: hold the token, and check the key when they are there."""
+        """The check needs bytes from the disk: hold the token, and check the key when they are there.
+
+        That check may find the next place that must be looked up first; the one before is known by then.
+        """
         if self._token is not None:
             return
         self._token = token
         shared = self._hosted.shared
 
         def check(now_ms: int) -> None:
+            if self._token is token:
+                self._token = None
             shared.fetch.check_and_complete(key, now_ms)
-            self._token = None
 
         token.on_ready(lambda: shared.actions.add(check))
 
@@ -145,5 +149,4 @@ def _end_for(isolation: Isolation, partition: Partition) -> OffsetMetadata:
     log = partition.log
     if isolation is _LOG_END:
         return log.log_end_metadata
-    end = log.high_watermark_metadata if isolation is _HIGH_WATERMARK else log.last_stable_metadata
-    return log.resolve(end) if end.segment_base < 0 else end
+    return log.placed_high_watermark() if isolation is _HIGH_WATERMARK else log.placed_last_stable()

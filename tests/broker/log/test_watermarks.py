@@ -19,7 +19,7 @@ def test_the_high_watermark_never_goes_back_on_a_leader(memory):
     assert not log.advance_high_watermark(1)
     assert not log.advance_high_watermark(2)
     assert (log.high_watermark, log.last_stable_offset) == (2, 2)
-    assert log.resolve(log.high_watermark_metadata) == OffsetMetadata(2, 0, 2 * len(batch(b"a")))
+    assert log.placed_high_watermark() == OffsetMetadata(2, 0, 2 * len(batch(b"a")))
 
 
 def test_the_same_offset_on_a_newer_segment_counts_as_progress(memory):
@@ -27,7 +27,7 @@ def test_the_same_offset_on_a_newer_segment_counts_as_progress(memory):
     append(log, b"a")
     log.roll(NOW)
     assert log.advance_high_watermark(log.log_end_metadata)
-    assert log.high_watermark_metadata.segment_base == 1
+    assert log.placed_high_watermark().segment_base == 1
 
 
 def test_log_start_only_rises_and_not_beyond_the_high_watermark(memory):
