@@ -24,6 +24,7 @@ PRINTS = {
     "A poison pill": "poisoned 0 1\n[1, 2]\n",
     "Columns": "3\n3\n",
     "How far behind": "15\n",
+    "Figures": "1.0 True\n",
     "Forking": "[['orders', 'orders'], ['orders']]\n",
     "On asyncio": "3 0\norders\n",
 }
