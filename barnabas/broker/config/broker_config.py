@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from barnabas.broker.config.keys import (
+    INT_MAX,
     LONG_MAX,
     Kind,
     Update,
@@ -76,6 +77,21 @@ class BrokerConfig:
     fetch_purgatory_purge_interval_requests: int = integer(1000)
     producer_purgatory_purge_interval_requests: int = integer(1000)
     transaction_max_timeout_ms: int = integer(900_000, at_least(1))
+
+    # Groups, and what they commit.
+    group_initial_rebalance_delay_ms: int = integer(3000)
+    group_max_session_timeout_ms: int = integer(1_800_000)
+    group_max_size: int = integer(INT_MAX, at_least(1))
+    group_min_session_timeout_ms: int = integer(6000)
+    offset_metadata_max_bytes: int = integer(4096)
+    offsets_commit_timeout_ms: int = integer(5000, at_least(1))
+    offsets_load_buffer_size: int = integer(5_242_880, at_least(1))
+    offsets_retention_check_interval_ms: int = long(600_000, at_least(1))
+    offsets_retention_minutes: int = integer(10_080, at_least(1))
+    offsets_topic_compression_codec: int = integer(0, between(0, 4))
+    offsets_topic_num_partitions: int = integer(50, at_least(1))
+    offsets_topic_replication_factor: int = setting(Kind.SHORT, 3, check=at_least(1))
+    offsets_topic_segment_bytes: int = integer(104_857_600, at_least(1))
 
     # Replication.
     min_insync_replicas: int = integer(1, at_least(1), _DYNAMIC)

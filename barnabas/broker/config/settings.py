@@ -39,6 +39,19 @@ class BrokerSettings(TypedDict, total=False):
     fetch_purgatory_purge_interval_requests: int | None
     producer_purgatory_purge_interval_requests: int | None
     transaction_max_timeout_ms: int | None
+    group_initial_rebalance_delay_ms: int | None
+    group_max_session_timeout_ms: int | None
+    group_max_size: int | None
+    group_min_session_timeout_ms: int | None
+    offset_metadata_max_bytes: int | None
+    offsets_commit_timeout_ms: int | None
+    offsets_load_buffer_size: int | None
+    offsets_retention_check_interval_ms: int | None
+    offsets_retention_minutes: int | None
+    offsets_topic_compression_codec: int | None
+    offsets_topic_num_partitions: int | None
+    offsets_topic_replication_factor: int | None
+    offsets_topic_segment_bytes: int | None
     min_insync_replicas: int | None
     replica_high_watermark_checkpoint_interval_ms: int | None
     replica_lag_time_max_ms: int | None

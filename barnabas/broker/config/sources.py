@@ -22,6 +22,7 @@ WITHOUT_EFFECT: Final = frozenset(
     {
         "log.cleaner.io.buffer.load.factor",
         "log.preallocate",
+        "offsets.load.buffer.size",
         "queued.max.requests",
         "transaction.max.timeout.ms",
         "unclean.leader.election.enable",

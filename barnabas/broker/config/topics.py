@@ -18,7 +18,8 @@ _TOPIC: Final = re.compile(
     r"\s*(?P<name>[a-zA-Z0-9._-]+)\s*(?::\s*(?P<count>[0-9]{1,9})\s*)?(?:\{(?P<settings>[^{}]*)\}\s*)?"
 )
 METADATA_TOPIC: Final = "__cluster_metadata"
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
 """Clients neither write to them nor delete from them (Kafka's `Topic.INTERNAL_TOPICS`)."""
 TOPIC_NAME_LENGTH_MAX: Final = 249
 PARTITIONS_PER_OPERATION_MAX: Final = 10_000

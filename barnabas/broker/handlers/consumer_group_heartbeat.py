@@ -1,13 +1,30 @@
-"""ConsumerGroupHeartbeat (68). A real broker asks the group's coordinator; none is here yet (see `not_coordinator`)."""
+"""ConsumerGroupHeartbeat (68). A real broker serves groups of the consumer protocol (KIP-848), which are still to come.
+
+Where it coordinates the group, it answers as Apache Kafka does without `consumer` in
+`group.coordinator.rebalance.protocols`: UNSUPPORTED_VERSION, at which a client says that it has to take the other one.
+"""
 
 from __future__ import annotations
 
+from typing import Final
+
 from barnabas.broker.context import RequestContext
-from barnabas.broker.handlers.not_coordinator import refuse
-from barnabas.broker.handlers.services import Services
-from barnabas.protocol.requests.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from barnabas.broker.handlers.coordinators import check_named
+from barnabas.broker.handlers.services import Operation, Services
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.requests.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+_NOT_YET: Final = "This release has no groups of the consumer protocol; set group.protocol=classic."
 
 
 def handle(services: Services, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now_ms: int) -> None:
-    """Refuse: the group is another broker's."""
-    refuse(services, request, context)
+    """Refuse."""
+    try:
+        check_named(services, context, Operation.READ, request.group_id)
+        services.groups.shard_of(request.group_id)
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, _NOT_YET)
+    except KafkaError as fault:
+        context.respond(ConsumerGroupHeartbeatResponse(error_code=fault.code, error_message=fault.detail or None))

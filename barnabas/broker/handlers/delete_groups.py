@@ -1,13 +1,47 @@
-"""DeleteGroups (42). A real broker asks the group's coordinator; none is here yet (see `not_coordinator`)."""
+"""DeleteGroups (42). A real broker deletes empty groups with all they have committed.
+
+Each group has an error of its own: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND. One named twice is answered once.
+"""
 
 from __future__ import annotations
 
 from barnabas.broker.context import RequestContext
-from barnabas.broker.handlers.not_coordinator import refuse
-from barnabas.broker.handlers.services import Services
-from barnabas.protocol.requests.delete_groups import DeleteGroupsRequest
+from barnabas.broker.group.deleting import delete_group
+from barnabas.broker.group.shard import Shard
+from barnabas.broker.handlers.coordinators import may, reply_to
+from barnabas.broker.handlers.services import Operation, Services
+from barnabas.broker.handlers.steps import SLICE, answer
+from barnabas.broker.jobs import Job
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.requests.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+
+_PER_STEP = 20
+"""Each is written by itself."""
 
 
 def handle(services: Services, request: DeleteGroupsRequest, context: RequestContext, now_ms: int) -> None:
-    """Refuse: the group is another broker's."""
-    refuse(services, request, context, len(request.groups_names))
+    """Delete them."""
+    services.work(_serve(services, request, context, now_ms), request, context)
+
+
+def _serve(services: Services, request: DeleteGroupsRequest, context: RequestContext, now_ms: int) -> Job[None]:
+    results: list[DeletableGroupResult] = []
+    last: Shard | None = None
+    for group_id in dict.fromkeys(request.groups_names):
+        code = ErrorCode.NONE
+        try:
+            if not may(services, context, Operation.DELETE, group_id):
+                raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            shard = services.groups.shard_of(group_id)
+            yield from delete_group(shard, group_id, now_ms)
+            last = shard if last is None or shard.behind else last
+        except KafkaError as fault:
+            code = fault.code
+        results.append(DeletableGroupResult(group_id, code))
+        if len(results) % _PER_STEP == 0:
+            yield None
+    response = DeleteGroupsResponse(results=results)
+    if last is not None and len(results) <= SLICE:
+        last.answer(reply_to(request, context), response, now_ms)
+    else:
+        yield from answer(context, response, len(results))

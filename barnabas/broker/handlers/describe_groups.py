@@ -1,13 +1,44 @@
-"""DescribeGroups (15). A real broker asks the group's coordinator; none is here yet (see `not_coordinator`)."""
+"""DescribeGroups (15). A real broker tells of classic groups: state, protocol, members and what they are assigned.
+
+One that nobody knows is Dead; from v6 on it says GROUP_ID_NOT_FOUND as well. v3: authorised operations. v4: static
+members.
+"""
 
 from __future__ import annotations
 
 from barnabas.broker.context import RequestContext
-from barnabas.broker.handlers.not_coordinator import refuse
-from barnabas.broker.handlers.services import Services
-from barnabas.protocol.requests.describe_groups import DescribeGroupsRequest
+from barnabas.broker.group.looking import describe
+from barnabas.broker.handlers.coordinators import check_named
+from barnabas.broker.handlers.services import Operation, Resource, Services, authorised_operations
+from barnabas.broker.handlers.steps import SLICE, answer
+from barnabas.broker.jobs import Job
+from barnabas.protocol.errors import KafkaError
+from barnabas.protocol.requests.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
 
 def handle(services: Services, request: DescribeGroupsRequest, context: RequestContext, now_ms: int) -> None:
-    """Refuse: the group is another broker's."""
-    refuse(services, request, context, len(request.groups))
+    """Tell of each group."""
+    services.work_in_line(_serve(services, request, context), request, context)
+
+
+def _serve(services: Services, request: DescribeGroupsRequest, context: RequestContext) -> Job[None]:
+    told = []
+    elements = 0
+    for group_id in request.groups:
+        one = _one(services, context, group_id)
+        if request.include_authorized_operations and not one.error_code:
+            resource = Resource("group", group_id)
+            one.authorized_operations = authorised_operations(services, context, resource)
+        told.append(one)
+        before, elements = elements, elements + 1 + len(one.members)
+        if elements // SLICE > before // SLICE:
+            yield None
+    yield from answer(context, DescribeGroupsResponse(groups=told), elements)
+
+
+def _one(services: Services, context: RequestContext, group_id: str) -> DescribedGroup:
+    try:
+        check_named(services, context, Operation.DESCRIBE, group_id)
+        return describe(services.groups.shard_of(group_id), group_id, context.api_version)
+    except KafkaError as fault:
+        return DescribedGroup(error_code=fault.code, group_id=group_id, error_message=fault.detail or None)

@@ -1,9 +1,8 @@
 """FindCoordinator (10). A real broker names the broker that leads the group's or transaction's partition.
 
-There are no groups and no transactions yet, so every key has COORDINATOR_NOT_AVAILABLE, which a client may ask again
-about. It is served all the same: librdkafka takes a broker without this API for one too old to read lz4, and would send
-records uncompressed without a word.
-
+- The first who asks for a group has `__consumer_offsets` made; until its partition has a leader, groups have
+  COORDINATOR_NOT_AVAILABLE, after which clients ask again.
+- There are no transactions yet, so a transactional id has COORDINATOR_NOT_AVAILABLE.
 - A key named twice is answered once.
 - v1: key types (0 group, 1 transaction), and an error message. v4: many keys. v5 and v6 name further errors.
 - A key type that nobody knows is INVALID_REQUEST; so is that of share groups (2, KIP-932), which are not served.
@@ -11,9 +10,18 @@ records uncompressed without a word.
 
 from __future__ import annotations
 
+from typing import Final
+
+from barnabas.broker.cluster.offsets_topic import create_offsets_topic
+from barnabas.broker.config.topics import OFFSETS_TOPIC
 from barnabas.broker.context import RequestContext
-from barnabas.broker.handlers.services import Services
-from barnabas.protocol.errors import ErrorCode
+from barnabas.broker.group.placement import partition_of
+from barnabas.broker.handlers.coordinators import may
+from barnabas.broker.handlers.leaders import endpoint
+from barnabas.broker.handlers.services import Operation, Services
+from barnabas.broker.handlers.steps import SLICE, answer
+from barnabas.broker.jobs import Job
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import NO_LEADER
 from barnabas.protocol.requests.find_coordinator import (
     Coordinator,
@@ -21,19 +29,58 @@ from barnabas.protocol.requests.find_coordinator import (
     FindCoordinatorResponse,
 )
 
-_MANY_KEYS_FROM = 4
-_KEY_TYPES = (0, 1)
-_NONE_YET = "This release has no consumer groups and no transactions; assign partitions instead of subscribing."
+_MANY_KEYS_FROM: Final = 4
+_GROUP: Final = 0
+_TRANSACTION: Final = 1
+_NO_TRANSACTIONS: Final = "This release has no transactions."
+_FOUND: Final = "NONE"  # as Kafka says it up to v3; v4 on it says nothing
+_COMING: Final = "The coordinator is not available."
 
 
 def handle(services: Services, request: FindCoordinatorRequest, context: RequestContext, now_ms: int) -> None:
-    """Say for each key that nobody coordinates it."""
-    code, text = ErrorCode.COORDINATOR_NOT_AVAILABLE, _NONE_YET
-    if request.key_type not in _KEY_TYPES:
-        code = ErrorCode.INVALID_REQUEST
-        text = f"Key type {request.key_type} is unknown: 0 is a group, 1 a transactional id."
+    """Say for each key who coordinates it."""
+    services.work(_serve(services, request, context), request, context)
+
+
+def _serve(services: Services, request: FindCoordinatorRequest, context: RequestContext) -> Job[None]:
     if context.api_version < _MANY_KEYS_FROM:
-        context.respond(FindCoordinatorResponse(0, code, text, NO_LEADER, "", -1))
+        one = _find(services, context, request.key_type, request.key)
+        text = one.error_message if one.error_code else _FOUND
+        told = FindCoordinatorResponse(0, one.error_code, text, one.node_id, one.host, one.port)
+        context.respond(told)
         return
-    none = [Coordinator(key, NO_LEADER, "", -1, code, text) for key in dict.fromkeys(request.coordinator_keys)]
-    context.respond(FindCoordinatorResponse(coordinators=none))
+    found = []
+    for number, key in enumerate(dict.fromkeys(request.coordinator_keys), 1):
+        found.append(_find(services, context, request.key_type, key))
+        if number % SLICE == 0:
+            yield None
+    yield from answer(context, FindCoordinatorResponse(coordinators=found), len(found))
+
+
+def _find(services: Services, context: RequestContext, key_type: int, key: str) -> Coordinator:
+    try:
+        if key_type == _GROUP:
+            return _find_group(services, context, key)
+        if key_type == _TRANSACTION:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, _NO_TRANSACTIONS)
+        detail = f"Key type {key_type} is unknown: 0 is a group, 1 a transactional id."
+        raise KafkaError(ErrorCode.INVALID_REQUEST, detail)
+    except KafkaError as fault:
+        return Coordinator(key, NO_LEADER, "", -1, fault.code, fault.detail)
+
+
+def _find_group(services: Services, context: RequestContext, group_id: str) -> Coordinator:
+    if not may(services, context, Operation.DESCRIBE, group_id):
+        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "Group authorization failed.")
+    topic = services.image.topics.get(OFFSETS_TOPIC)
+    if topic is None:
+        if not services.recovering():
+            create_offsets_topic(services.image, services.config, services.controller, services.creating)
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, _COMING)
+    index = partition_of(group_id, len(topic.partitions))
+    leader = topic.partitions[index].leader
+    place = None if leader == NO_LEADER else endpoint(services, leader, context)
+    if place is None or (leader == services.node_id and index not in services.groups.shards):
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, _COMING)
+    host, port, _ = place
+    return Coordinator(group_id, leader, host, port, error_message="")

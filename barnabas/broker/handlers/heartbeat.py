@@ -1,13 +1,24 @@
-"""Heartbeat (12). A real broker asks the group's coordinator; none is here yet (see `not_coordinator`)."""
+"""Heartbeat (12). A real broker notes that a member is there, and tells it when to join again (REBALANCE_IN_PROGRESS).
+
+While the group is being loaded all is well: its members have a whole session once that is done. v3: static members.
+"""
 
 from __future__ import annotations
 
 from barnabas.broker.context import RequestContext
-from barnabas.broker.handlers.not_coordinator import refuse
+from barnabas.broker.group.reply import Reply
+from barnabas.broker.group.syncing import heartbeat
+from barnabas.broker.handlers.coordinators import serve
 from barnabas.broker.handlers.services import Services
-from barnabas.protocol.requests.heartbeat import HeartbeatRequest
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.requests.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
 def handle(services: Services, request: HeartbeatRequest, context: RequestContext, now_ms: int) -> None:
-    """Refuse: the group is another broker's."""
-    refuse(services, request, context)
+    """Note that the member is there."""
+    serve(services, request, Reply(context, _failure), lambda shard, reply: heartbeat(shard, request, reply, now_ms))
+
+
+def _failure(code: int) -> HeartbeatResponse:
+    loading = code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return HeartbeatResponse(error_code=ErrorCode.NONE if loading else code)

@@ -1,19 +1,51 @@
-"""JoinGroup (11). A real broker asks the group's coordinator; none is here yet (see `not_coordinator`).
+"""JoinGroup (11). A real broker lets a member into a group, and answers when all others have joined, too.
 
-The name of the protocol may be null from v7 on, and is where there is none.
+- The session timeout must lie between `group.min.session.timeout.ms` and `group.max.session.timeout.ms`:
+  INVALID_SESSION_TIMEOUT.
+- v1: rebalance timeout. v4: who has no member id yet is given one with MEMBER_ID_REQUIRED. v5: static members. v7: the
+  protocol may be null, and its type is told. v8: a reason. v9: a leader that came back may be told to skip assigning.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from barnabas.broker.context import RequestContext
-from barnabas.broker.handlers.services import Services
-from barnabas.protocol.errors import ErrorCode
+from barnabas.broker.group.joining import join
+from barnabas.broker.group.membership import NULL_PROTOCOL_FROM
+from barnabas.broker.group.reply import Reply
+from barnabas.broker.handlers.coordinators import check_named
+from barnabas.broker.handlers.services import Operation, Services
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.requests.join_group import JoinGroupRequest, JoinGroupResponse
 
-_NULL_NAME_FROM = 7
+_WITHOUT_MEMBER: Final = frozenset(
+    (
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    )
+)
+"""Errors that Kafka tells without repeating who asked."""
 
 
 def handle(services: Services, request: JoinGroupRequest, context: RequestContext, now_ms: int) -> None:
-    """Refuse: the group is another broker's."""
-    name = None if context.api_version >= _NULL_NAME_FROM else ""
-    context.respond(JoinGroupResponse(error_code=ErrorCode.NOT_COORDINATOR, protocol_name=name))
+    """Let the member in, now or later."""
+    member_id = request.member_id
+
+    def failure(code: int) -> JoinGroupResponse:
+        name = None if context.api_version >= NULL_PROTOCOL_FROM else ""
+        told_id = "" if code in _WITHOUT_MEMBER else member_id
+        return JoinGroupResponse(error_code=code, protocol_name=name, member_id=told_id)
+
+    reply = Reply(context, failure)
+    config = services.config
+    try:
+        check_named(services, context, Operation.READ, request.group_id)
+        low_ms, high_ms = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
+        if not low_ms <= request.session_timeout_ms <= high_ms:
+            raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT)
+        join(services.groups.shard_of(request.group_id), request, reply, now_ms)
+    except KafkaError as fault:
+        reply.refuse(fault.code)

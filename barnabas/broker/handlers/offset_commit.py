@@ -1,13 +1,117 @@
-"""OffsetCommit (8). A real broker asks the group's coordinator; none is here yet (see `not_coordinator`)."""
+"""OffsetCommit (8). A real broker writes how far a group has read, partition by partition.
+
+- A topic or partition that is not there: UNKNOWN_TOPIC_OR_PARTITION; v10 names topics by id: UNKNOWN_TOPIC_ID.
+- Metadata of more than `offset.metadata.max.bytes` characters: OFFSET_METADATA_TOO_LARGE.
+- A commit that is refused as a whole says so in every partition: who may commit stands in `group/offsets.py`.
+- v2 to v4 may say how long the offsets are to be kept. v5: `offsets.retention.minutes` alone. v7: static members.
+
+So many partitions as one slice has are written as one batch, as in Kafka; more than that a slice at a time.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from barnabas.broker.cluster.image import TopicState
 from barnabas.broker.context import RequestContext
-from barnabas.broker.handlers.not_coordinator import refuse
-from barnabas.broker.handlers.services import Services
-from barnabas.protocol.requests.offset_commit import OffsetCommitRequest
+from barnabas.broker.group.offsets import Commit, Committer, commit
+from barnabas.broker.group.shard import Shard
+from barnabas.broker.handlers.coordinators import may, reply_to
+from barnabas.broker.handlers.services import Operation, Resource, Services
+from barnabas.broker.handlers.steps import SLICE, slices
+from barnabas.broker.jobs import Job
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.ids import ZERO_UUID
+from barnabas.protocol.requests.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+_IDS_FROM = 10
 
 
 def handle(services: Services, request: OffsetCommitRequest, context: RequestContext, now_ms: int) -> None:
-    """Refuse: the group is another broker's."""
-    refuse(services, request, context, sum(len(topic.partitions) + 1 for topic in request.topics))
+    """Write the offsets, and answer when they are committed."""
+    services.work(_serve(services, request, context, now_ms), request, context)
+
+
+def _serve(services: Services, request: OffsetCommitRequest, context: RequestContext, now_ms: int) -> Job[None]:
+    reply = reply_to(request, context)
+    if not may(services, context, Operation.READ, request.group_id):
+        reply.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return
+    by = Committer(
+        request.group_id,
+        request.generation_id_or_member_epoch,
+        request.member_id,
+        request.group_instance_id,
+        context.connection.client_host,
+        context.api_version,
+    )
+    response = OffsetCommitResponse()
+    wanted: list[tuple[OffsetCommitResponsePartition, Commit]] = []
+    for number, topic in enumerate(request.topics, 1):
+        told = OffsetCommitResponseTopic(topic.name, topic.topic_id)
+        response.topics.append(told)
+        state, code = _topic(services, topic, context)
+        for part in topic.partitions:
+            answer = OffsetCommitResponsePartition(part.partition_index, code)
+            told.partitions.append(answer)
+            key = None if state is None else state.keys.get(part.partition_index)
+            if key is not None:
+                metadata = part.committed_metadata or ""
+                wanted.append((answer, Commit(key, part.committed_offset, part.committed_leader_epoch, metadata)))
+            elif not code:
+                answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if len(told.partitions) % SLICE == 0:
+                yield None
+        if number % SLICE == 0:
+            yield None
+    shard: Shard | None = None
+    for some in slices(wanted):
+        if some:
+            shard = _commit(services, by, some, request.retention_time_ms, now_ms) or shard
+        if some is not wanted:
+            yield None
+    if shard is None:
+        reply.send(response)
+    else:
+        shard.answer(reply, response, now_ms)
+
+
+def _commit(
+    services: Services,
+    by: Committer,
+    some: Sequence[tuple[OffsetCommitResponsePartition, Commit]],
+    retention_ms: int,
+    now_ms: int,
+) -> Shard | None:
+    """Commit a slice; returns where it was written, if it was."""
+    try:
+        shard = services.groups.shard_of(by.group_id)
+        codes = commit(shard, by, [each for _, each in some], retention_ms, now_ms)
+    except KafkaError as fault:
+        for answer, _ in some:
+            answer.error_code = fault.code
+        return None
+    for answer, each in some:
+        answer.error_code = codes[each.key]
+    return shard
+
+
+def _topic(
+    services: Services, topic: OffsetCommitRequestTopic, context: RequestContext
+) -> tuple[TopicState | None, int]:
+    """The topic that a request names, or the error for all of its partitions."""
+    image = services.image
+    if context.api_version >= _IDS_FROM and topic.topic_id != ZERO_UUID:
+        state, missing = image.topics_by_id.get(topic.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
+    else:
+        state, missing = image.topics.get(topic.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    name = topic.name if state is None else state.name
+    if not services.authorise(context.connection.principal, Operation.READ, Resource("topic", name)):
+        return None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return (None, missing) if state is None else (state, ErrorCode.NONE)

@@ -1,21 +1,162 @@
-"""OffsetFetch (9). A real broker asks the group's coordinator; none is here yet (see `not_coordinator`).
+"""OffsetFetch (9). A real broker tells how far groups have read.
 
-v1 says the error in each partition, v2 to v7 once, without partitions, v8 on once for each group.
+- What was never committed, also of a group that nobody knows: offset -1, and no error.
+- v1 says an error in each partition, v2 to v7 once for all. v2: null topics mean all that was committed.
+- v7: `require_stable`; there are no transactions yet whose offsets could be undecided. v8: many groups, each with an
+  error of its own. v9: a member of the consumer protocol says who it is; of classic groups nobody asks. v10: topic ids.
 """
 
 from __future__ import annotations
 
-from barnabas.broker.context import RequestContext
-from barnabas.broker.handlers.not_coordinator import refuse
-from barnabas.broker.handlers.services import Services
-from barnabas.protocol.requests.offset_fetch import OffsetFetchRequest
+from collections.abc import Iterator
+from typing import Final
 
-_ONE_ERROR_FROM = 2
+from barnabas.broker.context import RequestContext
+from barnabas.broker.group.group import Group
+from barnabas.broker.group.shard import Shard
+from barnabas.broker.group.values import CommittedOffset
+from barnabas.broker.handlers.coordinators import may, reply_to
+from barnabas.broker.handlers.services import Operation, Resource, Services
+from barnabas.broker.handlers.steps import SLICE, answer
+from barnabas.broker.jobs import Job
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.ids import ZERO_UUID, TopicPartition
+from barnabas.protocol.requests.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+_ONE_ERROR_FROM: Final = 2
+_MANY_FROM: Final = 8
+_IDS_FROM: Final = 10
+_NO_OFFSET: Final = CommittedOffset(-1, -1, "", -1)
 
 
 def handle(services: Services, request: OffsetFetchRequest, context: RequestContext, now_ms: int) -> None:
-    """Refuse: the group is another broker's."""
-    if context.api_version >= _ONE_ERROR_FROM:
-        request.topics = []
-    partitions = sum(len(topic.partition_indexes) + 1 for topic in request.topics or ())
-    refuse(services, request, context, partitions + len(request.groups))
+    """Tell the offsets."""
+    size = sum(1 + len(topic.partition_indexes) for group in request.groups for topic in group.topics or ())
+    size += sum(1 + len(topic.partition_indexes) for topic in request.topics or ())
+    work = services.work_in_line if size + len(request.groups) > SLICE else services.work
+    work(_serve(services, request, context, now_ms), request, context)
+
+
+def _serve(services: Services, request: OffsetFetchRequest, context: RequestContext, now_ms: int) -> Job[None]:
+    many = context.api_version >= _MANY_FROM
+    asked = request.groups if many else [_as_group(request)]
+    told = []
+    held: list[Shard] = []
+    elements = 0
+    for group in asked:
+        one = OffsetFetchResponseGroup(group.group_id)
+        told.append(one)
+        try:
+            shard = _shard(services, context, group.group_id)
+        except KafkaError as fault:
+            one.error_code = fault.code
+            elements += 1
+            continue
+        held.append(shard)
+        elements = yield from _tell(services, context, shard.groups.get(group.group_id), group, one, elements)
+    if not many and told[0].error_code:
+        if context.api_version >= _ONE_ERROR_FROM:
+            request.topics = []
+        reply_to(request, context).refuse(told[0].error_code)
+        return
+    response = OffsetFetchResponse(groups=told) if many else OffsetFetchResponse(topics=_as_topics(told[0]))
+    waits = next((shard for shard in held if shard.behind), None)
+    if waits is not None and elements <= SLICE:
+        waits.answer(reply_to(request, context), response, now_ms)
+    else:
+        yield from answer(context, response, elements)
+
+
+def _as_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
+    if request.topics is None:
+        return OffsetFetchRequestGroup(request.group_id, topics=None)
+    topics = [OffsetFetchRequestTopics(one.name, partition_indexes=one.partition_indexes) for one in request.topics]
+    return OffsetFetchRequestGroup(request.group_id, topics=topics)
+
+
+def _as_topics(told: OffsetFetchResponseGroup) -> list[OffsetFetchResponseTopic]:
+    return [
+        OffsetFetchResponseTopic(
+            topic.name,
+            [
+                OffsetFetchResponsePartition(
+                    part.partition_index,
+                    part.committed_offset,
+                    part.committed_leader_epoch,
+                    part.metadata,
+                    part.error_code,
+                )
+                for part in topic.partitions
+            ],
+        )
+        for topic in told.topics
+    ]
+
+
+def _shard(services: Services, context: RequestContext, group_id: str) -> Shard:
+    if not may(services, context, Operation.DESCRIBE, group_id):
+        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    return services.groups.shard_of(group_id)
+
+
+def _tell(
+    services: Services,
+    context: RequestContext,
+    group: Group | None,
+    asked: OffsetFetchRequestGroup,
+    told: OffsetFetchResponseGroup,
+    elements: int,
+) -> Job[int]:
+    """What a group has committed of what is asked, a slice at a time; returns how many elements the answer has now."""
+    offsets = {} if group is None else group.offsets
+    for topic_name, topic_id, error, keys in _keys(services, context, offsets, asked):
+        topic = OffsetFetchResponseTopics(topic_name, topic_id)
+        told.topics.append(topic)
+        elements += 1
+        for key in keys:
+            known = offsets.get(key, _NO_OFFSET) if not error else _NO_OFFSET
+            offset, leader_epoch, metadata, _, _ = known
+            part = OffsetFetchResponsePartitions(key.partition, offset, leader_epoch, metadata, error)
+            topic.partitions.append(part)
+            elements += 1
+            if elements % SLICE == 0:
+                yield None
+    return elements
+
+
+def _keys(
+    services: Services,
+    context: RequestContext,
+    offsets: dict[TopicPartition, CommittedOffset],
+    asked: OffsetFetchRequestGroup,
+) -> Iterator[tuple[str, bytes, int, list[TopicPartition]]]:
+    """Topics by name and id, the error for all of them, and partitions."""
+    image, principal = services.image, context.connection.principal
+    by_id = context.api_version >= _IDS_FROM
+    if asked.topics is None:
+        all_of: dict[str, list[TopicPartition]] = {}
+        for key in offsets:
+            all_of.setdefault(key.topic, []).append(key)
+        for name, keys in all_of.items():
+            state = image.topics.get(name)
+            if services.authorise(principal, Operation.DESCRIBE, Resource("topic", name)) and (state or not by_id):
+                yield name, ZERO_UUID if state is None else state.topic_id, ErrorCode.NONE, keys
+        return
+    for topic in asked.topics:
+        name, error = topic.name, ErrorCode.NONE
+        if by_id and topic.topic_id != ZERO_UUID:
+            state = image.topics_by_id.get(topic.topic_id)
+            name, error = ("", ErrorCode.UNKNOWN_TOPIC_ID) if state is None else (state.name, error)
+        if not error and not services.authorise(principal, Operation.DESCRIBE, Resource("topic", name)):
+            error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        yield name, topic.topic_id, error, [TopicPartition(name, index) for index in topic.partition_indexes]

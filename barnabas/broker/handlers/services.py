@@ -15,6 +15,7 @@ from barnabas.broker.cluster.producer_ids import ProducerIdPool
 from barnabas.broker.cluster.proposals import Proposals
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.context import RequestContext
+from barnabas.broker.group.coordinator import GroupCoordinator
 from barnabas.broker.handlers.line import Line
 from barnabas.broker.handlers.sessions import FetchSessions
 from barnabas.broker.handlers.steps import Runner, work
@@ -48,7 +49,7 @@ class Operation(IntEnum):
 
 
 class Resource(NamedTuple):
-    """What it wants to do it with: kind is "topic", "cluster" or "transactional_id"."""
+    """What it wants to do it with: kind is "topic", "group", "cluster" or "transactional_id"."""
 
     kind: str
     name: str
@@ -91,6 +92,7 @@ class Services:
     controller: Proposals
     replicas: ReplicaManager
     producer_ids: ProducerIdPool
+    groups: GroupCoordinator
     sessions: FetchSessions
     entropy: Entropy
     recovering: Callable[[], bool]
@@ -138,10 +140,18 @@ _CLUSTER_OPERATIONS: Final = (
     Operation.ALTER_CONFIGS,
     Operation.IDEMPOTENT_WRITE,
 )
+_GROUP_OPERATIONS: Final = (
+    Operation.READ,
+    Operation.DELETE,
+    Operation.DESCRIBE,
+    Operation.DESCRIBE_CONFIGS,
+    Operation.ALTER_CONFIGS,
+)
+_OPERATIONS: Final = {"topic": _TOPIC_OPERATIONS, "cluster": _CLUSTER_OPERATIONS, "group": _GROUP_OPERATIONS}
 
 
 def authorised_operations(services: Services, context: RequestContext, resource: Resource) -> int:
     """What the principal may do with a resource, one bit per operation (KIP-430)."""
-    operations = _CLUSTER_OPERATIONS if resource.kind == "cluster" else _TOPIC_OPERATIONS
+    operations = _OPERATIONS[resource.kind]
     principal = context.connection.principal
     return sum(1 << one for one in operations if services.authorise(principal, one, resource))

@@ -1,13 +1,26 @@
-"""SyncGroup (14). A real broker asks the group's coordinator; none is here yet (see `not_coordinator`)."""
+"""SyncGroup (14). A real broker tells a member its assignment, once the leader of its generation has sent all of them.
+
+v3: static members. v5: type and name of the protocol are sent, and must be the group's: INCONSISTENT_GROUP_PROTOCOL.
+"""
 
 from __future__ import annotations
 
+from typing import Final
+
 from barnabas.broker.context import RequestContext
-from barnabas.broker.handlers.not_coordinator import refuse
+from barnabas.broker.group.syncing import sync
+from barnabas.broker.handlers.coordinators import reply_to, serve
 from barnabas.broker.handlers.services import Services
+from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.requests.sync_group import SyncGroupRequest
+
+_PROTOCOL_FROM: Final = 5
 
 
 def handle(services: Services, request: SyncGroupRequest, context: RequestContext, now_ms: int) -> None:
-    """Refuse: the group is another broker's."""
-    refuse(services, request, context)
+    """Tell the member its assignment, now or later."""
+    reply = reply_to(request, context)
+    if context.api_version >= _PROTOCOL_FROM and (request.protocol_type is None or request.protocol_name is None):
+        reply.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        return
+    serve(services, request, reply, lambda shard, reply: sync(shard, request, reply, now_ms))

@@ -48,6 +48,7 @@ def _assemble(
     made = [name if count is None else f"{name}:{count}" for name, count in counts]
     if made:
         settings["barnabas.topics"] = ", ".join([*filter(None, [settings.get("barnabas.topics")]), *made])
+    settings.setdefault("group.initial.rebalance.delay.ms", "0")
     directory = settings.get("log.dirs") or settings.get("log.dir")
     if directory is not None and data_dir is not None:
         raise ConfigError(f"log.dirs={directory}: data_dir says it, too; drop one of them")

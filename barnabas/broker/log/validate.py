@@ -126,6 +126,8 @@ def validate_client_batch(
     # A record's time can be out of range if the largest is, which the header has, or where there is a lower bound.
     late = max_timestamp - now_ms > config.message_timestamp_after_max_ms
     if late or validate_full or asked is not None or attributes & LOG_APPEND_TIME:
+        if origin is not _CLIENT:
+            return view, header, -1  # our own records, which no topic's settings change
         close = BatchHeader._make(header)
         return _as_asked(view, close, asked or _NOTHING, config, partition, now_ms, late, validate_full)
     return view, header, -1

@@ -30,13 +30,14 @@ from barnabas.broker.cluster.producer_ids import ProducerIdPool
 from barnabas.broker.config import BrokerConfig, Endpoint, TopicConfig
 from barnabas.broker.config.topic_config import stored_topic_config
 from barnabas.broker.context import Connection, RequestContext
+from barnabas.broker.group.coordinator import GroupCoordinator
 from barnabas.broker.handlers.registry import Handlers
 from barnabas.broker.handlers.services import Services
 from barnabas.broker.handlers.sessions import FetchSessions
 from barnabas.broker.jobs import Job
 from barnabas.broker.log import LogManager
 from barnabas.broker.metrics import MetricsRegistry
-from barnabas.broker.node import gauges, identity, startup
+from barnabas.broker.node import gauges, groups, identity, startup
 from barnabas.broker.node.jobs import JobQueue
 from barnabas.broker.node.snapshot import snapshot
 from barnabas.broker.node.timed import LogJobs, Timed
@@ -112,6 +113,7 @@ class Core:
         self._topic_configs: dict[str, TopicConfig] = {}
         """Settings by topic, shared by its partitions; forgotten as soon as any topic's, or the broker's, change."""
         self.replicas: ReplicaManager
+        self.groups: GroupCoordinator
         self.services: Services
         self._timed: list[Timed] = []
         """Who acts when time has passed, in this order; nobody before the start."""
@@ -167,6 +169,7 @@ class Core:
         )
         self.replicas.shared.account = self.account
         self.replicas.shared.run = lambda job, ended: self.jobs.add("fetch", job, ended)
+        self.groups = groups.assemble(self)
         self.services = Services(
             config=config,
             static_config=self.static_config,
@@ -175,6 +178,7 @@ class Core:
             controller=self.controller,
             replicas=self.replicas,
             producer_ids=ProducerIdPool(config.node_id, self.controller),
+            groups=self.groups,
             sessions=FetchSessions(
                 config.max_incremental_fetch_session_cache_slots, self.entropy, self.registry, self.account
             ),
@@ -185,8 +189,8 @@ class Core:
             run=lambda steps, ended: self.jobs.add("request", steps, ended),
             failed=self._failed,
         )
-        self._timed += [self.replicas, LogJobs(self)]
-        self._drains.append(self.replicas.drain)
+        self._timed += [self.replicas, LogJobs(self), self.groups]
+        self._drains += [self.replicas.drain, self.groups.drain]
         self.phase = startup.Phase.LOADING
         self.jobs.add("start", startup.run(self, mine), self._started)
 
@@ -335,6 +339,8 @@ class Core:
             self.jobs.add("partitions", startup.catch_up(self, [*delta.removed, *delta.partitions]))
         elif delta.partitions or delta.removed:
             self.replicas.apply(delta.partitions, delta.removed, self.now_ms)
+        if delta.removed:
+            self.groups.partitions_gone(delta.removed)
         self._set_topic_configs(list(delta.topic_configs))
         if self.metadata.snapshot_due:
             self.jobs.add("metadata snapshot", self.metadata.snapshot(self.image))

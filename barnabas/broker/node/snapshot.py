@@ -39,10 +39,12 @@ def snapshot(core: Core, now_ms: int, first: int = 0, end: int | None = None) ->
         state["broker"]["cluster_id"] = core.services.cluster_id
         state |= core.replicas.snapshot(now_ms, first, end)
         state["uncleanable"] = core.logs.cleaner.snapshot()
+        state["groups"] = core.groups.snapshot(first, end)
         state["fetch_sessions"] = core.services.sessions.snapshot(now_ms, first, end)
         state["counts"] = {
             "partitions": len(core.replicas.hosted.online),
             "fetch_sessions": len(core.services.sessions.sessions),
+            "groups": sum(1 for _ in core.groups.groups()),
             "parked_operations": sum(purgatory["delayed"] for purgatory in state["purgatories"]),
         }
     return state

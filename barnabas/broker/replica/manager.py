@@ -149,6 +149,10 @@ class ReplicaManager:
             self.hosted, entries, acks, timeout_ms, respond, now_ms, internal_allowed=internal_allowed, asker=asker
         )
 
+    def append_as_coordinator(self, partition: Partition, batch: Buffer, wall_ms: int, now_ms: int) -> AppendInfo:
+        """A batch of the broker's own, see `produce.append_as_coordinator`."""
+        return produce.append_as_coordinator(self.hosted, partition, batch, wall_ms, now_ms)
+
     def fetch_in_steps(self, params: FetchParams, asked: fetch.Asked, respond: fetch.Respond, now_ms: int) -> Job[None]:
         """As `fetch`, of many partitions, as a part of the job of who asks: until it is answered, or waits."""
         return fetch.fetch_in_steps(self.hosted, params, asked, respond, now_ms)

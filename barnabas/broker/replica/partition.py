@@ -13,13 +13,13 @@ It never goes back on a leader, and stands still while the committed ISR is smal
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from barnabas.broker.config.topics import INTERNAL_TOPICS
 from barnabas.broker.log import Log
 from barnabas.broker.log.look import ClientBatch, Costly
 from barnabas.broker.log.producer_owners import Asker
-from barnabas.broker.log.types import AppendInfo, EpochEnd, OffsetMetadata
+from barnabas.broker.log.types import AppendInfo, AppendOrigin, EpochEnd, OffsetMetadata
 from barnabas.broker.replica import isr_changes
 from barnabas.broker.replica.durable_end import DurableEnd
 from barnabas.broker.replica.isr import IsrState
@@ -29,6 +29,8 @@ from barnabas.broker.replica.shared import Shared
 from barnabas.broker.replica.types import PartitionState
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import NO_LEADER, Buffer, TopicPartition
+
+_CLIENT: Final = AppendOrigin.CLIENT  # an enum's member is looked up in its class at every use
 
 
 class Partition:
@@ -163,8 +165,9 @@ class Partition:
         wall_ms: int,
         internal_allowed: bool = False,
         asker: Asker | None = None,
+        origin: AppendOrigin = _CLIENT,
     ) -> AppendInfo:
-        """Append one client batch and count it; the high watermark is the caller's next step.
+        """Append one batch and count it; the high watermark is the caller's next step.
 
         Args:
             records: the batch.
@@ -173,6 +176,7 @@ class Partition:
             wall_ms: the time of day.
             internal_allowed: whether an internal topic may be written to.
             asker: who sent it.
+            origin: a client's batch is held to more rules.
 
         Raises:
             Costly: it is to come again, looked through; nothing is counted.
@@ -190,7 +194,7 @@ class Partition:
             detail = f"{self.topic_partition}: ISR {list(self.isr.committed)} is below {self.effective_min_isr}"
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, detail)
         try:
-            info = self.log.append_as_leader(records, self.leader_epoch, wall_ms, shared.validate_full, asker)
+            info = self.log.append_as_leader(records, self.leader_epoch, wall_ms, shared.validate_full, asker, origin)
         except Costly:
             stats.total_produces.count -= 1
             raise

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, TypeAlias
 from barnabas.broker.config.topics import INTERNAL_TOPICS
 from barnabas.broker.log.look import ClientBatch, Costly
 from barnabas.broker.log.producer_owners import Asker
-from barnabas.broker.log.types import AppendInfo, InvalidRecord
+from barnabas.broker.log.types import AppendInfo, AppendOrigin, InvalidRecord
 from barnabas.broker.replica.delayed_produce import DelayedProduce
 from barnabas.broker.replica.hosted import HostedPartitions
 from barnabas.broker.replica.late import Late, line_up
@@ -135,6 +135,23 @@ def append_records(
         if done.changes and (done.pending or _heard(shared, done.changes)):
             shared.actions.add(lambda now_ms: _check(shared, done.changes, now_ms))
         _conclude(hosted, done, acks, timeout_ms, respond, now_ms)
+
+
+def append_as_coordinator(
+    hosted: HostedPartitions, partition: Partition, batch: Buffer, wall_ms: int, now_ms: int
+) -> AppendInfo:
+    """Append a batch of the broker's own to a partition it leads, with acks=-1; when it is committed, listeners hear.
+
+    Raises:
+        KafkaError: as `Partition.append`; nothing was appended.
+    """
+    if hosted.online.get(partition.topic_partition) is not partition:
+        raise partition.not_leader()
+    shared = hosted.shared
+    info = partition.append(batch, len(batch), -1, wall_ms, True, None, AppendOrigin.COORDINATOR)
+    changes = [(partition, partition.advance_high_watermark(now_ms))]
+    _tell(shared, changes)
+    return info
 
 
 class _Done(NamedTuple):

@@ -100,7 +100,7 @@ def test_kafkas_server_properties_names_what_has_no_meaning_here_in_one_line() -
         "num.network.threads",
         "num.io.threads",
         "num.recovery.threads.per.data.dir",
-        *ONE_COPY,
+        *(name for name in ONE_COPY if not name.startswith("offsets.")),
     ]
     assert controllers == "CONTROLLER://:9093 of listeners is for controllers and not opened"
 

@@ -1,0 +1,48 @@
+"""`__consumer_offsets`, made when the first group asks for it.
+
+Source: `AutoTopicCreationManager`, and `groupMetadataTopicConfigs` of `GroupCoordinatorService`.
+
+It is compacted, has `offsets.topic.num.partitions`, and so many replicas as `offsets.topic.replication.factor` says and
+there are brokers for: on a broker alone one, which is said once. Kafka waits for as many brokers as that.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from barnabas.broker.cluster.image import Image
+from barnabas.broker.cluster.proposals import Proposals
+from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult
+from barnabas.broker.config import BrokerConfig
+from barnabas.broker.config.topics import OFFSETS_TOPIC
+from barnabas.protocol.errors import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+
+def create_offsets_topic(image: Image, config: BrokerConfig, controller: Proposals, creating: dict[str, None]) -> None:
+    """Begin to make it, unless that is under way (`creating`)."""
+    if OFFSETS_TOPIC in creating:
+        return
+    creating[OFFSETS_TOPIC] = None
+    wanted = config.offsets_topic_replication_factor
+    replicas = min(wanted, sum(not one.fenced for one in image.brokers.values()) or 1)
+    settings: dict[str, str | None] = {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": str(config.offsets_topic_segment_bytes),
+    }
+
+    def done(results: list[TopicResult]) -> None:
+        creating.pop(OFFSETS_TOPIC, None)
+        (result,) = results
+        if result.error is None:
+            told = f"{OFFSETS_TOPIC} is made, with replication factor {replicas}"
+            if replicas < wanted:
+                told += f" (offsets.topic.replication.factor={wanted} would need as many brokers)"
+            logger.info("the first group has asked: %s", told)
+        elif result.error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+            logger.error("%s cannot be made, so there are no groups: %s", OFFSETS_TOPIC, result.error)
+
+    topic = NewTopic(OFFSETS_TOPIC, config.offsets_topic_num_partitions, replicas, settings=settings)
+    controller.create_topics([topic], False, done)

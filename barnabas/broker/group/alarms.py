@@ -1,0 +1,54 @@
+"""Things that happen when their time has come, on the timing wheel: sessions, rebalances, what expires.
+
+An alarm belongs to what it is about (a member, a group, a partition) and is set anew in place of its old time, as
+Kafka's keyed timers are. Times are monotonic whole ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from barnabas.broker.delayed import Timer, TimerTask
+
+_NEVER: Final = 2**63 - 1
+
+
+class Alarm(TimerTask):
+    """Calls `ring(now_ms)` once when it is due. One that was stopped or put off does not, even if it was due."""
+
+    __slots__ = ("_ring",)
+
+    def __init__(self, ring: Callable[[int], None]) -> None:
+        TimerTask.__init__(self)
+        self.deadline_ms = _NEVER
+        self._ring = ring
+
+    def run(self, now_ms: int) -> None:
+        """Ring, unless it was stopped or put off since."""
+        if now_ms >= self.deadline_ms:
+            self.deadline_ms = _NEVER
+            self._ring(now_ms)
+
+
+class Alarms:
+    """All alarms of one coordinator."""
+
+    __slots__ = ("timer",)
+
+    def __init__(self, now_ms: int) -> None:
+        self.timer = Timer(now_ms)
+
+    def set(self, alarm: Alarm, deadline_ms: int) -> None:
+        """Let it ring at that time, and at no other."""
+        self.timer.add(alarm, deadline_ms)
+
+    def stop(self, alarm: Alarm) -> None:
+        """Let it not ring."""
+        self.timer.cancel(alarm)
+        alarm.deadline_ms = _NEVER
+
+    def advance(self, now_ms: int) -> None:
+        """Ring what is due."""
+        self.timer.advance(now_ms)
+        self.timer.run_due(now_ms)

@@ -1,0 +1,190 @@
+"""All groups of one broker: a shard for each partition of `__consumer_offsets` that it leads.
+
+Shards come and go with leadership. Which partition a group belongs to goes by the number of partitions that the topic
+has; without the topic there are no groups.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator
+from itertools import islice
+from typing import Any
+
+from barnabas.broker.config import BrokerConfig
+from barnabas.broker.config.topics import OFFSETS_TOPIC
+from barnabas.broker.group.alarms import Alarm
+from barnabas.broker.group.counts import Counts, register_gauges
+from barnabas.broker.group.deleting import forget_topics
+from barnabas.broker.group.expiry import expire
+from barnabas.broker.group.group import Group
+from barnabas.broker.group.loading import Loader, activate
+from barnabas.broker.group.looking import snapshot
+from barnabas.broker.group.placement import partition_of
+from barnabas.broker.group.rebalance import close
+from barnabas.broker.group.shard import Journal, Shard, Status
+from barnabas.broker.group.shared import Shared
+from barnabas.broker.jobs import Job
+from barnabas.broker.log import Log
+from barnabas.broker.metrics import MetricsRegistry
+from barnabas.broker.ports import Entropy, WallClock
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.ids import TopicPartition
+
+RunJob = Callable[[Job[None], Callable[[Exception | None], None]], None]
+
+logger = logging.getLogger(__name__)
+
+
+class GroupCoordinator:
+    """The groups of one broker.
+
+    Args:
+        config: its settings; dynamic ones are changed in place.
+        wall_clock: time of day.
+        entropy: for member ids.
+        registry: where what can be counted is registered.
+        partitions: how many partitions `__consumer_offsets` has; 0 when there is none.
+        run: takes on a job, and says how it ended.
+        now_ms: monotonic.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        wall_clock: WallClock,
+        entropy: Entropy,
+        registry: MetricsRegistry,
+        partitions: Callable[[], int],
+        run: RunJob,
+        now_ms: int,
+    ) -> None:
+        self.shared = Shared(config, wall_clock, entropy, Counts(registry), now_ms)
+        self.shards: dict[int, Shard] = {}
+        self._partitions = partitions
+        self._run = run
+        self._loaders: dict[int, Loader] = {}
+        self._now_ms = now_ms
+        self._expiry = Alarm(self._expire_all)
+        self._timer = self.shared.alarms.timer
+        register_gauges(registry, self.groups)
+
+    # Time
+
+    def tick(self, now_ms: int) -> None:
+        """Ring what is due."""
+        self._now_ms = now_ms
+        self.shared.alarms.advance(now_ms)
+
+    def drain(self, now_ms: int) -> None:
+        """What was due at once; the end of every step."""
+        self._now_ms = now_ms
+        if self._timer.due:
+            self._timer.run_due(now_ms)
+
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` has something to do."""
+        return self._timer.next_deadline_ms()
+
+    # Leadership
+
+    def elected(self, index: int, epoch: int, log: Log, journal: Journal) -> None:
+        """This broker leads a partition from now on, or leads it in a new epoch: what is in its log counts."""
+        self.resigned(index)
+        if not self.shards:
+            self.shared.alarms.set(self._expiry, self._now_ms + self._interval_ms)
+        shard = self.shards[index] = Shard(TopicPartition(OFFSETS_TOPIC, index), epoch, journal, self.shared)
+        loader = self._loaders[index] = Loader(shard, log)
+
+        def loaded(fault: Exception | None) -> None:
+            if self._loaders.get(index) is not loader:
+                return
+            del self._loaders[index]
+            if fault is not None:
+                logger.error("%s cannot be read, its groups have no coordinator: %s", shard.key, fault)
+                shard.status = Status.FAILED
+                return
+            if shard.groups:
+                self._run(activate(shard, self._now_ms), lambda _: None)
+            else:
+                shard.status = Status.ACTIVE
+
+        if log.log_start_offset == log.log_end_offset:  # a new one: served at once
+            loaded(None)
+        else:
+            self._run(loader.run(), loaded)
+
+    def resigned(self, index: int) -> None:
+        """This broker leads a partition no longer: whoever waits in one of its groups asks another."""
+        shard = self.shards.pop(index, None)
+        if shard is None:
+            return
+        loader = self._loaders.pop(index, None)
+        if loader is not None:
+            loader.cancelled = True
+        shard.status = Status.FAILED
+        for group in list(shard.groups.values()):
+            close(shard, group, ErrorCode.NOT_COORDINATOR)
+            shard.remove(group)
+        shard.end_all(ErrorCode.NOT_COORDINATOR)
+        if not self.shards:
+            self.shared.alarms.stop(self._expiry)
+
+    def committed(self, index: int) -> None:
+        """The high watermark of a partition rose."""
+        shard = self.shards.get(index)
+        if shard is not None and shard.held:
+            shard.committed()
+
+    # Who is asked
+
+    def shard_of(self, group_id: str) -> Shard:
+        """Where a group is.
+
+        Raises:
+            KafkaError: COORDINATOR_NOT_AVAILABLE: there is no such topic yet; NOT_COORDINATOR: another broker leads it;
+                COORDINATOR_LOAD_IN_PROGRESS.
+        """
+        count = self._partitions()
+        if not count:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        shard = self.shards.get(partition_of(group_id, count))
+        if shard is None or shard.status is Status.FAILED:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        if shard.status is Status.LOADING:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return shard
+
+    @property
+    def loading(self) -> bool:
+        """Whether some groups are still to be read."""
+        return bool(self._loaders)
+
+    def groups(self) -> Iterator[Group]:
+        """All groups, as they are now."""
+        for shard in list(self.shards.values()):
+            yield from list(shard.groups.values())
+
+    # What becomes of what was committed
+
+    def partitions_gone(self, gone: Collection[TopicPartition]) -> None:
+        """Topics were deleted, with these partitions."""
+        for shard in self.shards.values():
+            if shard.groups:
+                self._run(forget_topics(shard, gone, self._now_ms), lambda _: None)
+
+    @property
+    def _interval_ms(self) -> int:
+        return self.shared.config.offsets_retention_check_interval_ms
+
+    def _expire_all(self, now_ms: int) -> None:
+        self.shared.alarms.set(self._expiry, now_ms + self._interval_ms)
+        for shard in self.shards.values():
+            if shard.groups:
+                self._run(expire(shard, now_ms), lambda _: None)
+
+    # Looking in
+
+    def snapshot(self, first: int = 0, end: int | None = None) -> list[dict[str, Any]]:
+        """Groups as plain values, those from `first` to before `end`."""
+        return [snapshot(group) for group in islice(self.groups(), first, end)]

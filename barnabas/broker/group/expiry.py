@@ -1,0 +1,76 @@
+"""Offsets that nobody needs any more go, and with the last of them an empty group. Source: `cleanupGroupMetadata`.
+
+    Empty, had members      `offsets.retention.minutes` after it became empty
+    Stable, consumers       those of topics that nobody of it consumes, so long after they were committed
+    never had members       so long after they were committed (a simple group)
+    any other               never
+    committed with a retention of its own (OffsetCommit v2 to v4)    when that is over
+
+All groups of a shard are gone through every `offsets.retention.check.interval.ms`, in bounded steps.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from barnabas.broker.group.deleting import remove_group
+from barnabas.broker.group.group import CONSUMER, Group
+from barnabas.broker.group.offsets import consumes
+from barnabas.broker.group.shard import Shard, Status
+from barnabas.broker.group.state import GroupState
+from barnabas.broker.group.values import NO_EXPIRY, CommittedOffset, OffsetRecord
+from barnabas.broker.jobs import Job
+from barnabas.protocol.errors import KafkaError
+from barnabas.protocol.ids import TopicPartition
+
+GROUPS_PER_STEP: Final = 100
+
+logger = logging.getLogger(__name__)
+
+
+def expire(shard: Shard, now_ms: int) -> Job[None]:
+    """Go through the groups of a shard once."""
+    for seen, group in enumerate(list(shard.groups.values()), 1):
+        if shard.status is not Status.ACTIVE:
+            return
+        if shard.groups.get(group.group_id) is group:
+            yield from _expire_group(shard, group, now_ms)
+        if seen % GROUPS_PER_STEP == 0:
+            yield None
+
+
+def _expire_group(shard: Shard, group: Group, now_ms: int) -> Job[None]:
+    wall_ms = shard.shared.wall_clock.now_ms()
+    expired = [key for key, committed in group.offsets.items() if is_expired(shard, group, key, committed, wall_ms)]
+    if len(expired) == len(group.offsets) and group.state is GroupState.EMPTY and not group.pending:
+        try:
+            count = yield from remove_group(shard, group, now_ms)
+        except KafkaError as fault:
+            logger.warning("group %s cannot be deleted yet: %s", group.group_id, fault)
+            return
+        logger.info("group %s was empty for long and is deleted", group.group_id)
+        shard.shared.counts.expirations.mark(count)
+        return
+    at_once = shard.tombstones_at_once(group.group_id)
+    for start in range(0, len(expired), at_once):
+        part = expired[start : start + at_once]
+        if shard.append([OffsetRecord(group.group_id, key, None) for key in part], now_ms):
+            return  # said already; the next round tries again
+        shard.shared.counts.expirations.mark(len(part))
+        yield None
+
+
+def is_expired(shard: Shard, group: Group, key: TopicPartition, committed: CommittedOffset, wall_ms: int) -> bool:
+    """Whether an offset's time is over at that time of day."""
+    since_ms = committed.committed_ms
+    if group.protocol_type is not None:
+        if group.state is GroupState.EMPTY:
+            since_ms = group.state_since_ms if group.state_since_ms >= 0 else since_ms
+        elif not (group.state is GroupState.STABLE and group.protocol_type == CONSUMER and group.topics is not None):
+            return False
+    if consumes(group, key.topic):
+        return False
+    if committed.expires_ms != NO_EXPIRY:
+        return wall_ms >= committed.expires_ms
+    return wall_ms - since_ms >= shard.shared.config.offsets_retention_minutes * 60_000

@@ -1,0 +1,49 @@
+"""How much memory groups may take: they outlive the connections that brought them, so no connection can be charged.
+
+All groups of a broker share `BYTES_MAX`; what one address brought may be half of it, so that others have room left. Who
+is above that cannot add: JoinGroup is refused with GROUP_MAX_SIZE_REACHED, a commit for a partition that the group has
+no offset of with INVALID_COMMIT_OFFSET_SIZE. What is there may go on: heartbeats, rejoining, later commits. What is
+found in the log at a start is taken, whatever it adds up to. Apache Kafka has no such bounds.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+BYTES_MAX: Final = 96 * 1024 * 1024
+ADDRESS_BYTES_MAX: Final = BYTES_MAX // 2
+
+GROUP_BYTES: Final = 1400
+"""A group without members (measured 1,250), and its name."""
+MEMBER_BYTES: Final = 1400
+"""A member with short names, its alarm and one protocol, without metadata and assignment (measured 1,200)."""
+PENDING_BYTES: Final = 600
+"""An id that was given out, and its alarm."""
+OFFSET_BYTES: Final = 350
+"""One committed offset (measured 300), without its metadata."""
+
+
+class Holdings:
+    """What is held, in bytes: in all, and by the address that brought it ("" for what the log brought)."""
+
+    __slots__ = ("by_address", "total")
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.by_address: dict[str, int] = {}
+
+    def room_for(self, address: str, size: int) -> bool:
+        """Whether the address may bring so many bytes more."""
+        return self.total + size <= BYTES_MAX and (
+            not address or self.by_address.get(address, 0) + size <= ADDRESS_BYTES_MAX
+        )
+
+    def take(self, address: str, size: int) -> None:
+        """So many bytes more (fewer, if negative)."""
+        self.total += size
+        left = self.by_address.get(address, 0) + size
+        assert left >= 0, f"{address!r} gives back {-left} bytes more than it took"
+        if left:
+            self.by_address[address] = left
+        else:
+            self.by_address.pop(address, None)

@@ -1,0 +1,85 @@
+"""A shard comes up: its partition's log is read from its start, in bounded steps. Source: `CoordinatorLoaderImpl`.
+
+What cannot be read is named in the log, passed over, and lost: a batch whose checksum does not fit, a record that is
+none, one that fits to nothing. The rest goes on. Groups of other protocols, and records of later releases, are left
+where they are and counted in one line.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from barnabas.broker.group.membership import weigh
+from barnabas.broker.group.rebalance import keep_alive, prepare
+from barnabas.broker.group.records import OtherRecord, decode
+from barnabas.broker.group.shard import Shard, Status
+from barnabas.broker.group.state import GroupState
+from barnabas.broker.jobs import Job
+from barnabas.broker.log import Log
+from barnabas.broker.log.replay import replay
+from barnabas.protocol.batch import BatchHeader
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.records import Record
+
+GROUPS_PER_STEP = 100
+
+logger = logging.getLogger(__name__)
+
+
+class Loader:
+    """Reads one log into one shard, unless the shard's time is over meanwhile (`cancelled`)."""
+
+    def __init__(self, shard: Shard, log: Log) -> None:
+        self._shard = shard
+        self._log = log
+        self._others = 0
+        self.cancelled = False
+
+    def run(self) -> Job[None]:
+        """Read it all; the shard is active when this has ended, or has failed.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        shard = self._shard
+        yield from replay(self._log, self._log.log_start_offset, self._take, self._passed_over)
+        if self.cancelled:
+            return
+        if self._others:
+            logger.info("%s: %d records are none of classic groups and stay as they are", shard.key, self._others)
+        shard.end = self._log.log_end_offset
+
+    def _take(self, header: BatchHeader, records: Sequence[Record]) -> None:
+        if header.is_control or self.cancelled:
+            return
+        for record in records:
+            try:
+                self._shard.replay(decode(record.key, record.value))
+            except OtherRecord:
+                self._others += 1
+            except ProtocolError as fault:
+                logger.error("%s: the record at offset %d is passed over: %s", self._shard.key, record.offset, fault)
+
+    def _passed_over(self, header: BatchHeader, fault: ProtocolError) -> None:
+        first, last = header.base_offset, header.next_offset - 1
+        logger.error("%s: the records from offset %d to %d are passed over: %s", self._shard.key, first, last, fault)
+
+
+def activate(shard: Shard, now_ms: int) -> Job[None]:
+    """All is read: serve from now on. Every member has a whole session to be heard of."""
+    shard.status = Status.ACTIVE
+    size_max = shard.shared.config.group_max_size
+    members = 0
+    for number, group in enumerate(list(shard.groups.values()), 1):
+        for member in group.members.values():
+            weigh(shard, member)
+            keep_alive(shard, group, member, now_ms)
+        members += len(group.members)
+        if group.state is GroupState.STABLE and len(group.members) > size_max:
+            logger.warning("group %s has %d members, %d are allowed", group.group_id, len(group.members), size_max)
+            prepare(shard, group, now_ms)
+        if number % GROUPS_PER_STEP == 0:
+            yield None
+    if shard.groups:
+        logger.info("%s: %d groups with %d members are loaded", shard.key, len(shard.groups), members)

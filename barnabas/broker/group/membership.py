@@ -1,0 +1,88 @@
+"""Members come, are heard of, and go: what each of these means for their sessions and for the memory they take."""
+
+from __future__ import annotations
+
+from barnabas.broker.group.group import Group, Member, Protocols
+from barnabas.broker.group.holdings import MEMBER_BYTES, PENDING_BYTES
+from barnabas.broker.group.reply import Reply
+from barnabas.broker.group.shard import Shard, size_of_text
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.requests.join_group import JoinGroupResponse
+from barnabas.protocol.requests.sync_group import SyncGroupResponse
+
+NULL_PROTOCOL_FROM = 7
+"""From this version on JoinGroup's answer can say that there is no protocol."""
+
+
+def size_of_member(member: Member) -> int:
+    """Bytes that a member takes."""
+    texts = sum(map(size_of_text, (member.member_id, member.instance_id or "", member.client_id, member.client_host)))
+    return MEMBER_BYTES + texts + size_of_protocols(member.protocols) + len(member.assignment)
+
+
+def size_of_protocols(protocols: Protocols) -> int:
+    """Bytes that a member's protocols take."""
+    return sum(120 + size_of_text(name) + len(metadata) for name, metadata in protocols)
+
+
+def size_of_pending(member_id: str) -> int:
+    """Bytes that an id takes which was given out."""
+    return PENDING_BYTES + size_of_text(member_id)
+
+
+def weigh(shard: Shard, member: Member) -> None:
+    """Count what a member takes now."""
+    size = size_of_member(member)
+    if size != member.size:
+        shard.shared.holdings.take(member.address, size - member.size)
+        member.size = size
+
+
+def take_pending(shard: Shard, group: Group, member_id: str) -> None:
+    """An id that was given out is used, or will not be."""
+    alarm, address = group.pending.pop(member_id)
+    shard.shared.alarms.stop(alarm)
+    shard.shared.holdings.take(address, -size_of_pending(member_id))
+
+
+def add_member(shard: Shard, group: Group, member: Member) -> None:
+    """A member more."""
+    if member.member_id in group.pending:
+        take_pending(shard, group, member.member_id)
+    group.add(member)
+    weigh(shard, member)
+
+
+def remove_member(shard: Shard, group: Group, member: Member, now_ms: int) -> None:
+    """A member less; what it waits for is answered UNKNOWN_MEMBER_ID (Kafka forgets a SyncGroup here)."""
+    code = ErrorCode.UNKNOWN_MEMBER_ID
+    answer_join(shard, group, member, JoinGroupResponse(error_code=code), now_ms)
+    answer_sync(shard, member, SyncGroupResponse(error_code=code), now_ms)
+    group.remove(member.member_id)
+    if member.session is not None:
+        shard.shared.alarms.stop(member.session)
+    shard.shared.holdings.take(member.address, -member.size)
+    member.size = 0
+
+
+def answer_join(shard: Shard, group: Group, member: Member, response: JoinGroupResponse, now_ms: int) -> None:
+    """Answer the JoinGroup of a member, if one waits."""
+    reply = group.unpark_join(member)
+    if reply is not None:
+        say_joined(shard, reply, response, now_ms)
+
+
+def say_joined(shard: Shard, reply: Reply, response: JoinGroupResponse, now_ms: int) -> None:
+    """Answer a JoinGroup, as its version can be told."""
+    if response.protocol_name is None and reply.context.api_version < NULL_PROTOCOL_FROM:
+        response.protocol_name = ""
+    shard.answer(reply, response, now_ms)
+
+
+def answer_sync(shard: Shard, member: Member, response: SyncGroupResponse, now_ms: int) -> bool:
+    """Answer the SyncGroup of a member, if one waits; True if so."""
+    reply, member.syncing = member.syncing, None
+    if reply is None:
+        return False
+    shard.answer(reply, response, now_ms)
+    return True

@@ -1,0 +1,155 @@
+"""Committed offsets: taken, told, deleted. Source: `OffsetMetadataManager`.
+
+Whose commit counts (`ClassicGroup.validateOffsetCommit`), first rule that fits:
+
+    no such group        without generation it is made (a simple group, without members); else GROUP_ID_NOT_FOUND,
+                         before v9 ILLEGAL_GENERATION
+    no generation, Empty anybody's
+    names a member       UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, or ILLEGAL_GENERATION
+    names none           UNKNOWN_MEMBER_ID while there are members
+    CompletingRebalance  REBALANCE_IN_PROGRESS
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from barnabas.broker.group.group import CONSUMER, Group
+from barnabas.broker.group.holdings import GROUP_BYTES
+from barnabas.broker.group.rebalance import keep_alive
+from barnabas.broker.group.shard import Shard, size_of_offset, size_of_text
+from barnabas.broker.group.state import GroupState
+from barnabas.broker.group.values import NO_EXPIRY, CommittedOffset, CoordinatorRecord, OffsetRecord
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.ids import TopicPartition
+
+NOT_FOUND_FROM: Final = 9
+
+_EMPTY, _PREPARING = GroupState.EMPTY, GroupState.PREPARING
+_COMPLETING, _STABLE = GroupState.COMPLETING, GroupState.STABLE
+
+
+class Committer(NamedTuple):
+    """Who commits: what the request says of it, from where it came, and the request's version."""
+
+    group_id: str
+    generation: int
+    member_id: str
+    instance_id: str | None
+    address: str
+    version: int
+
+
+class Commit(NamedTuple):
+    """What is to be committed for one partition."""
+
+    key: TopicPartition
+    offset: int
+    leader_epoch: int
+    metadata: str
+
+
+def commit(
+    shard: Shard, by: Committer, commits: Iterable[Commit], retention_ms: int, now_ms: int
+) -> dict[TopicPartition, int]:
+    """Write offsets, all of them in one batch.
+
+    Args:
+        shard: the group's.
+        by: who commits.
+        commits: each partition once.
+        retention_ms: how long they are to be kept; -1: as the broker says.
+        now_ms: monotonic.
+
+    Returns:
+        An error code for each partition.
+
+    Raises:
+        KafkaError: none was taken.
+    """
+    shared = shard.shared
+    group = _committing(shard, by, now_ms)
+    wall_ms = shared.wall_clock.now_ms()
+    expires_ms = NO_EXPIRY if retention_ms == -1 else wall_ms + retention_ms
+    codes: dict[TopicPartition, int] = {}
+    records: list[CoordinatorRecord] = []
+    address, growth = (by.address, GROUP_BYTES + size_of_text(by.group_id)) if group is None else (group.address, 0)
+    for key, offset, leader_epoch, metadata in commits:
+        committed = CommittedOffset(offset, leader_epoch, metadata, wall_ms, expires_ms)
+        before = None if group is None else group.offsets.get(key)
+        more = size_of_offset(key, committed) - (0 if before is None else size_of_offset(key, before))
+        if len(metadata) > shared.config.offset_metadata_max_bytes:
+            codes[key] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+        elif more > 0 and not shared.holdings.room_for(address, growth + more):
+            codes[key] = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+        else:
+            growth += more
+            codes[key] = ErrorCode.NONE
+            records.append(OffsetRecord(by.group_id, key, committed))
+    if records:
+        code = shard.append(records, now_ms)
+        if code:
+            raise KafkaError(code)
+        if group is None:
+            shard.claim(shard.groups[by.group_id], by.address)
+        shared.counts.commits.mark(len(records))
+    return codes
+
+
+def _committing(shard: Shard, by: Committer, now_ms: int) -> Group | None:
+    """The group that commits; None for one that this commit makes.
+
+    Raises:
+        KafkaError: it may not.
+    """
+    group = shard.groups.get(by.group_id)
+    if group is None:
+        if by.generation < 0:
+            return None
+        known = by.version >= NOT_FOUND_FROM
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND if known else ErrorCode.ILLEGAL_GENERATION)
+    if by.generation < 0 and group.state is _EMPTY:
+        return group
+    if by.generation < 0 and not by.member_id and by.instance_id is None:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+    member = group.check_member(by.member_id, by.instance_id)
+    if by.generation != group.generation:
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+    if group.state is _COMPLETING:
+        raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
+    keep_alive(shard, group, member, now_ms)
+    return group
+
+
+def delete(shard: Shard, group_id: str, keys: Iterable[TopicPartition], now_ms: int) -> dict[TopicPartition, int]:
+    """Forget offsets, but not those of topics that the group consumes.
+
+    Raises:
+        KafkaError: GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP: nobody knows what its members consume.
+    """
+    group = shard.groups.get(group_id)
+    if group is None:
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
+    if group.state is not _EMPTY and group.protocol_type != CONSUMER:
+        raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+    codes: dict[TopicPartition, int] = {}
+    records: list[CoordinatorRecord] = []
+    for key in keys:
+        if consumes(group, key.topic):
+            codes[key] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+            continue
+        codes[key] = ErrorCode.NONE
+        if key in group.offsets:
+            records.append(OffsetRecord(group_id, key, None))
+    if records:
+        code = shard.append(records, now_ms)
+        if code:
+            raise KafkaError(code)
+        shard.shared.counts.deletions.mark(len(records))
+    return codes
+
+
+def consumes(group: Group, topic: str) -> bool:
+    """Whether a group consumes a topic, as far as anybody can know: one that says nothing may consume any."""
+    return group.protocol_type == CONSUMER if group.topics is None else topic in group.topics

@@ -1,0 +1,248 @@
+"""A rebalance of a classic group from its beginning to the generation it ends in. Source: `GroupMetadataManager`.
+
+    a member comes, goes or changes     prepare: everybody is to join again, and is waited for
+    all have joined, or time is over    complete_join: a generation begins, the leader is told who is in it
+    the leader has assigned             `syncing`: written, then told to everybody
+    one never asked for its own         it is out, and everybody joins again
+
+The first member of an empty group is held back for `group.initial.rebalance.delay.ms`, so that those who start with it
+are in the same generation; each who comes meanwhile adds as much again, up to the largest rebalance timeout.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import Final
+
+from barnabas.broker.group.alarms import Alarm
+from barnabas.broker.group.group import Group, Member, Pending
+from barnabas.broker.group.membership import (
+    answer_join,
+    answer_sync,
+    remove_member,
+    size_of_pending,
+    take_pending,
+)
+from barnabas.broker.group.shard import Shard
+from barnabas.broker.group.state import GroupState
+from barnabas.broker.group.subscriptions import consumed_topics
+from barnabas.broker.group.values import GroupRecord
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.requests.join_group import JoinGroupResponse, JoinGroupResponseMember
+from barnabas.protocol.requests.sync_group import SyncGroupResponse
+
+NEW_MEMBER_JOIN_MS: Final = 300_000
+"""So long a new member waits in a rebalance at most: whoever asked may have come again under another id."""
+
+_EMPTY, _PREPARING = GroupState.EMPTY, GroupState.PREPARING
+_COMPLETING, _STABLE = GroupState.COMPLETING, GroupState.STABLE
+
+logger = logging.getLogger(__name__)
+
+
+# Sessions
+
+
+def keep_alive(shard: Shard, group: Group, member: Member, now_ms: int, timeout_ms: int = -1) -> None:
+    """A member was heard of: its session lasts its timeout from now on (or `timeout_ms`)."""
+    alarm = member.session
+    if alarm is None:
+        alarm = member.session = Alarm(partial(_session_over, shard, group, member))
+    shard.shared.alarms.set(alarm, now_ms + (member.session_timeout_ms if timeout_ms < 0 else timeout_ms))
+
+
+def _session_over(shard: Shard, group: Group, member: Member, now_ms: int) -> None:
+    if not member.is_new and (member.joining is not None or member.syncing is not None):
+        return  # it waits for us, not we for it; the session goes on with the answer
+    logger.info("group %s: the session of member %s is over", group.group_id, member.member_id)
+    remove_member(shard, group, member, now_ms)
+    member_gone(shard, group, now_ms)
+
+
+def member_gone(shard: Shard, group: Group, now_ms: int) -> None:
+    """A member has left, or was put out: the others share what it had."""
+    if group.state in (_STABLE, _COMPLETING):
+        prepare(shard, group, now_ms)
+    elif group.state is _PREPARING and group.all_joined:
+        complete_join(shard, group, now_ms)
+
+
+def give_out(shard: Shard, group: Group, member_id: str, address: str, timeout_ms: int, now_ms: int) -> None:
+    """A member id was given out (KIP-394): a rebalance waits until it is used, at most a session."""
+    alarm = Alarm(partial(_never_used, shard, group, member_id))
+    group.pending[member_id] = Pending(alarm, address)
+    shard.shared.holdings.take(address, size_of_pending(member_id))
+    shard.shared.alarms.set(alarm, now_ms + timeout_ms)
+
+
+def _never_used(shard: Shard, group: Group, member_id: str, now_ms: int) -> None:
+    take_pending(shard, group, member_id)
+    if group.state is _PREPARING and group.all_joined:
+        complete_join(shard, group, now_ms)
+
+
+# The join phase
+
+
+def prepare(shard: Shard, group: Group, now_ms: int) -> None:
+    """Begin a rebalance; whoever waits for an assignment is told that there is none."""
+    if group.state is _COMPLETING:
+        refuse_syncs(shard, group, ErrorCode.REBALANCE_IN_PROGRESS, now_ms)
+    group.unsynced.clear()
+    _stop(shard, group.sync_alarm)
+    initial = group.state is _EMPTY
+    group.move(_PREPARING, shard.shared.wall_clock.now_ms())
+    if initial:
+        group.new_member_added = False
+        delay_ms = shard.shared.config.group_initial_rebalance_delay_ms
+        _wait_for_more(shard, group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0), now_ms)
+    elif group.all_joined:
+        complete_join(shard, group, now_ms)
+    else:
+        _wait_for_all(shard, group, now_ms)
+
+
+def prepare_or_complete(shard: Shard, group: Group, now_ms: int) -> None:
+    """A member has come: begin a rebalance, or end the one under way if nobody else is waited for."""
+    if group.can_rebalance:
+        prepare(shard, group, now_ms)
+    else:
+        maybe_complete(shard, group, now_ms)
+
+
+def maybe_complete(shard: Shard, group: Group, now_ms: int) -> None:
+    """End the join phase if all are there; that of a group which was empty ends when its delay does."""
+    if group.state is _PREPARING and group.previous_state is not _EMPTY and group.all_joined:
+        complete_join(shard, group, now_ms)
+
+
+def complete_join(shard: Shard, group: Group, now_ms: int) -> None:
+    """End the join phase: a generation of those who are there. Who is not is out, unless it is static."""
+    _stop(shard, group.join_alarm)
+    group.join_alarm = None
+    missing = [one for one in group.members.values() if one.joining is None and one.instance_id is None]
+    for member in missing:
+        remove_member(shard, group, member, now_ms)
+    if missing:
+        logger.info("group %s: %d members did not join in time", group.group_id, len(missing))
+    if not group.members:
+        _become_empty(shard, group, now_ms)
+    elif group.elect_leader():
+        _begin_generation(shard, group, now_ms)
+    else:
+        _wait_for_all(shard, group, now_ms)  # static ones alone, and none of them has come
+
+
+def _become_empty(shard: Shard, group: Group, now_ms: int) -> None:
+    stored = group.emptied(shard.shared.wall_clock.now_ms())
+    if shard.append([GroupRecord(group.group_id, stored)], now_ms):
+        # The next leader finds members in the log who are gone, and puts them out when their sessions are over.
+        group.adopt(stored)
+        group.topics = consumed_topics(group)
+    logger.info("group %s is empty, generation %d", group.group_id, group.generation)
+
+
+def _begin_generation(shard: Shard, group: Group, now_ms: int) -> None:
+    group.generation += 1
+    group.protocol = group.elect_protocol()
+    group.topics = consumed_topics(group)
+    group.move(_COMPLETING, shard.shared.wall_clock.now_ms())
+    group.unsynced.clear()
+    logger.info("group %s: generation %d of %d members", group.group_id, group.generation, len(group.members))
+    for member in list(group.members.values()):
+        response = joined(group, member)
+        answer_join(shard, group, member, response, now_ms)
+        member.is_new = False
+        group.unsynced[member.member_id] = None
+        keep_alive(shard, group, member, now_ms)
+    alarm = group.sync_alarm = Alarm(partial(_sync_over, shard, group, group.generation))
+    shard.shared.alarms.set(alarm, now_ms + group.rebalance_timeout_ms)
+
+
+def joined(group: Group, member: Member) -> JoinGroupResponse:
+    """What a member is told of its generation: the leader alone, who is in it."""
+    members = []
+    if group.leader == member.member_id:
+        members = members_of(group)
+    return JoinGroupResponse(
+        generation_id=group.generation,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol,
+        leader=group.leader or "",
+        member_id=member.member_id,
+        members=members,
+    )
+
+
+def members_of(group: Group) -> list[JoinGroupResponseMember]:
+    """Who is in a generation, as its leader is told."""
+    return [
+        JoinGroupResponseMember(one.member_id, one.instance_id, one.metadata(group.protocol))
+        for one in group.members.values()
+    ]
+
+
+def _wait_for_all(shard: Shard, group: Group, now_ms: int) -> None:
+    assert group.join_alarm is None, "a join phase ends before the next begins"
+    alarm = group.join_alarm = Alarm(partial(complete_join, shard, group))
+    shard.shared.alarms.set(alarm, now_ms + group.rebalance_timeout_ms)
+
+
+def _wait_for_more(shard: Shard, group: Group, delay_ms: int, rest_ms: int, now_ms: int) -> None:
+    alarm = group.join_alarm = Alarm(partial(_delay_over, shard, group, delay_ms, rest_ms))
+    shard.shared.alarms.set(alarm, now_ms + delay_ms)
+
+
+def _delay_over(shard: Shard, group: Group, delay_ms: int, rest_ms: int, now_ms: int) -> None:
+    if group.new_member_added and rest_ms:
+        group.new_member_added = False
+        more_ms = min(shard.shared.config.group_initial_rebalance_delay_ms, rest_ms)
+        _wait_for_more(shard, group, more_ms, max(rest_ms - delay_ms, 0), now_ms)
+    else:
+        complete_join(shard, group, now_ms)
+
+
+# The sync phase
+
+
+def refuse_syncs(shard: Shard, group: Group, code: int, now_ms: int) -> None:
+    """Whoever waits for its assignment is told that there is none."""
+    for member in group.members.values():
+        if answer_sync(shard, member, SyncGroupResponse(error_code=code), now_ms):
+            keep_alive(shard, group, member, now_ms)
+
+
+def _sync_over(shard: Shard, group: Group, generation: int, now_ms: int) -> None:
+    if generation != group.generation or not group.unsynced:
+        return
+    logger.info("group %s: %d members never fetched their assignment", group.group_id, len(group.unsynced))
+    for member_id in list(group.unsynced):
+        remove_member(shard, group, group.members[member_id], now_ms)
+    prepare(shard, group, now_ms)
+
+
+# The end
+
+
+def close(shard: Shard, group: Group, code: int) -> None:
+    """A group ends here, deleted or led elsewhere: whoever waits is told why, and nothing rings any more."""
+    for member_id in list(group.pending):
+        take_pending(shard, group, member_id)
+    for member in group.members.values():
+        if (joining := group.unpark_join(member)) is not None:
+            joining.refuse(code)
+        syncing, member.syncing = member.syncing, None
+        if syncing is not None:
+            syncing.refuse(code)
+        _stop(shard, member.session)
+        shard.shared.holdings.take(member.address, -member.size)
+        member.size = 0
+    _stop(shard, group.join_alarm)
+    _stop(shard, group.sync_alarm)
+    group.state = GroupState.DEAD
+
+
+def _stop(shard: Shard, alarm: Alarm | None) -> None:
+    if alarm is not None:
+        shard.shared.alarms.stop(alarm)

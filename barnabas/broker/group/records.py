@@ -1,0 +1,118 @@
+"""Records of `__consumer_offsets` as this coordinator means them: from bytes, and to bytes.
+
+The bytes are Apache Kafka's (`protocol/kafka/coordinator`). A commit with a retention of its own is written at version
+1, the only one with a field for it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from barnabas.broker.group.values import (
+    NO_EXPIRY,
+    CommittedOffset,
+    CoordinatorRecord,
+    GroupRecord,
+    OffsetRecord,
+    StoredGroup,
+    StoredMember,
+)
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.ids import Buffer, TopicPartition
+from barnabas.protocol.kafka.coordinator import records
+from barnabas.protocol.kafka.coordinator.classic_groups import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from barnabas.protocol.kafka.coordinator.offsets import OffsetCommitKey, OffsetCommitValue
+
+_WITH_EXPIRY: Final = 1
+
+
+class OtherRecord(ProtocolError):
+    """A record of a kind that this coordinator does not keep: of another protocol, or of a later release."""
+
+
+def encode(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
+    """Key and value; None for what is gone."""
+    if type(record) is OffsetRecord:
+        group_id, (topic, partition), committed = record
+        key = records.encode_key(OffsetCommitKey(group_id, topic, partition))
+        return key, None if committed is None else _encode_offset(committed)
+    assert type(record) is GroupRecord, record
+    key = records.encode_key(GroupMetadataKey(record.group_id))
+    return key, None if record.group is None else _encode_group(record.group)
+
+
+def _encode_offset(committed: CommittedOffset) -> bytes:
+    offset, leader_epoch, metadata, committed_ms, expires_ms = committed
+    value = OffsetCommitValue(offset, leader_epoch, metadata, committed_ms, expires_ms)
+    return records.encode_value(value, None if expires_ms == NO_EXPIRY else _WITH_EXPIRY)
+
+
+def _encode_group(group: StoredGroup) -> bytes:
+    members = [
+        MemberMetadata(
+            one.member_id,
+            one.instance_id,
+            one.client_id,
+            one.client_host,
+            one.rebalance_timeout_ms,
+            one.session_timeout_ms,
+            one.subscription,
+            one.assignment,
+        )
+        for one in group.members
+    ]
+    return records.encode_value(
+        GroupMetadataValue(
+            group.protocol_type or "", group.generation, group.protocol, group.leader, group.since_ms, members
+        )
+    )
+
+
+def decode(key: Buffer | None, value: Buffer | None) -> CoordinatorRecord:
+    """What a record says.
+
+    Raises:
+        OtherRecord: it is none of this coordinator's.
+        ProtocolError: bytes that are no such record.
+    """
+    if key is None:
+        raise ProtocolError("a record without a key")
+    try:
+        named, said = records.decode(key, value)
+    except records.UnknownRecordType as fault:
+        raise OtherRecord(str(fault)) from None
+    if isinstance(named, OffsetCommitKey):
+        return OffsetRecord(named.group, TopicPartition(named.topic, named.partition), _offset_of(said))
+    if isinstance(named, GroupMetadataKey):
+        return GroupRecord(named.group, _group_of(said))
+    raise OtherRecord(f"a record of the consumer protocol: {type(named).__name__}")
+
+
+def _offset_of(value: OffsetCommitValue | None) -> CommittedOffset | None:
+    if value is None:
+        return None
+    expires_ms = value.expire_timestamp
+    return CommittedOffset(value.offset, value.leader_epoch, value.metadata, value.commit_timestamp, expires_ms)
+
+
+def _group_of(value: GroupMetadataValue | None) -> StoredGroup | None:
+    if value is None:
+        return None
+    members = tuple(
+        StoredMember(
+            one.member_id,
+            one.group_instance_id,
+            one.client_id,
+            one.client_host,
+            one.rebalance_timeout,
+            one.session_timeout,
+            bytes(one.subscription),
+            bytes(one.assignment),
+        )
+        for one in value.members
+    )
+    instances = [one.instance_id for one in members if one.instance_id is not None]
+    if len({one.member_id for one in members}) < len(members) or len(set(instances)) < len(instances):
+        raise ProtocolError("a generation in which a member or an instance stands twice")
+    since_ms, leader = value.current_state_timestamp, value.leader
+    return StoredGroup(value.protocol_type or None, value.generation, value.protocol, leader, since_ms, members)

@@ -1,0 +1,35 @@
+"""One request's way back out of the coordinator, which may take it much later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from barnabas.broker.context import RequestContext
+
+
+class Reply:
+    """Answers one request, exactly once.
+
+    Args:
+        context: the request's.
+        failure: the answer that says an error code and nothing else.
+    """
+
+    __slots__ = ("_failure", "context")
+
+    def __init__(self, context: RequestContext, failure: Callable[[int], Any]) -> None:
+        self.context = context
+        self._failure = failure
+
+    def send(self, response: Any) -> None:
+        """Answer."""
+        self.context.respond(response)
+
+    def refuse(self, code: int) -> None:
+        """Answer with an error."""
+        self.context.respond(self._failure(code))
+
+    def failure(self, code: int) -> Any:
+        """The answer with that error."""
+        return self._failure(code)

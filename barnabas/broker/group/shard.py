@@ -1,0 +1,245 @@
+"""One partition of `__consumer_offsets` that this broker leads: its groups, its log, and the answers it holds back.
+
+State that is in the log changes here and nowhere else, by `replay`. `append` writes and replays, or does neither.
+
+An answer tells of state that may not be committed yet, so it waits until the high watermark has reached the end of what
+was written when it was made, at most `offsets.commit.timeout.ms`. On a broker alone that is at once, unless
+`flush.messages` has the log synced first. Source: `CoordinatorRuntime.CoordinatorContext`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any, Final, NamedTuple, Protocol
+
+from barnabas.broker.group.alarms import Alarm
+from barnabas.broker.group.group import Group
+from barnabas.broker.group.holdings import GROUP_BYTES, OFFSET_BYTES
+from barnabas.broker.group.records import encode
+from barnabas.broker.group.reply import Reply
+from barnabas.broker.group.shared import Shared, told_for
+from barnabas.broker.group.subscriptions import consumed_topics
+from barnabas.broker.group.values import CommittedOffset, CoordinatorRecord, GroupRecord, OffsetRecord
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.ids import Buffer, TopicPartition
+from barnabas.protocol.records import BatchBuilder
+
+TOMBSTONES_MAX: Final = 250
+"""Records of one operation that is done in steps: about 4 ms."""
+_TOMBSTONE_BYTES: Final = 249 + 64
+
+logger = logging.getLogger(__name__)
+
+
+class Journal(Protocol):
+    """The partition's log, as its leader writes it."""
+
+    @property
+    def batch_bytes_max(self) -> int:
+        """The largest batch it takes."""
+
+    @property
+    def high_watermark(self) -> int:
+        """What lies below is committed."""
+
+    def write(self, batch: Buffer, wall_ms: int, now_ms: int) -> int:
+        """Append a batch; returns the offset after it.
+
+        Raises:
+            KafkaError: nothing was appended.
+        """
+
+
+class Status(Enum):
+    """How far a shard has come."""
+
+    LOADING = "loading"
+    ACTIVE = "active"
+    FAILED = "failed"
+
+
+class _Held(NamedTuple):
+    end: int
+    deadline_ms: int
+    reply: Reply
+    response: Any
+
+
+class Shard:
+    """A partition's groups. `epoch` is the leader epoch it is led in; `end` the offset after what it wrote last."""
+
+    __slots__ = ("_held", "_held_alarm", "end", "epoch", "groups", "journal", "key", "shared", "status")
+
+    def __init__(self, key: TopicPartition, epoch: int, journal: Journal, shared: Shared) -> None:
+        self.key = key
+        self.epoch = epoch
+        self.journal = journal
+        self.shared = shared
+        self.status = Status.LOADING
+        self.groups: dict[str, Group] = {}
+        self.end = 0
+        self._held: deque[_Held] = deque()
+        self._held_alarm = Alarm(self._give_up)
+
+    # Writing
+
+    def append(self, records: Sequence[CoordinatorRecord], now_ms: int) -> int:
+        """Write records as one batch and replay them; else nothing is changed.
+
+        Returns:
+            0, or the error that the client is to be told.
+        """
+        shared = self.shared
+        wall_ms = shared.wall_clock.now_ms()
+        builder = BatchBuilder(self.journal.batch_bytes_max, shared.config.offsets_topic_compression_codec)
+        try:
+            for record in records:
+                if not builder.try_append(wall_ms, *encode(record)):
+                    detail = f"{len(records)} records of one operation do not fit into a batch"
+                    raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, detail)
+            self.end = self.journal.write(builder.build(), wall_ms, now_ms)
+        except KafkaError as fault:
+            code = told_for(fault.code)
+            logger.warning("%s took no records: %s; clients are told %d", self.key, fault, code)
+            return code
+        for record in records:
+            self.replay(record)
+        return 0
+
+    def answer(self, reply: Reply, response: Any, now_ms: int) -> None:
+        """Answer, once all that was written so far is committed."""
+        if not self.behind:
+            reply.send(response)
+            return
+        deadline_ms = now_ms + self.shared.config.offsets_commit_timeout_ms
+        if not self._held:
+            self.shared.alarms.set(self._held_alarm, deadline_ms)
+        self._held.append(_Held(self.end, deadline_ms, reply, response))
+
+    def committed(self) -> None:
+        """The high watermark rose: answers that waited for it leave."""
+        held = self._held
+        high_watermark = self.journal.high_watermark
+        while held and held[0].end <= high_watermark:
+            one = held.popleft()
+            one.reply.send(one.response)
+        if not held:
+            self.shared.alarms.stop(self._held_alarm)
+
+    def _give_up(self, now_ms: int) -> None:
+        held = self._held
+        code = told_for(ErrorCode.REQUEST_TIMED_OUT)
+        while held and held[0].deadline_ms <= now_ms:
+            held.popleft().reply.refuse(code)
+        if held:
+            self.shared.alarms.set(self._held_alarm, held[0].deadline_ms)
+
+    @property
+    def behind(self) -> bool:
+        """Whether something was written that is not committed yet."""
+        return bool(self._held) or self.journal.high_watermark < self.end
+
+    @property
+    def held(self) -> int:
+        """Answers that wait for the high watermark."""
+        return len(self._held)
+
+    # What the log says
+
+    def replay(self, record: CoordinatorRecord) -> None:
+        """Be as a record says, which is in the log."""
+        if type(record) is OffsetRecord:
+            self._replay_offset(record)
+        else:
+            assert type(record) is GroupRecord, record
+            self._replay_group(record)
+
+    def _replay_offset(self, record: OffsetRecord) -> None:
+        group_id, key, committed = record
+        group = self.groups.get(group_id)
+        holdings = self.shared.holdings
+        if committed is None:
+            gone = None if group is None else group.offsets.pop(key, None)
+            if gone is not None and group is not None:
+                holdings.take(group.address, -size_of_offset(key, gone))
+            return
+        if group is None:
+            group = self._add(group_id)
+        before = group.offsets.get(key)
+        group.offsets[key] = committed
+        size = size_of_offset(key, committed)
+        if before is not None:
+            size -= size_of_offset(key, before)
+        if size:
+            holdings.take(group.address, size)
+
+    def _replay_group(self, record: GroupRecord) -> None:
+        group_id, stored = record
+        group = self.groups.get(group_id)
+        if stored is None:
+            if group is not None:
+                self.remove(group)
+        elif self.status is Status.ACTIVE:
+            group = group or self._add(group_id)
+            group.adopt(stored)
+            group.topics = consumed_topics(group)
+        else:  # a later record of the log takes the place of an earlier one
+            new = Group(group_id)
+            if group is not None:
+                new.offsets = group.offsets
+                self.groups[group_id] = new
+            else:
+                self._add(group_id, new)
+            new.adopt(stored)
+            new.topics = consumed_topics(new)
+
+    def _add(self, group_id: str, group: Group | None = None) -> Group:
+        made = self.groups[group_id] = group or Group(group_id)
+        self.shared.holdings.take("", size_of_group(made))
+        return made
+
+    def claim(self, group: Group, address: str) -> None:
+        """A group was made for this address: what it takes is of its share."""
+        holdings = self.shared.holdings
+        size = size_of_group(group) + sum(size_of_offset(*each) for each in group.offsets.items())
+        holdings.take(group.address, -size)
+        group.address = address
+        holdings.take(address, size)
+
+    def remove(self, group: Group) -> None:
+        """A group is no more; nobody waits in it."""
+        del self.groups[group.group_id]
+        holdings = self.shared.holdings
+        size = size_of_group(group) + sum(size_of_offset(*each) for each in group.offsets.items())
+        holdings.take(group.address, -size)
+
+    def tombstones_at_once(self, group_id: str) -> int:
+        """How many offsets of a group can be deleted in one batch, and in one step."""
+        return max(1, min(TOMBSTONES_MAX, self.journal.batch_bytes_max // (_TOMBSTONE_BYTES + 4 * len(group_id))))
+
+    # The end
+
+    def end_all(self, code: int) -> None:
+        """Led here no longer: whoever waits for what was written is told so."""
+        held, self._held = self._held, deque()
+        self.shared.alarms.stop(self._held_alarm)
+        for one in held:
+            one.reply.refuse(code)
+
+
+def size_of_group(group: Group) -> int:
+    """Bytes that a group takes, without members and offsets."""
+    return GROUP_BYTES + size_of_text(group.group_id)
+
+
+def size_of_offset(key: TopicPartition, committed: CommittedOffset) -> int:
+    """Bytes that a committed offset takes. Its topic's name is one that the metadata has."""
+    return OFFSET_BYTES + size_of_text(committed.metadata)
+
+
+def size_of_text(text: str) -> int:
+    """Bytes that a text takes in memory, at most."""
+    return len(text) if text.isascii() else 4 * len(text)

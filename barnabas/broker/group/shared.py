@@ -1,0 +1,46 @@
+"""What all shards of a broker share: settings, the time of day, chance, alarms, and what is counted."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from barnabas.broker.config import BrokerConfig
+from barnabas.broker.group.alarms import Alarms
+from barnabas.broker.group.counts import Counts
+from barnabas.broker.group.holdings import Holdings
+from barnabas.broker.ports import Entropy, WallClock
+from barnabas.protocol.errors import ErrorCode
+
+_MEANS: Final[dict[int, ErrorCode]] = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+def told_for(code: int) -> int:
+    """What a group's client is told when the coordinator's own append failed with `code`.
+
+    Source: `CoordinatorOperationExceptionHelper.handleOperationException`.
+    """
+    return _MEANS.get(code, code)
+
+
+class Shared:
+    """One per broker."""
+
+    __slots__ = ("alarms", "config", "counts", "entropy", "holdings", "wall_clock")
+
+    def __init__(
+        self, config: BrokerConfig, wall_clock: WallClock, entropy: Entropy, counts: Counts, now_ms: int
+    ) -> None:
+        self.config = config
+        self.wall_clock = wall_clock
+        self.entropy = entropy
+        self.counts = counts
+        self.alarms = Alarms(now_ms)
+        self.holdings = Holdings()

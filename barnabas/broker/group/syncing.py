@@ -1,0 +1,134 @@
+"""SyncGroup, Heartbeat and LeaveGroup: what a member does once it has joined. Source: `GroupMetadataManager`.
+
+The leader's SyncGroup brings what everybody is assigned. It is written, the group is stable with that, and all who wait
+are told; whoever comes later, too. A member that the leader has left out has nothing.
+"""
+
+from __future__ import annotations
+
+from barnabas.broker.group.group import Group, Member
+from barnabas.broker.group.membership import answer_sync, remove_member, take_pending, weigh
+from barnabas.broker.group.rebalance import keep_alive, maybe_complete, prepare, prepare_or_complete, refuse_syncs
+from barnabas.broker.group.reply import Reply
+from barnabas.broker.group.shard import Shard
+from barnabas.broker.group.state import GroupState
+from barnabas.broker.group.values import GroupRecord
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.requests.heartbeat import HeartbeatRequest, HeartbeatResponse
+from barnabas.protocol.requests.leave_group import MemberIdentity, MemberResponse
+from barnabas.protocol.requests.sync_group import SyncGroupRequest, SyncGroupResponse
+
+_EMPTY, _PREPARING = GroupState.EMPTY, GroupState.PREPARING
+_COMPLETING, _STABLE = GroupState.COMPLETING, GroupState.STABLE
+
+
+def sync(shard: Shard, request: SyncGroupRequest, reply: Reply, now_ms: int) -> None:
+    """Tell a member its assignment, now or when its leader has assigned.
+
+    Raises:
+        KafkaError: it is refused.
+    """
+    group = shard.groups.get(request.group_id)
+    if group is None or group.state is _EMPTY:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+    member = group.check_member(request.member_id, request.group_instance_id)
+    if request.generation_id != group.generation:
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+    if _differ(request.protocol_type, group.protocol_type) or _differ(request.protocol_name, group.protocol):
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if group.state is _PREPARING:
+        raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
+    group.unsynced.pop(member.member_id, None)
+    if not group.unsynced and group.sync_alarm is not None:
+        shard.shared.alarms.stop(group.sync_alarm)
+    if group.state is _STABLE:
+        shard.answer(reply, _assigned(group, member), now_ms)
+        return
+    # One that waited already asked over another connection, and is to ask no more; Kafka leaves it unanswered.
+    answer_sync(shard, member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), now_ms)
+    member.syncing = reply
+    if group.leader == member.member_id:
+        _assign(shard, group, {one.member_id: bytes(one.assignment) for one in request.assignments}, now_ms)
+
+
+def _assign(shard: Shard, group: Group, assignments: dict[str, bytes], now_ms: int) -> None:
+    """Write what the leader assigned, and tell everybody who waits for it."""
+    shared = shard.shared
+    stored = group.stored(assignments, shared.wall_clock.now_ms())
+    growth = sum(len(one.assignment) - len(group.members[one.member_id].assignment) for one in stored.members)
+    if growth > 0 and not shared.holdings.room_for(group.address, growth):
+        code = int(ErrorCode.GROUP_MAX_SIZE_REACHED)
+    else:
+        code = shard.append([GroupRecord(group.group_id, stored)], now_ms)
+    if code:
+        refuse_syncs(shard, group, code, now_ms)
+        prepare_or_complete(shard, group, now_ms)
+        return
+    shared.counts.rebalances.mark()
+    for member in group.members.values():
+        weigh(shard, member)
+        if answer_sync(shard, member, _assigned(group, member), now_ms):
+            keep_alive(shard, group, member, now_ms)
+
+
+def _assigned(group: Group, member: Member) -> SyncGroupResponse:
+    return SyncGroupResponse(
+        protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=member.assignment
+    )
+
+
+def _differ(told: str | None, known: str | None) -> bool:
+    return told is not None and known is not None and told != known
+
+
+def heartbeat(shard: Shard, request: HeartbeatRequest, reply: Reply, now_ms: int) -> None:
+    """A member says that it is there, and is told whether to join again.
+
+    Raises:
+        KafkaError: it is no member, or of another generation.
+    """
+    group = shard.groups.get(request.group_id)
+    if group is None:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+    member = group.check_member(request.member_id, request.group_instance_id)
+    if request.generation_id != group.generation:
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+    keep_alive(shard, group, member, now_ms)
+    code = ErrorCode.REBALANCE_IN_PROGRESS if group.state is _PREPARING else ErrorCode.NONE
+    shard.answer(reply, HeartbeatResponse(error_code=code), now_ms)
+
+
+def leave(shard: Shard, group_id: str, leaving: list[MemberIdentity], now_ms: int) -> list[MemberResponse]:
+    """Members leave; one answer for each. The others share what they had.
+
+    Raises:
+        KafkaError: UNKNOWN_MEMBER_ID, there is no such group.
+    """
+    group = shard.groups.get(group_id)
+    if group is None:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+    told = []
+    for one in leaving:
+        code = _leave(shard, group, one, now_ms)
+        told.append(MemberResponse(one.member_id, one.group_instance_id, code))
+    if any(not one.error_code for one in told):
+        if group.state in (_STABLE, _COMPLETING):
+            prepare(shard, group, now_ms)
+        else:
+            maybe_complete(shard, group, now_ms)
+    return told
+
+
+def _leave(shard: Shard, group: Group, one: MemberIdentity, now_ms: int) -> int:
+    if one.member_id in group.pending:
+        take_pending(shard, group, one.member_id)
+        return ErrorCode.NONE
+    try:
+        if one.member_id:
+            member = group.check_member(one.member_id, one.group_instance_id)
+        else:  # an administrator knows the instance alone
+            member = group.check_member(group.static.get(one.group_instance_id or "", ""), one.group_instance_id)
+    except KafkaError as fault:
+        return fault.code
+    remove_member(shard, group, member, now_ms)
+    return ErrorCode.NONE

@@ -1,0 +1,65 @@
+"""What the log keeps of groups: one value for a group, one for each partition it has committed an offset of.
+
+`records` says how they lie in the log. A value of None deletes (a tombstone).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from barnabas.protocol.ids import TopicPartition
+
+NO_EPOCH = -1
+NO_EXPIRY = -1
+
+
+class StoredMember(NamedTuple):
+    """One member of a generation. Times are ms; `client_host` has Kafka's form, `/127.0.0.1`."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    subscription: bytes
+    assignment: bytes
+
+
+class StoredGroup(NamedTuple):
+    """A generation and what its leader assigned; without members an empty group. `since_ms` is the time of day."""
+
+    protocol_type: str | None
+    generation: int
+    protocol: str | None
+    leader: str | None
+    since_ms: int
+    members: tuple[StoredMember, ...] = ()
+
+
+class CommittedOffset(NamedTuple):
+    """How far a group has read a partition. `committed_ms` and `expires_ms` (-1: the broker's) are times of day."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    committed_ms: int
+    expires_ms: int = NO_EXPIRY
+
+
+class GroupRecord(NamedTuple):
+    """A group is as `group` says, or gone."""
+
+    group_id: str
+    group: StoredGroup | None
+
+
+class OffsetRecord(NamedTuple):
+    """A group's offset of a partition is this, or gone."""
+
+    group_id: str
+    key: TopicPartition
+    committed: CommittedOffset | None
+
+
+CoordinatorRecord: TypeAlias = GroupRecord | OffsetRecord

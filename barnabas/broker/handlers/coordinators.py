@@ -1,0 +1,50 @@
+"""How the handlers of the group APIs ask the coordinator, and how they say that it refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from barnabas.broker.context import RequestContext
+from barnabas.broker.group.reply import Reply
+from barnabas.broker.group.shard import Shard
+from barnabas.broker.handlers.failures import error_response
+from barnabas.broker.handlers.services import Operation, Resource, Services
+from barnabas.protocol.errors import ErrorCode, KafkaError
+
+
+def may(services: Services, context: RequestContext, operation: Operation, group_id: str) -> bool:
+    """Whether the principal may do this with a group."""
+    return services.authorise(context.connection.principal, operation, Resource("group", group_id))
+
+
+def check_named(services: Services, context: RequestContext, operation: Operation, group_id: str) -> None:
+    """Refuse a group that may not be asked about, or has no name.
+
+    Raises:
+        KafkaError: GROUP_AUTHORIZATION_FAILED, INVALID_GROUP_ID.
+    """
+    if not may(services, context, operation, group_id):
+        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if not group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+
+
+def reply_to(request: Any, context: RequestContext) -> Reply:
+    """The way back of a request, whose error is one for all of it."""
+    return Reply(context, lambda code: error_response(context.api_key, request, code))
+
+
+def serve(
+    services: Services,
+    request: Any,
+    reply: Reply,
+    ask: Callable[[Shard, Reply], None],
+    operation: Operation = Operation.READ,
+) -> None:
+    """Have a group's shard serve a request about that group."""
+    try:
+        check_named(services, reply.context, operation, request.group_id)
+        ask(services.groups.shard_of(request.group_id), reply)
+    except KafkaError as fault:
+        reply.refuse(fault.code)

@@ -1,0 +1,264 @@
+"""Committing, forgetting and expiring offsets (G11, G12, G13), and what strangers may hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.broker.group import holdings
+from barnabas.broker.group.deleting import delete_group, forget_topics
+from barnabas.broker.group.expiry import expire
+from barnabas.broker.group.offsets import delete
+from barnabas.broker.group.state import GroupState
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.kafka.consumer_protocol import ConsumerProtocolSubscription, encode_subscription
+from tests.broker.group.world import World, durable
+
+NONE = ErrorCode.NONE
+MINUTE_MS = 60_000
+
+
+def consumers(*topics: str) -> dict[str, object]:
+    metadata = encode_subscription(ConsumerProtocolSubscription(list(topics)))
+    return {"protocol_type": "consumer", "protocols": (("range", metadata),)}
+
+
+def refused(world: World, *args: object, **options: object) -> ErrorCode:
+    with pytest.raises(KafkaError) as fault:
+        world.commit(*args, **options)  # type: ignore[arg-type]
+    return fault.value.code
+
+
+def expired(world: World) -> World:
+    for _ in expire(world.shard, world.now_ms):
+        pass
+    return world
+
+
+def offsets(world: World, group: str = "g") -> dict[int, int]:
+    return {key.partition: one.offset for key, one in world.shard.groups[group].offsets.items()}
+
+
+def test_a_commit_without_a_group_makes_one() -> None:
+    world = World()
+    assert world.commit({0: 5, 3: 7}) == {0: NONE, 3: NONE}
+    assert (world.state, world.group.protocol_type, offsets(world)) == (GroupState.EMPTY, None, {0: 5, 3: 7})
+    assert world.journal.batches == 1
+
+
+@pytest.mark.parametrize(("version", "code"), [(9, ErrorCode.GROUP_ID_NOT_FOUND), (8, ErrorCode.ILLEGAL_GENERATION)])
+def test_a_commit_of_a_generation_needs_its_group(version: int, code: ErrorCode) -> None:
+    assert refused(World(), {0: 5}, generation=1, member_id="m", version=version) == code
+
+
+def test_who_may_commit() -> None:
+    world = World()
+    (leader, follower), generation = world.stable(2)
+    assert world.commit({0: 1}, member_id=leader, generation=generation) == {0: NONE}
+    assert refused(world, {0: 2}) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert refused(world, {0: 2}, member_id="nobody", generation=generation) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert refused(world, {0: 2}, member_id=leader, generation=generation - 1) == ErrorCode.ILLEGAL_GENERATION
+    world.join(leader)
+    assert world.commit({0: 3}, member_id=follower, generation=generation) == {0: NONE}, "before it joins again"
+    world.join(follower)
+    generation += 1
+    assert refused(world, {0: 4}, member_id=leader, generation=generation) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert offsets(world) == {0: 3}
+
+
+def test_a_commit_keeps_its_member_alive() -> None:
+    world = World()
+    (leader,), generation = world.stable(1, session_ms=6000)
+    for _ in range(4):
+        world.advance(5000)
+        world.commit({0: 1}, member_id=leader, generation=generation)
+    assert world.heartbeat(leader, generation) == NONE
+
+
+def test_too_long_metadata_is_refused_and_the_rest_is_taken() -> None:
+    world = World()
+    assert world.commit({0: 1}, metadata="m" * 4096) == {0: NONE}
+    assert world.commit({0: 2}, metadata="m" * 4097) == {0: ErrorCode.OFFSET_METADATA_TOO_LARGE}
+    assert offsets(world) == {0: 1}
+
+
+def test_offsets_of_a_topic_that_is_consumed_cannot_be_deleted() -> None:
+    world = World()
+    (leader,), generation = world.stable(1, **consumers("t"))
+    world.commit({0: 1}, member_id=leader, generation=generation)
+    world.commit({0: 1}, member_id=leader, generation=generation, topic="other")
+    keys = [TopicPartition("t", 0), TopicPartition("other", 0), TopicPartition("other", 9)]
+    codes = delete(world.shard, "g", keys, world.now_ms)
+    assert list(codes.values()) == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, NONE, NONE]
+    assert list(world.group.offsets) == [TopicPartition("t", 0)]
+    world.leave(leader)
+    assert delete(world.shard, "g", keys[:1], world.now_ms) == {keys[0]: NONE}
+    before = durable(world.shard)
+    world.restart()
+    assert durable(world.shard) == before
+
+
+def test_deleting_offsets_says_what_is_wrong() -> None:
+    world = World()
+    with pytest.raises(KafkaError) as fault:
+        delete(world.shard, "g", [], world.now_ms)
+    assert fault.value.code == ErrorCode.GROUP_ID_NOT_FOUND
+    world.stable(1)
+    with pytest.raises(KafkaError) as fault:
+        delete(world.shard, "g", [], world.now_ms)
+    assert fault.value.code == ErrorCode.NON_EMPTY_GROUP
+
+
+def test_metadata_that_cannot_be_read_leaves_every_topic_consumed() -> None:
+    world = World()
+    (leader,), generation = world.stable(
+        1, protocol_type="consumer", protocols=(("range", b"\x00\x00\x7f\xff\xff\xff"),)
+    )
+    world.commit({0: 1}, member_id=leader, generation=generation)
+    key = TopicPartition("t", 0)
+    assert delete(world.shard, "g", [key], world.now_ms) == {key: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC}
+
+
+def test_only_an_empty_group_can_be_deleted() -> None:
+    world = World()
+    (leader,), _ = world.stable(1)
+    for group, code in (("g", ErrorCode.NON_EMPTY_GROUP), ("nobody", ErrorCode.GROUP_ID_NOT_FOUND)):
+        with pytest.raises(KafkaError) as fault:
+            list(delete_group(world.shard, group, world.now_ms))
+        assert fault.value.code == code
+    world.leave(leader)
+    pending = world.join().response.member_id
+    list(delete_group(world.shard, "g", world.now_ms))
+    assert world.shard.groups == {}
+    assert world.join(pending).error == ErrorCode.UNKNOWN_MEMBER_ID
+    world.advance(60_000)
+
+
+def test_a_group_with_many_offsets_goes_in_steps_unless_it_comes_to_life() -> None:
+    world = World()
+    world.commit(dict.fromkeys(range(600), 1))
+    steps = delete_group(world.shard, "g", world.now_ms)
+    next(steps)
+    assert 0 < len(world.group.offsets) < 600
+    world.join_twice()
+    with pytest.raises(KafkaError) as fault:
+        list(steps)
+    assert fault.value.code == ErrorCode.NON_EMPTY_GROUP
+    world = World()
+    world.commit(dict.fromkeys(range(600), 1))
+    list(delete_group(world.shard, "g", world.now_ms))
+    assert world.shard.groups == {}
+
+
+# Expiry
+
+
+def test_a_simple_group_expires_from_its_commits_on() -> None:
+    world = World(offsets_retention_minutes=10)
+    world.commit({0: 1})
+    world.advance(5 * MINUTE_MS)
+    world.commit({1: 1})
+    world.advance(5 * MINUTE_MS)
+    assert offsets(expired(world)) == {1: 1}
+    world.advance(5 * MINUTE_MS)
+    assert expired(world).shard.groups == {}
+    world.restart()
+    assert world.shard.groups == {}
+
+
+def test_an_empty_group_expires_from_when_it_became_empty() -> None:
+    world = World(offsets_retention_minutes=10)
+    (leader,), generation = world.stable(1, session_ms=1_800_000, **consumers("t"))
+    world.commit({0: 1}, member_id=leader, generation=generation)
+    world.advance(9 * MINUTE_MS)
+    world.leave(leader)
+    world.advance(9 * MINUTE_MS)
+    assert offsets(expired(world)) == {0: 1}
+    world.advance(MINUTE_MS)
+    assert expired(world).shard.groups == {}
+
+
+def test_of_a_living_group_only_topics_that_nobody_consumes_expire() -> None:
+    world = World(offsets_retention_minutes=10)
+    (leader,), generation = world.stable(1, session_ms=1_800_000, **consumers("t"))
+    world.commit({0: 1}, member_id=leader, generation=generation)
+    world.commit({1: 1}, member_id=leader, generation=generation, topic="other")
+    world.advance(10 * MINUTE_MS)
+    assert offsets(expired(world)) == {0: 1}
+
+
+def test_a_group_of_another_type_never_expires_while_it_lives() -> None:
+    world = World(offsets_retention_minutes=10)
+    (leader,), generation = world.stable(1, session_ms=1_800_000)
+    world.commit({0: 1}, member_id=leader, generation=generation)
+    world.advance(20 * MINUTE_MS)
+    assert offsets(expired(world)) == {0: 1}
+
+
+def test_an_empty_group_without_offsets_goes() -> None:
+    world = World()
+    (leader,), _ = world.stable(1)
+    assert expired(world).shard.groups
+    world.leave(leader)
+    assert expired(world).shard.groups == {}
+
+
+def test_what_was_committed_for_a_topic_goes_with_the_topic() -> None:
+    world = World()
+    world.commit({0: 1, 1: 2})
+    world.commit({0: 1}, topic="other")
+    for _ in forget_topics(world.shard, [TopicPartition("t", 0), TopicPartition("t", 1)], world.now_ms):
+        pass
+    assert list(world.group.offsets) == [TopicPartition("other", 0)]
+    before = durable(world.shard)
+    world.restart()
+    assert durable(world.shard) == before
+
+
+# What strangers may hold
+
+
+def test_one_address_cannot_take_all_the_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holdings, "BYTES_MAX", 40_000)
+    monkeypatch.setattr(holdings, "ADDRESS_BYTES_MAX", 20_000)
+    world = World()
+    count = 0
+    while world.join(group=f"g{count}", host="10.0.0.66").error == ErrorCode.MEMBER_ID_REQUIRED:
+        count += 1
+    assert 5 < count < 20
+    assert world.join(group="more", host="10.0.0.66").error == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert world.join(group="mine", host="10.0.0.1").error == ErrorCode.MEMBER_ID_REQUIRED
+    assert world.commit({0: 1}, "g0", host="10.0.0.66") == {0: ErrorCode.INVALID_COMMIT_OFFSET_SIZE}
+    assert world.commit({0: 1}, "mine", host="10.0.0.1") == {0: NONE}
+    assert world.commit({0: 2}, "mine", host="10.0.0.1") == {0: NONE}, "what is there may go on"
+
+
+def test_metadata_is_counted_and_given_back() -> None:
+    world = World()
+    shared = world.shard.shared
+    (leader,), _ = world.stable(1, protocols=(("range", b"x" * 10_000),))
+    held = shared.holdings.total
+    assert held > 10_000
+    world.leave(leader)
+    assert shared.holdings.total < held - 10_000
+    list(delete_group(world.shard, "g", world.now_ms))
+    assert (shared.holdings.total, shared.holdings.by_address) == (0, {})
+
+
+def test_a_member_cannot_grow_beyond_the_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holdings, "BYTES_MAX", 40_000)
+    monkeypatch.setattr(holdings, "ADDRESS_BYTES_MAX", 20_000)
+    world = World()
+    (leader,), generation = world.stable(1)
+    assert world.join(leader, protocols=(("range", b"x" * 30_000),)).error == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert world.heartbeat(leader, generation) == NONE
+
+
+def test_assignments_cannot_grow_beyond_the_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holdings, "BYTES_MAX", 40_000)
+    monkeypatch.setattr(holdings, "ADDRESS_BYTES_MAX", 20_000)
+    world = World()
+    member, told = world.join_twice()
+    world.until(told)
+    assert world.sync(member, 1, {member: b"x" * 30_000}).error == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert world.group.members[member].assignment == b""
