@@ -28,7 +28,7 @@ from tests.hostile.run import has_no_answer
 
 LARGEST = {**largest.LARGEST, **largest_of_groups.LARGEST}
 STEP_MS_MAX = 20.0
-NOISE = 2.0
+NOISE = 1.5
 EXTREMES = 25
 GOES = 3
 

@@ -15,7 +15,7 @@ from barnabas.broker.cluster.topic_rules import TopicResult
 from barnabas.broker.config.topics import PARTITIONS_PER_OPERATION_MAX
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.services import Operation, Resource, Services
-from barnabas.broker.handlers.steps import SLICE, answer
+from barnabas.broker.handlers.steps import SLICE, answer, slices
 from barnabas.broker.handlers.throttling import Throttle
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -54,13 +54,24 @@ def _serve(services: Services, request: CreatePartitionsRequest, context: Reques
             asked.append((topic.name, topic.count, replicas))
 
     def done(results: list[TopicResult]) -> None:
-        for result in results:
-            if result.error is not None:
-                _fail(answers[result.name], result.error)
-        response = CreatePartitionsResponse(throttle.throttle_ms, list(answers.values()))
-        services.work(answer(context, response, len(answers)), request, context)
+        services.work(_tell(results, answers, context, throttle), request, context)
 
     services.controller.create_partitions(asked, request.validate_only, done)
+
+
+def _tell(
+    results: list[TopicResult],
+    answers: dict[str, CreatePartitionsTopicResult],
+    context: RequestContext,
+    throttle: Throttle,
+) -> Job[None]:
+    for some in slices(results):
+        for result in some:
+            if result.error is not None:
+                _fail(answers[result.name], result.error)
+        if some is not results:
+            yield None
+    yield from answer(context, CreatePartitionsResponse(throttle.throttle_ms, list(answers.values())), len(answers))
 
 
 def _added(services: Services, topic: CreatePartitionsTopic) -> int:

@@ -14,7 +14,7 @@ from barnabas.broker.cluster.config_rules import Alteration
 from barnabas.broker.cluster.image import TOPIC_RESOURCE
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.services import CLUSTER, Operation, Resource, Services
-from barnabas.broker.handlers.steps import SLICE, answer
+from barnabas.broker.handlers.steps import SLICE, answer, slices
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.requests.incremental_alter_configs import (
@@ -58,13 +58,23 @@ def _serve(services: Services, request: IncrementalAlterConfigsRequest, context:
             asked.append((resource.resource_type, resource.resource_name, changes))
 
     def done(errors: list[KafkaError | None]) -> None:
-        for told, fault in zip(pending, errors, strict=True):
-            if fault is not None:
-                _fail(told, fault)
-        response = IncrementalAlterConfigsResponse(responses=answers)
-        services.work(answer(context, response, len(answers)), request, context)
+        services.work(_tell(list(zip(pending, errors, strict=True)), answers, context), request, context)
 
     services.controller.alter_configs(asked, request.validate_only, done)
+
+
+def _tell(
+    decided: list[tuple[AlterConfigsResourceResponse, KafkaError | None]],
+    answers: list[AlterConfigsResourceResponse],
+    context: RequestContext,
+) -> Job[None]:
+    for some in slices(decided):
+        for told, fault in some:
+            if fault is not None:
+                _fail(told, fault)
+        if some is not decided:
+            yield None
+    yield from answer(context, IncrementalAlterConfigsResponse(responses=answers), len(answers))
 
 
 def _allowed(services: Services, resource: AlterConfigsResource, context: RequestContext) -> bool:

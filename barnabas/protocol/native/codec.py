@@ -19,8 +19,8 @@ import msgpack
 from barnabas.protocol.api import REQUESTS, RESPONSES, VERSIONS, ApiKey, RequestHeader, check_version
 from barnabas.protocol.errors import EncodeError, ErrorCode, ProtocolError
 from barnabas.protocol.ids import Buffer
-from barnabas.protocol.limits import FEW, MANY, NATIVE_SHARE, REQUEST_ELEMENTS_MAX
-from barnabas.protocol.native.plan import Payloads, pack_in_steps, reader, writer
+from barnabas.protocol.limits import FEW, MANY, NATIVE_SHARE, REQUEST_ELEMENTS_MAX, RESPONSE_ELEMENTS_MAX
+from barnabas.protocol.native.plan import Payloads, Source, TooMany, pack_in_steps, read_message, writer
 
 HEAD_SIZE_MAX: Final = 8 * 1024 * 1024
 """Bytes of a response's head: what it describes is bounded, payloads count apart."""
@@ -80,25 +80,6 @@ def _check_containers(packed: bytes) -> None:
         raise ProtocolError(f"head may hold {count} maps and arrays; ask for fewer at a time")
 
 
-def _check_elements(body: Any, api_key: int) -> None:
-    """Refuse a request with more elements in its arrays, at any depth, than its API may have."""
-    allowed = max(REQUEST_ELEMENTS_MAX[api_key] // NATIVE_SHARE, FEW)
-    count = 0
-    todo = [body]
-    while todo:
-        value = todo.pop()
-        if type(value) is dict:
-            todo += [inner for inner in value.values() if type(inner) in (dict, list)]
-        else:
-            count += len(value)
-            if count > allowed:
-                raise ProtocolError(
-                    f"{ApiKey(api_key).name} request: it has more than {allowed} array elements; "
-                    "ask for fewer at a time"
-                )
-            todo += [inner for inner in value if type(inner) in (dict, list)]
-
-
 def decode_request(frame: Buffer) -> tuple[RequestHeader, Any]:
     """Header and request of a frame. Records in the request are views into `frame`.
 
@@ -116,10 +97,13 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Any]:
         raise ProtocolError(f"request header: client_id has {len(client_id)} characters, at most {CLIENT_ID_CHARS_MAX}")
     header = RequestHeader(key, version, correlation_id, client_id)
     check_version(header)
-    if len(frame) > FEW and type(body) is dict:  # each element takes a byte
-        _check_elements(body, key)
-    cls = REQUESTS[key]
-    return header, reader(cls)(body, payload, cls.__name__)
+    allowed = max(REQUEST_ELEMENTS_MAX[key] // NATIVE_SHARE, FEW)
+    try:
+        return header, read_message(REQUESTS[key], body, Source(payload, allowed))
+    except TooMany:
+        raise ProtocolError(
+            f"{ApiKey(key).name} request: it has more than {allowed} array elements; ask for fewer at a time"
+        ) from None
 
 
 def encode_response(api_key: int, api_version: int, correlation_id: int, response: Any) -> list[Buffer]:
@@ -185,5 +169,7 @@ def decode_response(api_key: int, api_version: int, frame: Buffer) -> tuple[int,
     correlation_id, body = head[:2]
     if type(correlation_id) is not int:
         raise ProtocolError("response header: correlation_id is no integer")
-    cls = RESPONSES[api_key]
-    return correlation_id, reader(cls)(body, payload, cls.__name__)
+    try:
+        return correlation_id, read_message(RESPONSES[api_key], body, Source(payload, RESPONSE_ELEMENTS_MAX))
+    except TooMany:
+        raise ProtocolError(f"response: it has more than {RESPONSE_ELEMENTS_MAX} array elements") from None

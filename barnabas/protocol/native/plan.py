@@ -47,8 +47,8 @@ PACKED_PER_STEP: Final = 250
 """Elements that are written in one step, where a message is written in steps: one to two ms."""
 
 Writer = Callable[[Any, Payloads], Any]
-Reader = Callable[[Any, memoryview, str], Any]
-"""(plain value, payload, path for messages) to the field's value."""
+Reader = Callable[[Any, "Source"], Any]
+"""(plain value, what it is read from) to the field's value."""
 _StepsPlan = list[tuple[str, Any, Writer | None, "Any", Writer | None]]
 
 
@@ -176,17 +176,52 @@ def _options(kind: Any) -> Any:
     return _RECORDS if memoryview in options else options[0]
 
 
+class Source:
+    """What a message is read from: where its records lie, and how many elements of arrays it may still have."""
+
+    __slots__ = ("left", "payload")
+
+    def __init__(self, payload: memoryview, elements_max: int) -> None:
+        self.payload = payload
+        self.left = elements_max
+
+
+class TooMany(Exception):
+    """A message has more elements in its arrays, at any depth, than it may have."""
+
+
+class _Misfit(Exception):
+    """A plain value is no value of its field's type; each message on the way out puts its field before `path`."""
+
+    def __init__(self, value: Any, wanted: str) -> None:
+        self.path = ""
+        self.what = f"{repr(value)[:60]}, which is not {wanted}"
+
+
+def read_message(cls: Any, value: Any, source: Source) -> Any:
+    """A message of a class from its plain form.
+
+    Raises:
+        ProtocolError: a value does not fit its field; says which.
+        TooMany: see there.
+    """
+    try:
+        return _reader(cls)(value, source)
+    except _Misfit as fault:
+        raise ProtocolError(f"{cls.__name__}{fault.path} is {fault.what}") from None
+
+
 @cache
-def reader(kind: Any) -> Reader:
-    """How plain values become values of a type; raises ProtocolError for what does not fit."""
+def _reader(kind: Any) -> Reader:
+    """How plain values become values of a type; raises `_Misfit` for what does not fit."""
     options = _options(kind)
     if options is _RECORDS:
         return _read_records
     if options is not None:
-        inner = reader(options)
-        return lambda value, payload, path: None if value is None else inner(value, payload, path)
+        inner = _reader(options)
+        return lambda value, source: None if value is None else inner(value, source)
     if typing.get_origin(kind) is list:
-        return _list_reader(reader(typing.get_args(kind)[0]))
+        return _list_reader(_reader(typing.get_args(kind)[0]))
     if dataclasses.is_dataclass(kind):
         return _struct_reader(kind)
     return _READERS[kind]
@@ -194,68 +229,76 @@ def reader(kind: Any) -> Reader:
 
 def _struct_reader(cls: Any) -> Reader:
     hints = _hints(cls)
-    plan = {field.name: reader(hints[field.name]) for field in dataclasses.fields(cls)}
+    plan = {field.name: _reader(hints[field.name]) for field in dataclasses.fields(cls)}
 
-    def read(value: Any, payload: memoryview, path: str) -> Any:
+    def read(value: Any, source: Source) -> Any:
         if type(value) is not dict:
-            raise _misfit(path, "a map", value)
+            raise _Misfit(value, "a map")
         message = cls()
-        for name, plain in value.items():
-            inner = plan.get(name)
-            if inner is not None:
-                setattr(message, name, inner(plain, payload, f"{path}.{name}"))
+        name = ""
+        try:
+            for name, plain in value.items():
+                inner = plan.get(name)
+                if inner is not None:
+                    setattr(message, name, inner(plain, source))
+        except _Misfit as fault:
+            fault.path = f".{name}{fault.path}"
+            raise
         return message
 
     return read
 
 
 def _list_reader(inner: Reader) -> Reader:
-    def read(value: Any, payload: memoryview, path: str) -> list[Any]:
+    def read(value: Any, source: Source) -> list[Any]:
         if type(value) is not list:
-            raise _misfit(path, "an array", value)
-        return [inner(element, payload, path) for element in value]
+            raise _Misfit(value, "an array")
+        source.left -= len(value)
+        if source.left < 0:
+            raise TooMany
+        return [inner(element, source) for element in value]
 
     return read
 
 
-def _read_records(value: Any, payload: memoryview, path: str) -> memoryview | None:
+def _read_records(value: Any, source: Source) -> memoryview | None:
     if value is None:
         return None
     if type(value) is not list or len(value) != 2 or type(value[0]) is not int or type(value[1]) is not int:
-        raise _misfit(path, "an array of position and size", value)
-    position, size = value
+        raise _Misfit(value, "an array of position and size")
+    (position, size), payload = value, source.payload
     if position < 0 or size < 0 or position + size > len(payload):
-        raise ProtocolError(f"{path} is {value}, the payload has {len(payload)} bytes")
+        raise _Misfit(value, f"within the payload of {len(payload)} bytes")
     return payload[position : position + size]
 
 
-def _read_int(value: Any, payload: memoryview, path: str) -> int:
+def _read_int(value: Any, source: Source) -> int:
     if type(value) is not int or not _INT_MIN <= value <= _INT_MAX:
-        raise _misfit(path, "a signed integer of 64 bits", value)
+        raise _Misfit(value, "a signed integer of 64 bits")
     return value
 
 
-def _read_uuid(value: Any, payload: memoryview, path: str) -> bytes:
+def _read_uuid(value: Any, source: Source) -> bytes:
     if type(value) is not bytes or len(value) != _UUID_SIZE:
-        raise _misfit(path, "a uuid of 16 bytes", value)
+        raise _Misfit(value, "a uuid of 16 bytes")
     return value
 
 
-def _read_bytes(value: Any, payload: memoryview, path: str) -> bytes:
+def _read_bytes(value: Any, source: Source) -> bytes:
     if type(value) is not bytes:
-        raise _misfit(path, "bytes", value)
+        raise _Misfit(value, "bytes")
     return value
 
 
-def _read_bool(value: Any, payload: memoryview, path: str) -> bool:
+def _read_bool(value: Any, source: Source) -> bool:
     if type(value) is not bool:
-        raise _misfit(path, "a boolean", value)
+        raise _Misfit(value, "a boolean")
     return value
 
 
-def _read_str(value: Any, payload: memoryview, path: str) -> str:
+def _read_str(value: Any, source: Source) -> str:
     if type(value) is not str:
-        raise _misfit(path, "a string", value)
+        raise _Misfit(value, "a string")
     return value
 
 
@@ -266,7 +309,3 @@ _READERS: Final[dict[Any, Reader]] = {
     bytes: _read_uuid,
     Bytes: _read_bytes,
 }
-
-
-def _misfit(path: str, wanted: str, value: Any) -> ProtocolError:
-    return ProtocolError(f"{path} is {repr(value)[:60]}, which is not {wanted}")

@@ -113,6 +113,17 @@ def test_nonsense_names_field_value_and_place(data: str, message: str) -> None:
         codec.decode_request(frame(data))
 
 
+@pytest.mark.parametrize("length", [0, 1, 126, 127, 128, 254, 255, 256, 16_382, 16_383, 16_384, 32_767])
+def test_a_compact_length_takes_as_many_bytes_as_it_needs_and_is_cut_nowhere(length: int) -> None:
+    request = DeleteTopicsRequest([DeleteTopicState("n" * length)], timeout_ms=77)
+    data = b"".join(codec.encode_request(ApiKey.DELETE_TOPICS, 6, 1, "", request))[4:]
+    decoded = codec.decode_request(memoryview(data))[1]
+    assert (decoded.topics, decoded.timeout_ms) == (request.topics, 77)
+    for end in range(11, min(len(data), 20)):
+        with pytest.raises(ProtocolError):
+            codec.decode_request(memoryview(data[:end]))
+
+
 @pytest.mark.parametrize("lengths", [[20_000], [12_000, 12_000]])
 def test_the_array_elements_of_a_request_are_bounded_together(lengths: list[int]) -> None:
     def request(lengths: list[int]) -> memoryview:
