@@ -22,6 +22,8 @@ from barnabas.protocol.records import decode_records
 
 DIRECTORY: Final = f"{METADATA_TOPIC}-0"
 SUFFIX: Final = ".checkpoint"
+TEMPORARY_SUFFIX: Final = ".tmp"
+"""What `Disk.write_atomic` puts behind a name until the file is whole."""
 _REMEDY: Final = (
     "restore the data directory from a copy, or let `barnabas log repair` go on without them (logs of topics that are "
     "lost stay, as -stray directories)"
@@ -55,6 +57,12 @@ def newest_snapshot(disk: Disk) -> Snapshot | None:
     """The newest snapshot, None if there is none."""
     found = snapshots(disk)
     return found[-1] if found else None
+
+
+def unfinished_snapshots(disk: Disk) -> list[str]:
+    """Paths of what was being written of a snapshot when the broker was killed, which nothing reads."""
+    names = disk.list(DIRECTORY) if disk.exists(DIRECTORY) else []
+    return [f"{DIRECTORY}/{name}" for name in names if name.endswith(SUFFIX + TEMPORARY_SUFFIX)]
 
 
 def indexes_alone(disk: Disk) -> list[int]:

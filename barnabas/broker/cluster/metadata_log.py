@@ -135,6 +135,8 @@ class MetadataLog:
         log.advance_high_watermark(log.log_end_offset)
         self._epoch = max(found.latest_epoch, log.latest_epoch, -1 if snapshot is None else snapshot.epoch) + 1
         log.assign_epoch(self._epoch)
+        for path in judgement.unfinished_snapshots(self._disk):
+            self._disk.remove(path)
 
     def note(self, producer_ids_end: int = 0) -> Gate:
         """Bring the ledger up to date with what is committed; the gate opens when it is, or could not be."""

@@ -193,6 +193,32 @@ def test_a_snapshot_that_found_no_room_stays_due() -> None:
     assert harness.log.snapshot_due, "what came while it was written counts for the next"
 
 
+def test_what_a_kill_left_of_a_snapshot_goes_with_the_next_start() -> None:
+    disk = MemoryDisk()
+    harness = Harness(disk, snapshot_bytes=1)
+    fill(harness, range(1, 5))
+    left = f"{DIRECTORY}/00000000000000000003-0000000001.checkpoint.tmp"
+    disk.write_atomic(left, b"begun")
+    disk.write_atomic(f"{DIRECTORY}/notes.tmp", b"somebody's own")
+    assert content(Harness(disk).image) == content(harness.image)
+    assert not disk.exists(left)
+    assert disk.exists(f"{DIRECTORY}/notes.tmp")
+
+
+def test_a_start_that_refuses_removes_nothing() -> None:
+    disk = MemoryDisk()
+    harness = Harness(disk, snapshot_bytes=1)
+    fill(harness, range(1, 5))
+    harness.run(harness.log.snapshot(harness.image))
+    (name,) = checkpoints(disk)
+    left = f"{DIRECTORY}/{name}.tmp"
+    disk.write_atomic(left, b"begun")
+    disk.flip(f"{DIRECTORY}/{name}", 70)
+    with pytest.raises(MetadataUnreadable):
+        Harness(disk)
+    assert disk.exists(left)
+
+
 def checkpoints(disk: MemoryDisk) -> list[str]:
     return [name for name in disk.list(DIRECTORY) if name.endswith(".checkpoint")]
 
