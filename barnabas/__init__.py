@@ -12,10 +12,13 @@ if TYPE_CHECKING:
     from barnabas.broker.config.settings import BrokerSettings
     from barnabas.broker.host.embedded import Broker
     from barnabas.client.admin import Admin, NewTopic
+    from barnabas.client.consume.group.commits import OffsetAndMetadata
+    from barnabas.client.consume.group.health import Health
     from barnabas.client.consume.record import ConsumerRecord
     from barnabas.client.consumer import Consumer
     from barnabas.client.errors import (
         BufferExhausted,
+        CommitFailed,
         InvalidRecord,
         LogTruncated,
         NoPosition,
@@ -39,6 +42,7 @@ __all__ = [
     "ClientClosed",
     "ClientSettings",
     "ClientTimeout",
+    "CommitFailed",
     "ConfigError",
     "Consumer",
     "ConsumerRecord",
@@ -46,11 +50,13 @@ __all__ = [
     "Disconnected",
     "ErrorCode",
     "FeatureMissing",
+    "Health",
     "InvalidRecord",
     "KafkaError",
     "LogTruncated",
     "NewTopic",
     "NoPosition",
+    "OffsetAndMetadata",
     "Producer",
     "ProducerSettings",
     "RecordMetadata",
@@ -68,10 +74,13 @@ _HOMES = {
         "Admin",
         "NewTopic",
     ),
+    "barnabas.client.consume.group.commits": ("OffsetAndMetadata",),
+    "barnabas.client.consume.group.health": ("Health",),
     "barnabas.client.consume.record": ("ConsumerRecord",),
     "barnabas.client.consumer": ("Consumer",),
     "barnabas.client.errors": (
         "BufferExhausted",
+        "CommitFailed",
         "InvalidRecord",
         "LogTruncated",
         "NoPosition",

@@ -1,40 +1,39 @@
-"""The consumer on asyncio: assigned partitions, records one by one or as columns.
+"""The consumer on asyncio: assigned partitions or a group's share, records one by one or as columns.
 
     async with AsyncConsumer("flights", bootstrap_servers="localhost:9092", auto_offset_reset="earliest") as consumer:
         async for record in consumer:
             print(record.key, record.value)
 
-Topics given by name mean all their partitions, those added later too. There are no groups yet: nothing is committed,
-and every consumer sees all records.
+Without a group, topics given by name mean all their partitions, those added later too, and nothing is committed. With
+`group_id` the members of the group share them, and what was handed out is committed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, SupportsIndex, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
-from barnabas.client.arguments import checked_partitions, milliseconds, shown
+from barnabas.client.arguments import milliseconds
 from barnabas.client.consume.columnar import Columns
 from barnabas.client.consume.config import ConsumerConfig
 from barnabas.client.consume.core import ConsumerCore
 from barnabas.client.consume.figures import metrics, statistics
-from barnabas.client.consume.lookups import ISOLATION
+from barnabas.client.consume.group.subscription import Listener, OnPartitions, Subscription
 from barnabas.client.consume.record import ConsumerRecord
 from barnabas.client.consume.taken import Taken, decode_taken
-from barnabas.client.handle import Handle
+from barnabas.client.group_calls import GroupCalls
 from barnabas.client.loop_thread import Asked
-from barnabas.client.offsets import OffsetAndTimestamp, lookup, wait_for_data
-from barnabas.net.counts import Metrics
-from barnabas.net.errors import ClientClosed, ClientTimeout, ConfigError
+from barnabas.net.errors import ClientClosed, ClientTimeout
 from barnabas.net.host.connection import Client
 from barnabas.net.host.forks import belongs_to_parent, tell_child
 from barnabas.net.host.surroundings import REAL, Surroundings
 from barnabas.net.metadata import Metadata
-from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.ids import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
 if TYPE_CHECKING:
@@ -42,17 +41,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-UNKNOWN_MS: Final = 1000
-"""So long a topic may be unknown that somebody asks about: it was made a moment ago, or is made by being asked for."""
 
-
-class AsyncConsumer(Handle):
+class AsyncConsumer(GroupCalls):
     """Consumes on the running loop. Settings carry Kafka's names: `config` or keywords, as with `Producer`.
 
     `start` connects, `close` ends; `async with` does both. Every `timeout` is in seconds.
 
     Raises:
-        ConfigError: an unknown setting, a bad value, or one that needs consumer groups.
+        ConfigError: an unknown setting, a bad value, or one that needs a group and has none.
     """
 
     def __init__(
@@ -66,16 +62,18 @@ class AsyncConsumer(Handle):
         auto_create = self.config.allow_auto_create_topics
         metadata = Metadata(self.config, surroundings.uniform, allow_auto_create=auto_create)
         self._client = Client(self.config, metadata, surroundings=surroundings)
-        self._core = ConsumerCore(self.config, self._client.network, self._wake)
+        self._core = ConsumerCore(self.config, self._client.network, surroundings.uniform, self._wake)
         self._client.drivers.append(self._core.fetcher.drive)
         self._client.figures = partial(metrics, self._core.fetcher)
         self._client.statistics_of = partial(statistics, self._core.fetcher)
         metadata.listeners.append(self._on_metadata)
-        self._core.subscribe(topics)
         self._waiter: asyncio.Future[None] | None = None
         self._asked: list[Asked[Any]] = []
         self._ahead: deque[ConsumerRecord] = deque()  # taken for an iteration, not yet handed out
+        self.ahead_elsewhere: deque[ConsumerRecord] | None = None  # the same of the blocking form, on another thread
         self._started = False
+        self._serve_group()
+        self._core.subscribe(Subscription.of(topics, None, Listener()), self._client.now_ms())
         tell_child(self)
 
     def leave_with(self, leave: Callable[[BaseException], None]) -> None:
@@ -92,7 +90,7 @@ class AsyncConsumer(Handle):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        await self._close(None, commit=error is None)
 
     async def start(self) -> Self:
         """Connects, and assigns the partitions of the topics given by name.
@@ -110,32 +108,70 @@ class AsyncConsumer(Handle):
         deadline_ms = self._client.now_ms() + self.config.default_api_timeout_ms
         try:
             await self._client.start()
-            if self._core.topics:
-                await self._subscribe(self._core.topics, max(deadline_ms - self._client.now_ms(), 0))
+            if self._core.subscription:
+                await self._learn(max(deadline_ms - self._client.now_ms(), 0))
         except BaseException:
-            await self.close()
+            await self.end()
             raise
         return self
 
-    async def close(self) -> None:
-        """Closes all connections; who waits in `poll` gets ClientClosed."""
+    async def close(self, timeout: float | None = None) -> None:
+        """Commits what was handed out (with `enable.auto.commit`), leaves the group, and closes all connections.
+
+        After `timeout` seconds (None: 30) it is closed, whatever is left to do. Who waits in `poll` gets ClientClosed.
+        `async with` that an exception ends commits nothing: what was in hand comes again.
+        """
+        await self._close(timeout, commit=True)
+
+    async def _close(self, timeout: float | None, *, commit: bool) -> None:
+        wait_ms = milliseconds(timeout)
+        try:
+            if self._core.group is not None and self._core.closed is None and self._started:
+                self._return_ahead()
+                await self._depart("it was closed", wait_ms, commit=commit)
+        finally:
+            await self.end()
+
+    async def end(self) -> None:
+        """Closes all connections, whatever goes on."""
+        if self._core.group is not None:
+            self._core.group.close(self._client.now_ms())
         self._core.closed = self._core.closed or "the consumer is closed"
         await self._client.close()
         self._wake()
 
     # ---- what is consumed -----------------------------------------------------------------------------------------
 
-    async def subscribe(self, *topics: str) -> None:
-        """Consume all partitions of these topics, from now on instead of what was assigned before."""
+    async def subscribe(
+        self,
+        *topics: str,
+        pattern: str | re.Pattern[str] | None = None,
+        on_assigned: OnPartitions | None = None,
+        on_revoked: OnPartitions | None = None,
+        on_lost: OnPartitions | None = None,
+    ) -> None:
+        """Consume these topics, or all whose whole name matches the pattern, from now on instead of what was before.
+
+        Without a group these are all their partitions. A group's member gets its share with one of the next polls,
+        and these call `on_assigned(partitions)` with what came, `on_revoked` before something goes to another member
+        (commit there what is done), and `on_lost` when it went already (`on_revoked`, if that is not given).
+
+        Raises:
+            ConfigError: what was given contradicts itself, or is surely a mistake.
+        """
+        subscription = Subscription.of(topics, pattern, Listener(on_assigned, on_revoked, on_lost))
         self._return_ahead()
         self._client.check_started()
-        self._core.subscribe(topics)
-        await self._subscribe(topics, self.config.default_api_timeout_ms)
+        if self._core.group is not None and not subscription:
+            await self.unsubscribe()
+            return
+        self._core.subscribe(subscription, self._client.now_ms())
+        await self._learn(self.config.default_api_timeout_ms)
 
-    async def _subscribe(self, topics: tuple[str, ...], timeout_ms: int) -> None:
-        await self._client.refresh_metadata(topics, timeout_ms)
-        if self._core.assign_topics():
-            self._client.pump()
+    async def _learn(self, timeout_ms: int) -> None:
+        await self._client.refresh_metadata(self._core.subscription.names, timeout_ms)
+        self._core.assign_topics()
+        self._client.pump()
 
     def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
         """Consume exactly these partitions; those that stay keep their position."""
@@ -148,7 +184,7 @@ class AsyncConsumer(Handle):
         return self._core.assignment()
 
     def _on_metadata(self, _: Metadata) -> None:
-        if self._core.topics and self._core.assign_topics():
+        if self._core.on_metadata():
             self._client.pump()
         self._wake()
 
@@ -208,61 +244,6 @@ class AsyncConsumer(Handle):
                 raise ClientTimeout(f"the position of {where} is unknown: no leader told an offset in time{why}")
         return offset
 
-    async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offset of each partition."""
-        return await self._offsets_at(checked_partitions(partitions, "beginning_offsets"), EARLIEST_TIMESTAMP)
-
-    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset behind the last readable record of each partition (the last stable one with read_committed)."""
-        return await self._offsets_at(checked_partitions(partitions, "end_offsets"), LATEST_TIMESTAMP)
-
-    async def _offsets_at(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
-        found = await self._lookup(dict.fromkeys(partitions, timestamp))
-        return {where: answer.offset for where, answer in found.items()}
-
-    async def offsets_for_times(
-        self, timestamps: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first record at or after each timestamp (ms since the epoch), None where there is none so young."""
-        wanted = dict(zip(checked_partitions(timestamps, "offsets_for_times"), timestamps.values(), strict=True))
-        for where, timestamp in wanted.items():
-            if not isinstance(timestamp, SupportsIndex):
-                told = (
-                    f"offsets_for_times: {shown(timestamp)} of {where} is no time in whole milliseconds since the epoch"
-                )
-                raise ConfigError(f"{told}; give int(1000 * seconds)")
-            if timestamp < 0:
-                raise ConfigError(f"offsets_for_times: the timestamp {timestamp} of {where} is negative")
-        found = await self._lookup(wanted)
-        return {where: answer if answer.offset >= 0 else None for where, answer in found.items()}
-
-    async def _lookup(self, targets: dict[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
-        return await lookup(self._client, targets, ISOLATION[self.config.isolation_level])
-
-    def high_watermark(self, where: TopicPartition) -> int:
-        """The high watermark the last answer told of an assigned partition, -1 before the first."""
-        return self._core.fetcher.position_of(where).high_watermark
-
-    async def partitions_for(self, topic: str) -> list[int]:
-        """The numbers of a topic's partitions. A topic that is unknown may be on its way: it is asked for for a second.
-
-        Raises:
-            KafkaError: UNKNOWN_TOPIC_OR_PARTITION, or the topic is refused.
-            ClientTimeout: no broker answered within `default.api.timeout.ms`.
-        """
-        limit_ms, passed_ms = self.config.default_api_timeout_ms, 0
-        began_ms = self._client.now_ms()
-        while passed_ms <= min(UNKNOWN_MS, limit_ms):
-            cluster = await self._client.refresh_metadata([topic], limit_ms - passed_ms)
-            if infos := cluster.partitions_for(topic):
-                return [info.partition for info in infos]
-            passed_ms = self._client.now_ms() - began_ms
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic)
-
-    def metrics(self) -> Metrics:
-        """Figures in groups, by Kafka's names: `metrics()["consumer-fetch-manager-metrics"]["records-lag-max"]`."""
-        return self._client.metrics("consumer")
-
     # ---- records --------------------------------------------------------------------------------------------------
 
     async def poll(self, timeout: float | None = None, *, max_records: int | None = None) -> list[ConsumerRecord]:
@@ -296,6 +277,8 @@ class AsyncConsumer(Handle):
         self._return_ahead()
         deadline_ms = None if timeout_ms is None else self._client.now_ms() + timeout_ms
         while True:
+            for call in self.calls_now():
+                await self._tell(call)
             found = take()
             self._client.pump()  # the next fetch is under way while the application works
             if found or not await self._wait(deadline_ms):
@@ -331,12 +314,6 @@ class AsyncConsumer(Handle):
         """Records of `poll` that were not handed out come again with the next one."""
         self._core.give_records_back(records)
 
-    async def wait_for_data(self, offsets: Mapping[TopicPartition, int], timeout: float) -> bool:
-        """Whether a partition has a record at its offset or beyond; waits at the brokers up to `timeout` seconds."""
-        self._client.check_started()
-        wanted = dict(zip(checked_partitions(offsets, "wait_for_data"), offsets.values(), strict=True))
-        return await wait_for_data(self._client, wanted, milliseconds(timeout) or 0)
-
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         while True:
             self._ahead.extend(await self.poll())
@@ -357,13 +334,14 @@ class AsyncConsumer(Handle):
             self._ahead.clear()
             self._core.give_records_back(records)
 
-    async def _wait(self, deadline_ms: int | None) -> bool:
-        """Waits for a change; False once the deadline passed."""
+    async def _wait(self, deadline_ms: int | None, *, ending: bool = False) -> bool:
+        """Waits for a change; False once the deadline passed. `ending`: whatever is wrong with topics or cluster."""
         left_ms = None if deadline_ms is None else deadline_ms - self._client.now_ms()
         if left_ms is not None and left_ms <= 0:
             return False
         self._client.check_started()
-        self._core.check_open()
+        if not ending:
+            self._core.check_open()
         if self._waiter is None or self._waiter.done():
             self._waiter = asyncio.get_running_loop().create_future()
         await asyncio.wait([self._waiter], timeout=None if left_ms is None else left_ms / 1000)

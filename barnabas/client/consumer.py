@@ -7,8 +7,11 @@ with Consumer("flights", bootstrap_servers="localhost:9092", auto_offset_reset="
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
@@ -16,12 +19,16 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 from barnabas.client.arguments import checked_partitions, milliseconds
 from barnabas.client.async_consumer import AsyncConsumer, decode_or_give_back
 from barnabas.client.consume.columnar import Columns
+from barnabas.client.consume.group.commits import OffsetAndMetadata
+from barnabas.client.consume.group.health import Health
+from barnabas.client.consume.group.subscription import Call, OnPartitions
 from barnabas.client.consume.record import ConsumerRecord
+from barnabas.client.group_calls import GivenOffsets, OnCommit
 from barnabas.client.handle import Handle
 from barnabas.client.loop_thread import Asked, LoopThread
 from barnabas.client.offsets import OffsetAndTimestamp
 from barnabas.net.counts import Metrics
-from barnabas.net.errors import ClientClosed
+from barnabas.net.errors import ClientClosed, ConfigError
 from barnabas.net.host.surroundings import REAL, Surroundings
 from barnabas.protocol.ids import TopicPartition
 
@@ -39,7 +46,7 @@ class Consumer(Handle):
     Settings carry Kafka's names: `config` or keywords, as with `Producer`. Every `timeout` is in seconds.
 
     Raises:
-        ConfigError: an unknown setting, a bad value, or one that needs consumer groups.
+        ConfigError: an unknown setting, a bad value, or one that needs a group and has none.
         ClientTimeout: no broker answered within `default.api.timeout.ms`.
     """
 
@@ -55,6 +62,7 @@ class Consumer(Handle):
         self._thread = LoopThread("barnabas-consumer")
         self._inner.leave_with(self._thread.leave)
         self._ahead: deque[ConsumerRecord] = deque()  # taken for an iteration, not yet handed out
+        self._inner.ahead_elsewhere = self._ahead
         try:
             self._thread.call(self._inner.start())
         except BaseException:
@@ -67,20 +75,100 @@ class Consumer(Handle):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        self._close(None, commit=error is None)
 
-    def close(self) -> None:
-        """Closes all connections and ends the thread; a second call does nothing."""
+    def close(self, timeout: float | None = None) -> None:
+        """Commits what was handed out (with `enable.auto.commit`), leaves the group, and closes all connections.
+
+        After `timeout` seconds (None: 30) it is closed, whatever is left to do; a second call does nothing. `with` that
+        an exception ends commits nothing: what was in hand comes again.
+        """
+        self._close(timeout, commit=True)
+
+    def _close(self, timeout: float | None, *, commit: bool) -> None:
+        wait_ms = milliseconds(timeout)
         try:
-            self._thread.call(self._inner.close())
+            try:
+                self._depart("it was closed", wait_ms, commit=commit)
+            finally:
+                self._thread.call(self._inner.end())
         except ClientClosed:
             return
-        self._thread.stop()
+        finally:
+            self._thread.stop()
 
-    def subscribe(self, *topics: str) -> None:
-        """Consume all partitions of these topics, from now on instead of what was assigned before."""
+    def _depart(self, why: str, wait_ms: int | None, *, commit: bool = True) -> None:
+        inner = self._inner
+        if not inner.in_group:
+            return
         self._return_ahead()
-        self._thread.call(self._inner.subscribe(*topics))
+        deadline_ms = self._on_loop(partial(inner.begin_to_depart, why, wait_ms, commit=commit))
+        failures: list[Exception] = []
+        try:
+            self._ask(inner.departed_now, lambda _: None, max(deadline_ms - self._now_ms(), 0), failures)
+        finally:
+            self._on_loop(inner.departed)
+        if failures:
+            raise failures[0]
+
+    def subscribe(
+        self,
+        *topics: str,
+        pattern: str | re.Pattern[str] | None = None,
+        on_assigned: OnPartitions | None = None,
+        on_revoked: OnPartitions | None = None,
+        on_lost: OnPartitions | None = None,
+    ) -> None:
+        """Consume these topics, or all whose whole name matches the pattern, from now on instead of what was before.
+
+        Without a group these are all their partitions. A group's member gets its share with one of the next polls,
+        and these call `on_assigned(partitions)` with what came, `on_revoked` before something goes to another member
+        (commit there what is done), and `on_lost` when it went already (`on_revoked`, if that is not given).
+        """
+        self._return_ahead()
+        if not topics and pattern is None and self._inner.in_group:
+            self.unsubscribe()
+            return
+        self._thread.call(
+            self._inner.subscribe(
+                *topics, pattern=pattern, on_assigned=on_assigned, on_revoked=on_revoked, on_lost=on_lost
+            )
+        )
+
+    def unsubscribe(self, timeout: float | None = None) -> None:
+        """Read nothing any more, and leave the group, which shares out anew; what was handed out is committed first."""
+        wait_ms = milliseconds(timeout)
+        self._return_ahead()
+        if self._inner.in_group:
+            self._depart("it unsubscribed", wait_ms)
+        else:
+            self._thread.call(self._inner.unsubscribe())
+
+    def commit(self, offsets: GivenOffsets | None = None, timeout: float | None = None) -> None:
+        """Commit these offsets, or what was handed out so far; tried again for `timeout` seconds at most.
+
+        An offset is that of the next record to read. While records are iterated over, the one in hand counts as done.
+        """
+        self._return_ahead()
+        self._thread.call(self._inner.commit(offsets, timeout))
+
+    def commit_async(self, offsets: GivenOffsets | None = None, on_commit: OnCommit | None = None) -> None:
+        """Commit without waiting, and without a second try: a later commit says more.
+
+        `on_commit(offsets, error)` is called on the consumer's own thread, and must not wait there.
+        """
+        self._return_ahead()
+        self._on_loop(self._inner.commit_async, offsets, on_commit)
+
+    def committed(
+        self, partitions: Iterable[TopicPartition], timeout: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has committed of each partition, None where it is nothing."""
+        return self._thread.call(self._inner.committed(partitions, timeout))
+
+    def health(self) -> Health:
+        """How it is: its state, assignment and lag, its group's coordinator, when it was last asked, what is wrong."""
+        return self._on_loop(self._inner.health)
 
     def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
         """Consume exactly these partitions; those that stay keep their position."""
@@ -178,21 +266,56 @@ class Consumer(Handle):
     def __iter__(self) -> Iterator[ConsumerRecord]:
         while True:
             self._ahead.extend(self.poll())
-            while self._ahead:
-                yield self._ahead.popleft()
+            with suppress(IndexError):  # of a group, what is ahead may be recalled at any time
+                while True:
+                    yield self._ahead.popleft()
 
     def _return_ahead(self) -> None:
         """What an iteration took ahead goes back to its place before anything else is done."""
-        if self._ahead:
-            records = tuple(self._ahead)
-            self._ahead.clear()
+        records = []
+        with suppress(IndexError):
+            while True:
+                records.append(self._ahead.popleft())
+        if records:
             self._on_loop(self._inner.give_records_back, records)
 
     def _ask(
-        self, take: Callable[[], list[T]], give_back: Callable[[list[T]], None], timeout_ms: int | None
+        self,
+        take: Callable[[], list[T]],
+        give_back: Callable[[list[T]], None],
+        timeout_ms: int | None,
+        failures: list[Exception] | None = None,
     ) -> list[T]:
-        asked = Asked(take, give_back)
-        return self._thread.ask(asked, partial(self._inner.ask, asked, timeout_ms))
+        """Asks for what `take` gives, and calls the application, here, whenever its group has to tell it something.
+
+        What a listener raises ends that, unless there are `failures` to add it to.
+        """
+        inner = self._inner
+        if not inner.in_group:
+            asked = Asked(take, give_back)
+            return self._thread.ask(asked, partial(inner.ask, asked, timeout_ms))
+        deadline_ms = None if timeout_ms is None else self._now_ms() + timeout_ms
+        while True:
+            left_ms = None if deadline_ms is None else max(deadline_ms - self._now_ms(), 0)
+            both: Asked[Any] = Asked(partial(inner.calls_or, take), partial(inner.take_back, give_back))
+            found = self._thread.ask(both, partial(inner.ask, both, left_ms))
+            if not found or not isinstance(found[0], Call):
+                return found
+            try:
+                self._tell(found[0])
+            except Exception as error:
+                if failures is None:
+                    raise
+                failures.append(error)
+
+    def _tell(self, call: Call) -> None:
+        try:
+            told = call.run()
+            if inspect.iscoroutine(told):
+                told.close()
+                raise ConfigError(f"{call.turn.value}: a coroutine function needs barnabas.aio")
+        finally:
+            self._on_loop(self._inner.called)
 
     def _on_loop(self, function: Callable[..., T], *arguments: Any) -> T:
         async def call() -> T:

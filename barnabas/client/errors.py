@@ -44,3 +44,21 @@ class LogTruncated(KafkaError):
             f"{where}: read up to offset {position}, but the new leader's log diverges at {end}; seek there to go on",
         )
         self.where, self.position, self.end = where, position, end
+
+
+class CommitFailed(KafkaError):
+    """The group went on without this consumer, which has not committed (Kafka's CommitFailedException).
+
+    Its partitions are another member's by now, who begins at what was committed last.
+    """
+
+    def __init__(self, code: int, group_id: str) -> None:
+        why = (
+            "the group went on without this member and gave its partitions away: it took longer than "
+            "max.poll.interval.ms between two polls, or was not heard for session.timeout.ms; poll to join again; "
+            "handle fewer records at once (max.poll.records), or raise max.poll.interval.ms"
+        )
+        if code == ErrorCode.FENCED_INSTANCE_ID:
+            why = "another member with the same group.instance.id has taken its place; give each one of its own"
+        super().__init__(code, f"group {group_id}: not committed: {why}")
+        self.group_id = group_id

@@ -99,6 +99,14 @@ class ConsumerSettings(ClientSettings, total=False):
     check_crcs: bool | None
     allow_auto_create_topics: bool | None
     group_id: str | None
+    group_instance_id: str | None
+    group_protocol: Literal["classic", "consumer"] | None
+    partition_assignment_strategy: str | Sequence[str] | None
+    session_timeout_ms: int | None
+    heartbeat_interval_ms: int | None
+    max_poll_interval_ms: int | None
     enable_auto_commit: bool | None
+    auto_commit_interval_ms: int | None
+    exclude_internal_topics: bool | None
     key_deserializer: DeserializerSetting | None
     value_deserializer: DeserializerSetting | None

@@ -12,7 +12,8 @@ from typing import Final
 _TLS: Final = "TLS is not supported yet: connect to a PLAINTEXT listener"
 _SASL: Final = "SASL is not supported yet: connect to a PLAINTEXT listener"
 _TRANSACTIONS: Final = "transactions are not supported yet: leave it out (enable.idempotence is on unless set)"
-_GROUPS: Final = "consumer groups are not supported yet: leave it out, and name topics, or use assign()"
+_OFFSETS: Final = "offsets are stored by the group alone, and what was handed out is committed: leave it out"
+_CALLBACKS: Final = "callbacks are given to the calls they belong to: subscribe(..., on_revoked=...), commit_async(...)"
 _VERSIONS: Final = "versions are agreed upon with each broker: leave it out"
 _LOGGING: Final = 'Python\'s logging tells it: logging.getLogger("barnabas"); leave it out'
 _NOTHING: Final = "nothing here corresponds to it: leave it out"
@@ -45,6 +46,8 @@ INSTEAD: Final[dict[str, str]] = {
     "fetch.error.backoff.ms": "retry.backoff.ms",
     "queued.max.messages.kbytes": "fetch.max.bytes (bytes)",
     # kafka-python and aiokafka
+    "auto.commit.enable": "enable.auto.commit",
+    "rebalance.timeout.ms": "max.poll.interval.ms",
     "max.batch.size": "batch.size",
     "interceptors": "interceptor.classes",
 }
@@ -59,14 +62,14 @@ SENTENCES: Final[dict[str, str]] = {
     **_each("enable.ssl.certificate.verification https.ca.location https.ca.pem", _TLS),
     **_each("oauth.cb enable.sasl.oauthbearer.unsecure.jwt", _SASL),
     **_each("transactional.id transaction.two.phase.commit.enable", _TRANSACTIONS),
+    **_each("enable.auto.offset.store offset.store.method offset.store.path offset.store.sync.interval.ms", _OFFSETS),
+    **_each("default.offset.commit.callback on.commit offset.commit.cb rebalance.cb rebalance.listener", _CALLBACKS),
     **_each(
-        "group.instance.id group.protocol group.remote.assignor session.timeout.ms heartbeat.interval.ms "
-        "max.poll.interval.ms partition.assignment.strategy auto.commit.interval.ms auto.commit.enable "
-        "enable.auto.offset.store offset.store.method offset.store.path offset.store.sync.interval.ms "
-        "coordinator.query.interval.ms rebalance.timeout.ms group.protocol.type leave.group.on.close "
-        "default.offset.commit.callback on.commit offset.commit.cb rebalance.cb internal.leave.group.on.close "
-        "rebalance.listener",
-        _GROUPS,
+        "leave.group.on.close internal.leave.group.on.close",
+        "close() leaves the group, unless group.instance.id is set: leave it out",
+    ),
+    **_each(
+        "group.remote.assignor", "the group's protocol is the classic one: partition.assignment.strategy says the ways"
     ),
     **_each(
         "api.version api.version.auto.timeout.ms api.version.request api.version.request.timeout.ms "
@@ -83,7 +86,7 @@ SENTENCES: Final[dict[str, str]] = {
     **_each(
         "metric.reporters metrics.recording.level metrics.enabled "
         "metric.group.prefix auto.include.jmx.reporter enable.metrics.push config.providers security.providers "
-        "exclude.internal.topics share.acknowledgement.mode enable.controlled.shutdown "
+        "coordinator.query.interval.ms group.protocol.type share.acknowledgement.mode enable.controlled.shutdown "
         "socket.keepalive.enable socket.nagle.disable socket.max.fails socket.blocking.max.ms socket.options "
         "broker.address.ttl broker.address.family topic.metadata.refresh.fast.interval.ms "
         "topic.metadata.refresh.fast.cnt topic.metadata.refresh.sparse topic.metadata.propagation.max.ms "
@@ -111,8 +114,9 @@ ELSEWHERE: Final[dict[str, str]] = {
     ),
     **_each(
         "allow.auto.create.topics auto.offset.reset check.crcs enable.auto.commit fetch.max.bytes fetch.max.wait.ms "
-        "fetch.min.bytes group.id isolation.level key.deserializer max.partition.fetch.bytes max.poll.records "
-        "value.deserializer",
+        "auto.commit.interval.ms exclude.internal.topics fetch.min.bytes group.id group.instance.id group.protocol "
+        "heartbeat.interval.ms isolation.level key.deserializer max.partition.fetch.bytes max.poll.interval.ms "
+        "max.poll.records partition.assignment.strategy session.timeout.ms value.deserializer",
         "a setting of the consumer",
     ),
 }

@@ -35,6 +35,9 @@ log = logging.getLogger(__name__)
 SOFTWARE_NAME: Final = "barnabas"
 SOFTWARE_VERSION: Final = "0.1.0"
 
+APART: Final = 2**31 - 1
+"""A second connection to a node goes by this minus the node's id, as in Kafka's client."""
+
 SLOW_MS: Final = 1000
 """A connection that is not set up after so long is a trouble."""
 
@@ -76,6 +79,14 @@ class Write(NamedTuple):
 Action: TypeAlias = Connect | Disconnect | Write
 
 
+@dataclass(slots=True, frozen=True)
+class PerVersion:
+    """A request whose form depends on the version both sides speak: one key in the old form, a list in the new."""
+
+    key: ApiKey
+    make: Callable[[int], Any]
+
+
 @dataclass(slots=True)
 class InFlight:
     """One request under way. Deadlines are absolute ms."""
@@ -112,6 +123,7 @@ class NetworkClient:
         self.connections = Connections(config, random)
         self.dialect = dialect or Dialect(config.dialect)
         self.throttle_listeners: list[Callable[[int, int], None]] = []
+        self._apart: dict[int, Node] = {}
         self._random = random
         self._in_flight: dict[int, deque[InFlight]] = {}
         self._unsent: dict[int, deque[Unsent]] = {}
@@ -122,7 +134,7 @@ class NetworkClient:
         self.counts = Counts()
         self._told_by = ""  # the address of who told the cluster's
 
-    # ---- what the shell does and tells ----------------------------------------------------------------------------
+    # ---- what the shell does and tells ------------------------------------------------------------------------------
 
     @property
     def cluster(self) -> Cluster:
@@ -228,6 +240,19 @@ class NetworkClient:
         return due
 
     # ---- sending ----------------------------------------------------------------------------------------------------
+
+    def keep_apart(self, node: Node, now_ms: int) -> int:
+        """A second connection to a broker, for what must not wait behind a fetch; returns the id it goes by.
+
+        A group's coordinator has one, as in Kafka's client: a broker answers what comes on one connection in order.
+        """
+        node_id = APART - node.id
+        known = self._apart.get(node_id)
+        if known is not None and known != node:
+            self._let_go(node_id, "the broker moved", now_ms)
+            self.connections.forget(node_id)
+        self._apart[node_id] = node
+        return node_id
 
     def ready(self, node_id: int, now_ms: int) -> bool:
         """Whether a request may be sent to the node now; if not, begins to connect where that is allowed."""
@@ -407,11 +432,14 @@ class NetworkClient:
         max_version: int | None,
         expects_answer: bool = True,
     ) -> None:
-        key = key_of(type(request))
+        per_version = type(request) is PerVersion
+        key = request.key if per_version else key_of(type(request))
         version = self.api_version(node_id, key, max_version)
         if version is None:
             on_done(None, FeatureMissing(f"node {node_id} serves no version of {key.name} that we speak"), now_ms)
             return
+        if per_version:
+            request = request.make(version)
         self._write(node_id, key, version, request, now_ms, on_done, timeout_ms, expects_answer)
 
     def _write(
@@ -490,7 +518,7 @@ class NetworkClient:
     # ---- inside: troubles -------------------------------------------------------------------------------------------
 
     def _note(self, node_id: int, reason: str, now_ms: int, since_ms: int | None = None) -> None:
-        node = self.cluster.nodes.get(node_id)
+        node = self._node(node_id)
         if node is not None and not self._closed:
             connection = self.connections.of(node_id)
             reached, handshake = connection.state is not State.CONNECTING, connection.state is State.CHECKING
@@ -508,8 +536,11 @@ class NetworkClient:
 
     # ---- inside: connections ----------------------------------------------------------------------------------------
 
+    def _node(self, node_id: int) -> Node | None:
+        return self.cluster.nodes.get(node_id) or self._apart.get(node_id)
+
     def _connect(self, node_id: int, now_ms: int) -> None:
-        node = self.cluster.nodes.get(node_id)
+        node = self._node(node_id)
         if node is None:
             self._fail_unsent(node_id, Disconnected(f"node {node_id} is unknown"), now_ms)
             return
@@ -640,7 +671,7 @@ class NetworkClient:
             self._rebootstrap("a broker asked for it", now_ms)
             return
         self.metadata.update(wish, response, partial, now_ms)
-        known = self.cluster.nodes
+        known = self.cluster.nodes.keys() | self._apart.keys()
         if log.isEnabledFor(logging.DEBUG):
             log.debug(
                 "metadata %d: nodes %s, topics %s", self.metadata.version, sorted(known), list(self.cluster.topics)

@@ -127,7 +127,6 @@ def test_plain_text_is_taken_by_name(protocol):
         ({"sasl.mechanism": "PLAIN"}, r"sasl\.mechanism: SASL is not supported yet"),
         ({"sasl_plain_username": "x"}, "sasl_plain_username: SASL is not supported yet"),
         ({"transactional.id": "x"}, r"transactional\.id: transactions are not supported yet"),
-        ({"session.timeout.ms": 1}, r"session\.timeout\.ms: consumer groups are not supported yet"),
         ({"bootstrap.servers": "SSL://h:1"}, r"bootstrap\.servers: 'SSL://h:1': 'SSL': TLS is not supported yet"),
         ({"bootstrap.servers": "h:1,http://h:2"}, r"bootstrap\.servers: 'http://h:2': 'http': it is none of Kafka's"),
         ({"bootstrap.servers": "PLAINTEXT://"}, r"bootstrap\.servers: 'PLAINTEXT://' is not host:port"),
@@ -137,6 +136,50 @@ def test_what_is_not_there_yet_is_said_by_name(settings, message):
     for config in (ProducerConfig, ConsumerConfig, ClientConfig):
         with pytest.raises(ConfigError, match=message):
             config.of(settings)
+
+
+KAFKAS_OF_GROUPS = {
+    "group.id": "",
+    "group.instance.id": "",
+    "group.protocol": "classic",
+    "session.timeout.ms": 45000,
+    "heartbeat.interval.ms": 3000,
+    "max.poll.interval.ms": 300000,
+    "enable.auto.commit": True,
+    "auto.commit.interval.ms": 5000,
+    "partition.assignment.strategy": ("range", "cooperative-sticky"),
+    "exclude.internal.topics": True,
+}
+
+
+@pytest.mark.parametrize("key", KAFKAS_OF_GROUPS)
+def test_default_of_a_group_member(key):
+    expected = "g" if key == "group.id" else KAFKAS_OF_GROUPS[key]
+    assert getattr(ConsumerConfig.of({"group.id": "g"}), key.replace(".", "_")) == expected
+
+
+def test_without_a_group_nothing_is_committed():
+    assert not ConsumerConfig.of().enable_auto_commit
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"enable.auto.commit": True}, r"enable\.auto\.commit needs a consumer group: set group\.id"),
+        ({"group.instance.id": "i"}, r"group\.instance\.id needs a consumer group: set group\.id"),
+        ({"group.protocol": "consumer"}, r"group\.protocol: 'consumer' \(KIP-848\) is not supported yet"),
+        ({"group.protocol": "new"}, r"group\.protocol: 'new' is none of classic, consumer"),
+        ({"session.timeout.ms": 3000}, r"heartbeat\.interval\.ms: 3000 must be below session\.timeout\.ms \(3000\)"),
+        ({"partition.assignment.strategy": "fair"}, r"partition\.assignment\.strategy: 'fair' is none of range"),
+        ({"partition.assignment.strategy": ""}, "name each way once"),
+        ({"rebalance.timeout.ms": 5}, r"Kafka's name for it is max\.poll\.interval\.ms"),
+        ({"enable.auto.offset.store": False}, "offsets are stored by the group alone"),
+        ({"rebalance_cb": print}, r"subscribe\(\.\.\., on_revoked=\.\.\.\)"),
+    ],
+)
+def test_what_a_group_member_is_refused(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        ConsumerConfig.of(settings)
 
 
 KAFKAS_NAMES = {each.name.replace("_", ".") for config in (ProducerConfig, ConsumerConfig) for each in fields(config)}

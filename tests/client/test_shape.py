@@ -23,7 +23,16 @@ from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 PAIRS = [(Producer, aio.Producer), (Consumer, aio.Consumer), (Admin, aio.Admin), (Broker, aio.Broker)]
 CLASSES: list[Any] = [one for pair in PAIRS for one in pair]
 CLIENTS: list[Any] = [one for pair in PAIRS[:3] for one in pair]
-INTERNAL = {"ask", "count", "forked", "give_back", "give_records_back", "leave_with", "parts_now", "records_now"}
+INTERNAL = {"ask", "count", "forked", "give_back", "give_records_back", "leave_with", "parts_now", "records_now"} | {
+    "begin_to_depart",
+    "called",
+    "calls_now",
+    "calls_or",
+    "departed",
+    "departed_now",
+    "end",
+    "take_back",
+}
 """What the blocking consumer asks of the asyncio one, and what a fork does."""
 
 
@@ -372,6 +381,7 @@ def test_errors_are_one_tree_exported_from_the_top() -> None:
         "BufferExhausted",
         "ClientClosed",
         "ClientTimeout",
+        "CommitFailed",
         "ConfigError",
         "Disconnected",
         "FeatureMissing",
@@ -404,6 +414,7 @@ def test_there_is_one_error_for_settings() -> None:
         (barnabas.RecordTooLarge("x"), False),
         (barnabas.SerializationFailed("x"), False),
         (barnabas.FeatureMissing("x"), False),
+        (barnabas.CommitFailed(ErrorCode.ILLEGAL_GENERATION, "g"), False),
         (barnabas.ClientTimeout("x"), True),
         (barnabas.BufferExhausted("x"), True),
         (barnabas.Disconnected("x"), True),
@@ -422,6 +433,7 @@ def test_every_error_says_whether_to_try_again(error: BarnabasError, retriable: 
         KafkaError(9999, "t"),
         barnabas.Disconnected("gone", timed_out=True),
         barnabas.LogTruncated(TopicPartition("t", 0), 5, 2),
+        barnabas.CommitFailed(82, "g"),
         barnabas.SerializationFailed("x", "t", 0, 5),
         barnabas.ClientTimeout("x"),
     ],

@@ -15,7 +15,7 @@ from barnabas.client.produce.config import ProducerConfig
 from barnabas.client.produce.core import NeedMemory, NeedMetadata, Placed, ProducerCore
 from barnabas.client.produce.result import BatchResult
 from barnabas.net.metadata import NEVER, Metadata
-from barnabas.net.network import Connect, Disconnect, NetworkClient
+from barnabas.net.network import APART, Connect, Disconnect, NetworkClient
 from barnabas.net.step import Step
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.batch import HEADER_SIZE, add_sequence, read_header
@@ -116,7 +116,7 @@ class World:
         self._next_pid = 100
         self._answers_until: dict[tuple[int, int], int] = {}
 
-    # ---- running ---------------------------------------------------------------------------------------------------
+    # ---- running ----------------------------------------------------------------------------------------------------
 
     def at(self, delay_ms: int, call: Callable[[], None]) -> None:
         heapq.heappush(self._events, (self.now_ms + delay_ms, next(self._order), call))
@@ -150,9 +150,11 @@ class World:
                 heapq.heappop(self._events)[2]()
         raise AssertionError("too many steps")
 
-    # ---- the wire --------------------------------------------------------------------------------------------------
+    # ---- the wire ---------------------------------------------------------------------------------------------------
 
     def _node(self, node_id: int) -> int:
+        if node_id > APART // 2:  # a second connection
+            return APART - node_id
         return node_id if node_id >= 0 else list(self.nodes)[(-node_id - 1) % len(self.nodes)]
 
     def _carry_out(self, action: Any) -> None:

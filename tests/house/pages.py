@@ -197,6 +197,7 @@ BASES = {"BarnabasError", "Exception"}
 RETRIED = {True: "yes", False: "no"}
 ARGUMENTS: dict[type, tuple[Any, ...]] = {
     barnabas.KafkaError: (0,),
+    barnabas.CommitFailed: (0, ""),
     barnabas.LogTruncated: (barnabas.TopicPartition("t", 0), 0, 0),
 }
 

@@ -9,11 +9,12 @@ from barnabas.net.config import ClientConfig
 from barnabas.net.connections import State
 from barnabas.net.errors import ClientClosed, Disconnected, FeatureMissing
 from barnabas.net.metadata import Metadata
-from barnabas.net.network import NetworkClient
+from barnabas.net.network import APART, NetworkClient, PerVersion
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.kafka.codec import encode_response
 from barnabas.protocol.requests.api_versions import ApiVersion, ApiVersionsResponse
 from barnabas.protocol.requests.delete_topics import DeleteTopicsRequest
+from barnabas.protocol.requests.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from barnabas.protocol.requests.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from tests.client.world import CLOSE, SILENCE, Delayed, World
 
@@ -367,3 +368,29 @@ def test_a_node_that_throttles_is_left_alone_over_a_reconnect():
     network.enqueue(1, request(), world.now_ms, again)
     world.run(until=lambda: again)
     assert world.requests(ApiKey.INIT_PRODUCER_ID)[1].at_ms == at + 2000
+
+
+def test_a_second_connection_to_a_broker_is_its_own_and_stays():
+    world = World(nodes=(1,))
+    network = connect(world)
+    world.versions[ApiKey.FIND_COORDINATOR] = (0, 3)
+    world.handlers[ApiKey.FIND_COORDINATOR] = lambda node, request: FindCoordinatorResponse(node_id=7)
+    made: list[int] = []
+    answers = Answers()
+
+    def make(version):
+        made.append(version)
+        return FindCoordinatorRequest(key="g")
+
+    apart = network.keep_apart(network.cluster.nodes[1], world.now_ms)
+    assert apart == APART - 1
+    network.enqueue(apart, PerVersion(ApiKey.FIND_COORDINATOR, make), world.now_ms, answers)
+    world.run(until=lambda: answers)
+    assert made == [3], "the form is made for the version that both sides speak"
+    assert answers[0].node_id == 7
+    assert [node for _, node in world.connects].count(apart) == 1
+    network.metadata.request_update()
+    world.run(until_ms=world.now_ms + 500)
+    assert network.connections.of(apart).state is State.READY, "metadata does not know it, and does not close it"
+    assert network.keep_apart(network.cluster.nodes[1]._replace(host="elsewhere"), world.now_ms) == apart
+    assert network.connections.of(apart).state is State.DISCONNECTED, "the broker moved"

@@ -1,14 +1,12 @@
-"""The consumer's settings: Kafka's names and defaults (4.3.0), but for a larger `receive.buffer.bytes`.
-
-Groups are not served yet: `group.id` and `enable.auto.commit=true` are refused rather than silently ignored.
-"""
+"""The consumer's settings: Kafka's names and defaults (4.3.0), but for a larger `receive.buffer.bytes`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from barnabas.net.config import ClientConfig, at_least, one_of
+from barnabas.client.consume.group.assignors import assignors_of
+from barnabas.net.config import MINUTE, SECOND, ClientConfig, at_least, dotted, one_of
 from barnabas.net.errors import ConfigError
 
 
@@ -39,20 +37,44 @@ class ConsumerConfig(ClientConfig):
     receive_buffer_bytes: int = at_least(-1, 4 * 1024 * 1024)
     """The socket's receive buffer; -1: as the system has it."""
     group_id: str = ""
-    """Refused until there are consumer groups."""
-    enable_auto_commit: bool = False
-    """Refused, if true, until there are consumer groups."""
+    """The consumer group; without one, a consumer reads all partitions and commits nothing."""
+    group_instance_id: str = ""
+    """Makes it a static member: one that comes back within `session.timeout.ms` has its partitions still."""
+    group_protocol: str = one_of(("classic", "consumer"), "classic")
+    """`classic`; `consumer` (KIP-848) is refused until it comes."""
+    partition_assignment_strategy: tuple[str, ...] = ("range", "cooperative-sticky")
+    """How partitions are shared out, the wished-for way first: `range`, `roundrobin`, `sticky`, `cooperative-sticky`;
+    all members must know one in common. Rebalances are cooperative where only `cooperative-sticky` is named."""
+    session_timeout_ms: int = at_least(1, 45 * SECOND)
+    """A member that was not heard for so long is taken for dead."""
+    heartbeat_interval_ms: int = at_least(1, 3 * SECOND)
+    """How often a member lets itself be heard, in the background."""
+    max_poll_interval_ms: int = at_least(1, 5 * MINUTE)
+    """A member that asked for nothing for so long leaves its group, and says so; a rebalance waits so long for it."""
+    enable_auto_commit: bool = True
+    """Whether what was handed out is committed in the background, and before partitions are given up; false without a
+    group."""
+    auto_commit_interval_ms: int = at_least(0, 5 * SECOND)
+    """How often it is committed."""
+    exclude_internal_topics: bool = True
+    """Whether a pattern leaves out topics like `__consumer_offsets`."""
     key_deserializer: Any = field(default="bytes", metadata={"as_is": True})
     """`bytes`, `string`, `json`, `msgpack`, a function of bytes, or an object with `deserialize`."""
     value_deserializer: Any = field(default="bytes", metadata={"as_is": True})
     """As `key.deserializer`, for values."""
 
     def check(self, explicit: frozenset[str]) -> None:
-        """Refuse what needs a consumer group."""
+        """Refuse what contradicts itself, and what needs a consumer group where there is none."""
         ClientConfig.check(self, explicit)
+        if self.group_protocol != "classic":
+            raise ConfigError("group.protocol: 'consumer' (KIP-848) is not supported yet: leave it out")
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            told = f"heartbeat.interval.ms: {self.heartbeat_interval_ms} must be below session.timeout.ms"
+            raise ConfigError(f"{told} ({self.session_timeout_ms}); a third of it lets two be lost")
+        assignors_of(self.partition_assignment_strategy)
         if self.group_id:
-            raise ConfigError(
-                "group.id: consumer groups are not supported yet; leave it out and name topics, or use assign()"
-            )
-        if self.enable_auto_commit:
-            raise ConfigError("enable.auto.commit needs a consumer group, which is not supported yet: leave it out")
+            return
+        for name in ("enable_auto_commit", "group_instance_id"):
+            if name in explicit and getattr(self, name):
+                raise ConfigError(f"{dotted(name)} needs a consumer group: set group.id, or leave it out")
+        self.enable_auto_commit = False

@@ -11,13 +11,16 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import index
 from typing import TypeVar
 
-from barnabas.client.arguments import checked_partition, checked_partitions, checked_topics, shown
+from barnabas.client.arguments import checked_partition, checked_partitions, shown
 from barnabas.client.consume.config import ConsumerConfig
 from barnabas.client.consume.fetcher import Fetcher
-from barnabas.client.consume.positions import Phase, Position
+from barnabas.client.consume.group.group import Group
+from barnabas.client.consume.group.subscription import Subscription
+from barnabas.client.consume.positions import Position
 from barnabas.client.consume.record import ConsumerRecord
 from barnabas.client.consume.taken import Taken
 from barnabas.client.libraries import require_libraries
+from barnabas.net.backoff import Random
 from barnabas.net.errors import ClientClosed, ConfigError
 from barnabas.net.network import NetworkClient
 from barnabas.protocol.errors import BarnabasError
@@ -29,38 +32,69 @@ T = TypeVar("T")
 class ConsumerCore:
     """Assignment, positions and buffers of one consumer. `on_change` wakes whoever waits for a record or a position."""
 
-    def __init__(self, config: ConsumerConfig, network: NetworkClient, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self, config: ConsumerConfig, network: NetworkClient, random: Random, on_change: Callable[[], None]
+    ) -> None:
         self.config = config
         self.fetcher = Fetcher(config, network, on_change)
-        self.topics: tuple[str, ...] = ()
+        self.group = Group(config, self.fetcher, random, on_change) if config.group_id else None
+        self.subscription = Subscription()
         self.closed: str | None = None  # why nothing more is given
         self._metadata = network.metadata
         self._on_change = on_change
 
-    # ---- what is consumed -----------------------------------------------------------------------------------------
+    # ---- what is consumed -------------------------------------------------------------------------------------------
 
     def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]], now_ms: int) -> None:
-        """Consume exactly these partitions; those that stay keep position and records."""
+        """Consume exactly these partitions; those that stay keep position and records.
+
+        Raises:
+            ConfigError: something in it is no partition, or a group says what this consumer reads.
+        """
         wanted = checked_partitions(partitions, "assign")
-        self.topics = ()
+        if self.group is not None and self.group.subscription:
+            raise ConfigError(f"assign: group {self.config.group_id} says what is read here; unsubscribe() first")
+        self.subscription = Subscription()
         self.fetcher.assign(wanted)
         self._metadata.add_topics({where.topic for where in self.fetcher.positions}, now_ms)
 
-    def subscribe(self, topics: tuple[str, ...]) -> None:
-        """Consume all partitions of these topics, once they are known.
+    def subscribe(self, subscription: Subscription, now_ms: int) -> None:
+        """Consume all partitions of these topics, once they are known; or the share that the group gives.
 
         Raises:
-            ConfigError: a topic that is no name.
+            ConfigError: a listener where there is no group.
         """
-        self.topics = checked_topics(topics, "subscribe")
+        if self.group is None and any(subscription.listener):
+            raise ConfigError("subscribe: who is told of a share is of no use without one: set group.id")
+        self.subscription = subscription
+        self._metadata.all_topics = subscription.pattern is not None
+        self._metadata.add_topics(subscription.names, now_ms)
+        if self.group is not None:
+            self.group.subscribe(subscription)
+
+    def unsubscribe(self) -> None:
+        """Consume nothing."""
+        self.subscription = Subscription()
+        self._metadata.all_topics = False
+        self.fetcher.assign(())
+
+    def on_metadata(self) -> bool:
+        """Topics or partitions may have come or gone; whether that changed the assignment."""
+        if self.group is not None:
+            self.group.on_metadata()
+            return False
+        return bool(self.subscription) and self.assign_topics()
 
     def assign_topics(self) -> bool:
-        """Assign all partitions that are known of the subscribed topics; whether that changed anything."""
+        """Without a group: assign all known partitions of what is subscribed; whether that changed anything."""
+        if self.group is not None:
+            return False
         cluster, assigned = self._metadata.cluster, self.fetcher.positions
-        known = [info for topic in self.topics for info in cluster.partitions_for(topic)]
+        topics = self.subscription.topics(cluster, internal=not self.config.exclude_internal_topics)
+        known = [info for topic in topics for info in cluster.partitions_for(topic)]
         partitions = [TopicPartition(info.topic, info.partition) for info in known]
         # An answer may lack a topic for a moment (a broker that starts): its positions wait until it is told of again.
-        partitions += [where for where in assigned if where.topic in self.topics and where.topic not in cluster.topics]
+        partitions += [where for where in assigned if where.topic in topics and where.topic not in cluster.topics]
         if len(partitions) == len(assigned) and set(partitions) == set(assigned):
             return False
         self.fetcher.assign(partitions)
@@ -81,7 +115,7 @@ class ConsumerCore:
         """The paused partitions."""
         return sorted(where for where, position in self.fetcher.positions.items() if position.paused)
 
-    # ---- where it stands ------------------------------------------------------------------------------------------
+    # ---- where it stands --------------------------------------------------------------------------------------------
 
     def seek(self, where: TopicPartition, offset: int) -> None:
         """The next record read of a partition is the one at `offset`, or the first after it.
@@ -110,16 +144,15 @@ class ConsumerCore:
             BarnabasError: the reset failed.
         """
         position = self._position_of(where, "position")
-        if position.phase is not Phase.RESET:
-            return position.returned[0].offset if position.returned else position.offset
-        if position.error is not None:
+        offset = position.next_offset
+        if offset is None and position.error is not None:
             raise position.error
-        return None
+        return offset
 
     def _position_of(self, where: TopicPartition, call: str) -> Position:
         return self.fetcher.position_of(checked_partition(where, call))
 
-    # ---- records --------------------------------------------------------------------------------------------------
+    # ---- records ----------------------------------------------------------------------------------------------------
 
     def records_now(self, max_records: int | None = None) -> list[ConsumerRecord]:
         """What can be given without waiting."""
@@ -169,7 +202,7 @@ class ConsumerCore:
         self.check_not_closed()
         if self._metadata.fatal is not None:
             raise self._metadata.fatal
-        for topic in self.topics:
+        for topic in self.subscription.names:
             error = self._metadata.topic_errors.get(topic)
             if error is not None:
                 raise error

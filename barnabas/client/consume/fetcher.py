@@ -51,6 +51,7 @@ class Fetcher:
         self.network = network
         self.metadata = network.metadata
         self.positions: dict[TopicPartition, Position] = {}
+        self._first = Phase.COMMITTED if config.group_id else Phase.RESET
         self._on_change = on_change
         self._sessions: dict[int, FetchSession] = {}
         self._in_flight: set[int] = set()
@@ -59,7 +60,7 @@ class Fetcher:
         self._decoder = RecordDecoder(config.key_deserializer, config.value_deserializer)
         self._lookups = Lookups(config, network, RESET_TO[config.auto_offset_reset], on_change)
 
-    # ---- what is consumed -----------------------------------------------------------------------------------------
+    # ---- what is consumed -------------------------------------------------------------------------------------------
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Replace the assignment; partitions that stay keep position and buffer."""
@@ -70,7 +71,7 @@ class Fetcher:
         self.positions = kept
         for where in wanted:
             if where not in kept:
-                kept[where] = Position(where)
+                kept[where] = Position(where, self._first)
 
     def position_of(self, where: TopicPartition) -> Position:
         """The state of an assigned partition.
@@ -83,7 +84,7 @@ class Fetcher:
             raise ConfigError(f"{where} is not assigned to this consumer: call assign() first")
         return found
 
-    # ---- the step -------------------------------------------------------------------------------------------------
+    # ---- the step ---------------------------------------------------------------------------------------------------
 
     def drive(self, now_ms: int) -> int:
         """Send what may be sent now. Returns when to call again at the latest (absolute ms)."""
@@ -103,7 +104,9 @@ class Fetcher:
         by_node: dict[int, dict[TopicPartition, Wanted]] = {}
         due = NEVER
         for where, position in self.positions.items():
-            if position.phase is not Phase.FETCHING or position.paused or position.buffered or position.error:
+            if position.phase is not Phase.FETCHING or position.buffered or position.error:
+                continue
+            if position.paused or position.held:
                 continue
             if position.retry_at_ms > now_ms:
                 due = min(due, position.retry_at_ms)
@@ -138,7 +141,7 @@ class Fetcher:
         timeout_ms = config.request_timeout_ms + config.fetch_max_wait_ms
         self.network.send(node_id, request, now_ms, done, timeout_ms=timeout_ms, max_version=max_version)
 
-    # ---- answers --------------------------------------------------------------------------------------------------
+    # ---- answers ----------------------------------------------------------------------------------------------------
 
     def _on_fetched(
         self,
@@ -252,7 +255,7 @@ class Fetcher:
                 position.error = error
         self._on_change()
 
-    # ---- handing out ----------------------------------------------------------------------------------------------
+    # ---- handing out ------------------------------------------------------------------------------------------------
 
     @property
     def has_something(self) -> bool:
@@ -362,7 +365,7 @@ class Fetcher:
         """Records that were taken and not handed out come again, before all others of their partitions."""
         for record in reversed(records):
             position = self.positions.get(TopicPartition(record.topic, record.partition))
-            if position is not None and position.phase is not Phase.RESET and record.offset < position.offset:
+            if position is not None and position.next_offset is not None and record.offset < position.offset:
                 position.returned.appendleft(record)
                 self.records_taken -= 1
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from barnabas.client.consume.fetcher import Fetcher
-from barnabas.client.consume.positions import Phase, Position
+from barnabas.client.consume.positions import Phase
 from barnabas.net.counts import Metrics
 
 
 def metrics(fetcher: Fetcher) -> Metrics:
     """Kafka's `consumer-fetch-manager-metrics`, those of a partition in a group of its own, as kafka-python does."""
-    lags = {str(where): lag for where, position in fetcher.positions.items() if (lag := _lag(position)) >= 0}
+    lags = {str(where): lag for where, each in fetcher.positions.items() if (lag := each.lag) is not None}
     name = "consumer-fetch-manager-metrics"
     return {
         name: {
@@ -35,13 +35,6 @@ def statistics(fetcher: Fetcher) -> dict[str, Any]:
             "fetch_state": "active" if position.phase is Phase.FETCHING else "offset-query",
             "app_offset": position.offset,
             "hi_offset": position.high_watermark,
-            "consumer_lag": _lag(position),
+            "consumer_lag": -1 if position.lag is None else position.lag,
         }
     return {"type": "consumer", "rxmsg_bytes": fetcher.bytes_fetched, "topics": topics}
-
-
-def _lag(position: Position) -> int:
-    """Records not handed out yet; -1 while that is unknown."""
-    known = position.offset >= 0 and position.high_watermark >= 0
-    at = position.returned[0].offset if position.returned else position.offset
-    return max(position.high_watermark - at, 0) if known else -1

@@ -77,7 +77,7 @@ class Lookups:
                 continue
             self._notice_topic(position)
             self._notice_leader(position)
-            if position.phase is Phase.FETCHING:
+            if position.phase in (Phase.FETCHING, Phase.COMMITTED):
                 continue
             timestamp = self._reset_to if position.reset_to is None else position.reset_to
             if position.phase is Phase.RESET and timestamp is None:
@@ -126,7 +126,7 @@ class Lookups:
             return
         position.phase = Phase.VALIDATE
 
-    # ---- where to start -------------------------------------------------------------------------------------------
+    # ---- where to start ---------------------------------------------------------------------------------------------
 
     def _ask_offsets(self, node_id: int, asked: dict[TopicPartition, tuple[Position, int, int]], now_ms: int) -> None:
         request = list_offsets(
@@ -161,7 +161,7 @@ class Lookups:
                 position.seek(answer.offset)
         self._on_change()
 
-    # ---- what was read --------------------------------------------------------------------------------------------
+    # ---- what was read ----------------------------------------------------------------------------------------------
 
     def _ask_epochs(self, node_id: int, checked: dict[TopicPartition, Position], now_ms: int) -> None:
         connection = self._network.connections.of(node_id)

@@ -1,6 +1,7 @@
 """What a consumer knows of each assigned partition: where it stands, what is buffered, whether it may be fetched.
 
 state        meaning                                      left by
+COMMITTED    no position: what has the group committed?   the answer: FETCHING, or RESET; a seek
 RESET        no position: ask the leader for an offset    an offset arrives, a seek
 VALIDATE     the leader changed: does the log still       the answer: FETCHING, or a truncation was found
              hold what we have read?
@@ -23,6 +24,7 @@ from barnabas.protocol.requests.fetch import AbortedTransaction
 class Phase(Enum):
     """The state of a partition's position."""
 
+    COMMITTED = "committed"
     RESET = "reset"
     VALIDATE = "validate"
     FETCHING = "fetching"
@@ -48,6 +50,7 @@ class Position:
     topic_id: bytes = ZERO_UUID  # of the topic that told of this position; zeros until one has
     reset_to: int | None = None
     paused: bool = False
+    held: bool = False  # about to be given up to another member of the group: its position does not move any more
     asking: bool = False
     retry_at_ms: int = 0
     fetched: Fetched | None = None
@@ -61,7 +64,27 @@ class Position:
     @property
     def servable(self) -> bool:
         """Whether the application can be given something of this partition, or must be told what is wrong with it."""
-        return not self.paused and (self.fetched is not None or bool(self.returned) or self.error is not None)
+        return not (self.paused or self.held) and (
+            self.fetched is not None or bool(self.returned) or self.error is not None
+        )
+
+    @property
+    def next_offset(self) -> int | None:
+        """The offset of the next record that will be handed out; None while it is not known."""
+        if self.phase in (Phase.COMMITTED, Phase.RESET):
+            return None
+        return self.returned[0].offset if self.returned else self.offset
+
+    @property
+    def lag(self) -> int | None:
+        """Records not handed out yet; None while that is unknown."""
+        offset = self.next_offset
+        return None if offset is None or self.high_watermark < 0 else max(self.high_watermark - offset, 0)
+
+    @property
+    def unasked(self) -> bool:
+        """Whether its group must be asked where it begins."""
+        return self.phase is Phase.COMMITTED and not self.asking and self.error is None
 
     @property
     def buffered(self) -> bool:

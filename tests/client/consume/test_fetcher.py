@@ -651,12 +651,6 @@ def test_a_log_that_lost_what_was_read_resets_or_is_told(caplog: pytest.LogCaptu
 # ---- settings -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("settings", [{"group.id": "g"}, {"enable.auto.commit": True}])
-def test_what_needs_a_group_is_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="not supported yet"):
-        ConsumerConfig.of(settings)
-
-
 def test_a_partition_that_is_not_assigned_is_refused() -> None:
     with pytest.raises(ConfigError, match="x-0 is not assigned"):
         World().fetcher.position_of(TopicPartition("x", 0))

@@ -25,7 +25,12 @@ class Mixed(World):
 
     def __init__(self, seed: int, columns: bool) -> None:
         super().__init__(**{"max.poll.records": 9})
-        self.core = ConsumerCore(ConsumerConfig.of({"bootstrap.servers": "h:1"}), self.wire, lambda: None)  # type: ignore[arg-type]
+        self.core = ConsumerCore(
+            ConsumerConfig.of({"bootstrap.servers": "h:1"}),
+            self.wire,  # type: ignore[arg-type]
+            random.random,
+            lambda: None,
+        )
         self.fetcher = self.core.fetcher
         self.chance = random.Random(seed)
         self.columns = columns
@@ -59,7 +64,7 @@ class Mixed(World):
                 offset += size
         return raw
 
-    # ---- what an application does, as the shells do it ------------------------------------------------------------
+    # ---- what an application does, as the shells do it --------------------------------------------------------------
 
     def return_ahead(self) -> None:
         self.core.give_records_back(tuple(self.ahead))

@@ -6,6 +6,7 @@ import pytest
 
 from barnabas.client.consume.config import ConsumerConfig
 from barnabas.client.consume.core import ConsumerCore
+from barnabas.client.consume.group.subscription import Subscription
 from barnabas.client.errors import NoPosition
 from barnabas.protocol.ids import EARLIEST_TIMESTAMP
 from barnabas.protocol.requests.fetch import FetchRequest, LeaderIdAndEpoch
@@ -27,9 +28,9 @@ class Subscribed(World):
     def __init__(self, policy: str = "earliest") -> None:
         super().__init__()
         config = ConsumerConfig.of({"bootstrap.servers": "h:1", "auto.offset.reset": policy})
-        self.core = ConsumerCore(config, self.wire, lambda: None)  # type: ignore[arg-type]
+        self.core = ConsumerCore(config, self.wire, lambda: 0.5, lambda: None)  # type: ignore[arg-type]
         self.fetcher = self.core.fetcher
-        self.core.subscribe(("t",))
+        self.core.subscribe(Subscription(("t",)), 0)
         self.core.assign_topics()
 
     def told(self, *, topic_id: bytes = ID, partitions: int = 2, error: int = 0, epoch: int = 0) -> None:

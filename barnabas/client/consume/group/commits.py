@@ -1,0 +1,187 @@
+"""What a group has committed: offsets that are stored, and those that are fetched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from operator import index
+from typing import Any, Final, NamedTuple
+
+from barnabas.client.arguments import checked_partition, shown
+from barnabas.client.errors import CommitFailed
+from barnabas.net.errors import ConfigError
+from barnabas.net.network import PerVersion
+from barnabas.net.topology import Cluster
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.protocol.ids import ZERO_UUID, TopicPartition
+from barnabas.protocol.requests.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from barnabas.protocol.requests.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+
+IDS_FROM: Final = 10  # the version of both that names topics by their ids alone
+_GROUPS_FROM: Final = 8  # the version of OffsetFetch that asks for several groups
+
+OUTRUN: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID})
+"""The group has gone on without this member."""
+
+
+class OffsetAndMetadata(NamedTuple):
+    """A committed offset: that of the next record to read. `metadata` is the application's own."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
+Offsets = dict[TopicPartition, OffsetAndMetadata]
+
+
+class Identity(NamedTuple):
+    """As whom a commit is made; without a generation by nobody in particular, as by `assign` or an admin client."""
+
+    group_id: str
+    generation: int = -1
+    member_id: str = ""
+    instance_id: str | None = None
+
+
+def checked_offsets(offsets: Any, call: str) -> Offsets:
+    """Offsets as people give them: by partition, an offset alone or with metadata.
+
+    Raises:
+        ConfigError: something in it is neither, or an offset is negative.
+    """
+    if not isinstance(offsets, Mapping):
+        raise ConfigError(f"{call}: {shown(offsets)} is no mapping; give offsets by partition")
+    return {checked_partition(where, call): _checked(where, given, call) for where, given in offsets.items()}
+
+
+def _checked(where: Any, given: Any, call: str) -> OffsetAndMetadata:
+    each: OffsetAndMetadata = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
+    try:
+        offset = index(each.offset)
+    except TypeError:
+        raise ConfigError(f"{call}: {shown(each.offset)} of {where} is no offset; give a whole number") from None
+    if offset < 0:
+        raise ConfigError(f"{call}: the offset {offset} of {where} is negative")
+    if not isinstance(each.metadata, str):
+        raise ConfigError(f"{call}: the metadata {shown(each.metadata)} of {where} is no string")
+    return each._replace(offset=offset)
+
+
+def _id_of(cluster: Cluster, topic: str, version: int) -> bytes:
+    return cluster.topic_id(topic) if version >= IDS_FROM else ZERO_UUID
+
+
+def highest_version(cluster: Cluster, topics: Iterable[str]) -> int | None:
+    """The highest version that can name all of these topics: one by ids needs every id."""
+    return None if all(cluster.topic_id(topic) != ZERO_UUID for topic in topics) else IDS_FROM - 1
+
+
+# ---- commit ---------------------------------------------------------------------------------------------------------
+
+
+def commit_request(identity: Callable[[], Identity], offsets: Offsets, cluster: Cluster) -> PerVersion:
+    """An OffsetCommit, by whoever it is when it leaves."""
+
+    def make(version: int) -> OffsetCommitRequest:
+        who = identity()
+        topics: dict[str, OffsetCommitRequestTopic] = {}
+        for where, each in offsets.items():
+            topic = topics.get(where.topic)
+            if topic is None:
+                topic_id = _id_of(cluster, where.topic, version)
+                topic = topics[where.topic] = OffsetCommitRequestTopic(
+                    "" if version >= IDS_FROM else where.topic, topic_id
+                )
+            partition = OffsetCommitRequestPartition(where.partition, each.offset, each.leader_epoch, each.metadata)
+            topic.partitions.append(partition)
+        return OffsetCommitRequest(
+            who.group_id, who.generation, who.member_id, who.instance_id, topics=list(topics.values())
+        )
+
+    return PerVersion(ApiKey.OFFSET_COMMIT, make)
+
+
+def read_commit(response: OffsetCommitResponse) -> tuple[None, int]:
+    """The first error among the partitions."""
+    codes = (part.error_code for topic in response.topics for part in topic.partitions)
+    return None, next((code for code in codes if code), 0)
+
+
+def commit_error(error: BarnabasError | None, group_id: str) -> BarnabasError | None:
+    """The error of a commit as the application is told it."""
+    if not isinstance(error, KafkaError):
+        return error
+    if error.code in OUTRUN:
+        return CommitFailed(error.code, group_id)
+    if error.code == ErrorCode.REBALANCE_IN_PROGRESS:
+        told = f"group {group_id} is rebalancing: poll, which takes part in it, and commit again"
+        return KafkaError(error.code, told)
+    return error
+
+
+# ---- fetch ----------------------------------------------------------------------------------------------------------
+
+
+def fetch_request(group_id: str, partitions: Iterable[TopicPartition] | None, cluster: Cluster) -> PerVersion:
+    """An OffsetFetch of these partitions, of all there are with None; of transactions, once they are settled."""
+    wanted = None if partitions is None else _by_topic(partitions)
+
+    def make(version: int) -> OffsetFetchRequest:
+        stable = version >= _STABLE_FROM
+        if version < _GROUPS_FROM:
+            few = None if wanted is None else [OffsetFetchRequestTopic(*each) for each in wanted.items()]
+            return OffsetFetchRequest(group_id, few, require_stable=stable)
+        topics = None
+        if wanted is not None:
+            topics = [
+                OffsetFetchRequestTopics("" if version >= IDS_FROM else name, _id_of(cluster, name, version), numbers)
+                for name, numbers in wanted.items()
+            ]
+        return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id, topics=topics)], require_stable=stable)
+
+    return PerVersion(ApiKey.OFFSET_FETCH, make)
+
+
+_STABLE_FROM: Final = 7
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for where in partitions:
+        found.setdefault(where.topic, []).append(where.partition)
+    return found
+
+
+def reader_of_fetch(cluster: Cluster) -> Callable[[OffsetFetchResponse], tuple[Offsets, int]]:
+    """Takes an answer apart: what is committed (partitions with nothing are left out), and the first error."""
+
+    def read(response: OffsetFetchResponse) -> tuple[Offsets, int]:
+        code = response.error_code
+        topics: Iterable[Any] = response.topics
+        if response.groups:
+            code, topics = response.groups[0].error_code, response.groups[0].topics
+        found: Offsets = {}
+        for topic in topics:
+            topic_id = getattr(topic, "topic_id", ZERO_UUID)
+            name = topic.name or cluster.topic_names.get(topic_id, "")
+            for part in topic.partitions:
+                code = code or part.error_code
+                if part.committed_offset >= 0 and not part.error_code:
+                    found[TopicPartition(name, part.partition_index)] = OffsetAndMetadata(
+                        part.committed_offset, part.metadata or "", part.committed_leader_epoch
+                    )
+        return found, code
+
+    return read

@@ -1,0 +1,391 @@
+"""One member's way through the generations of its group: the classic protocol of Kafka, the member's side.
+
+state       meaning                                                 left by
+OUT         no part in the group                                    the application asks for records: JOINING
+JOINING     JoinGroup: who is in it, and who leads                  answered: LEADING or SYNCING; refused: JOINING again
+LEADING     this member leads, and learns of the group's topics     metadata came: SYNCING
+SYNCING     SyncGroup: the leader's shares go, one's own comes      answered: TAKING; refused: JOINING, or OUT
+TAKING      the share is here; the application has to be told       it was told: STABLE
+STABLE      a member with its share                                 a rebalance, whose reason is `rejoin`: JOINING
+FENCED      another member with this group.instance.id came         never
+
+Whoever drives this decides when to go on: `join` once what must be given up is given up, `taken` once the application
+knows its share. Between a join's answer and the next join the member is in a generation, and heartbeats go in the
+background, whatever the application does; only `max.poll.interval.ms` bounds that.
+
+Sources: AbstractCoordinator and ConsumerCoordinator of Apache Kafka 4.3; KIP-62, KIP-345, KIP-394, KIP-429.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from enum import Enum
+from functools import partial
+from typing import Final, Protocol
+
+from barnabas.client.consume.config import ConsumerConfig
+from barnabas.client.consume.group import messages
+from barnabas.client.consume.group.assignors import assignors_of
+from barnabas.client.consume.group.commits import Identity
+from barnabas.client.consume.group.coordinator import MOVED, Coordinator
+from barnabas.client.consume.group.leading import Leading
+from barnabas.net.metadata import NEVER, Metadata
+from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError, ProtocolError
+from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.requests.heartbeat import HeartbeatRequest, HeartbeatResponse
+from barnabas.protocol.requests.join_group import JoinGroupRequest, JoinGroupResponse
+from barnabas.protocol.requests.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+
+log = logging.getLogger(__name__)
+
+JOIN_MARGIN_MS: Final = 5000
+"""A join is answered once everybody is there, after `max.poll.interval.ms` at the latest; it may take this longer."""
+
+_LOSES_NAME: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID})
+_LOSES_PLACE: Final = _LOSES_NAME | {ErrorCode.ILLEGAL_GENERATION}
+_JOIN_AGAIN: Final = MOVED | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.REBALANCE_IN_PROGRESS}
+
+
+class State(Enum):
+    """Where a member is on its way."""
+
+    OUT = "out"
+    JOINING = "joining"
+    LEADING = "leading"
+    SYNCING = "syncing"
+    TAKING = "taking"
+    STABLE = "stable"
+    FENCED = "fenced"
+
+
+class Wishes(Protocol):
+    """What a member says of itself when it joins."""
+
+    def topics(self) -> Sequence[str]:
+        """The topics wanted at present."""
+
+    def owned(self) -> list[TopicPartition]:
+        """The partitions it has, and would keep."""
+
+
+class Membership:
+    """A member. `on_change` wakes whoever waits: a share is here, or it must join again, or there is an error."""
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        metadata: Metadata,
+        coordinator: Coordinator,
+        wishes: Wishes,
+        on_change: Callable[[], None],
+    ) -> None:
+        self.config = config
+        self.state = State.OUT
+        self.rejoin: str | None = None  # why it must join again
+        self.lost = False  # what it owns may be somebody else's by now
+        self.share: list[TopicPartition] = []
+        self.error: BarnabasError | None = None  # the application must hear of it
+        self.assignors = assignors_of(config.partition_assignment_strategy)
+        self.cooperative = all(each.cooperative for each in self.assignors)
+        self.heard_at_ms: int | None = None
+        self._metadata = metadata
+        self._coordinator = coordinator
+        self._wishes = wishes
+        self._on_change = on_change
+        self._instance = config.group_instance_id or None
+        self._member_id = ""
+        self._generation = -1
+        self._way = ""  # the assignor's name that was chosen
+        self._kept = messages.Kept()
+        self._leading: Leading | None = None
+        self._attempt = 0  # an answer to an earlier one is nobody's
+        self._beating = False
+        self._retry_at_ms = self._next_beat_ms = 0
+        self._failures = 0
+        self._why = ""
+
+    # ---- looking --------------------------------------------------------------------------------------------------
+
+    @property
+    def in_generation(self) -> bool:
+        """Whether it is a member at present, as far as it knows."""
+        return self._generation >= 0
+
+    @property
+    def identity(self) -> Identity:
+        """As whom it commits."""
+        if not self.in_generation:
+            return Identity(self.config.group_id)
+        return Identity(self.config.group_id, self._generation, self._member_id, self._instance)
+
+    @property
+    def member_id(self) -> str:
+        """The name that the coordinator gave it, empty before that."""
+        return self._member_id
+
+    # ---- what it is told to do ------------------------------------------------------------------------------------
+
+    def join(self, now_ms: int) -> None:
+        """Take part in the next generation: what had to be given up is given up."""
+        self._why, self.rejoin = self.rejoin or self._why, None
+        self.lost = False
+        self.state = State.JOINING
+        self._attempt += 1
+        self._coordinator.busy = False
+        self.drive(now_ms)
+
+    def taken(self) -> None:
+        """The application knows its share."""
+        if self.state is State.TAKING:
+            self.state = State.STABLE
+
+    def want_rejoin(self, why: str) -> None:
+        """It has to join again, as soon as the application is back."""
+        if self.state is not State.FENCED and self.rejoin is None:
+            log.debug("group %s: joins again: %s", self.config.group_id, why)
+            self.rejoin = why
+
+    def leave(self, now_ms: int, why: str, on_done: Callable[[], None] | None = None) -> None:
+        """Leave the group; a static member only stops, so that its place is kept for `session.timeout.ms`."""
+        member_id, parked = self._member_id, self._coordinator.busy
+        self.state = State.OUT
+        self._attempt += 1
+        self._coordinator.busy = False
+        self._forget(name=True)
+        if not member_id or self._instance is not None or not self._coordinator.known:
+            if on_done is not None:
+                on_done()
+            return
+        log.debug("group %s: leaves: %s", self.config.group_id, why)
+        request = messages.leave_request(self.config.group_id, member_id, why)
+        self._coordinator.send(request, now_ms, lambda *_: on_done() if on_done is not None else None, aside=parked)
+
+    def expire(self, now_ms: int) -> None:
+        """The application was away for too long: leave, so that its partitions go to who reads them."""
+        config = self.config
+        told = f"nothing was asked for within max.poll.interval.ms={config.max_poll_interval_ms}"
+        log.warning(
+            "group %s: %s: this member left, and what it did not commit is read by another; handle fewer records at "
+            "once (max.poll.records), or raise max.poll.interval.ms",
+            config.group_id,
+            told,
+        )
+        self.leave(now_ms, told)
+        self.lost = True
+        self.want_rejoin(told)
+
+    def _forget(self, *, name: bool) -> None:
+        self._generation = -1
+        self._leading = None
+        self.heard_at_ms = None
+        if name:
+            self._member_id = ""
+
+    def _lose(self, code: int, why: str) -> None:
+        """The group went on without it: its place is gone, and with `name` its name, too."""
+        self.lost = True
+        self._forget(name=code in _LOSES_NAME)
+        if code == ErrorCode.FENCED_INSTANCE_ID:
+            self.state = State.FENCED
+            told = f"another member with group.instance.id {self._instance} has taken this one's place"
+            self.error = KafkaError(code, f"group {self.config.group_id}: {told}; give each member one of its own")
+        else:
+            self.state = State.OUT
+            self.want_rejoin(why)
+
+    # ---- the step -------------------------------------------------------------------------------------------------
+
+    def drive(self, now_ms: int) -> int:
+        """Sends what is due. Returns when to call again at the latest (absolute ms)."""
+        due = NEVER
+        if self.state is State.JOINING and not self._coordinator.busy:
+            if self._retry_at_ms > now_ms:
+                due = self._retry_at_ms
+            elif self._coordinator.known:
+                self._send_join(now_ms)
+        elif self.state is State.LEADING:
+            self._lead(now_ms)
+        if self.in_generation and self.state not in (State.JOINING, State.SYNCING):
+            due = min(due, self._beat(now_ms))
+        return due
+
+    def on_metadata(self) -> None:
+        """Partitions or topics came or went: the one who leads shares out anew."""
+        if self._leading is not None and self.state in (State.TAKING, State.STABLE) and self._leading.outdated:
+            self.want_rejoin("topics or partitions changed")
+
+    # ---- joining --------------------------------------------------------------------------------------------------
+
+    def _send_join(self, now_ms: int) -> None:
+        config = self.config
+        self._coordinator.busy = True
+        protocols = messages.protocols(
+            self.assignors, self._wishes.topics(), self._wishes.owned(), self._kept, config.client_rack or None
+        )
+        request = JoinGroupRequest(
+            config.group_id,
+            config.session_timeout_ms,
+            config.max_poll_interval_ms,
+            self._member_id,
+            self._instance,
+            messages.PROTOCOL_TYPE,
+            protocols,
+            self._why or None,
+        )
+        wait_ms = max(config.request_timeout_ms, config.max_poll_interval_ms + JOIN_MARGIN_MS)
+        self._coordinator.send(request, now_ms, partial(self._on_joined, self._attempt), timeout_ms=wait_ms)
+
+    def _on_joined(
+        self, attempt: int, response: JoinGroupResponse | None, error: BarnabasError | None, now_ms: int
+    ) -> None:
+        if attempt != self._attempt:
+            return
+        self._coordinator.busy = False
+        if response is None:
+            assert error is not None
+            self._on_refused(error, now_ms, again=error.retriable)
+            return
+        if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:  # KIP-394
+            self._member_id = response.member_id
+            self.drive(now_ms)
+            return
+        if response.error_code:
+            self._on_join_error(response.error_code, now_ms)
+            return
+        self._failures = 0
+        self._member_id, self._generation = response.member_id, response.generation_id
+        self._way = response.protocol_name or ""
+        leads, self._leading = response.leader == response.member_id, None
+        self.heard_at_ms, self._next_beat_ms = now_ms, now_ms + self.config.heartbeat_interval_ms
+        told = "group %s: member %s of generation %d, %s%s"
+        log.debug(told, self.config.group_id, self._member_id, self._generation, self._way, ", leads" * leads)
+        if leads:
+            self._leading = Leading(self._metadata, self._way, response.members, now_ms)
+        if self._leading is not None and not response.skip_assignment:
+            self.state = State.LEADING
+            self._lead(now_ms)
+        else:
+            self._send_sync([], now_ms)
+
+    def _on_join_error(self, code: int, now_ms: int) -> None:
+        error = self._coordinator.heard(code, "JoinGroup", now_ms)
+        assert error is not None
+        if code in _LOSES_PLACE:
+            self._lose(code, self._why)
+            self._wait_a_little(now_ms)
+            self._on_change()
+        else:
+            self._on_refused(error, now_ms, again=code in _JOIN_AGAIN)
+
+    def _on_refused(self, error: BarnabasError, now_ms: int, *, again: bool) -> None:
+        """Join again, after a while; or tell the application, and join again when it comes back."""
+        self._wait_a_little(now_ms)
+        if again:
+            self.state = State.JOINING
+        else:
+            self.state, self.error = State.OUT, error
+            self.want_rejoin("it was refused")
+        self._on_change()
+
+    def _wait_a_little(self, now_ms: int) -> None:
+        self._retry_at_ms = now_ms + max(self._coordinator.backoff_ms(self._failures), 1)
+        self._failures += 1
+
+    def _lead(self, now_ms: int) -> None:
+        assert self._leading is not None
+        shares = self._leading.shares()
+        if shares is not None:
+            log.debug("group %s: shares %s", self.config.group_id, shares)
+            self._send_sync(
+                [SyncGroupRequestAssignment(name, messages.assignment(share)) for name, share in shares.items()], now_ms
+            )
+
+    # ---- syncing --------------------------------------------------------------------------------------------------
+
+    def _send_sync(self, assigned: list[SyncGroupRequestAssignment], now_ms: int) -> None:
+        self.state = State.SYNCING
+        self._coordinator.busy = True
+        request = SyncGroupRequest(
+            self.config.group_id,
+            self._generation,
+            self._member_id,
+            self._instance,
+            messages.PROTOCOL_TYPE,
+            self._way,
+            assigned,
+        )
+        wait_ms = max(self.config.request_timeout_ms, self.config.max_poll_interval_ms + JOIN_MARGIN_MS)
+        self._coordinator.send(request, now_ms, partial(self._on_synced, self._attempt), timeout_ms=wait_ms)
+
+    def _on_synced(
+        self, attempt: int, response: SyncGroupResponse | None, error: BarnabasError | None, now_ms: int
+    ) -> None:
+        if attempt != self._attempt:
+            return
+        self._coordinator.busy = False
+        if response is not None and response.error_code:
+            error = self._coordinator.heard(response.error_code, "SyncGroup", now_ms)
+            if response.error_code in _LOSES_PLACE:
+                self._lose(response.error_code, "its generation is over")
+                self._on_change()
+                return
+        if response is not None and error is None:
+            try:
+                self.share = messages.read_assignment(bytes(response.assignment))
+            except ProtocolError as fault:
+                error = KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the share cannot be read: {fault}")
+        if error is not None:
+            again = (isinstance(error, KafkaError) and error.code in _JOIN_AGAIN) or error.retriable
+            self._on_refused(error, now_ms, again=again)
+            return
+        self._kept = messages.Kept(tuple(self.share), self._generation)
+        self._coordinator.clear()
+        self.state = State.TAKING
+        self._next_beat_ms = now_ms + self.config.heartbeat_interval_ms
+        self.heard_at_ms = now_ms
+        self._on_change()
+
+    # ---- heartbeats -----------------------------------------------------------------------------------------------
+
+    def _beat(self, now_ms: int) -> int:
+        if self._beating or not self._coordinator.known:
+            return NEVER
+        if self._next_beat_ms > now_ms:
+            return self._next_beat_ms
+        self._beating = True
+        self._next_beat_ms = now_ms + self.config.heartbeat_interval_ms
+        request = HeartbeatRequest(self.config.group_id, self._generation, self._member_id, self._instance)
+        wait_ms = min(self.config.request_timeout_ms, self.config.session_timeout_ms)
+        done = partial(self._on_beaten, self._attempt)
+        self._coordinator.send(request, now_ms, done, timeout_ms=wait_ms)
+        return NEVER
+
+    def _on_beaten(
+        self, attempt: int, response: HeartbeatResponse | None, error: BarnabasError | None, now_ms: int
+    ) -> None:
+        self._beating = False
+        if attempt != self._attempt or not self.in_generation:
+            return
+        if response is None:
+            if error is not None and not error.retriable:
+                self.error = error
+                self._on_change()
+            return
+        code = response.error_code
+        if code in (0, ErrorCode.REBALANCE_IN_PROGRESS):
+            self.heard_at_ms = now_ms
+        if not code:
+            self._coordinator.clear()
+        elif code == ErrorCode.REBALANCE_IN_PROGRESS:
+            if self.state in (State.STABLE, State.TAKING):
+                self.want_rejoin("the group rebalances")
+                self._on_change()
+        elif code in _LOSES_PLACE:
+            self._coordinator.heard(code, "Heartbeat", now_ms)
+            self._lose(code, f"the coordinator said {ErrorCode(code).name}")
+            self._on_change()
+        else:
+            self._coordinator.heard(code, "Heartbeat", now_ms)
+            if code not in MOVED:
+                self._next_beat_ms = now_ms + self.config.retry_backoff_ms

@@ -1,0 +1,158 @@
+"""The group's offsets and the consumer's positions: what is committed of them, and where new partitions begin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Final
+
+from barnabas.client.consume.config import ConsumerConfig
+from barnabas.client.consume.fetcher import Fetcher
+from barnabas.client.consume.group.commits import (
+    Identity,
+    OffsetAndMetadata,
+    Offsets,
+    commit_error,
+    commit_request,
+    fetch_request,
+    highest_version,
+    read_commit,
+    reader_of_fetch,
+)
+from barnabas.client.consume.group.coordinator import Coordinator, Question
+from barnabas.client.consume.positions import Phase, Position
+from barnabas.net.metadata import NEVER
+from barnabas.protocol.errors import BarnabasError, ErrorCode
+from barnabas.protocol.ids import TopicPartition
+
+_BETWEEN: Final = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION)
+
+OnCommit = Callable[[BarnabasError | None, int], None]
+"""`on_commit(error, now_ms)`: once for each commit."""
+
+
+class GroupOffsets:
+    """Commits, and asks for what is committed. `on_change` wakes whoever waits for a position."""
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        fetcher: Fetcher,
+        coordinator: Coordinator,
+        identity: Callable[[], Identity],
+        on_change: Callable[[], None],
+    ) -> None:
+        self._config = config
+        self._fetcher = fetcher
+        self._coordinator = coordinator
+        self._identity = identity
+        self._on_change = on_change
+        self._saved: dict[TopicPartition, int] = {}  # what is known to be committed
+
+    # ---- commit ---------------------------------------------------------------------------------------------------
+
+    def now(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Where these partitions stand: behind what was handed out. Those that stand nowhere yet are left out."""
+        found: Offsets = {}
+        for where in partitions:
+            position = self._fetcher.positions[where]
+            offset = position.next_offset
+            if offset is not None:
+                epoch = -1 if position.returned else position.offset_epoch
+                found[where] = OffsetAndMetadata(offset, leader_epoch=epoch)
+        return found
+
+    def unsaved(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Those of them that are not committed as far as they stand."""
+        return {where: each for where, each in self.now(partitions).items() if self._saved.get(where) != each.offset}
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """They are somebody else's, who commits them."""
+        for where in partitions:
+            self._saved.pop(where, None)
+
+    def commit(self, offsets: Offsets, now_ms: int, on_done: OnCommit, deadline_ms: int | None = None) -> None:
+        """Commit; tried again until the deadline (absolute ms), and without one not at all.
+
+        What is not tried again cannot come after a later commit, and undo it.
+        """
+        if not offsets:
+            on_done(None, now_ms)
+            return
+        cluster = self._fetcher.metadata.cluster
+        group_id = self._config.group_id
+
+        sent: Identity | None = None
+
+        def identity() -> Identity:
+            nonlocal sent
+            sent = self._identity()
+            return sent
+
+        def again(code: int) -> bool:
+            """The next generation begins just now: it is committed as its member."""
+            return code in _BETWEEN and (self._identity() != sent or self._coordinator.busy)
+
+        def done(_: Any, error: BarnabasError | None, now_ms: int) -> None:
+            if error is None:
+                self._saved.update((where, each.offset) for where, each in offsets.items())
+            on_done(commit_error(error, group_id), now_ms)
+
+        question = Question(
+            commit_request(identity, offsets, cluster),
+            read_commit,
+            done,
+            "commit",
+            now_ms + self._config.default_api_timeout_ms if deadline_ms is None else deadline_ms,
+            once=deadline_ms is None,
+            again=again,
+            max_version=highest_version(cluster, {where.topic for where in offsets}),
+        )
+        self._coordinator.ask(question, now_ms)
+
+    # ---- committed ------------------------------------------------------------------------------------------------
+
+    def committed(
+        self,
+        partitions: Iterable[TopicPartition],
+        now_ms: int,
+        on_done: Callable[[Offsets | None, BarnabasError | None, int], None],
+        deadline_ms: int = NEVER,
+    ) -> None:
+        """What is committed of these partitions; those with nothing are left out."""
+        wanted = list(partitions)
+        cluster = self._fetcher.metadata.cluster
+        question = Question(
+            fetch_request(self._config.group_id, wanted, cluster),
+            reader_of_fetch(cluster),
+            on_done,
+            "committed offsets",
+            deadline_ms,
+            max_version=highest_version(cluster, {where.topic for where in wanted}),
+        )
+        self._coordinator.ask(question, now_ms)
+
+    def drive(self, now_ms: int) -> None:
+        """Asks where new partitions begin."""
+        asked = [each for each in self._fetcher.positions.values() if each.unasked]
+        if asked and self._coordinator.known:
+            for position in asked:
+                position.asking = True
+            self.committed([each.where for each in asked], now_ms, partial(self._on_committed, asked))
+
+    def _on_committed(
+        self, asked: list[Position], offsets: Offsets | None, error: BarnabasError | None, now_ms: int
+    ) -> None:
+        for position in asked:
+            position.asking = False
+            if position.phase is not Phase.COMMITTED:
+                continue  # a seek came in between
+            found = None if offsets is None else offsets.get(position.where)
+            if offsets is None:
+                position.error = error
+            elif found is None:
+                position.await_reset(None)
+            else:
+                position.seek(found.offset, found.leader_epoch)
+                self._saved[position.where] = found.offset
+        self._on_change()

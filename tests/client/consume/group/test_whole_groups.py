@@ -1,0 +1,130 @@
+"""Whole groups in a simulated cluster: whatever members do, every partition has one owner in the end, and every record
+that was handed out and committed comes once."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.protocol.ids import TopicPartition
+from tests.client.consume.group.simulated import Cluster, Member
+
+WAYS = ["range", "roundrobin", "sticky", "cooperative-sticky"]
+
+
+def all_partitions(cluster: Cluster) -> set[TopicPartition]:
+    return {TopicPartition(topic, n) for topic, count in cluster.topics.items() for n in range(count)}
+
+
+def check_one_owner(cluster: Cluster, *members: Member) -> None:
+    owned = [where for each in members for where in each.owned()]
+    assert sorted(owned) == sorted(all_partitions(cluster))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_members_come_and_go_and_share(way: str) -> None:
+    cluster = Cluster({"t": 5, "u": 4})
+    first = cluster.member(**{"partition.assignment.strategy": way})
+    cluster.settle(first)
+    check_one_owner(cluster, first)
+    others = [cluster.member(**{"partition.assignment.strategy": way}) for _ in range(2)]
+    cluster.settle(first, *others)
+    check_one_owner(cluster, first, *others)
+    assert sorted(len(each.owned()) for each in (first, *others)) in ([3, 3, 3], [2, 3, 4])  # range: topic by topic
+    others[0].close()
+    cluster.settle(first, others[1])
+    check_one_owner(cluster, first, others[1])
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("seed", range(4))
+def test_no_record_is_lost_or_comes_twice_while_members_come_and_go(way: str, seed: int) -> None:
+    """Members poll at their own pace, come, and leave in an orderly way; what goes to another is committed before."""
+    cluster = Cluster({"t": 4, "u": 3}, records=60, seed=seed)
+    chance = cluster.chance
+    settings = {"partition.assignment.strategy": way, "heartbeat.interval.ms": 40, "auto.commit.interval.ms": 70}
+    members = [cluster.member(**settings)]
+    for _ in range(250):
+        cluster.run(chance.randrange(1, 25))
+        act = chance.random()
+        if act < 0.06 and len(members) < 4:
+            members.append(cluster.member(**settings))
+        elif act < 0.10 and len(members) > 1:
+            members.pop(chance.randrange(len(members))).close()
+        elif act < 0.13:
+            each = chance.choice(members)
+            paused = [where for where in each.owned() if chance.random() < 0.3]
+            each.recall()
+            each.core.pause(paused, True)
+        elif act < 0.2:
+            each = chance.choice(members)
+            each.core.pause(each.core.paused(), False)
+        elif act < 0.5:
+            chance.choice(members).iterate()
+        else:
+            chance.choice(members).poll(chance.choice((1, 3, 50)))
+    for each in members:
+        each.recall()
+        each.core.pause(each.core.paused(), False)
+    cluster.settle(*members)
+    check_one_owner(cluster, *members)
+    cluster.run(1500, members)
+    for where in all_partitions(cluster):
+        assert cluster.handed_out[where] == list(range(60)), where
+
+
+@pytest.mark.parametrize("way", ["range", "cooperative-sticky"])
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_breaks_nothing_is_lost(way: str, seed: int) -> None:
+    """Members vanish, stand still for longer than they may, and lose their connections: records may come again."""
+    cluster = Cluster({"t": 5}, records=80, seed=seed)
+    chance = cluster.chance
+    settings = {
+        "partition.assignment.strategy": way,
+        "heartbeat.interval.ms": 40,
+        "session.timeout.ms": 200,
+        "max.poll.interval.ms": 300,
+        "auto.commit.interval.ms": 50,
+    }
+    members = [cluster.member(**settings) for _ in range(3)]
+    for _ in range(120):
+        act = chance.random()
+        if act < 0.05 and len(members) > 1:
+            members.pop(chance.randrange(len(members))).stopped = True
+        elif act < 0.10 and len(members) < 4:
+            members.append(cluster.member(**settings))
+        elif act < 0.2:
+            chance.choice(members).cut()
+        elif act < 0.25:
+            chance.choice(members).commit()
+        cluster.run(chance.randrange(1, 120), chance.sample(members, chance.randrange(len(members) + 1)))
+    cluster.settle(*members)
+    check_one_owner(cluster, *members)
+    cluster.run(1500, members)
+    for where in all_partitions(cluster):
+        found = cluster.handed_out[where]
+        assert set(found) == set(range(80)), f"{where} lost {sorted(set(range(80)) - set(found))}"
+
+
+def test_a_pattern_takes_in_what_is_made_later() -> None:
+    cluster = Cluster({"ta": 2, "other": 1})
+    one, two = cluster.member(pattern="t.*"), cluster.member(pattern="t.*")
+    cluster.settle(one, two)
+    assert {where.topic for where in one.owned() | two.owned()} == {"ta"}
+    cluster.topics["tb"] = 2
+    for each in (one, two):
+        each.learn()
+    cluster.run(5000, (one, two))
+    cluster.settle(one, two)
+    assert sorted(one.owned() | two.owned()) == sorted(TopicPartition(t, n) for t in ("ta", "tb") for n in range(2))
+
+
+def test_partitions_that_are_added_are_shared_out() -> None:
+    cluster = Cluster({"t": 2})
+    one, two = cluster.member(), cluster.member()
+    cluster.settle(one, two)
+    cluster.topics["t"] = 6
+    for each in (one, two):
+        each.learn()
+    cluster.run(5000, (one, two))
+    cluster.settle(one, two)
+    check_one_owner(cluster, one, two)
