@@ -4,7 +4,10 @@ The shell tells it what happened (`on_connected`, `on_received`, `on_written`, `
 what `take_actions` says: open, close and write. Every method takes the time; `next_deadline_ms` says when to call
 `tick` at the latest. Nothing here waits.
 
-Long because the state of a node's connection, its queue, and the metadata request that shares it are one machine.
+Long because the state of a node's connection, its queue, and the metadata request that shares it are one machine: an
+answer frees a place for what waits, a lost connection fails its queue and asks for metadata, metadata opens and closes
+connections. Each of them alone has its room (`connections.py`, `dialect.py`, `metadata.py`); what one does to the other
+stands here.
 """
 
 from __future__ import annotations
