@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -222,6 +223,30 @@ async def test_first_bytes_wait_undecided() -> None:
         assert web.state is State.OPENING
         assert list(one.host.turns.line) == [web]
         await until(lambda: b"200 OK" in cast("Any", web.transport).written)
+
+
+async def test_of_pages_that_many_ask_for_at_once_one_is_made_between_two_looks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Sixteen of a thousand partitions each kept everybody else waiting for 175 ms."""
+    rounds: list[int] = []
+    async with a_round() as one:
+        host, looks = one.host, 0
+        real = host.snapshot
+
+        def snapshot(first: int = 0, end: int | None = None) -> dict[str, Any]:
+            rounds.append(looks)
+            return real(first, end)
+
+        monkeypatch.setattr(host, "snapshot", snapshot)
+        peers = [one.connect(b"") for _ in range(5)]
+        for peer in peers:
+            tell(peer, b"GET /state HTTP/1.0\r\n\r\n")
+        assert not rounds
+        while len(rounds) < 5:
+            looks += 1
+            await asyncio.sleep(0)  # one round of the loop
+            assert rounds.count(looks) <= 1
 
 
 async def test_what_waited_behind_an_answer_waits_for_its_turn_as_well() -> None:
