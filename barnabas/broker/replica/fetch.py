@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, TypeAlias
 
 from barnabas.broker.delayed import MANY_KEYS
@@ -46,26 +47,8 @@ logger = logging.getLogger(__name__)
 
 def fetch(hosted: HostedPartitions, params: FetchParams, asked: Asked, respond: Respond, now_ms: int) -> None:
     """Read and respond, or park, see `ReplicaManager.fetch`."""
-    shared = hosted.shared
-    deadline_ms = now_ms + params.max_wait_ms
-    for key, _ in asked:
-        shared.stats.all.total_fetches.count += 1
-        partition = hosted.online.get(key)
-        if partition is not None:
-            partition.stats.total_fetches.count += 1
-
-    if len(asked) <= PARTITIONS_AT_ONCE_MAX:  # `_read_all`, spelt out: nearly every fetch comes this way
-
-        def attempt(step_ms: int) -> None:
-            results, ends = read_partitions(hosted, params, asked, params.max_bytes)
-            _decide(hosted, params, asked, respond, deadline_ms, results, ends, step_ms)
-
-        shared.when_read(attempt, now_ms)
-        return
-
-    def then(results: FetchResults, ends: Ends, step_ms: int) -> None:
-        _decide(hosted, params, asked, respond, deadline_ms, results, ends, step_ms)
-
+    _count(hosted, asked)
+    then = partial(_decide, hosted, params, asked, respond, now_ms + params.max_wait_ms)
     _read_all(hosted, params, asked, then, now_ms)
 
 
@@ -73,19 +56,19 @@ def fetch_in_steps(
     hosted: HostedPartitions, params: FetchParams, asked: Asked, respond: Respond, now_ms: int
 ) -> Job[None]:
     """As `fetch`, of many partitions, as a part of the job of who asks: until it is answered, or waits."""
-    shared = hosted.shared
-    deadline_ms = now_ms + params.max_wait_ms
+    _count(hosted, asked)
+    yield None
+    then = partial(_decide, hosted, params, asked, respond, now_ms + params.max_wait_ms)
+    yield from _read_in_steps(hosted, params, asked, then, now_ms)
+
+
+def _count(hosted: HostedPartitions, asked: Asked) -> None:
+    total, online = hosted.shared.stats.all.total_fetches, hosted.online
     for key, _ in asked:
-        shared.stats.all.total_fetches.count += 1
-        partition = hosted.online.get(key)
+        total.count += 1
+        partition = online.get(key)
         if partition is not None:
             partition.stats.total_fetches.count += 1
-    yield None
-
-    def then(results: FetchResults, ends: Ends, step_ms: int) -> None:
-        _decide(hosted, params, asked, respond, deadline_ms, results, ends, step_ms)
-
-    yield from _read_in_steps(hosted, params, asked, then, now_ms)
 
 
 def _decide(
