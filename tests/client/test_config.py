@@ -260,6 +260,12 @@ def test_idempotence_conflicts(conflict):
     assert ProducerConfig.of({"enable.idempotence": False, **conflict}).enable_idempotence is False
 
 
+def test_the_memory_holds_a_batch():
+    with pytest.raises(ConfigError, match=r"buffer\.memory \(1000\) must hold a batch at least, batch\.size is 16384"):
+        ProducerConfig.of({"buffer.memory": 1000})
+    assert ProducerConfig.of({"buffer.memory": 1000, "batch.size": 1000}).buffer_memory == 1000
+
+
 def test_delivery_timeout_covers_linger_and_one_request():
     with pytest.raises(ConfigError, match=r"delivery\.timeout\.ms \(100\) must be at least"):
         ProducerConfig.of({"delivery.timeout.ms": 100})

@@ -79,6 +79,11 @@ class ProducerConfig(ClientConfig):
         # Not super(): slots dataclasses are rebuilt by the decorator, and the zero-argument form would miss.
         ClientConfig.check(self, explicit)
         self._check_idempotence(explicit)
+        if self.buffer_memory < self.batch_size:  # Kafka's refuses every send then
+            raise ConfigError(
+                f"buffer.memory ({self.buffer_memory}) must hold a batch at least, batch.size is {self.batch_size}: "
+                "raise it or lower that"
+            )
         least = min(self.linger_ms + self.request_timeout_ms, INT_MAX)
         if self.delivery_timeout_ms < least:
             if "delivery_timeout_ms" in explicit:
