@@ -39,6 +39,10 @@ class PartitionQueue:
         self.batches: deque[ProducerBatch] = deque()
         self.muted = False
 
+    def holds(self, buffer: bytearray) -> bool:
+        """Whether the newest batch lies in this buffer."""
+        return bool(self.batches) and self.batches[-1].buffer is buffer
+
 
 class TopicQueue:
     """One topic's partitions, as many as the metadata knows, and where its keyless records go.
@@ -134,13 +138,14 @@ class Accumulator:
         return batch
 
     def _queue_up(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """Queue it. A Ctrl-C comes after a call at the earliest: it finds all of this done, or none."""
+        batch.result.why = self.why
+        self.incomplete[batch] = None
         if queue.batches:
             queue.batches[-1].closed = True
         else:
             self._busy[queue] = None
         queue.batches.append(batch)
-        batch.result.why = self.why
-        self.incomplete[batch] = None
 
     def buffer_size(self, key: bytes | None, value: bytes | None, headers: Headers) -> int:
         """The buffer a new batch needs: `batch.size`, or what its first record needs if that is more."""

@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from barnabas.client.errors import InvalidRecord, RecordTooLarge, SerializationFailed
 from barnabas.client.libraries import require_libraries
-from barnabas.client.produce.accumulator import Accumulator, TopicQueue
+from barnabas.client.produce.accumulator import Accumulator, PartitionQueue, TopicQueue
 from barnabas.client.produce.batch import ProducerBatch, record_size_bound
 from barnabas.client.produce.checks import check_callback, check_record, check_topic
 from barnabas.client.produce.columns.rows import CHOSEN, Chunk, Rows
@@ -39,10 +39,7 @@ COLUMNS_BATCH_BYTES: Final = 256 * 1024
 
 
 class Placed(NamedTuple):
-    """The record is in a batch.
-
-    `begun`: it is the batch's first, so the sender may have to be told; `full`: the partition has a full batch.
-    """
+    """In a batch. `begun`: as its first, so the sender may have to be told; `full`: the partition has a full batch."""
 
     result: BatchResult
     at: int
@@ -236,6 +233,7 @@ class ProducerCore(Generic[F]):
             ValueError: a negative partition, or a custom partitioner's answer that is none.
             KafkaError: the topic is refused for good (invalid name, no authorisation).
         """
+        queue: PartitionQueue | None = None
         try:
             topic = self._topic(topic_name, partition, now_ms)
             if topic is None:
@@ -261,8 +259,7 @@ class ProducerCore(Generic[F]):
                 batch = self.accumulator.append(queue, buffer, timestamp_ms, key, value, headers, now_ms)
                 buffer, index = None, 0
         finally:
-            if buffer is not None:
-                self.accumulator.pool.deallocate(buffer)
+            self._give_back(buffer, queue)
         if sticky:
             size = batch.size if index == 0 else record_size_bound(key, value, headers)
             topic.sticky.produced(size, batch.full, len(topic.partitions), topic.available)
@@ -305,6 +302,7 @@ class ProducerCore(Generic[F]):
         self, topic_name: str, chunk: Chunk, now_ms: int, buffer: bytearray | None = None
     ) -> Placed | NeedMetadata | NeedMemory:
         """Queue a batch of encoded records; else as `append`."""
+        queue: PartitionQueue | None = None
         try:
             topic = self._topic(topic_name, None if chunk.partition == CHOSEN else chunk.partition, now_ms)
             if topic is None:
@@ -318,12 +316,17 @@ class ProducerCore(Generic[F]):
             if partition == CHOSEN:
                 partition = topic.sticky.current(len(topic.partitions), topic.available)
                 topic.sticky.produced(chunk.size, True, len(topic.partitions), topic.available)
-            batch = self.accumulator.append_chunk(topic.partitions[partition], buffer, chunk, now_ms)
+            queue = topic.partitions[partition]
+            batch = self.accumulator.append_chunk(queue, buffer, chunk, now_ms)
             buffer = None
         finally:
-            if buffer is not None:
-                self.accumulator.pool.deallocate(buffer)
+            self._give_back(buffer, queue)
         return Placed(batch.result, 0, True, True)
+
+    def _give_back(self, buffer: bytearray | None, queue: PartitionQueue | None) -> None:
+        """A buffer nothing was put into. A Ctrl-C may come when the batch is queued already: then it is the batch's."""
+        if buffer is not None and not (queue is not None and queue.holds(buffer)):
+            self.accumulator.pool.deallocate(buffer)
 
     def knows(self, topic_name: str, partition: int, now_ms: int) -> bool:
         """Whether the topic has that partition (or, for `CHOSEN`, any).
@@ -390,6 +393,5 @@ class ProducerCore(Generic[F]):
     def failed(self, topic: str, partition: int | None, error: BarnabasError, timestamp_ms: int) -> F:
         """The future of a record that never reached a batch."""
         result = BatchResult(TopicPartition(topic, -1 if partition is None else partition))
-        result.error = error
-        result.done = True
+        result.error, result.done = error, True
         return self._future(result, 0, timestamp_ms)

@@ -1,10 +1,13 @@
 """The producer under virtual time: readiness, draining, answers, order, idempotence, expiry. One sentence, one test."""
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from barnabas.client.errors import RecordTooLarge
+from barnabas.client.produce.batch import encode_record
+from barnabas.client.produce.columns.rows import Chunk
 from barnabas.client.produce.core import NeedMemory, NeedMetadata, Placed
 from barnabas.client.produce.partitioner import partition_for_key
 from barnabas.net.errors import ClientTimeout, Disconnected
@@ -875,6 +878,31 @@ def test_an_abort_fails_what_is_queued_and_what_is_in_flight():
 
 
 # ---- metadata, compression, adaptive ----
+
+
+@pytest.mark.parametrize("what", ["append", "append_chunk"])
+def test_a_ctrl_c_behind_the_queueing_leaves_the_buffer_to_its_batch(what, monkeypatch):
+    """Given back, it would be filled with other records while it waits to be sent."""
+    made, world = bench(linger_ms=0, batch_size=200)
+    queue = getattr(made.accumulator, what)
+
+    def interrupted(*arguments):
+        queue(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(made.accumulator, what, interrupted)
+    rows: Any = range(1)
+    chunk = Chunk(0, memoryview(encode_record(0, 0, None, b"1" * 100, ())), rows, 0, 0)
+    send = {
+        "append": lambda: made.send(b"1" * 100),
+        "append_chunk": lambda: made.core.append_chunk("t", chunk, world.now_ms),
+    }
+    with pytest.raises(KeyboardInterrupt):
+        send[what]()
+    monkeypatch.undo()
+    made.send(b"2" * 100)
+    made.settle()
+    assert world.values() == [b"1" * 100, b"2" * 100]
 
 
 def test_an_unused_topic_leaves_the_metadata_and_comes_back_with_a_record():
