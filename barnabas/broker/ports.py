@@ -83,6 +83,14 @@ class File(Protocol):
         """Release the handle; leased views stay readable."""
 
 
+class Volume(NamedTuple):
+    """What a data directory lies on: the directory's path, and the bytes of the volume; -1 where there is none."""
+
+    path: str
+    total_bytes: int
+    usable_bytes: int
+
+
 class Disk(Protocol):
     """A tree of files under one data directory. Paths are relative, with `/`."""
 
@@ -128,6 +136,9 @@ class Disk(Protocol):
 
         For what takes long and lets others run meanwhile (compression).
         """
+
+    def volume(self) -> Volume:
+        """Where the directory is, and how much room there is; -1 for what the system does not say."""
 
     def write_files(self, files: Sequence[tuple[str, bytes]], done: Done) -> None:
         """As `write_atomic` for each of several files (path, content) of one directory, at the cost of one."""

@@ -43,12 +43,15 @@ class Extreme(NamedTuple):
         return f"{self.dialect} {name} v{self.version}, {self.elements} elements, {len(self.frame)} bytes"
 
 
+def chosen(random: Random) -> tuple[int, int, Any]:
+    """API, version and dialect of one request."""
+    key = random.choice(list(VERSIONS))
+    return key, random.randint(*VERSIONS[key]), random.choice((kafka, kafka, native))
+
+
 def extreme(random: Random) -> Extreme:
     """One request, ready to be sent, its length included."""
-    key = random.choice(list(VERSIONS))
-    first, last = VERSIONS[key]
-    version = random.randint(first, last)
-    dialect: Any = random.choice((kafka, kafka, native))
+    key, version, dialect = chosen(random)
     allowed = REQUEST_ELEMENTS_MAX[key]
     elements = random.choice((0, 1, 7, 300, allowed // 3, allowed - 2, 2 * allowed))
     maker = _Maker(random, version, elements)

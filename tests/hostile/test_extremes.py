@@ -11,17 +11,17 @@ from random import Random
 
 import pytest
 
-from barnabas.protocol.api import ApiKey
+from barnabas.protocol.api import VERSIONS, ApiKey
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.kafka import codec as kafka
 from barnabas.protocol.native import codec as native
 from tests.broker.host.test_siege import siege
 from tests.broker.node.world import World
-from tests.hostile.extremes import Extreme, extreme
+from tests.hostile.extremes import Extreme, chosen, extreme
 from tests.hostile.run import play
 
 SOCKET_S = 60.0
-SEEDS = range(4)
+SEEDS = range(8)
 PER_SEED = 40
 
 
@@ -55,10 +55,11 @@ def test_every_extreme_request_is_answered_or_refused(seed: int) -> None:
 
 def test_the_generator_reaches_every_api_in_both_dialects() -> None:
     random = Random(0)
-    made = [extreme(random) for _ in range(100)]
-    assert {one.api_key for one in made} == set(ApiKey)
-    assert {one.dialect for one in made} == {"kafka", "native"}
-    assert [one.frame for one in made[:10]] == [extreme(again).frame for again in [Random(0)] for _ in range(10)]
+    made = [chosen(random) for _ in range(5000)]
+    assert {(key, dialect) for key, _, dialect in made} == {(key, each) for key in ApiKey for each in (kafka, native)}
+    assert {(key, version) for key, version, _ in made} >= {(key, last) for key, (_, last) in VERSIONS.items()}
+    once, again = ([extreme(each).frame for _ in range(10)] for each in (Random(0), Random(0)))
+    assert once == again
 
 
 @pytest.mark.slow

@@ -17,16 +17,16 @@ import pytest
 from barnabas.broker.handlers import find_coordinator
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.kafka import codec as kafka
-from barnabas.protocol.limits import NATIVE_SHARE
+from barnabas.protocol.limits import FEW, NATIVE_SHARE, REQUEST_ELEMENTS_MAX
 from barnabas.protocol.native import codec as native
 from barnabas.protocol.requests.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from tests.hostile import largest, largest_of_groups
+from tests.hostile import largest, largest_of_cluster, largest_of_groups
 from tests.hostile.extremes import extreme
 from tests.hostile.largest import PREPARED
 from tests.hostile.meter import UNIT_MS, Meter, exchange, metered, unit, unit_ns
 from tests.hostile.run import has_no_answer
 
-LARGEST = {**largest.LARGEST, **largest_of_groups.LARGEST}
+LARGEST = {**largest.LARGEST, **largest_of_cluster.LARGEST, **largest_of_groups.LARGEST}
 STEP_MS_MAX = 20.0
 NOISE = 1.5
 EXTREMES = 25
@@ -88,6 +88,11 @@ def test_no_extreme_request_makes_a_long_step(broker: tuple[int, Meter], seed: i
         data = (b"BNB1" if one.dialect == "native" else b"") + one.frame
         least = shortest(lambda data=data: longest(port, meter, data))  # type: ignore[misc]
         assert least <= STEP_MS_MAX * NOISE, f"{one}: {least:.1f} ms, {meter.worst.what}"
+
+
+def test_every_api_that_may_be_asked_for_much_has_its_largest() -> None:
+    much = {key for key, bound in REQUEST_ELEMENTS_MAX.items() if bound > FEW}
+    assert {key for key, _, _ in LARGEST.values()} == much
 
 
 def shortest(measure: Callable[[], float]) -> float:

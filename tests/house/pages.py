@@ -1,4 +1,4 @@
-"""Writes what is made from the tables of settings (`./dev pages`): types for editors and checkers, and docs/CLIENT.md.
+"""Writes what is made from tables (`./dev pages`): types for editors and checkers, docs/CLIENT.md and COMPATIBILITY.md.
 
 A setting is a field of a configuration class; everything here follows from it, and a test fails where it does not.
 """
@@ -22,6 +22,7 @@ from barnabas.client.produce.config import ProducerConfig
 from barnabas.client.serializers import SERIALIZERS
 from barnabas.net.config import PLAINTEXT, ClientConfig
 from barnabas.net.foreign import INSTEAD
+from tests.house import compatibility
 
 ROOT = Path(__file__).parents[2]
 WORDS = "str | Sequence[str]"
@@ -231,6 +232,7 @@ def pages() -> dict[Path, str]:
         ROOT / "barnabas" / "client" / "settings.py": client_types(),
         ROOT / "barnabas" / "broker" / "config" / "settings.py": broker_types(),
         PAGE: client_page(),
+        ROOT / "docs" / "COMPATIBILITY.md": compatibility.page(),
     }
 
 

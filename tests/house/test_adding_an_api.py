@@ -30,9 +30,19 @@ ONE_ERROR_FOR_ALL = {
     ApiKey.LIST_GROUPS,
     ApiKey.API_VERSIONS,
     ApiKey.INIT_PRODUCER_ID,
+    ApiKey.DESCRIBE_ACLS,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS,
     ApiKey.OFFSET_DELETE,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+    ApiKey.DESCRIBE_QUORUM,
+    ApiKey.UPDATE_FEATURES,
     ApiKey.DESCRIBE_CLUSTER,
+    ApiKey.LIST_TRANSACTIONS,
     ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
+    ApiKey.PUSH_TELEMETRY,
+    ApiKey.LIST_CONFIG_RESOURCES,
 }
 """Their answers have an error of their own at every version; `test_registry.py` holds the others to `failures.py`."""
 

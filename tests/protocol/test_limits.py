@@ -16,6 +16,7 @@ from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.kafka import codec as kafka
 from barnabas.protocol.limits import MANY, REQUEST_BYTES_MAX, REQUEST_ELEMENTS_MAX
 from barnabas.protocol.native import codec as native
+from barnabas.protocol.requests import alter_configs, describe_producers
 from barnabas.protocol.requests.consumer_group_describe import ConsumerGroupDescribeRequest
 from barnabas.protocol.requests.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.requests.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -23,8 +24,15 @@ from barnabas.protocol.requests.create_topics import CreatableTopic, CreateTopic
 from barnabas.protocol.requests.delete_groups import DeleteGroupsRequest
 from barnabas.protocol.requests.delete_records import DeleteRecordsRequest, DeleteRecordsTopic
 from barnabas.protocol.requests.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from barnabas.protocol.requests.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 from barnabas.protocol.requests.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from barnabas.protocol.requests.describe_groups import DescribeGroupsRequest
+from barnabas.protocol.requests.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from barnabas.protocol.requests.describe_producers import DescribeProducersRequest
+from barnabas.protocol.requests.describe_quorum import DescribeQuorumRequest, RequestedTopicData
+from barnabas.protocol.requests.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
+from barnabas.protocol.requests.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
+from barnabas.protocol.requests.elect_leaders import ElectLeadersRequest, TopicPartitions
 from barnabas.protocol.requests.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.protocol.requests.find_coordinator import FindCoordinatorRequest
 from barnabas.protocol.requests.incremental_alter_configs import (
@@ -33,8 +41,14 @@ from barnabas.protocol.requests.incremental_alter_configs import (
 )
 from barnabas.protocol.requests.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from barnabas.protocol.requests.leave_group import LeaveGroupRequest, MemberIdentity
+from barnabas.protocol.requests.list_config_resources import ListConfigResourcesRequest
 from barnabas.protocol.requests.list_groups import ListGroupsRequest
 from barnabas.protocol.requests.list_offsets import ListOffsetsRequest, ListOffsetsTopic
+from barnabas.protocol.requests.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
+from barnabas.protocol.requests.list_transactions import ListTransactionsRequest
 from barnabas.protocol.requests.metadata import MetadataRequest, MetadataRequestTopic
 from barnabas.protocol.requests.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
 from barnabas.protocol.requests.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestTopic
@@ -42,6 +56,7 @@ from barnabas.protocol.requests.offset_fetch import OffsetFetchRequest, OffsetFe
 from barnabas.protocol.requests.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderTopic
 from barnabas.protocol.requests.produce import ProduceRequest, TopicProduceData
 from barnabas.protocol.requests.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from barnabas.protocol.requests.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 WITH_ELEMENTS: dict[int, Callable[[int], Any]] = {
     ApiKey.PRODUCE: lambda n: ProduceRequest(None, 1, 1, [TopicProduceData() for _ in range(n)]),
@@ -59,6 +74,26 @@ WITH_ELEMENTS: dict[int, Callable[[int], Any]] = {
     ApiKey.OFFSET_DELETE: lambda n: OffsetDeleteRequest(topics=[OffsetDeleteRequestTopic() for _ in range(n)]),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: lambda n: ConsumerGroupHeartbeatRequest(subscribed_topic_names=[""] * n),
     ApiKey.CONSUMER_GROUP_DESCRIBE: lambda n: ConsumerGroupDescribeRequest([""] * n),
+    ApiKey.ALTER_CONFIGS: lambda n: alter_configs.AlterConfigsRequest(
+        [alter_configs.AlterConfigsResource() for _ in range(n)]
+    ),
+    ApiKey.DESCRIBE_LOG_DIRS: lambda n: DescribeLogDirsRequest([DescribableLogDirTopic() for _ in range(n)]),
+    ApiKey.ELECT_LEADERS: lambda n: ElectLeadersRequest(0, [TopicPartitions() for _ in range(n)]),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: lambda n: ListPartitionReassignmentsRequest(
+        topics=[ListPartitionReassignmentsTopics() for _ in range(n)]
+    ),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: lambda n: DescribeClientQuotasRequest([ComponentData() for _ in range(n)]),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: lambda n: DescribeUserScramCredentialsRequest(
+        [UserName() for _ in range(n)]
+    ),
+    ApiKey.DESCRIBE_QUORUM: lambda n: DescribeQuorumRequest([RequestedTopicData() for _ in range(n)]),
+    ApiKey.UPDATE_FEATURES: lambda n: UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey() for _ in range(n)]),
+    ApiKey.DESCRIBE_PRODUCERS: lambda n: DescribeProducersRequest(
+        [describe_producers.TopicRequest() for _ in range(n)]
+    ),
+    ApiKey.LIST_TRANSACTIONS: lambda n: ListTransactionsRequest([""] * n),
+    ApiKey.LIST_CONFIG_RESOURCES: lambda n: ListConfigResourcesRequest([2] * n),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: lambda n: DescribeTopicPartitionsRequest([TopicRequest() for _ in range(n)]),
     ApiKey.FIND_COORDINATOR: lambda n: FindCoordinatorRequest(coordinator_keys=[""] * n),
     ApiKey.CREATE_TOPICS: lambda n: CreateTopicsRequest([CreatableTopic() for _ in range(n)]),
     ApiKey.DELETE_TOPICS: lambda n: DeleteTopicsRequest([DeleteTopicState(None) for _ in range(n)]),
@@ -72,7 +107,15 @@ WITH_ELEMENTS: dict[int, Callable[[int], Any]] = {
         [AlterConfigsResource() for _ in range(n)]
     ),
 }
-WITHOUT = {ApiKey.HEARTBEAT, ApiKey.API_VERSIONS, ApiKey.INIT_PRODUCER_ID, ApiKey.DESCRIBE_CLUSTER}
+WITHOUT = {
+    ApiKey.HEARTBEAT,
+    ApiKey.API_VERSIONS,
+    ApiKey.INIT_PRODUCER_ID,
+    ApiKey.DESCRIBE_ACLS,
+    ApiKey.DESCRIBE_CLUSTER,
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
+    ApiKey.PUSH_TELEMETRY,
+}
 
 
 def frame(dialect: Any, key: int, request: Any) -> memoryview:

@@ -10,6 +10,7 @@ from barnabas.broker.cluster import lock_out
 from barnabas.broker.cluster.image import BROKER_RESOURCE, TOPIC_RESOURCE, Image
 from barnabas.broker.cluster.records import Config, MetadataRecord
 from barnabas.broker.cluster.settings_room import SettingsRoom
+from barnabas.broker.cluster.topic_rules import check_topic_name
 from barnabas.broker.config import BrokerConfig, ConfigError, Key, Kind, TopicConfig, Update, keys_of, topic_config
 from barnabas.broker.config.known import KAFKA_BROKER_KEYS
 from barnabas.broker.config.topic_config import UNUSED_TOPIC_KEYS
@@ -103,6 +104,9 @@ def alter(
 
 def _check_resource(image: Image, broker: BrokerConfig, resource_type: int, resource_name: str) -> None:
     if resource_type == TOPIC_RESOURCE:
+        if not resource_name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+        check_topic_name(resource_name)
         if resource_name not in image.topics:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource_name}' does not exist.")
     elif resource_type == BROKER_RESOURCE:

@@ -83,6 +83,11 @@ class MetadataLog:
         self._ending = False
 
     @property
+    def epoch(self) -> int:
+        """The leader epoch that records are appended with."""
+        return self._epoch
+
+    @property
     def end_offset(self) -> int:
         """Offset after the last appended record."""
         return self._log.log_end_offset

@@ -9,11 +9,16 @@ from barnabas.broker.handlers import group_failures
 from barnabas.protocol.api import RESPONSES, ApiKey
 from barnabas.protocol.ids import NO_LEADER
 from barnabas.protocol.requests import (
+    alter_configs,
     create_partitions,
     create_topics,
     delete_records,
     delete_topics,
     describe_configs,
+    describe_log_dirs,
+    describe_producers,
+    describe_topic_partitions,
+    elect_leaders,
     fetch,
     find_coordinator,
     incremental_alter_configs,
@@ -139,6 +144,54 @@ def _incremental_alter_configs(request: Any, code: int) -> Any:
     )
 
 
+def _alter_configs(request: Any, code: int) -> Any:
+    return alter_configs.AlterConfigsResponse(
+        responses=[
+            alter_configs.AlterConfigsResourceResponse(code, None, one.resource_type, one.resource_name)
+            for one in request.resources
+        ]
+    )
+
+
+def _describe_log_dirs(request: Any, code: int) -> Any:
+    """Once for all, from v3 on, and for the directory, which is all that earlier versions have."""
+    return describe_log_dirs.DescribeLogDirsResponse(
+        error_code=code, results=[describe_log_dirs.DescribeLogDirsResult(code)]
+    )
+
+
+def _elect_leaders(request: Any, code: int) -> Any:
+    """Once for all, from v1 on, and for each partition."""
+    return elect_leaders.ElectLeadersResponse(
+        error_code=code,
+        replica_election_results=[
+            elect_leaders.ReplicaElectionResult(
+                topic.topic, [elect_leaders.PartitionResult(index, code, None) for index in topic.partitions]
+            )
+            for topic in request.topic_partitions or ()
+        ],
+    )
+
+
+def _describe_producers(request: Any, code: int) -> Any:
+    return describe_producers.DescribeProducersResponse(
+        topics=[
+            describe_producers.TopicResponse(
+                topic.name, [describe_producers.PartitionResponse(index, code) for index in topic.partition_indexes]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _describe_topic_partitions(request: Any, code: int) -> Any:
+    return describe_topic_partitions.DescribeTopicPartitionsResponse(
+        topics=[
+            describe_topic_partitions.DescribeTopicPartitionsResponseTopic(code, topic.name) for topic in request.topics
+        ]
+    )
+
+
 _BY_ITEM: Final[dict[int, Callable[[Any, int], Any]]] = {
     ApiKey.PRODUCE: _produce,
     ApiKey.FETCH: _fetch,
@@ -153,10 +206,15 @@ _BY_ITEM: Final[dict[int, Callable[[Any, int], Any]]] = {
     ApiKey.DELETE_RECORDS: _delete_records,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: _offset_for_leader_epoch,
     ApiKey.DESCRIBE_CONFIGS: _describe_configs,
+    ApiKey.ALTER_CONFIGS: _alter_configs,
+    ApiKey.DESCRIBE_LOG_DIRS: _describe_log_dirs,
     ApiKey.CREATE_PARTITIONS: _create_partitions,
     ApiKey.DELETE_GROUPS: group_failures.delete,
+    ApiKey.ELECT_LEADERS: _elect_leaders,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _incremental_alter_configs,
+    ApiKey.DESCRIBE_PRODUCERS: _describe_producers,
     ApiKey.CONSUMER_GROUP_DESCRIBE: group_failures.describe_consumer,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: _describe_topic_partitions,
 }
 
 

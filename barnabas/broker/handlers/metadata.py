@@ -27,6 +27,7 @@ from barnabas.broker.cluster.topic_rules import (
 )
 from barnabas.broker.config.topics import INTERNAL_TOPICS, METADATA_TOPIC
 from barnabas.broker.context import RequestContext
+from barnabas.broker.handlers.leaders import seen_leader
 from barnabas.broker.handlers.services import (
     AUTO_CREATE_IN_FLIGHT_MAX,
     CLUSTER,
@@ -247,20 +248,15 @@ def _describe(
     services: Services, topic: TopicState, request: MetadataRequest, context: RequestContext
 ) -> Job[MetadataResponseTopic | None]:
     """What is told of a topic that is there, a slice of its partitions at a time."""
-    image, replicas = services.image, services.replicas
+    image, replicas, listener = services.image, services.replicas, context.connection.listener
     coming = replicas.is_coming if replicas.behind else None
     partitions = []
     for number, (index, state) in enumerate(list(topic.partitions.items())):
         if number and number % SLICE == 0:
             yield None
-        error, leader = 0, state.leader
-        leaderless = leader == NO_LEADER or not image.is_alive(leader)
-        if leaderless or (coming is not None and leader == services.node_id and coming(topic.keys[index])):
-            error, leader = ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
-        elif image.brokers[leader].endpoint(context.connection.listener) is None:
-            known = context.api_version >= 6
-            error = ErrorCode.LISTENER_NOT_FOUND if known else ErrorCode.LEADER_NOT_AVAILABLE
-            leader = NO_LEADER
+        error, leader = seen_leader(services, listener, coming, topic, index)
+        if error == ErrorCode.LISTENER_NOT_FOUND and context.api_version < 6:
+            error = ErrorCode.LEADER_NOT_AVAILABLE
         partitions.append(
             MetadataResponsePartition(
                 error,

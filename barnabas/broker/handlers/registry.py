@@ -21,6 +21,10 @@ ADVERTISED_FIRST: Final = {ApiKey.PRODUCE: 0}
 broker without Produce v0 (KAFKA-18659), so Apache Kafka tells it, too."""
 
 
+UNADVERTISED: Final = frozenset((ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY))
+"""What is answered and not told: a client that finds these would send its metrics, which nobody wants (KIP-714)."""
+
+
 class Handlers(dict[int, Handler]):
     """API number to handler, loaded on first use."""
 
@@ -35,5 +39,7 @@ class Handlers(dict[int, Handler]):
 def advertised_versions() -> tuple[tuple[int, int, int], ...]:
     """(API number, first version, last version) as ApiVersions tells them, by number."""
     return tuple(
-        (int(key), ADVERTISED_FIRST.get(ApiKey(key), first), last) for key, (first, last) in sorted(VERSIONS.items())
+        (int(key), ADVERTISED_FIRST.get(ApiKey(key), first), last)
+        for key, (first, last) in sorted(VERSIONS.items())
+        if key not in UNADVERTISED
     )

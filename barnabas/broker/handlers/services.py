@@ -20,13 +20,23 @@ from barnabas.broker.handlers.line import Line
 from barnabas.broker.handlers.sessions import FetchSessions
 from barnabas.broker.handlers.steps import Runner, work
 from barnabas.broker.jobs import Job
-from barnabas.broker.ports import Entropy
+from barnabas.broker.ports import Entropy, Volume
 from barnabas.broker.replica import ReplicaManager
 from barnabas.protocol.api import ApiKey
 
 AUTO_CREATE_IN_FLIGHT_MAX: Final = 1000
 _ONLY_LOOK: Final = frozenset(
-    (ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA, ApiKey.OFFSET_FOR_LEADER_EPOCH, ApiKey.DESCRIBE_CONFIGS)
+    (
+        ApiKey.FETCH,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.METADATA,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.DESCRIBE_LOG_DIRS,
+        ApiKey.DESCRIBE_PRODUCERS,
+        ApiKey.LIST_CONFIG_RESOURCES,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    )
 )
 """APIs that change nothing: their work ends with the connection that asked."""
 
@@ -82,7 +92,8 @@ class Services:
     `config` is in force now, `static_config` what the broker was started with; `image` is the committed one.
     `creating` holds the topics whose creation on first use is under way (at most `AUTO_CREATE_IN_FLIGHT_MAX`).
     `account` is charged with what is kept for others; in `line` stand requests with large answers,
-    in `file_line` those of them that may wait for files.
+    in `file_line` those of them that may wait for files. `metadata_end` is the offset after the last record of the
+    metadata log, and its epoch; `volume` what the data directory lies on.
     """
 
     config: BrokerConfig
@@ -99,6 +110,8 @@ class Services:
     mutations: MutationQuota
     run: Runner
     failed: Callable[[Any, RequestContext, Exception], None]
+    metadata_end: Callable[[], tuple[int, int]]
+    volume: Callable[[], Volume]
     authorise: Authorise = allow_all
     creating: dict[str, None] = field(default_factory=dict)
     account: Account = field(default_factory=Account)

@@ -29,7 +29,7 @@ from barnabas.broker.host.disk_calls import default_handles_max, named, read_who
 from barnabas.broker.host.disk_file import READ_WRITE, ColdRead, RealFile
 from barnabas.broker.host.disk_root import Root
 from barnabas.broker.host.disk_threads import Lane
-from barnabas.broker.ports import Done, countdown
+from barnabas.broker.ports import Done, Volume, countdown
 
 logger = logging.getLogger(__name__)
 
@@ -253,6 +253,10 @@ class RealDisk:
         self._atomic[path] = (data, [*waiting, done], durable, self._moved.get(os.path.dirname(path), 0))
         if path not in self._atomic_running:
             self._write_next(path)
+
+    def volume(self) -> Volume:
+        """Where the directory is, and how much room there is (one call of the system, which waits for no file)."""
+        return Volume(self.root.path, *self.root.room())
 
     def write_files(self, files: Sequence[tuple[str, bytes]], done: Done) -> None:
         """Replace small files of one directory, each as a whole, with one sync of the directory (a stop waits)."""

@@ -44,6 +44,14 @@ class Root:
             os.close(self._fd)
             self._fd = -1
 
+    def room(self) -> tuple[int, int]:
+        """Bytes of the volume, and those that may still be written; -1 for both where the system does not say."""
+        try:
+            found = os.statvfs(self.path if self._fd is None else self._fd)
+        except (AttributeError, OSError):
+            return -1, -1
+        return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+
     def _at(self, path: str) -> str:
         """The path as the system's calls take it."""
         if self._fd is None:

@@ -20,7 +20,7 @@ from barnabas.broker.memory_disk.content import Content
 from barnabas.broker.memory_disk.faults import Faults, Names
 from barnabas.broker.memory_disk.file import LateRead, MemoryFile
 from barnabas.broker.memory_disk.names import Directory, Journal, Node, files_in
-from barnabas.broker.ports import Done, NotYet, countdown
+from barnabas.broker.ports import Done, NotYet, Volume, countdown
 
 Work: TypeAlias = "Callable[[], None]"
 _TEMPORARY: Final = ".tmp"
@@ -316,6 +316,10 @@ class MemoryDisk:
             post(lambda: done(None))
 
         threads(run)
+
+    def volume(self) -> Volume:
+        """Memory has no directory and no bound of its own."""
+        return Volume("memory", -1, -1)
 
     def write_files(self, files: Sequence[tuple[str, bytes]], done: Done) -> None:
         """Replace files, each as `write_atomic` does."""

@@ -188,6 +188,8 @@ class Core:
             mutations=MutationQuota(config),
             run=lambda steps, ended: self.jobs.add("request", steps, ended),
             failed=self._failed,
+            metadata_end=lambda: (self.metadata.end_offset, self.metadata.epoch),
+            volume=self.disk.volume,
         )
         self._timed += [self.replicas, LogJobs(self), self.groups]
         self._drains += [self.replicas.drain, self.groups.drain]

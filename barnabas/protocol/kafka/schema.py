@@ -29,8 +29,10 @@ class Primitive:
 
 INT8 = Primitive("int8", "b", 1)
 INT16 = Primitive("int16", "h", 2)
+UINT16 = Primitive("uint16", "H", 2)
 INT32 = Primitive("int32", "i", 4)
 INT64 = Primitive("int64", "q", 8)
+FLOAT64 = Primitive("float64", "d", 8)
 BOOL = Primitive("bool", "?", 1)
 UUID = Primitive("uuid", "16s", 16)
 STRING = Primitive("string")

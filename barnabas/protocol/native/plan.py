@@ -296,6 +296,12 @@ def _read_bool(value: Any, source: Source) -> bool:
     return value
 
 
+def _read_float(value: Any, source: Source) -> float:
+    if type(value) is not float:
+        raise _Misfit(value, "a float")
+    return value
+
+
 def _read_str(value: Any, source: Source) -> str:
     if type(value) is not str:
         raise _Misfit(value, "a string")
@@ -306,6 +312,7 @@ _READERS: Final[dict[Any, Reader]] = {
     int: _read_int,
     str: _read_str,
     bool: _read_bool,
+    float: _read_float,
     bytes: _read_uuid,
     Bytes: _read_bytes,
 }

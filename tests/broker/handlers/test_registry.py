@@ -4,7 +4,7 @@ import pytest
 
 from barnabas.broker.handlers.failures import _BY_ITEM, error_response
 from barnabas.broker.handlers.registry import Handlers, advertised_versions
-from barnabas.protocol.api import REQUESTS, VERSIONS, ApiKey
+from barnabas.protocol.api import REQUESTS, RESPONSES, VERSIONS, ApiKey
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.kafka import APIS
 from barnabas.protocol.kafka.codec import decode_response, encode_response
@@ -17,9 +17,11 @@ def test_every_api_has_a_handler_of_its_stem(key: ApiKey) -> None:
     assert handler.__module__ == f"barnabas.broker.handlers.{key.name.lower()}"
 
 
-def test_advertised_is_what_is_served_but_for_produce() -> None:
+def test_advertised_is_what_is_served_but_for_produce_and_telemetry() -> None:
     assert list(advertised_versions()) == [
-        (key, 0 if key == ApiKey.PRODUCE else first, last) for key, (first, last) in sorted(VERSIONS.items())
+        (key, 0 if key == ApiKey.PRODUCE else first, last)
+        for key, (first, last) in sorted(VERSIONS.items())
+        if key not in (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
     ]
 
 
@@ -44,3 +46,9 @@ def test_a_fetch_that_failed_says_so_at_versions_without_an_error_of_its_own() -
     encoded = b"".join(encode_response(ApiKey.FETCH, 6, 1, response))
     (topic,) = decode_response(ApiKey.FETCH, 6, memoryview(encoded)[4:])[1].responses
     assert [(part.partition_index, part.error_code) for part in topic.partitions] == [(0, -1), (3, -1)]
+
+
+@pytest.mark.parametrize("key", list(ApiKey), ids=lambda key: key.name)
+def test_every_answer_can_be_asked_how_long_to_wait(key: ApiKey) -> None:
+    """The host asks each one before it leaves; DescribeQuorum has no such field at any version."""
+    assert RESPONSES[key]().throttle_time_ms == 0

@@ -13,6 +13,7 @@ from tests.conformance.scenarios import (
     sessions,
     timers,
     versions,
+    versions_of_cluster,
     versions_of_groups,
 )
 
@@ -29,5 +30,6 @@ __all__ = [
     "sessions",
     "timers",
     "versions",
+    "versions_of_cluster",
     "versions_of_groups",
 ]

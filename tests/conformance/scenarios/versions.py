@@ -11,16 +11,35 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from barnabas.broker.handlers.registry import advertised_versions
 from tests.conformance.batches import batch
 from tests.conformance.raw import API_KEYS, fitting, plain
-from tests.conformance.scenario import Facts, scenario
+from tests.conformance.scenario import ABSENT, Facts, scenario
 from tests.conformance.world import World, error, fetch_body, now_ms, records
 
+SERVED = {key: (first, last) for key, first, last in advertised_versions()}
 RECORDED = Path(__file__).with_name("versions.json")
 
 HIDDEN = {"host", "port"}
 SHAPES: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("cluster_id", "topic_id", "producer_id"), lambda value: "id" if value else value),
+    **dict.fromkeys(
+        ("cluster_id", "topic_id", "producer_id", "client_instance_id", "replica_directory_id"),
+        lambda value: "id" if value else value,
+    ),
+    **dict.fromkeys(
+        (
+            "partition_size",
+            "total_bytes",
+            "usable_bytes",
+            "log_end_offset",
+            "last_fetch_timestamp",
+            "last_caught_up_timestamp",
+            "last_timestamp",
+            "subscription_id",
+        ),
+        lambda value: "a number" if value not in (None, -1, 0) else value,
+    ),
+    "log_dir": lambda value: "a path" if value else value,
     **dict.fromkeys(
         ("node_id", "leader_id", "controller_id", "broker_id"), lambda value: "node" if value >= 0 else value
     ),
@@ -319,3 +338,23 @@ def v18(world: World) -> Facts:
         ranges = {int(each.api_key): f"{each.min_version}-{each.max_version}" for each in reply.body.api_keys}
         facts[f"v{version}"] = ", ".join(f"{key}: {ranges.get(key)}" for key in sorted(API_KEYS.values()))
     return facts
+
+
+@scenario(
+    "V18b",
+    "ApiVersions v4: every API that is told, by number",
+    recorded("V18b"),
+    differs={
+        name: ABSENT if int(name) not in SERVED else "-".join(map(str, SERVED[int(name)]))
+        for name, text in recorded("V18b").items()
+        if text != "-".join(map(str, SERVED.get(int(name), ())))
+    },
+    note="docs/COMPATIBILITY.md gives the reason for each",
+)
+def v18b(world: World) -> Facts:
+    software = {"client_software_name": "raw", "client_software_version": "1"}
+    told_keys = world.call("api_versions", 4, software).body.api_keys
+    return {
+        str(int(one.api_key)): f"{one.min_version}-{one.max_version}"
+        for one in sorted(told_keys, key=lambda one: int(one.api_key))
+    }

@@ -51,6 +51,10 @@ def _number(random: Random, bits: int) -> int:
 def _primitive(random: Random, kind: str) -> Any:
     if kind in BITS:
         return _number(random, BITS[kind])
+    if kind == "uint16":
+        return random.choice([0, 1, 9092, 65535])
+    if kind == "float64":
+        return random.choice([0.0, -1.5, 1e300, random.random()])
     if kind == "bool":
         return random.random() < 0.5
     if kind == "string":

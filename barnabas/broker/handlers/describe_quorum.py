@@ -1,0 +1,70 @@
+"""DescribeQuorum (55, KIP-836). A real broker asks the leader of the metadata log; here that is this broker, alone.
+
+- Told of is partition 0 of `__cluster_metadata`, asked for by itself; anything else, and anything beside it, is
+  UNKNOWN_TOPIC_OR_PARTITION.
+- One voter, which has all there is: every record is its own, and is committed once it is written. The epoch is the
+  metadata log's. v2 (KIP-853): no directory ids, as for voters that are configured; `nodes` tells the listener
+  that was asked, for the controller has none of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from barnabas.broker.config.topics import METADATA_TOPIC
+from barnabas.broker.context import RequestContext
+from barnabas.broker.handlers.services import CLUSTER, Operation, Services
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.requests.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    Listener,
+    Node,
+    PartitionData,
+    ReplicaState,
+    RequestedPartitionData,
+    TopicData,
+)
+
+_NODES_FROM: Final = 2
+_NOT_HERE: Final = "This server does not host this topic-partition."
+
+
+def handle(services: Services, request: DescribeQuorumRequest, context: RequestContext, now_ms: int) -> None:
+    """Answer with the one voter."""
+    if not services.authorise(context.connection.principal, Operation.DESCRIBE, CLUSTER):
+        context.respond(DescribeQuorumResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+        return
+    topics = request.topics
+    if (
+        len(topics) != 1
+        or topics[0].topic_name != METADATA_TOPIC
+        or topics[0].partitions != [RequestedPartitionData(0)]
+    ):
+        unknown = [
+            TopicData(
+                one.topic_name,
+                [
+                    PartitionData(part.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NOT_HERE)
+                    for part in one.partitions
+                ],
+            )
+            for one in topics
+        ]
+        context.respond(DescribeQuorumResponse(topics=unknown))
+        return
+    end, epoch = services.metadata_end()
+    wall_ms = services.replicas.shared.wall_clock.now_ms()
+    voter = ReplicaState(
+        services.node_id, log_end_offset=end, last_fetch_timestamp=wall_ms, last_caught_up_timestamp=wall_ms
+    )
+    told = PartitionData(0, leader_id=services.node_id, leader_epoch=epoch, high_watermark=end, current_voters=[voter])
+    nodes = [_node(services, context)] if context.api_version >= _NODES_FROM else []
+    context.respond(DescribeQuorumResponse(topics=[TopicData(METADATA_TOPIC, [told])], nodes=nodes))
+
+
+def _node(services: Services, context: RequestContext) -> Node:
+    name = context.connection.listener
+    broker = services.image.brokers.get(services.node_id)
+    endpoint = None if broker is None else broker.endpoint(name)
+    return Node(services.node_id, [] if endpoint is None else [Listener(name, *endpoint)])

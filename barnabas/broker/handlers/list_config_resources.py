@@ -1,0 +1,55 @@
+"""ListConfigResources (74). A real broker lists, from its image, what has settings.
+
+- v0 lists client metrics alone, of which there are none here; v1 (KIP-1142) the types that are named, all without one.
+- Topics (2) and brokers (4). Broker loggers (8) are no resource here, client metrics (16) and groups (32) have no
+  settings yet: none. A type that nobody knows is UNSUPPORTED_VERSION.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from barnabas.broker.cluster.image import BROKER_RESOURCE, TOPIC_RESOURCE
+from barnabas.broker.context import RequestContext
+from barnabas.broker.handlers.services import CLUSTER, Operation, Services
+from barnabas.broker.handlers.steps import SLICE, answer, slices
+from barnabas.broker.jobs import Job
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.requests.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+_TYPED_FROM: Final = 1
+_TYPES: Final = frozenset((TOPIC_RESOURCE, BROKER_RESOURCE, 8, 16, 32))
+"""All that Kafka knows (`ConfigResource.Type`)."""
+
+
+def handle(services: Services, request: ListConfigResourcesRequest, context: RequestContext, now_ms: int) -> None:
+    """List topics and brokers, as far as they are asked for."""
+    work = services.work_in_line if len(services.image.topics) > SLICE else services.work
+    work(_serve(services, request, context), request, context)
+
+
+def _serve(services: Services, request: ListConfigResourcesRequest, context: RequestContext) -> Job[None]:
+    asked = set(request.resource_types) or _TYPES
+    if context.api_version < _TYPED_FROM:
+        asked = set()
+    refusal = 0
+    if not services.authorise(context.connection.principal, Operation.DESCRIBE_CONFIGS, CLUSTER):
+        refusal = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    elif not asked <= _TYPES:
+        refusal = ErrorCode.UNSUPPORTED_VERSION
+    if refusal:
+        context.respond(ListConfigResourcesResponse(error_code=refusal))
+        return
+    listed = []
+    if BROKER_RESOURCE in asked:
+        listed += [ConfigResource(str(broker_id), BROKER_RESOURCE) for broker_id in sorted(services.image.brokers)]
+    if TOPIC_RESOURCE in asked:
+        for names in slices(list(services.image.topics)):
+            listed += [ConfigResource(name, TOPIC_RESOURCE) for name in names]
+            if len(names) == SLICE:
+                yield None
+    yield from answer(context, ListConfigResourcesResponse(config_resources=listed), len(listed))

@@ -1,0 +1,128 @@
+"""docs/COMPATIBILITY.md, from the registry of what is served and from what Apache Kafka 4.3.0 told of itself (V18b).
+
+An API that Kafka tells and that is not served, or not at each of its versions, needs a reason here; so does one that is
+served with less behind it than there. A test finds what lacks one, and reasons that nothing needs any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from barnabas.broker.handlers.registry import UNADVERTISED, advertised_versions
+from barnabas.protocol.api import STEMS, VERSIONS, ApiKey, name_of
+from tests.conformance.scenarios.versions import recorded
+
+ONE_BROKER = "there is one broker, so nothing is moved"
+SECURITY = "authentication and access control are still to come"
+TRANSACTIONS = "transactions are still to come"
+SHARE = "share groups (KIP-932) are not served: queues over partitions, with a coordinator and a log of their own"
+STREAMS = "streams groups (KIP-1071) are not served; Kafka Streams uses the classic protocol then"
+VOTERS = "the metadata has one voter, this broker"
+TOKENS = "delegation tokens need authentication, which is still to come"
+
+GAPS: dict[int, tuple[str, str]] = {
+    17: ("SaslHandshake", SECURITY),
+    24: ("AddPartitionsToTxn", TRANSACTIONS),
+    25: ("AddOffsetsToTxn", TRANSACTIONS),
+    26: ("EndTxn", TRANSACTIONS),
+    27: ("WriteTxnMarkers", TRANSACTIONS),
+    28: ("TxnOffsetCommit", TRANSACTIONS),
+    30: ("CreateAcls", SECURITY),
+    31: ("DeleteAcls", SECURITY),
+    34: ("AlterReplicaLogDirs", "a broker has one data directory, so no log is moved to another"),
+    36: ("SaslAuthenticate", SECURITY),
+    38: ("CreateDelegationToken", TOKENS),
+    39: ("RenewDelegationToken", TOKENS),
+    40: ("ExpireDelegationToken", TOKENS),
+    41: ("DescribeDelegationToken", TOKENS),
+    45: ("AlterPartitionReassignments", ONE_BROKER),
+    49: ("AlterClientQuotas", "there are no quotas by user, client or address; docs/SECURITY.md says what is bounded"),
+    51: ("AlterUserScramCredentials", SECURITY),
+    64: ("UnregisterBroker", "there is one broker, and it answers"),
+    65: ("DescribeTransactions", TRANSACTIONS),
+    76: ("ShareGroupHeartbeat", SHARE),
+    77: ("ShareGroupDescribe", SHARE),
+    78: ("ShareFetch", SHARE),
+    79: ("ShareAcknowledge", SHARE),
+    80: ("AddRaftVoter", VOTERS),
+    81: ("RemoveRaftVoter", VOTERS),
+    83: ("InitializeShareGroupState", SHARE),
+    84: ("ReadShareGroupState", SHARE),
+    85: ("WriteShareGroupState", SHARE),
+    86: ("DeleteShareGroupState", SHARE),
+    87: ("ReadShareGroupStateSummary", SHARE),
+    88: ("StreamsGroupHeartbeat", STREAMS),
+    89: ("StreamsGroupDescribe", STREAMS),
+    90: ("DescribeShareGroupOffsets", SHARE),
+    91: ("AlterShareGroupOffsets", SHARE),
+    92: ("DeleteShareGroupOffsets", SHARE),
+}
+"""What Apache Kafka tells and is not served here: its name, and why."""
+
+NO_GROUPS = "NOT_COORDINATOR: no group is coordinated yet"
+NO_RECEIVER = "answered, and left out of ApiVersions, as by a Kafka that has no receiver of metrics"
+REMARKS: dict[int, str] = {
+    ApiKey.OFFSET_COMMIT: NO_GROUPS,
+    ApiKey.OFFSET_FETCH: NO_GROUPS,
+    ApiKey.FIND_COORDINATOR: "COORDINATOR_NOT_AVAILABLE: no group and no transaction is coordinated yet",
+    ApiKey.JOIN_GROUP: NO_GROUPS,
+    ApiKey.HEARTBEAT: NO_GROUPS,
+    ApiKey.LEAVE_GROUP: NO_GROUPS,
+    ApiKey.SYNC_GROUP: NO_GROUPS,
+    ApiKey.DESCRIBE_GROUPS: NO_GROUPS,
+    ApiKey.LIST_GROUPS: "none: no group is coordinated yet",
+    ApiKey.INIT_PRODUCER_ID: f"for idempotent producers; {TRANSACTIONS}",
+    ApiKey.DESCRIBE_ACLS: "SECURITY_DISABLED, as in a Kafka without an authorizer",
+    ApiKey.DELETE_GROUPS: NO_GROUPS,
+    ApiKey.ELECT_LEADERS: "one replica leads or cannot: no election is needed, or none is possible",
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: f"none: {ONE_BROKER}",
+    ApiKey.OFFSET_DELETE: NO_GROUPS,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: "none: there are no quotas by user, client or address",
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: "none: nobody has credentials",
+    ApiKey.DESCRIBE_QUORUM: VOTERS,
+    ApiKey.UPDATE_FEATURES: "each feature keeps the level of the release; what asks for it succeeds",
+    ApiKey.LIST_TRANSACTIONS: f"none: {TRANSACTIONS}",
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: NO_GROUPS,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: NO_GROUPS,
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: NO_RECEIVER,
+    ApiKey.PUSH_TELEMETRY: NO_RECEIVER,
+    ApiKey.LIST_CONFIG_RESOURCES: "topics and brokers; levels of loggers are no resource here",
+}
+"""What is served, and says less than there."""
+
+KAFKA: dict[int, str] = {int(key): versions for key, versions in recorded("V18b").items()}
+"""What Apache Kafka 4.3.0 told: "first-last" by number."""
+
+HEAD = """\
+# Compatibility
+
+Made by `./dev pages` from the registry and from what Apache Kafka 4.3.0 tells of itself (scenario V18b); do not edit.
+ApiVersions tells the same to every client. What differs within an API that is served stands in
+[FIDELITY.md](FIDELITY.md), what one request may ask in [SECURITY.md](SECURITY.md).
+
+"""
+
+
+def lacking(key: int) -> bool:
+    """Whether a client of Apache Kafka would miss a version here."""
+    told = {number: f"{first}-{last}" for number, first, last in advertised_versions()}
+    return key in KAFKA and told.get(key) != KAFKA[key]
+
+
+def rows() -> Iterator[str]:
+    """A line for each API that either of the two answers."""
+    told = {number: f"{first}-{last}" for number, first, last in advertised_versions()}
+    for key in sorted(set(KAFKA) | set(VERSIONS)):
+        name = name_of(key) if key in STEMS else GAPS[key][0]
+        ours = told.get(key) or ("-".join(map(str, VERSIONS[key])) + ", not told" if key in UNADVERTISED else "")
+        theirs = KAFKA.get(key) or ("0-0, not told" if key in UNADVERTISED else "")
+        why = GAPS[key][1] if key in GAPS else REMARKS.get(key, "")
+        yield f"| {key} | {name} | {ours or 'no'} | {theirs or 'no'} | {why} |\n".replace("|  |", "| |")
+
+
+def page() -> str:
+    """The text of docs/COMPATIBILITY.md."""
+    served = sum(1 for key in KAFKA if not lacking(key))
+    summary = f"**{served} of the {len(KAFKA)} APIs** that Apache Kafka tells are served, at all of its versions.\n\n"
+    table = "| key | API | served | Kafka 4.3.0 | |\n|---|---|---|---|---|\n"
+    return HEAD + summary + table + "".join(rows())
