@@ -7,24 +7,36 @@ with Admin("localhost:9092") as admin:
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, Unpack
 
 from barnabas.client.answers import BROKER, TOPIC
 from barnabas.client.async_admin import Answers, AsyncAdmin, ClusterDescription, NewTopic
+from barnabas.client.async_groups import GroupDescription, GroupListing, GroupMember
+from barnabas.client.consume.group.commits import OffsetAndMetadata
 from barnabas.client.handle import Handle
 from barnabas.client.loop_thread import LoopThread
 from barnabas.net.counts import Metrics
 from barnabas.net.errors import ClientClosed
 from barnabas.net.topology import TopicInfo
+from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.client.settings import ClientSettings
 
-__all__ = ["BROKER", "TOPIC", "Admin", "AsyncAdmin", "NewTopic"]
+__all__ = [
+    "BROKER",
+    "TOPIC",
+    "Admin",
+    "AsyncAdmin",
+    "GroupDescription",
+    "GroupListing",
+    "GroupMember",
+    "NewTopic",
+]
 
 T = TypeVar("T")
 
@@ -147,3 +159,37 @@ class Admin(Handle):
     def describe_cluster(self) -> ClusterDescription:
         """The cluster's id, controller and brokers."""
         return self._call(self._inner.describe_cluster())
+
+    def list_groups(self, *, states: Iterable[str] = ()) -> list[GroupListing]:
+        """All groups that the brokers know, only those in one of these states if any are named."""
+        return self._call(self._inner.list_groups(states=states))
+
+    def describe_groups(self, *names: str) -> dict[str, GroupDescription]:
+        """Who is in these groups, and what each member has."""
+        return self._call(self._inner.describe_groups(*names))
+
+    def delete_group(self, name: str) -> None:
+        """Deletes a group without members, with its offsets."""
+        self._call(self._inner.delete_group(name))
+
+    def delete_groups(self, *names: str) -> dict[str, KafkaError | None]:
+        """Deletes groups without members, with their offsets; what became of each: None, or why not."""
+        return self._call(self._inner.delete_groups(*names))
+
+    def group_offsets(
+        self, name: str, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What a group has committed, of these partitions or of all; partitions with nothing are left out."""
+        return self._call(self._inner.group_offsets(name, partitions))
+
+    def alter_group_offsets(self, name: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]) -> None:
+        """Sets where a group goes on; it must have no members, which would go on where they are."""
+        self._call(self._inner.alter_group_offsets(name, offsets))
+
+    def delete_group_offsets(self, name: str, *partitions: TopicPartition) -> None:
+        """Forgets what a group has committed of these partitions."""
+        self._call(self._inner.delete_group_offsets(name, *partitions))
+
+    def group_lag(self, name: str, *, isolation_level: str = "read_uncommitted") -> dict[TopicPartition, int]:
+        """How many offsets lie between what a group has committed and the end, of each partition it committed."""
+        return self._call(self._inner.group_lag(name, isolation_level=isolation_level))

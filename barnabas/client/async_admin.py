@@ -1,4 +1,4 @@
-"""The admin client on asyncio: topics, partitions, settings, records, lag, the cluster.
+"""The admin client on asyncio: topics, partitions, settings, records, lag, groups, the cluster.
 
     async with AsyncAdmin("localhost:9092") as admin:
         await admin.create_topic("flights", partitions=4, config={"retention.ms": "60000"})
@@ -26,8 +26,8 @@ from barnabas.client.answers import (
     topic_info,
 )
 from barnabas.client.arguments import check_named, checked_partitions, checked_topic, checked_topics
+from barnabas.client.async_groups import AsyncGroups
 from barnabas.client.consume.lookups import ISOLATION
-from barnabas.client.handle import Handle
 from barnabas.client.offsets import lookup
 from barnabas.net.config import ClientConfig
 from barnabas.net.counts import Metrics
@@ -83,7 +83,7 @@ class ClusterDescription(NamedTuple):
     """(id, host, port) of every broker."""
 
 
-class AsyncAdmin(Handle):
+class AsyncAdmin(AsyncGroups):
     """Admin requests on the running loop. Settings carry Kafka's names: `config` or keywords, as with `Producer`.
 
     `start` connects, `close` ends; `async with` does both.
@@ -285,6 +285,12 @@ class AsyncAdmin(Handle):
                     check(part.error_code, f"{each.name}-{part.partition_index}", None)
                     low[TopicPartition(each.name, part.partition_index)] = part.low_watermark
         return low
+
+    async def group_lag(self, name: str, *, isolation_level: str = "read_uncommitted") -> dict[TopicPartition, int]:
+        """How many offsets lie between what a group has committed and the end, of each partition it committed."""
+        offsets = await self.group_offsets(name)
+        positions = {where: each.offset for where, each in offsets.items()}
+        return await self.lag(positions, isolation_level=isolation_level)
 
     async def lag(
         self, positions: Mapping[TopicPartition, int], *, isolation_level: str = "read_uncommitted"

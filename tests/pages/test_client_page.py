@@ -25,6 +25,7 @@ PRINTS = {
     "Columns": "3\n3\n",
     "How far behind": "15\n",
     "Figures": "1.0 True\n",
+    "A group": "True\n2 partitions go to others\n0\n",
     "Forking": "[['orders', 'orders'], ['orders']]\n",
     "On asyncio": "3 0\norders\n",
 }

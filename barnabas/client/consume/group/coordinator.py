@@ -21,6 +21,7 @@ from barnabas.net.network import NetworkClient, OnDone, PerVersion
 from barnabas.net.topology import Node
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.protocol.requests.find_coordinator import Coordinator as Found
 from barnabas.protocol.requests.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
 log = logging.getLogger(__name__)
@@ -216,19 +217,12 @@ class Coordinator:
         if node is None:
             return now_ms + max(self._config.retry_backoff_ms, 1)
         self._finding = True
-        self._network.enqueue(node.id, PerVersion(ApiKey.FIND_COORDINATOR, self._question), now_ms, self._on_found)
+        self._network.enqueue(node.id, find_request(self._group_id), now_ms, self._on_found)
         return NEVER
-
-    def _question(self, version: int) -> FindCoordinatorRequest:
-        if version < _LIST_FROM:
-            return FindCoordinatorRequest(key=self._group_id, key_type=_GROUP)
-        return FindCoordinatorRequest(key_type=_GROUP, coordinator_keys=[self._group_id])
 
     def _on_found(self, response: FindCoordinatorResponse | None, error: BarnabasError | None, now_ms: int) -> None:
         self._finding = False
-        found: Any = response
-        if response is not None and response.coordinators:
-            found = response.coordinators[0]
+        found = None if response is None else read_found(response)
         if found is not None and found.error_code:
             detail = found.error_message or "its coordinator"
             error = KafkaError(found.error_code, f"group {self._group_id}: {detail}")
@@ -239,6 +233,7 @@ class Coordinator:
             if not error.retriable:
                 self._refuse(error, now_ms)
         else:
+            assert found is not None
             self._failures = 0
             self.node = Node(found.node_id, found.host, found.port)
             self._id = self._network.keep_apart(self.node, now_ms)
@@ -255,3 +250,19 @@ class Coordinator:
         questions, self._questions = self._questions, []
         for question in questions:
             question.on_done(None, error, now_ms)
+
+
+def find_request(group_id: str) -> PerVersion:
+    """A FindCoordinator."""
+
+    def make(version: int) -> FindCoordinatorRequest:
+        if version < _LIST_FROM:
+            return FindCoordinatorRequest(key=group_id, key_type=_GROUP)
+        return FindCoordinatorRequest(key_type=_GROUP, coordinator_keys=[group_id])
+
+    return PerVersion(ApiKey.FIND_COORDINATOR, make)
+
+
+def read_found(response: FindCoordinatorResponse) -> FindCoordinatorResponse | Found:
+    """Who it is, or why nobody is: both forms have the same fields."""
+    return response.coordinators[0] if response.coordinators else response

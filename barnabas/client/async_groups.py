@@ -1,0 +1,269 @@
+"""Groups as an admin client sees them: who is in them, what they committed, how far behind they are.
+
+The base of `AsyncAdmin` for groups. Each group is asked of its coordinator, which is looked for anew where it moved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from barnabas.client.answers import check, error_of
+from barnabas.client.arguments import checked_partitions, shown
+from barnabas.client.consume.group.commits import (
+    IDS_FROM,
+    Identity,
+    OffsetAndMetadata,
+    Offsets,
+    checked_offsets,
+    commit_request,
+    fetch_request,
+    highest_version,
+    read_commit,
+    reader_of_fetch,
+)
+from barnabas.client.consume.group.coordinator import AGAIN, MOVED, find_request, read_found
+from barnabas.client.consume.group.messages import read_assignment
+from barnabas.client.handle import Handle
+from barnabas.net.config import ClientConfig
+from barnabas.net.errors import ClientTimeout, ConfigError, Disconnected
+from barnabas.net.host.connection import Client
+from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError, ProtocolError
+from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.requests.delete_groups import DeleteGroupsRequest
+from barnabas.protocol.requests.describe_groups import DescribedGroup, DescribeGroupsRequest
+from barnabas.protocol.requests.list_groups import ListGroupsRequest
+from barnabas.protocol.requests.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+
+_DEAD: Final = "Dead"
+
+
+class GroupListing(NamedTuple):
+    """A group in a list. `state` and `kind` (classic, consumer) are empty where a broker does not tell them."""
+
+    name: str
+    protocol_type: str
+    state: str = ""
+    kind: str = ""
+
+
+class GroupMember(NamedTuple):
+    """One member, and the partitions it has."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    assignment: tuple[TopicPartition, ...]
+
+
+class GroupDescription(NamedTuple):
+    """A group. `state` is Kafka's (Empty, PreparingRebalance, CompletingRebalance, Stable, ...)."""
+
+    name: str
+    state: str
+    protocol_type: str
+    assignor: str
+    coordinator: int
+    members: tuple[GroupMember, ...]
+
+
+class AsyncGroups(Handle):
+    """The part of `AsyncAdmin` that groups have."""
+
+    config: ClientConfig
+    _client: Client
+
+    async def list_groups(self, *, states: Iterable[str] = ()) -> list[GroupListing]:
+        """All groups that the brokers know, only those in one of these states if any are named."""
+        if isinstance(states, str):
+            raise ConfigError(f"states: {states!r} is one word; give a list of them: states=[{states!r}]")
+        wanted = list(states)
+        cluster = await self._client.refresh_metadata()
+        request = ListGroupsRequest(states_filter=wanted)
+        answers = await asyncio.gather(*(self._client.send(node, request) for node in cluster.nodes))
+        found = []
+        for answer in answers:
+            check(answer.error_code, "list_groups", None)
+            found += [
+                GroupListing(each.group_id, each.protocol_type, each.group_state, each.group_type)
+                for each in answer.groups
+            ]
+        return sorted(found)
+
+    async def describe_groups(self, *names: str) -> dict[str, GroupDescription]:
+        """Who is in these groups, and what each member has.
+
+        Raises:
+            KafkaError: GROUP_ID_NOT_FOUND, GROUP_AUTHORIZATION_FAILED.
+        """
+        found = {}
+        for name in _checked_groups(names, "describe_groups"):
+            node, answer = await self._to_coordinator(
+                name, DescribeGroupsRequest([name]), lambda answer: answer.groups[0].error_code
+            )
+            found[name] = _described(answer.groups[0], node)
+        return found
+
+    async def delete_groups(self, *names: str) -> dict[str, KafkaError | None]:
+        """Deletes groups without members, with their offsets; what became of each: None, or why not."""
+        answers: dict[str, KafkaError | None] = {}
+        for name in _checked_groups(names, "delete_groups"):
+            try:
+                await self._to_coordinator(
+                    name, DeleteGroupsRequest([name]), lambda answer: answer.results[0].error_code
+                )
+                answers[name] = None
+            except KafkaError as error:
+                answers[name] = error.kept()
+        return answers
+
+    async def delete_group(self, name: str) -> None:
+        """Deletes a group without members, with its offsets.
+
+        Raises:
+            KafkaError: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND.
+        """
+        (error,) = (await self.delete_groups(name)).values()
+        if error is not None:
+            raise error
+
+    # ---- offsets ----------------------------------------------------------------------------------------------------
+
+    async def group_offsets(
+        self, name: str, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What a group has committed, of these partitions or of all; partitions with nothing are left out."""
+        (group,) = _checked_groups([name], "group_offsets")
+        wanted = None if partitions is None else checked_partitions(partitions, "group_offsets")
+        topics = None if wanted is None else {where.topic for where in wanted}
+        cluster = await self._client.refresh_metadata(topics or ())
+        found: Offsets = {}
+
+        def read(answer: Any) -> int:
+            said, code = reader_of_fetch(cluster)(answer)
+            found.update(said)
+            return code
+
+        request = fetch_request(group, wanted, cluster)
+        # Where topics come by their ids alone, those that nobody named would have no names.
+        version = IDS_FROM - 1 if topics is None else highest_version(cluster, topics)
+        await self._to_coordinator(group, request, read, version)
+        return dict(sorted(found.items()))
+
+    async def alter_group_offsets(self, name: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]) -> None:
+        """Sets where a group goes on; it must have no members, which would go on where they are.
+
+        Raises:
+            KafkaError: UNKNOWN_MEMBER_ID (it has members), UNKNOWN_TOPIC_OR_PARTITION.
+            ConfigError: something that is no offset.
+        """
+        (group,) = _checked_groups([name], "alter_group_offsets")
+        given = checked_offsets(offsets, "alter_group_offsets")
+        topics = {where.topic for where in given}
+        cluster = await self._client.refresh_metadata(topics)
+        for where in given:
+            if cluster.partition(*where) is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, str(where))
+        request = commit_request(lambda: Identity(group), given, cluster)
+        try:
+            await self._to_coordinator(
+                group, request, lambda answer: read_commit(answer)[1], highest_version(cluster, topics)
+            )
+        except KafkaError as error:
+            if error.code == ErrorCode.UNKNOWN_MEMBER_ID:
+                told = f"group {group} has members, which go on where they are: stop them first"
+                raise KafkaError(error.code, told) from None
+            raise
+
+    async def delete_group_offsets(self, name: str, *partitions: TopicPartition) -> None:
+        """Forgets what a group has committed of these partitions.
+
+        Raises:
+            KafkaError: GROUP_SUBSCRIBED_TO_TOPIC (it reads the topic at present), GROUP_ID_NOT_FOUND.
+        """
+        (group,) = _checked_groups([name], "delete_group_offsets")
+        topics: dict[str, OffsetDeleteRequestTopic] = {}
+        for where in checked_partitions(partitions, "delete_group_offsets"):
+            topic = topics.setdefault(where.topic, OffsetDeleteRequestTopic(where.topic))
+            topic.partitions.append(OffsetDeleteRequestPartition(where.partition))
+
+        def read(answer: Any) -> int:
+            parts = [part.error_code for topic in answer.topics for part in topic.partitions]
+            return int(answer.error_code or next(filter(None, parts), 0))
+
+        await self._to_coordinator(group, OffsetDeleteRequest(group, list(topics.values())), read)
+
+    # ---- inside -----------------------------------------------------------------------------------------------------
+
+    async def _to_coordinator(
+        self, group: str, request: Any, read: Callable[[Any], int], max_version: int | None = None
+    ) -> tuple[int, Any]:
+        """Asks a group's coordinator, again while it cannot answer yet; who that is, and what it said.
+
+        Raises:
+            KafkaError: a refusal.
+            ClientTimeout: no answer within `default.api.timeout.ms`.
+        """
+        deadline_ms = self._client.now_ms() + self.config.default_api_timeout_ms
+        node = -1
+        trouble: BarnabasError | None = None
+        while (left_ms := deadline_ms - self._client.now_ms()) > 0:
+            try:
+                node = await self._coordinator(group, left_ms) if node < 0 else node
+                answer = await self._client.send(
+                    node, request, timeout_ms=min(left_ms, self.config.request_timeout_ms), max_version=max_version
+                )
+                error = error_of(read(answer), f"group {group}", None)
+            except Disconnected as gone:
+                error, node = gone, -1
+            except KafkaError as refused:
+                error, node = refused, -1
+            if error is None:
+                return node, answer
+            trouble = error
+            if not isinstance(error, Disconnected) and error.code not in AGAIN:
+                raise error
+            node = -1 if error.code in MOVED else node
+            await asyncio.sleep(min(self.config.retry_backoff_ms, max(deadline_ms - self._client.now_ms(), 0)) / 1000)
+        why = f": {trouble}" if trouble is not None else ""
+        raise ClientTimeout(f"group {group}: no answer within {self.config.default_api_timeout_ms} ms{why}")
+
+    async def _coordinator(self, group: str, timeout_ms: int) -> int:
+        asked = await self._client.any_node(timeout_ms)
+        found = read_found(await self._client.send(asked.id, find_request(group), timeout_ms=timeout_ms))
+        check(found.error_code, f"group {group}", found.error_message)
+        node: int = found.node_id
+        if node not in self._client.cluster.nodes:
+            await self._client.refresh_metadata((), timeout_ms)
+        return node
+
+
+def _checked_groups(names: Iterable[Any], call: str) -> tuple[str, ...]:
+    found = tuple(names)
+    for name in found:
+        if not isinstance(name, str) or not name:
+            raise ConfigError(f"{call}: {shown(name)} is no name of a group; give strings, one by one")
+    return found
+
+
+def _described(group: DescribedGroup, node: int) -> GroupDescription:
+    if group.group_state == _DEAD:  # below version 6 this is how an unknown one is told
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group.group_id}")
+    members = []
+    for each in group.members:
+        try:
+            assignment = tuple(read_assignment(bytes(each.member_assignment)))
+        except ProtocolError:  # of another protocol than the consumers'
+            assignment = ()
+        members.append(
+            GroupMember(each.member_id, each.group_instance_id, each.client_id, each.client_host, assignment)
+        )
+    return GroupDescription(
+        group.group_id, group.group_state, group.protocol_type, group.protocol_data, node, tuple(sorted(members))
+    )
