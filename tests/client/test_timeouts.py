@@ -59,6 +59,12 @@ CONSUMER: list[Call] = [
     ("subscribe", lambda consumer: consumer.subscribe("other"), is_error),
     ("close", lambda consumer: consumer.close(), lambda result: result is None),
 ]
+MEMBER: list[Call] = [
+    ("commit", lambda consumer: consumer.commit({WHERE: 1}, SHORT), is_error),
+    ("committed", lambda consumer: consumer.committed([WHERE], SHORT), is_error),
+    ("unsubscribe", lambda consumer: consumer.unsubscribe(SHORT), lambda result: result is None),
+]
+"""Of a consumer with a group."""
 PRODUCER: list[Call] = [
     ("flush", lambda producer: producer.flush(SHORT), is_error),
     ("partitions_for", lambda producer: producer.partitions_for("other"), is_error),
@@ -79,7 +85,7 @@ ADMIN: list[Call] = [
 ]
 EVERY = [
     (kind, *call)
-    for kind, calls in (("consumer", CONSUMER), ("producer", PRODUCER), ("admin", ADMIN))
+    for kind, calls in (("consumer", CONSUMER), ("member", MEMBER), ("producer", PRODUCER), ("admin", ADMIN))
     for call in calls
 ]
 each_call = pytest.mark.parametrize(
@@ -96,8 +102,9 @@ async def opened(kind: str, servers: str) -> AsyncIterator[Any]:
         await producer.partitions_for("t")
         yield producer
         await producer.close(0)
-    elif kind == "consumer":
-        async with aio.Consumer(config={"bootstrap.servers": servers, **limit}) as consumer:
+    elif kind in ("consumer", "member"):
+        group = {"group.id": "g"} if kind == "member" else {}
+        async with aio.Consumer(config={"bootstrap.servers": servers, **group, **limit}) as consumer:
             await consumer.partitions_for("t")
             consumer.assign([WHERE])
             yield consumer
@@ -155,16 +162,19 @@ async def test_the_waits_of_a_blocking_producer() -> None:
 async def test_the_waits_of_a_blocking_consumer() -> None:
     async with ScriptedBroker() as broker:
         settings = {"bootstrap.servers": broker.servers, "default.api.timeout.ms": 100}
-        consumer = await asyncio.to_thread(lambda: Consumer(config=settings))
-        await asyncio.to_thread(consumer.partitions_for, "t")
-        broker.silent = True
-        await asyncio.to_thread(consumer.assign, [WHERE])
-        for name, call, right in CONSUMER:
-            assert right(await ended(asyncio.to_thread(call, consumer))), name
+        for calls, group in ((CONSUMER, {}), (MEMBER, {"group.id": "g"})):
+            broker.silent = False
+            consumer = await asyncio.to_thread(Consumer, config={**settings, **group})
+            await asyncio.to_thread(consumer.partitions_for, "t")
+            broker.silent = True
+            await asyncio.to_thread(consumer.assign, [WHERE])
+            for name, call, right in calls:
+                assert right(await ended(asyncio.to_thread(call, consumer))), name
+            await asyncio.to_thread(consumer.close)
 
 
 def test_the_tables_name_every_call_that_takes_a_timeout() -> None:
-    for one, calls in ((aio.Consumer, CONSUMER), (aio.Producer, PRODUCER), (aio.Admin, ADMIN)):
+    for one, calls in ((aio.Consumer, CONSUMER + MEMBER), (aio.Producer, PRODUCER), (aio.Admin, ADMIN)):
         takes = {
             name
             for name, method in inspect.getmembers(one, inspect.isfunction)
