@@ -59,31 +59,21 @@ GAPS: dict[int, tuple[str, str]] = {
 }
 """What Apache Kafka tells and is not served here: its name, and why."""
 
-NO_GROUPS = "NOT_COORDINATOR: no group is coordinated yet"
+CONSUMER_GROUPS = "groups of the consumer protocol (KIP-848) are still to come"
 NO_RECEIVER = "answered, and left out of ApiVersions, as by a Kafka that has no receiver of metrics"
 REMARKS: dict[int, str] = {
-    ApiKey.OFFSET_COMMIT: NO_GROUPS,
-    ApiKey.OFFSET_FETCH: NO_GROUPS,
-    ApiKey.FIND_COORDINATOR: "COORDINATOR_NOT_AVAILABLE: no group and no transaction is coordinated yet",
-    ApiKey.JOIN_GROUP: NO_GROUPS,
-    ApiKey.HEARTBEAT: NO_GROUPS,
-    ApiKey.LEAVE_GROUP: NO_GROUPS,
-    ApiKey.SYNC_GROUP: NO_GROUPS,
-    ApiKey.DESCRIBE_GROUPS: NO_GROUPS,
-    ApiKey.LIST_GROUPS: "none: no group is coordinated yet",
+    ApiKey.FIND_COORDINATOR: f"of groups; {TRANSACTIONS}",
     ApiKey.INIT_PRODUCER_ID: f"for idempotent producers; {TRANSACTIONS}",
     ApiKey.DESCRIBE_ACLS: "SECURITY_DISABLED, as in a Kafka without an authorizer",
-    ApiKey.DELETE_GROUPS: NO_GROUPS,
     ApiKey.ELECT_LEADERS: "one replica leads or cannot: no election is needed, or none is possible",
     ApiKey.LIST_PARTITION_REASSIGNMENTS: f"none: {ONE_BROKER}",
-    ApiKey.OFFSET_DELETE: NO_GROUPS,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: "none: there are no quotas by user, client or address",
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: "none: nobody has credentials",
     ApiKey.DESCRIBE_QUORUM: VOTERS,
     ApiKey.UPDATE_FEATURES: "each feature keeps the level of the release; what asks for it succeeds",
     ApiKey.LIST_TRANSACTIONS: f"none: {TRANSACTIONS}",
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: NO_GROUPS,
-    ApiKey.CONSUMER_GROUP_DESCRIBE: NO_GROUPS,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: f"UNSUPPORTED_VERSION: {CONSUMER_GROUPS}",
+    ApiKey.CONSUMER_GROUP_DESCRIBE: f"GROUP_ID_NOT_FOUND: {CONSUMER_GROUPS}",
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: NO_RECEIVER,
     ApiKey.PUSH_TELEMETRY: NO_RECEIVER,
     ApiKey.LIST_CONFIG_RESOURCES: "topics and brokers; levels of loggers are no resource here",

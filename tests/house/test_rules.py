@@ -207,9 +207,6 @@ def test_no_module_is_dead() -> None:
         "barnabas.testing",
         "barnabas.demo.__main__",
         "barnabas.broker.__main__",
-        # Written ahead of their first user, the group coordinator and the group consumer, which take them off here.
-        "barnabas.protocol.kafka.coordinator.records",
-        "barnabas.protocol.kafka.consumer_protocol",
     ]
     sources = [PACKAGE.parent / "pyspark_barnabas" / "__init__.py"]
     seen: set[str] = set()

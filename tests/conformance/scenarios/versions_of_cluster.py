@@ -274,7 +274,8 @@ def v61(world: World) -> Facts:
         "no name": {"topics": [{"name": "x y", "partition_indexes": (0,)}]},
         "nothing": {"topics": []},
     }
-    return each(world, "describe_producers", range(1), bodies, topic)
+    facts = each(world, "describe_producers", range(1), bodies, topic)
+    return {name: re.sub(r"producer_id \w+", "producer_id id", text) for name, text in facts.items()}
 
 
 @versions(
