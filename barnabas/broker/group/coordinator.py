@@ -1,7 +1,7 @@
 """All groups of one broker: a shard for each partition of `__consumer_offsets` that it leads.
 
 Shards come and go with leadership. Which partition a group belongs to goes by the number of partitions that the topic
-has; without the topic there are no groups.
+has; without the topic there are no groups, and nothing is imported that only they need.
 """
 
 from __future__ import annotations
@@ -9,27 +9,26 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterator
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.config.topics import OFFSETS_TOPIC
 from barnabas.broker.group.alarms import Alarm
-from barnabas.broker.group.counts import Counts, register_gauges
-from barnabas.broker.group.deleting import forget_topics
-from barnabas.broker.group.expiry import expire
+from barnabas.broker.group.counts import Counts, register
 from barnabas.broker.group.group import Group
-from barnabas.broker.group.loading import Loader, activate
-from barnabas.broker.group.looking import snapshot
 from barnabas.broker.group.placement import partition_of
-from barnabas.broker.group.rebalance import close
-from barnabas.broker.group.shard import Journal, Shard, Status
 from barnabas.broker.group.shared import Shared
+from barnabas.broker.group.state import Status
 from barnabas.broker.jobs import Job
 from barnabas.broker.log import Log
 from barnabas.broker.metrics import MetricsRegistry
 from barnabas.broker.ports import Entropy, WallClock
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.broker.group.loading import Loader
+    from barnabas.broker.group.shard import Journal, Shard
 
 RunJob = Callable[[Job[None], Callable[[Exception | None], None]], None]
 
@@ -59,7 +58,7 @@ class GroupCoordinator:
         run: RunJob,
         now_ms: int,
     ) -> None:
-        self.shared = Shared(config, wall_clock, entropy, Counts(registry), now_ms)
+        self.shared = Shared(config, wall_clock, entropy, Counts(), now_ms)
         self.shards: dict[int, Shard] = {}
         self._partitions = partitions
         self._run = run
@@ -67,7 +66,7 @@ class GroupCoordinator:
         self._now_ms = now_ms
         self._expiry = Alarm(self._expire_all)
         self._timer = self.shared.alarms.timer
-        register_gauges(registry, self.groups)
+        register(registry, self.shared.counts, self.groups)
 
     # Time
 
@@ -90,6 +89,9 @@ class GroupCoordinator:
 
     def elected(self, index: int, epoch: int, log: Log, journal: Journal) -> None:
         """This broker leads a partition from now on, or leads it in a new epoch: what is in its log counts."""
+        from barnabas.broker.group.loading import Loader, activate
+        from barnabas.broker.group.shard import Shard
+
         self.resigned(index)
         if not self.shards:
             self.shared.alarms.set(self._expiry, self._now_ms + self._interval_ms)
@@ -119,6 +121,8 @@ class GroupCoordinator:
         shard = self.shards.pop(index, None)
         if shard is None:
             return
+        from barnabas.broker.group.rebalance import close
+
         loader = self._loaders.pop(index, None)
         if loader is not None:
             loader.cancelled = True
@@ -169,6 +173,10 @@ class GroupCoordinator:
 
     def partitions_gone(self, gone: Collection[TopicPartition]) -> None:
         """Topics were deleted, with these partitions."""
+        if not self.shards:
+            return
+        from barnabas.broker.group.deleting import forget_topics
+
         for shard in self.shards.values():
             if shard.groups:
                 self._run(forget_topics(shard, gone, self._now_ms), lambda _: None)
@@ -178,6 +186,8 @@ class GroupCoordinator:
         return self.shared.config.offsets_retention_check_interval_ms
 
     def _expire_all(self, now_ms: int) -> None:
+        from barnabas.broker.group.expiry import expire
+
         self.shared.alarms.set(self._expiry, now_ms + self._interval_ms)
         for shard in self.shards.values():
             if shard.groups:
@@ -187,4 +197,6 @@ class GroupCoordinator:
 
     def snapshot(self, first: int = 0, end: int | None = None) -> list[dict[str, Any]]:
         """Groups as plain values, those from `first` to before `end`."""
+        from barnabas.broker.group.looking import snapshot
+
         return [snapshot(group) for group in islice(self.groups(), first, end)]

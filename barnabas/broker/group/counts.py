@@ -8,32 +8,36 @@ from typing import Final
 
 from barnabas.broker.group.group import Group
 from barnabas.broker.group.state import GroupState
-from barnabas.broker.metrics import Meter, MetricsRegistry
+from barnabas.broker.metrics import MetricsRegistry
 
 _KIND: Final = "group-coordinator-metrics"
 _OLD: Final = "kafka.coordinator.group:GroupMetadataManager"
 
 
 class Counts:
-    """What has happened. `requests` that wait, groups and offsets are counted when somebody reads."""
+    """How often it has happened since the start: offsets committed, deleted, expired; rebalances completed."""
 
     __slots__ = ("commits", "deletions", "expirations", "rebalances")
 
-    def __init__(self, registry: MetricsRegistry) -> None:
-        self.commits: Meter = registry.meter(_KIND, "offset-commit", None)
-        self.deletions: Meter = registry.meter(_KIND, "offset-deletion", None)
-        self.expirations: Meter = registry.meter(_KIND, "offset-expiration", None)
-        self.rebalances: Meter = registry.meter(_KIND, "group-completed-rebalance", None)
+    def __init__(self) -> None:
+        self.commits = 0
+        self.deletions = 0
+        self.expirations = 0
+        self.rebalances = 0
 
 
-def register_gauges(registry: MetricsRegistry, groups: Callable[[], Iterable[Group]]) -> None:
-    """Register what is counted by looking."""
+def register(registry: MetricsRegistry, counts: Counts, groups: Callable[[], Iterable[Group]]) -> None:
+    """Register what can be read of all groups of a broker."""
 
     def in_state(state: GroupState) -> int:
         return sum(group.state is state for group in groups())
 
+    registry.counter(_KIND, "offset-commit-count", None, lambda: counts.commits)
+    registry.counter(_KIND, "offset-deletion-count", None, lambda: counts.deletions)
+    registry.counter(_KIND, "offset-expiration-count", None, lambda: counts.expirations)
+    registry.counter(_KIND, "group-completed-rebalance-count", None, lambda: counts.rebalances)
+    registry.gauge(_KIND, "group-count", {"protocol": "classic"}, lambda: sum(1 for _ in groups()))
     registry.gauge(_OLD, "NumGroups", None, lambda: sum(1 for _ in groups()))
     registry.gauge(_OLD, "NumOffsets", None, lambda: sum(len(group.offsets) for group in groups()))
     for state in GroupState:
         registry.gauge(_OLD, f"NumGroups{state.value}", None, partial(in_state, state))
-    registry.gauge(_KIND, "group-count", {"protocol": "classic"}, lambda: sum(1 for _ in groups()))

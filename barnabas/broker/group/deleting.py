@@ -8,8 +8,8 @@ from typing import Final
 
 from barnabas.broker.group.group import Group
 from barnabas.broker.group.rebalance import close
-from barnabas.broker.group.shard import Shard, Status
-from barnabas.broker.group.state import GroupState
+from barnabas.broker.group.shard import Shard
+from barnabas.broker.group.state import GroupState, Status
 from barnabas.broker.group.values import CoordinatorRecord, GroupRecord, OffsetRecord
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -31,7 +31,7 @@ def delete_group(shard: Shard, group_id: str, now_ms: int) -> Job[None]:
     if group.state is not GroupState.EMPTY:
         raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
     deleted = yield from remove_group(shard, group, now_ms)
-    shard.shared.counts.deletions.mark(deleted)
+    shard.shared.counts.deletions += deleted
 
 
 def remove_group(shard: Shard, group: Group, now_ms: int) -> Job[int]:

@@ -17,8 +17,8 @@ from typing import Final
 from barnabas.broker.group.deleting import remove_group
 from barnabas.broker.group.group import CONSUMER, Group
 from barnabas.broker.group.offsets import consumes
-from barnabas.broker.group.shard import Shard, Status
-from barnabas.broker.group.state import GroupState
+from barnabas.broker.group.shard import Shard
+from barnabas.broker.group.state import GroupState, Status
 from barnabas.broker.group.values import NO_EXPIRY, CommittedOffset, OffsetRecord
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import KafkaError
@@ -50,14 +50,14 @@ def _expire_group(shard: Shard, group: Group, now_ms: int) -> Job[None]:
             logger.warning("group %s cannot be deleted yet: %s", group.group_id, fault)
             return
         logger.info("group %s was empty for long and is deleted", group.group_id)
-        shard.shared.counts.expirations.mark(count)
+        shard.shared.counts.expirations += count
         return
     at_once = shard.tombstones_at_once(group.group_id)
     for start in range(0, len(expired), at_once):
         part = expired[start : start + at_once]
         if shard.append([OffsetRecord(group.group_id, key, None) for key in part], now_ms):
             return  # said already; the next round tries again
-        shard.shared.counts.expirations.mark(len(part))
+        shard.shared.counts.expirations += len(part)
         yield None
 
 

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from barnabas.broker.group.membership import weigh
 from barnabas.broker.group.rebalance import keep_alive, prepare
 from barnabas.broker.group.records import OtherRecord, decode
-from barnabas.broker.group.shard import Shard, Status
-from barnabas.broker.group.state import GroupState
+from barnabas.broker.group.shard import Shard
+from barnabas.broker.group.state import GroupState, Status
 from barnabas.broker.jobs import Job
 from barnabas.broker.log import Log
 from barnabas.broker.log.replay import replay
@@ -47,7 +47,7 @@ class Loader:
         if self.cancelled:
             return
         if self._others:
-            logger.info("%s: %d records are none of classic groups and stay as they are", shard.key, self._others)
+            logger.warning("%s: %d records are none of classic groups and stay as they are", shard.key, self._others)
         shard.end = self._log.log_end_offset
 
     def _take(self, header: BatchHeader, records: Sequence[Record]) -> None:

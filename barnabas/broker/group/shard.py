@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Sequence
-from enum import Enum
 from typing import Any, Final, NamedTuple, Protocol
 
 from barnabas.broker.group.alarms import Alarm
@@ -21,6 +20,7 @@ from barnabas.broker.group.holdings import GROUP_BYTES, OFFSET_BYTES
 from barnabas.broker.group.records import encode
 from barnabas.broker.group.reply import Reply
 from barnabas.broker.group.shared import Shared, told_for
+from barnabas.broker.group.state import Status
 from barnabas.broker.group.subscriptions import consumed_topics
 from barnabas.broker.group.values import CommittedOffset, CoordinatorRecord, GroupRecord, OffsetRecord
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -51,14 +51,6 @@ class Journal(Protocol):
         Raises:
             KafkaError: nothing was appended.
         """
-
-
-class Status(Enum):
-    """How far a shard has come."""
-
-    LOADING = "loading"
-    ACTIVE = "active"
-    FAILED = "failed"
 
 
 class _Held(NamedTuple):

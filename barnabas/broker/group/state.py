@@ -45,3 +45,11 @@ FOLLOWS: Final = frozenset(
 
 CAN_REBALANCE: Final = frozenset({_EMPTY, _COMPLETING, _STABLE})
 """From where a rebalance may begin."""
+
+
+class Status(Enum):
+    """How far a shard has come."""
+
+    LOADING = "loading"
+    ACTIVE = "active"
+    FAILED = "failed"

@@ -64,7 +64,7 @@ def _assign(shard: Shard, group: Group, assignments: dict[str, bytes], now_ms: i
         refuse_syncs(shard, group, code, now_ms)
         prepare_or_complete(shard, group, now_ms)
         return
-    shared.counts.rebalances.mark()
+    shared.counts.rebalances += 1
     for member in group.members.values():
         weigh(shard, member)
         if answer_sync(shard, member, _assigned(group, member), now_ms):

@@ -14,12 +14,11 @@ from barnabas.broker.group.loading import activate
 from barnabas.broker.group.offsets import Commit, Committer, commit
 from barnabas.broker.group.records import decode
 from barnabas.broker.group.reply import Reply
-from barnabas.broker.group.shard import Shard, Status
+from barnabas.broker.group.shard import Shard
 from barnabas.broker.group.shared import Shared
-from barnabas.broker.group.state import GroupState
+from barnabas.broker.group.state import GroupState, Status
 from barnabas.broker.group.syncing import heartbeat, leave, sync
 from barnabas.broker.group.values import CoordinatorRecord, StoredGroup
-from barnabas.broker.metrics import MetricsRegistry
 from barnabas.explain.stage import CountingEntropy
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -118,8 +117,7 @@ class World:
         return START_WALL_MS + self.now_ms - 1_000_000
 
     def _new_shard(self) -> Shard:
-        registry = MetricsRegistry()
-        shared = Shared(self.config, World._Wall(self), self.entropy, Counts(registry), self.now_ms)
+        shared = Shared(self.config, World._Wall(self), self.entropy, Counts(), self.now_ms)
         return Shard(OFFSETS, 1, self.journal, shared)
 
     # Time

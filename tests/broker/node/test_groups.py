@@ -1,0 +1,308 @@
+"""Groups through a whole core: the topic of what they commit, leadership, restarts, what cannot be read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from barnabas.broker.cluster.records import PartitionChange
+from barnabas.broker.config.topics import OFFSETS_TOPIC
+from barnabas.broker.group.placement import partition_of
+from barnabas.broker.group.records import encode
+from barnabas.broker.group.state import Status
+from barnabas.broker.group.values import OffsetRecord
+from barnabas.protocol.batch import HEADER_SIZE
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.ids import NO_LEADER, TopicPartition
+from barnabas.protocol.records import BatchBuilder
+from barnabas.protocol.requests.describe_groups import DescribeGroupsRequest
+from barnabas.protocol.requests.find_coordinator import FindCoordinatorRequest
+from barnabas.protocol.requests.heartbeat import HeartbeatRequest
+from barnabas.protocol.requests.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from barnabas.protocol.requests.list_groups import ListGroupsRequest
+from barnabas.protocol.requests.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from barnabas.protocol.requests.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from barnabas.protocol.requests.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.broker.node.world import Answer, World
+
+PARTITIONS = 5
+
+
+def world_with_coordinator(**settings: Any) -> World:
+    world = World(offsets_topic_num_partitions=PARTITIONS, group_initial_rebalance_delay_ms=0, **settings)
+    world.create("t", 3)
+    find(world)
+    assert find(world).error_code == 0
+    return world
+
+
+def find(world: World, group: str = "g") -> Any:
+    return world.ask(FindCoordinatorRequest(coordinator_keys=[group]), 4).coordinators[0]
+
+
+def join(world: World, member_id: str = "", group: str = "g", version: int = 5) -> Answer:
+    protocols = [JoinGroupRequestProtocol("range", b"m")]
+    return world.send(JoinGroupRequest(group, 10_000, 60_000, member_id, None, "test", protocols), version)
+
+
+def member(world: World, group: str = "g") -> tuple[str, int]:
+    """A stable group of one."""
+    told = join(world, group=group, version=3)
+    world.settle()
+    member_id, generation = told.response.member_id, told.response.generation_id
+    given = [SyncGroupRequestAssignment(member_id, b"a")]
+    assert world.ask(SyncGroupRequest(group, generation, member_id, assignments=given), 3).assignment == b"a"
+    return member_id, generation
+
+
+def heartbeat(world: World, member_id: str, generation: int, group: str = "g") -> int:
+    return int(world.ask(HeartbeatRequest(group, generation, member_id), 3).error_code)
+
+
+def commit_request(offsets: dict[int, int], group: str = "g", topic: str = "t") -> OffsetCommitRequest:
+    parts = [OffsetCommitRequestPartition(number, offset) for number, offset in offsets.items()]
+    return OffsetCommitRequest(group, topics=[OffsetCommitRequestTopic(topic, partitions=parts)])
+
+
+def commit(world: World, offsets: dict[int, int], group: str = "g", topic: str = "t") -> dict[int, int]:
+    response = world.ask(commit_request(offsets, group, topic), 8)
+    return {one.partition_index: one.error_code for one in response.topics[0].partitions}
+
+
+def committed(world: World, group: str = "g", topics: list[Any] | None = None, version: int = 8) -> Any:
+    """All that a group has committed, or its error."""
+    told = world.ask(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=topics)]), version).groups[0]
+    if told.error_code:
+        return ErrorCode(told.error_code)
+    return {(one.name, part.partition_index): part.committed_offset for one in told.topics for part in one.partitions}
+
+
+# The topic
+
+
+def test_the_first_who_asks_has_the_topic_made() -> None:
+    world = World()
+    first = find(world)
+    assert (first.error_code, first.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+    found = find(world)
+    assert (found.error_code, found.node_id, found.host, found.port) == (0, 1, "localhost", 9092)
+    topic = world.describe(OFFSETS_TOPIC).topics[0]
+    assert (len(topic.partitions), topic.is_internal) == (50, True)
+    assert {len(one.replica_nodes) for one in topic.partitions} == {1}
+    assert world.core.image.topic_overrides(OFFSETS_TOPIC)["cleanup.policy"] == "compact"
+
+
+def test_until_then_nobody_is_the_coordinator_and_no_topic_is_made() -> None:
+    world = World()
+    assert join(world, version=3).response.error_code == ErrorCode.NOT_COORDINATOR
+    assert committed(world) == ErrorCode.NOT_COORDINATOR
+    assert world.ask(ListGroupsRequest(), 4).groups == []
+    assert OFFSETS_TOPIC not in world.core.image.topics
+
+
+def test_many_who_ask_at_once_have_it_made_once() -> None:
+    world = World(offsets_topic_num_partitions=PARTITIONS)
+    asked = [world.send(FindCoordinatorRequest(f"g{number}"), 2) for number in range(10)]
+    world.settle()
+    assert {one.response.error_code for one in asked} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    assert find(world).error_code == 0
+
+
+def test_a_transaction_has_no_coordinator() -> None:
+    world = world_with_coordinator()
+    told = world.ask(FindCoordinatorRequest("tx", 1), 2)
+    assert told.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+# Requests
+
+
+def test_a_join_that_waits_holds_no_heartbeat_back() -> None:
+    world = world_with_coordinator()
+    member_id, generation = member(world)
+    waits = join(world, version=3)
+    world.settle()
+    assert not waits.done
+    assert heartbeat(world, member_id, generation) == ErrorCode.REBALANCE_IN_PROGRESS
+    again = join(world, member_id)
+    world.settle()
+    assert again.response.generation_id == waits.response.generation_id == generation + 1
+
+
+def test_what_does_not_exist_cannot_be_committed_and_the_rest_can() -> None:
+    world = world_with_coordinator()
+    assert commit(world, {0: 5, 9: 5}) == {0: 0, 9: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert commit(world, {0: 5}, topic="nothing") == {0: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert committed(world) == {("t", 0): 5}
+    named = [
+        OffsetFetchRequestTopics("t", partition_indexes=[0, 2]),
+        OffsetFetchRequestTopics("nothing", partition_indexes=[1]),
+    ]
+    assert committed(world, topics=named) == {("t", 0): 5, ("t", 2): -1, ("nothing", 1): -1}
+    assert committed(world, "nobody", topics=named[:1]) == {("t", 0): -1, ("t", 2): -1}
+
+
+def test_more_partitions_than_one_step_takes_are_committed_all() -> None:
+    world = World(offsets_topic_num_partitions=1, group_initial_rebalance_delay_ms=0)
+    world.create("wide", 1200)
+    find(world)
+    assert set(commit(world, dict.fromkeys(range(1200), 7), topic="wide").values()) == {0}
+    assert len(committed(world)) == 1200
+
+
+def test_offsets_go_with_their_topic() -> None:
+    world = world_with_coordinator()
+    world.create("other")
+    commit(world, {0: 5, 1: 6})
+    commit(world, {0: 7}, topic="other")
+    assert world.delete("t") == 0
+    world.settle()
+    assert committed(world) == {("other", 0): 7}
+
+
+def test_an_answer_leaves_after_the_sync_that_the_topic_asks_for() -> None:
+    world = world_with_coordinator(log_flush_interval_messages=1)
+    told = world.send(commit_request({0: 5}), 8)
+    assert not told.done
+    world.settle()
+    assert told.response.topics[0].partitions[0].error_code == 0
+
+
+# Leadership
+
+
+def lead(world: World, group: str, leader: int) -> None:
+    topic = world.core.image.topics[OFFSETS_TOPIC]
+    index = partition_of(group, PARTITIONS)
+    done: list[Any] = []
+    world.core.controller.write([PartitionChange(topic.topic_id, index, leader=leader)], done.append)
+    world.settle()
+    assert done == [None]
+
+
+def test_who_waits_is_sent_away_when_leadership_goes_and_all_is_read_when_it_comes() -> None:
+    world = world_with_coordinator()
+    member_id, generation = member(world)
+    commit(world, {0: 5}, "other")
+    waits = join(world, version=3)
+    world.settle()
+    lead(world, "g", NO_LEADER)
+    assert waits.response.error_code == ErrorCode.NOT_COORDINATOR
+    assert heartbeat(world, member_id, generation) == ErrorCode.NOT_COORDINATOR
+    assert find(world).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    lead(world, "g", 1)
+    assert find(world).error_code == 0
+    assert heartbeat(world, member_id, generation) == 0
+    assert committed(world, "other") == {("t", 0): 5}
+    world.advance(10_000)
+    assert heartbeat(world, member_id, generation) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+# Restarts
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_restart_finds_groups_members_and_offsets(clean: bool) -> None:
+    world = world_with_coordinator()
+    member_id, generation = member(world)
+    for offset in range(5):
+        commit(world, {0: offset, 1: 2 * offset}, "simple")
+    world.restart(clean=clean)
+    assert find(world).error_code == 0
+    assert heartbeat(world, member_id, generation) == 0
+    assert committed(world, "simple") == {("t", 0): 4, ("t", 1): 8}
+    told = world.ask(DescribeGroupsRequest(["g"]), 5).groups[0]
+    assert (told.group_state, [one.member_assignment for one in told.members]) == ("Stable", [b"a"])
+
+
+def test_while_it_is_read_its_groups_are_loading() -> None:
+    world = world_with_coordinator()
+    member_id, generation = member(world)
+    for _ in range(4):
+        commit(world, dict.fromkeys(range(3), 1), "g2")
+    many = [f"group-{number}" for number in range(400)]
+    for group in many:
+        commit(world, {0: 1}, group)
+    world.stop()
+    world.core = world._new_core()
+    world.core.start(world.now_ms)
+    seen: list[int] = []
+    listed: list[int] = []
+    for _ in range(10_000):
+        told = world.send(HeartbeatRequest("g", generation, member_id), 3)
+        asked = world.send(OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=None)]), 8)
+        every = world.send(ListGroupsRequest(), 4)
+        if told.done and asked.done and every.done:
+            seen.append(asked.response.groups[0].error_code)
+            listed.append(every.response.error_code)
+            loading = seen[-1] == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            assert told.response.error_code == (0 if loading else seen[-1]), "a heartbeat is well while it is loading"
+            if not seen[-1] and not listed[-1]:
+                break
+        world.core.run_job_step(world.now_ms)
+        if world.disk.deliver():
+            world.core.wake(world.now_ms)
+    assert list(dict.fromkeys(seen)) == [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 0]
+    assert ErrorCode.COORDINATOR_LOAD_IN_PROGRESS in listed
+    assert len(world.ask(ListGroupsRequest(), 4).groups) == 402
+
+
+def test_what_cannot_be_read_is_named_and_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+    world = world_with_coordinator()
+    commit(world, {0: 5})
+    index = partition_of("g", PARTITIONS)
+    key, _ = encode(OffsetRecord("g", TopicPartition("t", 1), None))
+    builder = BatchBuilder(10_000)
+    for record in ((key, b"\x00\x63"), (b"\x03\xe8later", b"x"), (b"", b""), (key[:5], b"")):
+        assert builder.try_append(world.wall_ms, *record)
+    put = world.put(builder.build(), OFFSETS_TOPIC, index, client_id="__admin_client")
+    assert put.error_code == 0
+    commit(world, {2: 7})
+    world.restart()
+    assert committed(world) == {("t", 0): 5, ("t", 2): 7}
+    named = [one.getMessage() for one in caplog.records if "is passed over" in one.getMessage()]
+    assert [text.partition("offset ")[2].partition(" ")[0] for text in named] == ["1", "3", "4"]
+    assert any("1 records are none of classic groups" in one.getMessage() for one in caplog.records)
+
+
+def test_a_batch_whose_sum_does_not_fit_is_named_and_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+    world = world_with_coordinator()
+    for number in range(3):
+        commit(world, {number: 5})
+    key = TopicPartition(OFFSETS_TOPIC, partition_of("g", PARTITIONS))
+    log = world.core.logs.logs[key]
+    size = log.size_bytes // 3
+    path = f"{key}/00000000000000000000.log"
+    world.stop()
+    data = bytearray(world.disk.load(path))
+    data[size + HEADER_SIZE + 20] ^= 0xFF
+    world.disk.write_atomic(path, bytes(data))
+    world.core = world._new_core()
+    world.start()
+    assert committed(world) == {("t", 0): 5, ("t", 2): 5}
+    assert any("offset 1 to 1 are passed over: its checksum does not fit" in one.getMessage() for one in caplog.records)
+
+
+def test_groups_can_be_looked_at() -> None:
+    world = world_with_coordinator()
+    member(world)
+    commit(world, {0: 5}, "simple")
+    state = world.core.snapshot(world.now_ms)
+    told = {one["group"]: (one["state"], one["members"], one["offsets"]) for one in state["groups"]}
+    assert told == {"g": ("Stable", 1, 0), "simple": ("Empty", 0, 1)}
+    assert state["counts"]["groups"] == 2
+    read = world.core.registry.read
+    assert read("kafka.coordinator.group:GroupMetadataManager", "NumGroupsStable") == {"value": 1}
+    assert read("kafka.coordinator.group:GroupMetadataManager", "NumOffsets") == {"value": 1}
+    assert read("group-coordinator-metrics", "offset-commit-count") == {"value": 1}
+    assert read("group-coordinator-metrics", "group-completed-rebalance-count") == {"value": 1}
+    assert {shard.status for shard in world.core.groups.shards.values()} == {Status.ACTIVE}
