@@ -6,6 +6,7 @@
 - A special value above the request's version, or unknown, is UNSUPPORTED_VERSION; a partition named twice is
   INVALID_REQUEST, each time.
 - A new leader that cannot know yet: OFFSET_NOT_AVAILABLE (v5 on), LEADER_NOT_AVAILABLE before.
+- Lookups by time are made a few at a time, for each may look into batches, and out of line, for they may take long.
 - v2 on has the isolation level, v4 on leader epochs. Replicas (>= 0) and debuggers (-2) see up to the log's end; only
   a debugger may ask a follower.
 """
@@ -13,16 +14,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.services import Operation, Resource, Services
 from barnabas.broker.handlers.steps import SLICE, answer, gathered, slices
-from barnabas.broker.jobs import Job
+from barnabas.broker.jobs import Gate, Job, wait
 from barnabas.broker.log import Isolation
 from barnabas.broker.replica.types import ListOffsetsQuery, ListOffsetsResult
 from barnabas.protocol.errors import ErrorCode
-from barnabas.protocol.ids import CONSUMER_REPLICA_ID, DEBUGGING_REPLICA_ID, TopicPartition
+from barnabas.protocol.ids import CONSUMER_REPLICA_ID, DEBUGGING_REPLICA_ID, MAX_TIMESTAMP, TopicPartition
 from barnabas.protocol.requests.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -31,6 +33,11 @@ from barnabas.protocol.requests.list_offsets import (
     ListOffsetsTopicResponse,
 )
 
+Queries = Mapping[TopicPartition, ListOffsetsQuery]
+Results = dict[TopicPartition, ListOffsetsResult]
+
+BY_TIME_AT_ONCE: Final = 4
+"""Partitions that are looked up by time in one step: about 2 ms each, where batches are compressed."""
 _READ_COMMITTED: Final = 1
 _EARLIEST_PENDING_UPLOAD: Final = -6
 _FIRST_VERSION: Final = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, _EARLIEST_PENDING_UPLOAD: 11}
@@ -39,11 +46,18 @@ _FIRST_VERSION: Final = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, _EARLIEST_PENDING_UP
 def handle(services: Services, request: ListOffsetsRequest, context: RequestContext, now_ms: int) -> None:
     """Look up, and answer now or when the bytes are there."""
     size = len(request.topics) + sum(len(topic.partitions) for topic in request.topics)
-    work = services.work_in_line if size > SLICE else services.work
-    work(_serve(services, request, context, now_ms), request, context)
+    by_time = any(_is_by_time(part) for topic in request.topics for part in topic.partitions)
+    work = services.work_in_line if size > SLICE and not by_time else services.work
+    work(_serve(services, request, context, now_ms, by_time), request, context)
 
 
-def _serve(services: Services, request: ListOffsetsRequest, context: RequestContext, now_ms: int) -> Job[None]:
+def _is_by_time(part: ListOffsetsPartition) -> bool:
+    return part.timestamp >= 0 or part.timestamp == MAX_TIMESTAMP
+
+
+def _serve(
+    services: Services, request: ListOffsetsRequest, context: RequestContext, now_ms: int, by_time: bool
+) -> Job[None]:
     named = Counter(
         TopicPartition(topic.name, part.partition_index) for topic in request.topics for part in topic.partitions
     )
@@ -69,10 +83,41 @@ def _serve(services: Services, request: ListOffsetsRequest, context: RequestCont
     else:
         isolation = Isolation.TXN_COMMITTED if request.isolation_level == _READ_COMMITTED else Isolation.HIGH_WATERMARK
     leader_only = request.replica_id != DEBUGGING_REPLICA_ID
-    results: dict[TopicPartition, ListOffsetsResult] = yield from gathered(
-        queries,
-        lambda some, got: services.replicas.list_offsets(some, isolation, got, now_ms, leader_only=leader_only),
-    )
+
+    def ask(some: Queries, got: Callable[[Results], None]) -> None:
+        asker = context.connection
+        services.replicas.list_offsets(some, isolation, got, now_ms, leader_only=leader_only, asker=asker)
+
+    results: Results = yield from _in_turn(queries, ask) if by_time else gathered(queries, ask)
+    rest = _answer(context, answers, results, topics)
+    if by_time and len(answers) + len(topics) > SLICE:
+        rest = services.file_line.within(context.connection.id, rest)
+    yield from rest
+
+
+def _in_turn(queries: Queries, ask: Callable[[Queries, Callable[[Results], None]], None]) -> Job[Results]:
+    """Ask for a few at a time, the next when these are known."""
+    results: Results = {}
+    for some in slices(list(queries), BY_TIME_AT_ONCE):
+        known = Gate()
+
+        def answered(part: Results, known: Gate = known) -> None:
+            results.update(part)
+            known.open()
+
+        ask({key: queries[key] for key in some}, answered)
+        yield from wait(known)
+        if len(results) < len(queries):
+            yield None
+    return results
+
+
+def _answer(
+    context: RequestContext,
+    answers: list[tuple[ListOffsetsTopicResponse, TopicPartition, ListOffsetsResult | None]],
+    results: Results,
+    topics: list[ListOffsetsTopicResponse],
+) -> Job[None]:
     for some in slices(answers):
         for told, key, early in some:
             told.partitions.append(_told(key, early if early is not None else results[key], context.api_version))

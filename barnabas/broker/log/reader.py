@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from barnabas.broker.log.place import begin_at, locate
-from barnabas.broker.log.scan import scan
-from barnabas.broker.log.search import first_record
+from barnabas.broker.log.search import first_in_segment
 from barnabas.broker.log.segment import Segment
 from barnabas.broker.log.state import LogView
 from barnabas.broker.log.types import CorruptLogError, FetchData, Isolation, OffsetMetadata, TimestampOffset
-from barnabas.protocol.batch import LOG_OVERHEAD, BatchHeader
-from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
+from barnabas.protocol.batch import LOG_OVERHEAD
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import Buffer
 
 _LOG_END: Final = Isolation.LOG_END
@@ -120,12 +119,9 @@ def offset_for_timestamp(log: LogView, timestamp_ms: int) -> TimestampOffset | N
         start = locate(log, segment, max(begin_at(log, segment, timestamp_ms), log.log_start_offset))
         if start is None:
             continue
-        for position, header in scan(segment.file, start, segment.size):
-            if header.max_timestamp < timestamp_ms or header.last_offset < log.log_start_offset:
-                continue
-            found = _first_record(log, segment, position, header, timestamp_ms, log.log_start_offset)
-            if found is not None:
-                return found
+        found = first_in_segment(log.apart, segment, start, timestamp_ms, log.log_start_offset)
+        if found is not None:
+            return found
     return None
 
 
@@ -147,20 +143,7 @@ def offset_of_max_timestamp(log: LogView) -> TimestampOffset | None:
     position = locate(log, best, offset)
     if position is None:
         return None
-    for at, header in scan(best.file, position, best.size):
-        found = _first_record(log, best, at, header, largest, best.base)
-        if found is not None:
-            return found
-    return None
-
-
-def _first_record(
-    log: LogView, segment: Segment, position: int, header: BatchHeader, timestamp_ms: int, from_offset: int
-) -> TimestampOffset | None:
-    try:
-        return first_record(log.apart, segment, position, header, timestamp_ms, from_offset)
-    except ProtocolError as error:
-        raise CorruptLogError(f"{segment.file.path} holds a broken batch at byte {position}: {error}") from error
+    return first_in_segment(log.apart, best, position, largest, best.base)
 
 
 def _out_of_range(log: LogView, offset: int) -> KafkaError:

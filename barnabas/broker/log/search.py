@@ -1,13 +1,20 @@
-"""The first record of a batch that is young enough: found at once, or in steps where the batch holds much."""
+"""The first record of a segment that is young enough: found at once, or in steps where that may take long.
+
+One batch may hold much, and many may say that they hold what they do not, or lie before the one that does.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import Final
 
+from barnabas.broker.context import Connection
 from barnabas.broker.jobs import Job
 from barnabas.broker.log.apart import BYTES_AT_ONCE, RECORDS_AT_ONCE, Apart
+from barnabas.broker.log.scan import batches_in, patient, scan, window_at
 from barnabas.broker.log.segment import Segment
-from barnabas.broker.log.types import TimestampOffset
+from barnabas.broker.log.types import CorruptLogError, TimestampOffset
 from barnabas.broker.ports import NotYet
 from barnabas.protocol.batch import BatchHeader
 from barnabas.protocol.compression import HoldsTooMuch
@@ -15,17 +22,38 @@ from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.ids import Buffer
 from barnabas.protocol.records import look_at_record, record_area, walk_next
 
+HEADERS_AT_ONCE: Final = 1000
+"""Batches whose headers are looked at in one step: about 1 ms."""
+BATCHES_AT_ONCE: Final = 2
+"""Small batches that are looked into in one step: about 1 ms each."""
+
 
 class Search:
-    """A `Token` for a search that takes steps. Whoever parks on it calls `begin` with who runs jobs."""
+    """A `Token` for a search that takes steps. Whoever parks on it calls `begin` with who runs jobs.
 
-    __slots__ = ("__weakref__", "_begun", "_steps", "_waiting", "fault", "found", "ready", "segment")
+    It ends where it stands when all who asked for it are gone.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_askers",
+        "_begun",
+        "_steps",
+        "_waiting",
+        "fault",
+        "found",
+        "given_up",
+        "ready",
+        "segment",
+    )
 
     def __init__(self, segment: Segment, steps: Job[TimestampOffset | None]) -> None:
         self.segment = segment  # its file keeps its identity meanwhile
         self.ready = False
+        self.given_up = False
         self.found: TimestampOffset | None = None
         self.fault: Exception | None = None
+        self._askers: list[Connection | None] = []
         self._begun = False
         self._steps = steps
         self._waiting: list[Callable[[], None]] = []
@@ -34,14 +62,25 @@ class Search:
         """Call back once it is known."""
         self._waiting.append(callback)
 
-    def begin(self, run: Callable[[Job[None], Callable[[Exception | None], None]], None]) -> None:
-        """Have the steps taken; asked again, it is under way."""
+    def begin(
+        self, run: Callable[[Job[None], Callable[[Exception | None], None]], None], asker: Connection | None = None
+    ) -> None:
+        """Have the steps taken for `asker` (None: whoever it is will stay); asked again, it is under way."""
+        self._askers.append(asker)
         if not self._begun:
             self._begun = True
             run(self._run(), self._ended)
 
     def _run(self) -> Job[None]:
-        self.found = yield from self._steps
+        while any(one is None or one.open for one in self._askers):
+            try:
+                token = next(self._steps)
+            except StopIteration as stop:
+                self.found = stop.value
+                return
+            yield token
+        self.given_up = True
+        self._steps.close()
 
     def _ended(self, fault: Exception | None) -> None:
         self.ready, self.fault = True, fault
@@ -50,28 +89,45 @@ class Search:
             callback()
 
 
-def first_record(
-    apart: Apart, segment: Segment, position: int, header: BatchHeader, timestamp_ms: int, from_offset: int
+def first_in_segment(
+    apart: Apart, segment: Segment, start: int, timestamp_ms: int, from_offset: int
 ) -> TimestampOffset | None:
-    """The first record of the batch at `position` of at least that time and offset; None if there is none.
+    """The first record of a segment, from the batch at `start` on, of at least that time and offset; None without one.
+
+    A header may say that its batch has such a record, and lie; nobody looks into the batches of most topics before.
 
     Raises:
         NotYet: bytes must be read first, or the token is a `Search`.
-        ProtocolError: the batch is broken.
+        CorruptLogError: a batch is broken.
     """
-    key = id(segment.file), position, timestamp_ms, from_offset
+    key = id(segment.file), start, timestamp_ms, from_offset
     search = apart.searches.get(key)
-    if search is None:
-        data = segment.file.read(position, header.size)
-        if header.size <= BYTES_AT_ONCE and header.record_count <= RECORDS_AT_ONCE:
-            try:
-                area = record_area(data, 0, header, BYTES_AT_ONCE)
-                if walk_next(area, 0, 0, header.record_count)[0].looked_at == header.record_count:  # few headers
-                    return _in_area(area, 0, header.record_count, header, timestamp_ms, from_offset)
-            except HoldsTooMuch:
-                pass
-        search = Search(segment, _in_steps(apart, data, header, timestamp_ms, from_offset))
-        apart.searches[key] = search
+    if search is None or search.given_up:
+        passed = opened = 0
+        for position, header in scan(segment.file, start, segment.size):
+            passed += 1
+            costly = passed > HEADERS_AT_ONCE
+            if not costly and not _may_have(header, timestamp_ms, from_offset):
+                continue
+            opened += 1
+            if not costly and opened <= BATCHES_AT_ONCE and _is_small(header):
+                data = segment.file.read(position, header.size)
+                try:
+                    area = record_area(data, 0, header, BYTES_AT_ONCE)
+                    if walk_next(area, 0, 0, header.record_count)[0].looked_at == header.record_count:  # few headers
+                        found = _in_area(area, 0, header.record_count, header, timestamp_ms, from_offset)
+                        if found is not None:
+                            return found
+                        continue
+                except HoldsTooMuch:
+                    pass
+                except ProtocolError as error:
+                    raise _broken(segment, position, error) from error
+            search = Search(segment, _in_steps(apart, segment, position, timestamp_ms, from_offset))
+            apart.searches[key] = search
+            break
+        else:
+            return None
     if not search.ready:
         raise NotYet(search)
     if search.fault is not None:
@@ -79,10 +135,49 @@ def first_record(
     return search.found
 
 
+def _may_have(header: BatchHeader, timestamp_ms: int, from_offset: int) -> bool:
+    return header.max_timestamp >= timestamp_ms and header.last_offset >= from_offset
+
+
+def _is_small(header: BatchHeader) -> bool:
+    return header.size <= BYTES_AT_ONCE and header.record_count <= RECORDS_AT_ONCE
+
+
+def _broken(segment: Segment, position: int, error: ProtocolError) -> CorruptLogError:
+    return CorruptLogError(f"{segment.file.path} holds a broken batch at byte {position}: {error}")
+
+
 def _in_steps(
-    apart: Apart, data: Buffer, header: BatchHeader, timestamp_ms: int, from_offset: int
+    apart: Apart, segment: Segment, start: int, timestamp_ms: int, from_offset: int
 ) -> Job[TimestampOffset | None]:
-    area, turn = yield from apart.opened(data, 0, header)
+    """The same from the batch at `start` on, however many there are."""
+    file, end = segment.file, segment.size
+    passed = 0
+    while start < end:
+        view = yield from patient(partial(window_at, file, start, end))
+        advanced = 0
+        for position, header in batches_in(view):
+            advanced = position + header.size
+            passed += 1
+            if passed % HEADERS_AT_ONCE == 0:
+                yield None
+            if _may_have(header, timestamp_ms, from_offset):
+                try:
+                    found = yield from _in_batch(apart, view, position, header, timestamp_ms, from_offset)
+                except ProtocolError as error:
+                    raise _broken(segment, start + position, error) from error
+                if found is not None:
+                    return found
+        if not advanced:
+            return None
+        start += advanced
+    return None
+
+
+def _in_batch(
+    apart: Apart, data: Buffer, position: int, header: BatchHeader, timestamp_ms: int, from_offset: int
+) -> Job[TimestampOffset | None]:
+    area, turn = yield from apart.opened(data, position, header)
     try:
         first = end = 0
         while first < header.record_count:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from barnabas.broker.context import Connection
 from barnabas.broker.log.types import Isolation, TimestampOffset
 from barnabas.broker.ports import NotYet
 from barnabas.broker.replica.hosted import HostedPartitions
@@ -34,11 +35,15 @@ def list_offsets(
     now_ms: int,
     *,
     leader_only: bool = True,
+    asker: Connection | None = None,
 ) -> None:
     """Look offsets up by time, see `ReplicaManager.list_offsets`."""
 
     def attempt(_: int) -> None:
         results = {}
+        if asker is not None and not asker.open:
+            respond(dict.fromkeys(queries, ListOffsetsResult()))  # which nobody hears
+            return
         for key, query in queries.items():
             try:
                 results[key] = _look_up(hosted.get(key), query, isolation, leader_only)
@@ -52,7 +57,7 @@ def list_offsets(
                 results[key] = ListOffsetsResult(code)
         respond(results)
 
-    hosted.shared.when_read(attempt, now_ms)
+    hosted.shared.when_read(attempt, now_ms, asker)
 
 
 def _look_up(

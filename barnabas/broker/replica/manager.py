@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, Final
 
 from barnabas.broker.config import BrokerConfig
+from barnabas.broker.context import Connection
 from barnabas.broker.delayed import CallbackTask
 from barnabas.broker.jobs import Job
 from barnabas.broker.log import Log, LogManager
@@ -182,14 +183,17 @@ class ReplicaManager:
         now_ms: int,
         *,
         leader_only: bool = True,
+        asker: Connection | None = None,
     ) -> None:
-        """Offsets by time or by Kafka's special timestamps (-1 to -5).
+        """Offsets by time or by Kafka's special timestamps (-1 to -5), as long as `asker` is there.
 
         `isolation` is LOG_END for replicas and debuggers; only a debugger (replica id -2) may ask a follower. What a
         version does not know, and partitions named twice, are the handler's to refuse; OFFSET_NOT_AVAILABLE (78) is
         LEADER_NOT_AVAILABLE (5) below version 5.
         """
-        list_offsets.list_offsets(self.hosted, queries, isolation, respond, now_ms, leader_only=leader_only)
+        list_offsets.list_offsets(
+            self.hosted, queries, isolation, respond, now_ms, leader_only=leader_only, asker=asker
+        )
 
     def offsets_for_leader_epoch(
         self, queries: Mapping[TopicPartition, EpochQuery]

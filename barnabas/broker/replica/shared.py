@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from barnabas.broker.account import PARKED, Account
 from barnabas.broker.config import BrokerConfig
+from barnabas.broker.context import Connection
 from barnabas.broker.delayed import Purgatory, Timer
 from barnabas.broker.jobs import Job
 from barnabas.broker.log.search import Search
@@ -146,20 +147,21 @@ class Shared:
         self.produce.check_and_complete(key, now_ms)
         self.fetch.check_and_complete(key, now_ms)
 
-    def when_read(self, step: Callable[[int], None], now_ms: int) -> None:
+    def when_read(self, step: Callable[[int], None], now_ms: int, asker: Connection | None = None) -> None:
         """Run `step(now_ms)`; each time it raises `NotYet`, run the whole of it again once the token has fired.
 
-        Every token is held until the step is through, so that the reads it has made answer at once.
+        Every token is held until the step is through, so that the reads it has made answer at once. A search is made
+        for `asker`, as long as that is there.
         """
-        self._attempt(step, now_ms, [])
+        self._attempt(step, now_ms, [], asker)
 
-    def _attempt(self, step: Callable[[int], None], now_ms: int, held: list[Token]) -> None:
+    def _attempt(self, step: Callable[[int], None], now_ms: int, held: list[Token], asker: Connection | None) -> None:
         try:
             step(now_ms)
         except NotYet as pending:
             token = pending.token
             held.append(token)
             actions = self.actions
-            token.on_ready(lambda: actions.add(lambda later_ms: self._attempt(step, later_ms, held)))
+            token.on_ready(lambda: actions.add(lambda later_ms: self._attempt(step, later_ms, held, asker)))
             if isinstance(token, Search):
-                token.begin(self.run)
+                token.begin(self.run, asker)
