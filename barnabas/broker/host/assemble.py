@@ -86,7 +86,9 @@ class Assembly:
             return MemoryDisk(post, threads=aside)
         from barnabas.broker.host.disk import RealDisk
 
-        return RealDisk(self.data_dir, post)
+        disk = RealDisk(self.data_dir, post)
+        disk.on_maps_short = lambda: self.host.relief.maps_are_short()
+        return disk
 
     async def start(self) -> None:
         """Serve on the running loop; returns once all logs are recovered.

@@ -19,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
+import mmap
 import os
 import weakref
 from collections import OrderedDict
@@ -65,10 +66,13 @@ class RealDisk:
         self._handles_max = handles_max or default_handles_max()
         self._open: OrderedDict[RealFile, None] = OrderedDict()
         self._mapped: OrderedDict[tuple[RealFile, int], None] = OrderedDict()
+        self._alive: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()  # maps that were let go, and are looked at, too
         self._files: dict[str, weakref.WeakSet[RealFile]] = {}
         self._atomic: dict[str, tuple[bytes, list[Done], bool, int]] = {}
         self._atomic_running: set[str] = set()
         self._moved: dict[str, int] = {}  # how often a directory was renamed away while small files were under way
+        self.on_maps_short: Callable[[], None] = lambda: None
+        """Called when a range is copied for want of a map."""
         self._made = 0  # directories made and names changed so far, and how many of them the root holds durably
         self._made_synced = -1
 
@@ -80,13 +84,30 @@ class RealDisk:
         while len(self._open) > self._handles_max:
             self._open.popitem(last=False)[0].release()
 
-    def mapped(self, file: RealFile, start: int) -> None:
+    def may_map(self) -> bool:
+        """Whether there may be another map.
+
+        One that was let go lives on in answers that nobody reads, with a handle of its own, and a file that grows is
+        mapped anew: without a bound they take all the handles that there are.
+        """
+        if len(self._alive) >= self._handles_max and self._mapped:
+            self._let_go_of_oldest()
+        if len(self._alive) < self._handles_max:
+            return True
+        self.on_maps_short()
+        return False
+
+    def mapped(self, file: RealFile, start: int, made: mmap.mmap) -> None:
         """A window was mapped: let go of the oldest above the bound."""
+        self._alive.add(made)
         self._mapped[file, start] = None
         self._mapped.move_to_end((file, start))
         while len(self._mapped) > self._handles_max:
-            oldest, at = self._mapped.popitem(last=False)[0]
-            oldest.forget_window(at)
+            self._let_go_of_oldest()
+
+    def _let_go_of_oldest(self) -> None:
+        oldest, at = self._mapped.popitem(last=False)[0]
+        oldest.forget_window(at)
 
     def unmapped(self, file: RealFile, start: int) -> None:
         """A window was let go."""

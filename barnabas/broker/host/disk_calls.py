@@ -22,6 +22,7 @@ NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 """A file of ours that is a link was put there by somebody else: opening it fails (ELOOP). So was a pipe: opening it
 would wait for another end, for good; without waiting it is an empty file, or refused (ENXIO)."""
 _HANDLES_MAX: Final = 4096
+_SPARE_MAX: Final = 1500
 
 
 def open_files_max() -> int:
@@ -45,16 +46,28 @@ def raise_open_files_max() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
+def spare_handles() -> int:
+    """Handles of neither connections nor files: those just accepted, those of threads, and the process' own."""
+    return min(open_files_max() // 4, _SPARE_MAX)
+
+
 def default_handles_max() -> int:
-    """A quarter of the files this process may open."""
-    return max(32, min(open_files_max() // 4, _HANDLES_MAX))
+    """How many files, and as many maps of files, may be open: connections have half of what the process may have."""
+    files_max = open_files_max()
+    return max(32, min((files_max - files_max // 2 - spare_handles()) // 2, _HANDLES_MAX))
 
 
-def read_now(fd: int, count: int, position: int) -> bytes | None:
+class Copied(bytearray):
+    """Bytes of a file, copied for one reader."""
+
+    __slots__ = ()
+
+
+def read_now(fd: int, count: int, position: int) -> Buffer | None:
     """Bytes that are in the page cache; None if some are not."""
     if NOWAIT is None:
         return os.pread(fd, count, position)
-    data = bytearray(count)
+    data = Copied(count)
     try:
         got = os.preadv(fd, [data], position, NOWAIT)
     except BlockingIOError:
@@ -63,7 +76,7 @@ def read_now(fd: int, count: int, position: int) -> bytes | None:
         if error.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
             raise
         return os.pread(fd, count, position)
-    return data if got == count else None  # type: ignore[return-value]
+    return data if got == count else None
 
 
 def read_whole(fd: int, count: int, position: int) -> bytes:

@@ -151,7 +151,7 @@ class RealFile:
                 data = read_now(fd, count, position)
                 if data is not None:
                     return memoryview(data)
-            elif self._is_warm(fd, position, end):
+            elif self._is_warm(fd, position, end) and (window is not None or self._disk.may_map()):
                 if window is None:
                     window = self._map(fd, start, end)
                 return window[position - start : end - start]
@@ -182,7 +182,7 @@ class RealFile:
         fresh = mmap.mmap(fd, stop - start, access=mmap.ACCESS_READ, offset=start)
         self._maps.add(fresh)
         window = self._windows[start] = memoryview(fresh)
-        self._disk.mapped(self, start)
+        self._disk.mapped(self, start, fresh)
         return window
 
     def forget_window(self, start: int) -> None:

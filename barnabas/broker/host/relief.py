@@ -22,7 +22,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from barnabas.broker.host.progress import is_closed, unfinished
-from barnabas.broker.host.states import LEFT
+from barnabas.broker.host.states import LEFT, STALLED
 
 if TYPE_CHECKING:
     from barnabas.broker.host.channel import Channel
@@ -55,7 +55,7 @@ class Relief:
         self.turns: dict[Channel, _Turn] = {}
         self._ended: dict[Channel, None] = {}
         self._stuck_since_ms: int | None = None
-        self._due = False
+        self._due = self._unread_due = False
         self._timer: asyncio.TimerHandle | None = None
         self.ended = 0
         """Connections ended because memory was short."""
@@ -71,6 +71,21 @@ class Relief:
             self._say(channel, "waits for memory")
             self._later()
         return True
+
+    def maps_are_short(self) -> None:
+        """Answers that are not read hold all maps there may be: at the end of this event some of them are to go."""
+        if not self._unread_due:
+            self._unread_due = True
+            self._host.loop.call_soon(self._end_unread)
+
+    def _end_unread(self) -> None:
+        """End a tenth of those that do not read, those first that have not for the longest."""
+        self._unread_due = False
+        stalled = [one for one in self._host.channels.values() if one.waits & STALLED and not one.waits & LEFT]
+        share = min(-(-len(stalled) // 10), AT_ONCE_MAX)
+        for channel in heapq.nsmallest(share, stalled, key=lambda one: one.active_ms):
+            self.ended += 1
+            channel.end("no more files can be mapped into memory, and it has not read its answers for the longest")
 
     def forget(self, channel: Channel) -> None:
         """It is gone."""

@@ -10,8 +10,10 @@ from contextlib import suppress
 from socket import SO_LINGER, SOL_SOCKET
 from typing import Final
 
+from barnabas.broker.host.disk_calls import Copied
 from barnabas.protocol.ids import Buffer
 
+_OWN: Final = (bytes, Copied)
 _DROP: Final = struct.pack("ii", 1, 0)
 
 
@@ -23,9 +25,10 @@ def copies(loop: asyncio.AbstractEventLoop) -> bool:
 def own_bytes(answers: Iterable[Buffer]) -> int:
     """What is kept for these answers alone.
 
-    Records are views into files, or into blocks that are there anyway, but for those that were put together (`bytes`).
+    Records are views into maps of files, or into blocks that are there anyway, but for those that were copied out of a
+    file or put together.
     """
-    return sum(len(one) for one in answers if type(one) is not memoryview or type(one.obj) is bytes)
+    return sum(len(one) for one in answers if type(one) is not memoryview or type(one.obj) in _OWN)
 
 
 def drop(transport: asyncio.Transport) -> None:

@@ -24,6 +24,7 @@ from barnabas.broker.ports import NotYet, Token
 from barnabas.broker.replica.delayed_fetch import DelayedFetch, connection_id
 from barnabas.broker.replica.hosted import HostedPartitions
 from barnabas.broker.replica.partition import Partition
+from barnabas.broker.replica.shared import Shared
 from barnabas.broker.replica.types import FetchInfo, FetchParams, FetchResult
 from barnabas.broker.replica.wide_fetch import WideFetch
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -41,6 +42,8 @@ PARKED_PARTITIONS_MAX: Final = 200_000
 """Partitions of all fetches that wait, half a KiB each. Above it a large fetch has its answer at once, as it stands.
 
 Kafka has no such bound; a client cannot tell this from a wait that was over, and asks again."""
+SHORT_BYTES: Final = 64 * 1024
+"""Records of an answer while memory is short; its first batch comes whole, however large."""
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +53,11 @@ def fetch(hosted: HostedPartitions, params: FetchParams, asked: Asked, respond: 
     _count(hosted, asked)
     then = partial(_decide, hosted, params, asked, respond, now_ms + params.max_wait_ms)
     _read_all(hosted, params, asked, then, now_ms)
+
+
+def _bytes_max(shared: Shared, params: FetchParams) -> int:
+    """What an answer may have: little while memory is short. What was copied for a peer that does not read is kept."""
+    return min(params.max_bytes, SHORT_BYTES) if shared.account.short else params.max_bytes
 
 
 def fetch_in_steps(
@@ -101,7 +109,7 @@ def _read_all(
     shared = hosted.shared
     if len(asked) <= PARTITIONS_AT_ONCE_MAX:
         shared.when_read(
-            lambda step_ms: then(*read_partitions(hosted, params, asked, params.max_bytes), step_ms), now_ms
+            lambda step_ms: then(*read_partitions(hosted, params, asked, _bytes_max(shared, params)), step_ms), now_ms
         )
         return
 
@@ -122,13 +130,13 @@ def _read_in_steps(
 ) -> Job[None]:
     results: FetchResults = {}
     ends: Ends = {}
-    left_bytes = params.max_bytes
+    all_bytes = left_bytes = _bytes_max(hosted.shared, params)
     for start in range(0, len(asked), PARTITIONS_AT_ONCE_MAX):
         some = asked[start : start + PARTITIONS_AT_ONCE_MAX]
         held: list[Token] = []
         while True:
             try:
-                part, part_ends = read_partitions(hosted, params, some, left_bytes, left_bytes == params.max_bytes)
+                part, part_ends = read_partitions(hosted, params, some, left_bytes, left_bytes == all_bytes)
                 break
             except NotYet as pending:
                 held.append(pending.token)

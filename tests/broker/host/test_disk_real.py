@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from barnabas.broker.host import disk as disk_module
-from barnabas.broker.host import disk_file, disk_root
+from barnabas.broker.host import disk_calls, disk_file, disk_root
 from barnabas.broker.host.disk import RealDisk
 from barnabas.broker.host.disk_root import Root
+from barnabas.broker.host.unsent import own_bytes
 from barnabas.broker.ports import NotYet
 
 
@@ -61,6 +62,47 @@ def test_handles_and_maps_are_bounded(disk):
     for i, file in enumerate(files):
         file.append([b"end"])
         assert bytes(file.read(210_000, 3)) == b"end", i
+
+
+def test_maps_that_are_looked_at_count_and_more_is_copied(disk, posted):
+    """An answer that nobody reads keeps its maps, each with a handle; a file that grows is mapped anew."""
+    short: list[bool] = []
+    disk.on_maps_short = partial(short.append, True)
+    before = handles()
+    file = disk.open("f", create=True)
+    file.append([b"x" * 200_000])
+    held: list[Any] = []
+    for _ in range(8):
+        file.append([b"y"])
+        held.append(file.read(0, 300_000))
+        assert type(held[-1].obj) is mmap.mmap
+    assert not short
+    file.append([b"y"])
+    with pytest.raises(NotYet) as caught:
+        file.read(0, 300_000)
+    assert short
+    posted.get(timeout=20)()
+    assert bytes(file.read(0, 300_000)) == b"x" * 200_000 + b"y" * 9
+    assert caught.value.token
+    assert handles() - before <= 8 + 2
+    held.clear()
+    assert type(file.read(0, 400_000).obj) is mmap.mmap
+
+
+def test_what_is_copied_counts_as_kept_for_its_reader(disk):
+    file = disk.open("f", create=True)
+    file.append([b"x" * 1_000_000])
+    copied, mapped = file.read(0, 1_000), file.read(0, 500_000)
+    assert own_bytes([copied]) == 1_000
+    assert own_bytes([b"head", mapped]) == 4
+
+
+@pytest.mark.parametrize("files_max", [256, 1024, 20_000, 2**20])
+def test_connections_files_and_maps_leave_handles_to_spare(monkeypatch, files_max):
+    monkeypatch.setattr(disk_calls, "open_files_max", lambda: files_max)
+    handles_max = disk_calls.default_handles_max()
+    assert files_max // 2 + 2 * handles_max + disk_calls.spare_handles() <= files_max
+    assert handles_max >= min(files_max // 8, 4096)
 
 
 def test_a_cold_range_is_read_by_a_thread(disk, posted, monkeypatch):

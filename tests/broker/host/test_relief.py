@@ -17,7 +17,9 @@ from barnabas.broker.host.channel import OUT_BYTES_MAX
 from barnabas.broker.host.host import Host
 from barnabas.broker.host.in_flight import DECODED_WEIGHT
 from barnabas.broker.host.receive import SHARED_BYTES_RECOVERING, Receiver
+from barnabas.broker.host.states import STALLED
 from barnabas.broker.host.turns import TURN_MS_MAX, Turns
+from barnabas.protocol.requests.api_versions import ApiVersionsResponse
 from tests.broker.host.fake_core import FakeCore, Raw, client, parks, serving, until
 
 MIB = 1024 * 1024
@@ -273,6 +275,28 @@ async def test_records_that_are_kept_for_the_peer_alone_are_charged(piece: memor
         assert core.account.by_kind[UNREAD] <= channel.transport.get_write_buffer_size()
         channel.abort()
         assert core.account.by_kind[UNREAD] == 0
+
+
+async def test_where_no_more_can_be_mapped_those_go_that_have_not_read_for_the_longest() -> None:
+    core = small_core(64 * MIB)
+    async with (
+        serving(core) as host,
+        client(host.port) as first,
+        client(host.port) as second,
+        client(host.port) as reading,
+    ):
+        for raw in (first, second):
+            await stall(core, raw, memoryview(bytearray(MIB)))
+        await until(lambda: len([one for one in host.channels.values() if one.waits & STALLED]) == 2)
+        stalled = [one for one in host.channels.values() if one.waits & STALLED]
+        stalled[1].active_ms = stalled[0].active_ms - 5
+        host.relief.maps_are_short()
+        host.relief.maps_are_short()
+        await until(lambda: len(host.channels) == 2)
+        assert stalled[1].connection.id not in host.channels
+        core.handler = lambda request, context, now_ms: context.respond(ApiVersionsResponse())
+        reading.ask(5)
+        assert await reading.answer() == 5
 
 
 async def test_what_is_unread_goes_with_an_ended_connection() -> None:

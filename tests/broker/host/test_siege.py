@@ -14,7 +14,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -121,9 +121,13 @@ class Bystander:
 
 
 @contextmanager
-def siege(*options: str) -> Iterator[Process]:
-    """A broker to be attacked in the body; what must hold is looked at when it is over."""
-    with broker("--port", "0", "--memory", *options) as process, Bystander(process) as bystander:
+def siege(*options: str, data_dir: Path | None = None, inside: Sequence[str] = ()) -> Iterator[Process]:
+    """A broker to be attacked in the body; what must hold is looked at when it is over.
+
+    It keeps its data in memory, unless a directory is given; `inside` is a command that runs it.
+    """
+    where = ("--memory",) if data_dir is None else ("--data-dir", str(data_dir))
+    with broker("--port", "0", *where, *options, inside=inside) as process, Bystander(process) as bystander:
         idle = memory(process, "VmRSS")
         held = state(process)["held_bytes"]
         yield process

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.broker.account import KEPT
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.requests.fetch import EpochEndOffset
 from tests.broker.node.world import World, bases_of, batch, part_of, records_of, sized
@@ -355,3 +356,24 @@ def test_produce_is_swept_by_a_setting_of_its_own() -> None:
     world = World(producer_purgatory_purge_interval_requests=7, delete_records_purgatory_purge_interval_requests=9)
     shared = world.core.replicas.shared
     assert [one.purge_interval for one in (shared.produce, shared.fetch, shared.delete_records)] == [7, 1000, 9]
+
+
+def test_answers_are_short_while_memory_is() -> None:
+    """Thirty answers of 52 MB, copied out of small files, were made in one moment."""
+    world = World()
+    world.create("t", 4)
+    for number in range(4):
+        world.put(batch(b"v" * 40_000), partition=number)
+    everything = {("t", number): 0 for number in range(4)}
+
+    def sizes() -> list[int]:
+        told = world.fetch(everything).response
+        return [len(part.records or b"") for topic in told.responses for part in topic.partitions]
+
+    assert min(sizes()) > 40_000
+    account = world.core.account
+    account.low = 1000
+    account.charge(5, KEPT, 2000)
+    assert [size > 0 for size in sizes()] == [True, False, False, False]
+    account.release(5, KEPT, 2000)
+    assert min(sizes()) > 40_000
