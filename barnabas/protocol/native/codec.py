@@ -20,7 +20,7 @@ from barnabas.protocol.api import REQUESTS, RESPONSES, VERSIONS, ApiKey, Request
 from barnabas.protocol.errors import EncodeError, ErrorCode, ProtocolError
 from barnabas.protocol.ids import Buffer
 from barnabas.protocol.limits import FEW, MANY, NATIVE_SHARE, REQUEST_ELEMENTS_MAX, RESPONSE_ELEMENTS_MAX
-from barnabas.protocol.native.plan import Payloads, Source, TooMany, pack_in_steps, read_message, writer
+from barnabas.protocol.native.plan import Payloads, Source, TooMany, pack_in_steps, read_message, shown, writer
 
 HEAD_SIZE_MAX: Final = 8 * 1024 * 1024
 """Bytes of a response's head: what it describes is bounded, payloads count apart."""
@@ -90,7 +90,8 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Any]:
     head, payload = _unframe(frame, 5, REQUEST_HEAD_SIZE_MAX)
     key, version, correlation_id, client_id, body = head[:5]
     if not (type(key) is type(version) is type(correlation_id) is int) or abs(correlation_id) > 0x7FFFFFFF:
-        raise ProtocolError(f"request header {head[:3]} is not three integers of 16, 16 and 32 bits")
+        told = ", ".join(map(shown, head[:3]))
+        raise ProtocolError(f"request header [{told}] is not three integers of 16, 16 and 32 bits")
     if client_id is not None and type(client_id) is not str:
         raise ProtocolError("request header: client_id is no string")
     if client_id is not None and len(client_id) > CLIENT_ID_CHARS_MAX:

@@ -43,6 +43,7 @@ class Payloads:
         return [position, self.size - position]
 
 
+SHOWN_MAX: Final = 60
 PACKED_PER_STEP: Final = 250
 """Elements that are written in one step, where a message is written in steps: one to two ms."""
 
@@ -195,7 +196,7 @@ class _Misfit(Exception):
 
     def __init__(self, value: Any, wanted: str) -> None:
         self.path = ""
-        self.what = f"{repr(value)[:60]}, which is not {wanted}"
+        self.what = f"{shown(value)}, which is not {wanted}"
 
 
 def read_message(cls: Any, value: Any, source: Source) -> Any:
@@ -316,3 +317,12 @@ _READERS: Final[dict[Any, Reader]] = {
     bytes: _read_uuid,
     Bytes: _read_bytes,
 }
+
+
+def shown(value: Any) -> str:
+    """A value in a message: its beginning, for it may be as long as a request."""
+    if isinstance(value, str | bytes):
+        return repr(value[:SHOWN_MAX])
+    if isinstance(value, list | dict):
+        return f"{'an array' if isinstance(value, list) else 'a map'} of {len(value)}"
+    return repr(value)
