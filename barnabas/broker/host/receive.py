@@ -34,6 +34,8 @@ from barnabas.protocol.errors import ProtocolError
 SHARED_BYTES: Final = 256 * 1024
 SHARED_BYTES_RECOVERING: Final = 16 * 1024
 """While logs are recovered requests are held, and each may keep a shared buffer of its own."""
+SHARED_BYTES_SHORT: Final = 16 * 1024
+"""Not less: who has so many bytes to be handled waits in line while others take long (`channel.LARGE_BYTES`)."""
 OWN_BYTES_MIN: Final = 4096
 GROWTH: Final = 4
 POOLED_BYTES_MIN: Final = 64 * 1024
@@ -83,6 +85,21 @@ class ReceiveBuffers:
         self.shared_bytes = size
         self.pinned_bytes = size if size < SHARED_BYTES else 0
         self.current = bytearray(size)
+
+    def narrow(self) -> None:
+        """Memory is short: one read brings little, for all that is not handled at once has to be kept.
+
+        Thousands of connections may have something to read before anybody can be ended.
+        """
+        if self.shared_bytes > SHARED_BYTES_SHORT:
+            self.shared_bytes = SHARED_BYTES_SHORT
+            self.current = bytearray(SHARED_BYTES_SHORT)
+
+    def widen(self) -> None:
+        """Memory is no longer short."""
+        if self.shared_bytes < SHARED_BYTES and not self.pinned_bytes:
+            self.shared_bytes = SHARED_BYTES
+            self.current = bytearray(SHARED_BYTES)
 
     def take(self, held: int, wanted: int, *, reserved: bool = False) -> bytearray:
         """A buffer for `held` bytes that are there, of `wanted` in all, which are only promised.

@@ -59,7 +59,7 @@ class Relief:
         self._timer: asyncio.TimerHandle | None = None
         self.ended = 0
         """Connections ended because memory was short."""
-        host.account.on_short = self._later
+        host.account.on_short = self._is_short
 
     def must_wait(self, channel: Channel) -> bool:
         """Whether nothing more is to be read of a connection just now; it is told (`Channel.go_on`) when it is."""
@@ -102,6 +102,11 @@ class Relief:
         if self._timer is not None:
             self._timer.cancel()
 
+    def _is_short(self) -> None:
+        self._host.buffers.narrow()
+        self._account.on_released = self._later
+        self._later()
+
     def _later(self) -> None:
         """Decide at the end of this event: the core may be in the middle of a step."""
         if not self._due:
@@ -116,8 +121,11 @@ class Relief:
         self._end_turns(now_ms)
         self._end_largest()
         self._give_turns(now_ms)
+        if not self._account.short:
+            self._host.buffers.widen()
         if not self.waiting and not self.turns:
-            self._account.on_released = None
+            if not self._account.short:
+                self._account.on_released = None
         elif self._timer is None:
             self._timer = self._host.loop.call_later(_LOOK_S, self._look)
 

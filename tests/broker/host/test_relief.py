@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.account import KINDS, PARKED, RECEIVED, REQUESTS, UNREAD, Account
+from barnabas.broker.account import KEPT, KINDS, PARKED, RECEIVED, REQUESTS, UNREAD, Account
 from barnabas.broker.context import RequestContext
 from barnabas.broker.host import looking
 from barnabas.broker.host import relief as relief_module
 from barnabas.broker.host.channel import OUT_BYTES_MAX
 from barnabas.broker.host.host import Host
 from barnabas.broker.host.in_flight import DECODED_WEIGHT
-from barnabas.broker.host.receive import SHARED_BYTES_RECOVERING, Receiver
+from barnabas.broker.host.receive import SHARED_BYTES, SHARED_BYTES_RECOVERING, SHARED_BYTES_SHORT, Receiver
 from barnabas.broker.host.states import STALLED
 from barnabas.broker.host.turns import TURN_MS_MAX, Turns
 from barnabas.protocol.requests.api_versions import ApiVersionsResponse
@@ -275,6 +275,21 @@ async def test_records_that_are_kept_for_the_peer_alone_are_charged(piece: memor
         assert core.account.by_kind[UNREAD] <= channel.transport.get_write_buffer_size()
         channel.abort()
         assert core.account.by_kind[UNREAD] == 0
+
+
+async def test_one_read_brings_little_while_memory_is_short() -> None:
+    """4,500 connections with 130 KB of requests each kept 600 MB before the first of them could be ended."""
+    core = small_core()
+    async with serving(core) as host:
+        assert len(host.buffers.current) == SHARED_BYTES
+        core.account.charge(77, KEPT, core.account.low + 1)
+        assert len(host.buffers.current) == SHARED_BYTES_SHORT
+        core.account.charge(77, KEPT, 1)
+        await asyncio.sleep(0)
+        assert len(host.buffers.current) == SHARED_BYTES_SHORT
+        core.account.release(77, KEPT, core.account.low + 2)
+        await until(lambda: len(host.buffers.current) == SHARED_BYTES)
+        await served(host)
 
 
 async def test_where_no_more_can_be_mapped_those_go_that_have_not_read_for_the_longest() -> None:
