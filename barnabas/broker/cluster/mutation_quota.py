@@ -22,7 +22,7 @@ BUCKETS_MAX: Final = 1000
 """Clients that are told apart; above it those that owe nothing are forgotten, and then all the rest share one."""
 
 Client = tuple[str, str]
-"""Principal and address."""
+"""Principal and address (`context.source_of`)."""
 _OTHERS: Final[Client] = ("", "")
 
 

@@ -8,7 +8,7 @@ muted so long. `validate_only` mutates nothing and is not counted.
 
 from __future__ import annotations
 
-from barnabas.broker.context import RequestContext
+from barnabas.broker.context import RequestContext, source_of
 from barnabas.broker.handlers.services import Services
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
@@ -21,7 +21,7 @@ class Throttle:
     def __init__(self, services: Services, context: RequestContext, strict_from: int, now_ms: int) -> None:
         connection = context.connection
         self._quota = services.mutations
-        self._client = (connection.principal, connection.client_host)
+        self._client = (connection.principal, source_of(connection.client_host))
         self._strict = context.api_version >= strict_from
         self._now_ms = now_ms
         self.throttle_ms = 0

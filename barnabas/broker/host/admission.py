@@ -2,8 +2,8 @@
 
 - `max.connections`, `max.connections.per.ip` as in Kafka, and half of the files this process may open.
 - `max.connection.creation.rate` (KIP-612), connections a second on average, `BURST_S` of them at once; of one address
-  half of both, so that a flood from one leaves room for others. Kafka delays the next accept, for everybody; here what
-  is too much is refused, so that nobody waits behind a flood.
+  half of both, so that a flood from one leaves room for others (an address is all of 127.0.0.0/8, or a /64 of IPv6).
+  Kafka delays the next accept, for everybody; here what is too much is refused, so that nobody waits behind a flood.
 
 Connections over the local socket are the administrator's: none of this is asked of them.
 """
@@ -14,6 +14,7 @@ from collections import Counter
 from typing import Final
 
 from barnabas.broker.config import BrokerConfig
+from barnabas.broker.context import source_of
 
 BURST_S: Final = 10
 _ADDRESSES_MAX: Final = 4096
@@ -50,6 +51,7 @@ class Admission:
 
     def admit(self, address: str, now_ms: int) -> str | None:
         """Count a connection in; a sentence when it is one too many."""
+        address = source_of(address)
         refusal = self._too_many(address) or self._too_fast(address, now_ms)
         if refusal is not None:
             self.refused += 1
@@ -60,6 +62,7 @@ class Admission:
 
     def leave(self, address: str) -> None:
         """Count one out that was admitted."""
+        address = source_of(address)
         self.open -= 1
         self._by_address[address] -= 1
         if not self._by_address[address]:

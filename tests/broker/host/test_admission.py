@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.host.admission import Admission
 
@@ -48,3 +50,14 @@ def test_addresses_are_remembered_in_a_bounded_table() -> None:
         admission.leave(str(number))
     assert len(admission._buckets) <= 4096
     assert not admission._by_address
+
+
+@pytest.mark.parametrize("address", ["127.{}.3.4", "2001:db8::{}", "fe80::{}%eth0"])
+def test_whoever_has_one_address_has_no_more_by_having_others(address: str) -> None:
+    admission = Admission(BrokerConfig(max_connections_per_ip=10), 100)
+    admitted = [admission.admit(address.format(number), 0) is None for number in range(12)]
+    assert admitted.count(True) == 10
+    admission.leave(address.format(50))
+    assert admission.admit(address.format(60), 0) is None
+    for other in ("10.0.0.1", "2001:db8:0:1::1", "::1", "local"):
+        assert admission.admit(other, 0) is None
