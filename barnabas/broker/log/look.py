@@ -96,7 +96,7 @@ def look_apart(costly: Costly, apart: Apart) -> Job[tuple[memoryview, BatchHeade
     view, header, asked = costly.view, costly.header, costly.asked
     if header.record_count > apart.records_max:
         raise too_many(header.record_count, apart.records_max, asked.partition)
-    yield from apart.take()
+    yield from apart.take(header.record_count)
     try:
         try:
             area = yield from apart.unpacked(view, 0, header, apart.bytes_max)

@@ -17,6 +17,9 @@ CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
 
 
+INDEX_INTERVAL_MAX: Final = 64 * 1024
+"""Bytes between two entries, whatever `index.interval.bytes` says: a lookup passes all batches between, a thousand of
+the smallest here."""
 _DIGITS: Final = 20
 _OFFSET_MAX: Final = 2**63 - 1
 
@@ -202,7 +205,7 @@ class Segment:
             self.max_timestamp_offset = last_offset
         if not position:
             self.first_timestamp = max_timestamp
-        if self.bytes_since_index > index_interval:
+        if self.bytes_since_index > index_interval or self.bytes_since_index > INDEX_INTERVAL_MAX:
             self.offsets.append(last_offset, position)
             self.index_entries += 1
             self.times.maybe_append(self.max_timestamp, self.max_timestamp_offset)
