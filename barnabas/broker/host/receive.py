@@ -35,7 +35,7 @@ SHARED_BYTES: Final = 256 * 1024
 SHARED_BYTES_RECOVERING: Final = 16 * 1024
 """While logs are recovered requests are held, and each may keep a shared buffer of its own."""
 SHARED_BYTES_SHORT: Final = 16 * 1024
-"""Not less: who has so many bytes to be handled waits in line while others take long (`channel.LARGE_BYTES`)."""
+"""Not less: who has so many bytes to be handled waits in line while others take long (`turns.LARGE_BYTES`)."""
 OWN_BYTES_MIN: Final = 4096
 GROWTH: Final = 4
 POOLED_BYTES_MIN: Final = 64 * 1024
