@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from barnabas.broker.config.settings import BrokerSettings
     from barnabas.broker.host.embedded import Broker
     from barnabas.client.admin import Admin, NewTopic
-    from barnabas.client.consume.group.commits import OffsetAndMetadata
     from barnabas.client.consume.group.health import Health
+    from barnabas.client.consume.group.values import OffsetAndMetadata
     from barnabas.client.consume.record import ConsumerRecord
     from barnabas.client.consumer import Consumer
     from barnabas.client.errors import (
@@ -74,7 +74,7 @@ _HOMES = {
         "Admin",
         "NewTopic",
     ),
-    "barnabas.client.consume.group.commits": ("OffsetAndMetadata",),
+    "barnabas.client.consume.group.values": ("OffsetAndMetadata",),
     "barnabas.client.consume.group.health": ("Health",),
     "barnabas.client.consume.record": ("ConsumerRecord",),
     "barnabas.client.consumer": ("Consumer",),

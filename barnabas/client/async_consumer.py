@@ -64,8 +64,8 @@ class AsyncConsumer(GroupCalls):
         self._client = Client(self.config, metadata, surroundings=surroundings)
         self._core = ConsumerCore(self.config, self._client.network, surroundings.uniform, self._wake)
         self._client.drivers.append(self._core.fetcher.drive)
-        self._client.figures = partial(metrics, self._core.fetcher)
-        self._client.statistics_of = partial(statistics, self._core.fetcher)
+        self._client.figures = partial(metrics, self._core)
+        self._client.statistics_of = partial(statistics, self._core)
         metadata.listeners.append(self._on_metadata)
         self._waiter: asyncio.Future[None] | None = None
         self._asked: list[Asked[Any]] = []
@@ -108,7 +108,9 @@ class AsyncConsumer(GroupCalls):
         deadline_ms = self._client.now_ms() + self.config.default_api_timeout_ms
         try:
             await self._client.start()
-            if self._core.subscription:
+            if self._core.assign_topics():
+                self._client.pump()
+            if self._core.subscription.unknown(self._client.cluster):
                 await self._learn(max(deadline_ms - self._client.now_ms(), 0))
         except BaseException:
             await self.end()

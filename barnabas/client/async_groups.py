@@ -13,10 +13,6 @@ from barnabas.client.answers import check, error_of
 from barnabas.client.arguments import checked_partitions, shown
 from barnabas.client.consume.group.commits import (
     IDS_FROM,
-    Identity,
-    OffsetAndMetadata,
-    Offsets,
-    checked_offsets,
     commit_request,
     fetch_request,
     highest_version,
@@ -25,6 +21,7 @@ from barnabas.client.consume.group.commits import (
 )
 from barnabas.client.consume.group.coordinator import AGAIN, MOVED, find_request, read_found
 from barnabas.client.consume.group.messages import read_assignment
+from barnabas.client.consume.group.values import Identity, OffsetAndMetadata, Offsets, checked_offsets
 from barnabas.client.handle import Handle
 from barnabas.net.config import ClientConfig
 from barnabas.net.errors import ClientTimeout, ConfigError, Disconnected

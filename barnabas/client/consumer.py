@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 from barnabas.client.arguments import checked_partitions, milliseconds
 from barnabas.client.async_consumer import AsyncConsumer, decode_or_give_back
 from barnabas.client.consume.columnar import Columns
-from barnabas.client.consume.group.commits import OffsetAndMetadata
 from barnabas.client.consume.group.health import Health
 from barnabas.client.consume.group.subscription import Call, OnPartitions
+from barnabas.client.consume.group.values import OffsetAndMetadata
 from barnabas.client.consume.record import ConsumerRecord
 from barnabas.client.group_calls import GivenOffsets, OnCommit
 from barnabas.client.handle import Handle

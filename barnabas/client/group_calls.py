@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.client.arguments import checked_partitions, milliseconds
-from barnabas.client.consume.group.commits import OffsetAndMetadata, Offsets, checked_offsets
-from barnabas.client.consume.group.group import Group
 from barnabas.client.consume.group.subscription import Call
+from barnabas.client.consume.group.values import OffsetAndMetadata, Offsets, checked_offsets
 from barnabas.client.consume.record import ConsumerRecord
 from barnabas.client.loop_thread import Asked
 from barnabas.client.questions import Questions
 from barnabas.net.errors import ConfigError
 from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.client.consume.group.group import Group
+
+log = logging.getLogger(__name__)
 
 CLOSE_MS: Final = 30_000
 """How long `close` may take where nobody says (Kafka's default)."""
@@ -100,10 +105,16 @@ class GroupCalls(Questions):
         given, group = self._to_commit(offsets, "commit_async")
 
         def done(error: BarnabasError | None, now_ms: int) -> None:
-            if on_commit is not None:
+            if on_commit is None:
+                if error is not None:
+                    log.warning("commit_async: %s", error)
+                return
+            try:
                 on_commit(given, error)
-            elif error is not None:
-                self._client.metadata.troubles.tell(error)
+            except Exception:
+                log.exception("on_commit failed")
+            except BaseException as leaving:
+                self._client.leave(leaving)
 
         group.commit(given, self._client.now_ms(), done)
         self._client.pump()

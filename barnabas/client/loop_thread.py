@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from barnabas.client.leaving import leave_program
-from barnabas.net.errors import ClientClosed
+from barnabas.net.errors import ClientClosed, WaitRefused
 from barnabas.net.host.forks import belongs_to_parent, leave_behind, tell_child
 
 T = TypeVar("T")
@@ -82,7 +82,11 @@ class LoopThread:
 
         Raises:
             ClientClosed: the thread was stopped.
+            WaitRefused: this is that thread: a callback of the client waits for the client.
         """
+        if threading.get_ident() == self._thread.ident:
+            work.close()
+            raise WaitRefused("a callback on the client's own thread waits for the client, which would never answer")
         with self._ending:
             if self._ended or not self._thread.is_alive():
                 work.close()

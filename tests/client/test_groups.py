@@ -376,3 +376,41 @@ async def test_a_consumer_that_never_polled_closes_at_once() -> None:
         assert consumer.health().state == "out"
         await consumer.close(0)
         assert consumer.health().state == "closed"
+
+
+def test_an_iteration_and_a_recall_share_every_record_between_them() -> None:
+    """The loop's thread takes from the end what the application's takes from the beginning: each has it once."""
+    with Broker() as broker:
+        served = Served(broker.bootstrap_servers, "kafka")
+        topic = served.topic(1, 3000)
+        seen = []
+        with Consumer(topic, group_id="recalled", **served.settings, **QUICK) as consumer:
+            inner: Any = consumer._inner
+            for record in consumer:
+                seen.append(record.offset)
+                if len(seen) == 3000:
+                    break
+                if record.offset % 7 == 0:
+                    inner._client._loop.call_soon_threadsafe(inner._recall)
+        assert seen == list(range(3000))
+
+
+def test_a_callback_on_the_consumers_thread_may_not_wait_for_it_and_may_fail(caplog: pytest.LogCaptureFixture) -> None:
+    told: list[BaseException] = []
+    with Broker(topics=["t"]) as broker, Consumer(config=broker.bootstrap_servers, group_id="g") as consumer:
+        consumer.assign([("t", 0)])
+        done = threading.Event()
+
+        def committed(offsets: Any, error: Exception | None) -> None:
+            try:
+                consumer.commit()
+            except WaitRefused as refused:
+                told.append(refused)
+            done.set()
+            raise ValueError("mine")
+
+        consumer.commit_async({TopicPartition("t", 0): 0}, committed)
+        assert done.wait(WAIT)
+        consumer.commit({TopicPartition("t", 0): 0})
+    assert "would never answer" in str(told[0])
+    assert "on_commit failed" in caplog.text

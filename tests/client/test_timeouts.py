@@ -57,14 +57,11 @@ CONSUMER: list[Call] = [
     ("offsets_for_times", lambda consumer: consumer.offsets_for_times({WHERE: 1}), is_error),
     ("partitions_for", lambda consumer: consumer.partitions_for("other"), is_error),
     ("subscribe", lambda consumer: consumer.subscribe("other"), is_error),
-    ("close", lambda consumer: consumer.close(), lambda result: result is None),
-]
-MEMBER: list[Call] = [
     ("commit", lambda consumer: consumer.commit({WHERE: 1}, SHORT), is_error),
     ("committed", lambda consumer: consumer.committed([WHERE], SHORT), is_error),
     ("unsubscribe", lambda consumer: consumer.unsubscribe(SHORT), lambda result: result is None),
+    ("close", lambda consumer: consumer.close(SHORT), lambda result: result is None),
 ]
-"""Of a consumer with a group."""
 PRODUCER: list[Call] = [
     ("flush", lambda producer: producer.flush(SHORT), is_error),
     ("partitions_for", lambda producer: producer.partitions_for("other"), is_error),
@@ -81,11 +78,18 @@ ADMIN: list[Call] = [
     ("delete_topic", lambda admin: admin.delete_topic("t"), is_error),
     ("delete_records", lambda admin: admin.delete_records({WHERE: 1}), is_error),
     ("lag", lambda admin: admin.lag({WHERE: 1}), is_error),
+    ("list_groups", lambda admin: admin.list_groups(), is_error),
+    ("describe_groups", lambda admin: admin.describe_groups("g"), is_error),
+    ("delete_group", lambda admin: admin.delete_group("g"), is_error),
+    ("group_offsets", lambda admin: admin.group_offsets("g"), is_error),
+    ("group_lag", lambda admin: admin.group_lag("g"), is_error),
+    ("alter_group_offsets", lambda admin: admin.alter_group_offsets("g", {WHERE: 1}), is_error),
+    ("delete_group_offsets", lambda admin: admin.delete_group_offsets("g", WHERE), is_error),
     ("close", lambda admin: admin.close(), lambda result: result is None),
 ]
 EVERY = [
     (kind, *call)
-    for kind, calls in (("consumer", CONSUMER), ("member", MEMBER), ("producer", PRODUCER), ("admin", ADMIN))
+    for kind, calls in (("consumer", CONSUMER), ("producer", PRODUCER), ("admin", ADMIN))
     for call in calls
 ]
 each_call = pytest.mark.parametrize(
@@ -102,9 +106,8 @@ async def opened(kind: str, servers: str) -> AsyncIterator[Any]:
         await producer.partitions_for("t")
         yield producer
         await producer.close(0)
-    elif kind in ("consumer", "member"):
-        group = {"group.id": "g"} if kind == "member" else {}
-        async with aio.Consumer(config={"bootstrap.servers": servers, **group, **limit}) as consumer:
+    elif kind == "consumer":
+        async with aio.Consumer(config={"bootstrap.servers": servers, "group.id": "g", **limit}) as consumer:
             await consumer.partitions_for("t")
             consumer.assign([WHERE])
             yield consumer
@@ -161,20 +164,17 @@ async def test_the_waits_of_a_blocking_producer() -> None:
 
 async def test_the_waits_of_a_blocking_consumer() -> None:
     async with ScriptedBroker() as broker:
-        settings = {"bootstrap.servers": broker.servers, "default.api.timeout.ms": 100}
-        for calls, group in ((CONSUMER, {}), (MEMBER, {"group.id": "g"})):
-            broker.silent = False
-            consumer = await asyncio.to_thread(Consumer, config={**settings, **group})
-            await asyncio.to_thread(consumer.partitions_for, "t")
-            broker.silent = True
-            await asyncio.to_thread(consumer.assign, [WHERE])
-            for name, call, right in calls:
-                assert right(await ended(asyncio.to_thread(call, consumer))), name
-            await asyncio.to_thread(consumer.close)
+        settings = {"bootstrap.servers": broker.servers, "default.api.timeout.ms": 100, "group.id": "g"}
+        consumer = await asyncio.to_thread(lambda: Consumer(config=settings))
+        await asyncio.to_thread(consumer.partitions_for, "t")
+        broker.silent = True
+        await asyncio.to_thread(consumer.assign, [WHERE])
+        for name, call, right in CONSUMER:
+            assert right(await ended(asyncio.to_thread(call, consumer))), name
 
 
 def test_the_tables_name_every_call_that_takes_a_timeout() -> None:
-    for one, calls in ((aio.Consumer, CONSUMER + MEMBER), (aio.Producer, PRODUCER), (aio.Admin, ADMIN)):
+    for one, calls in ((aio.Consumer, CONSUMER), (aio.Producer, PRODUCER), (aio.Admin, ADMIN)):
         takes = {
             name
             for name, method in inspect.getmembers(one, inspect.isfunction)

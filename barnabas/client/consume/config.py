@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from barnabas.client.consume.group.assignors import assignors_of
 from barnabas.net.config import MINUTE, SECOND, ClientConfig, at_least, dotted, one_of
 from barnabas.net.errors import ConfigError
 
@@ -71,7 +70,10 @@ class ConsumerConfig(ClientConfig):
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             told = f"heartbeat.interval.ms: {self.heartbeat_interval_ms} must be below session.timeout.ms"
             raise ConfigError(f"{told} ({self.session_timeout_ms}); a third of it lets two be lost")
-        assignors_of(self.partition_assignment_strategy)
+        if "partition_assignment_strategy" in explicit:
+            from barnabas.client.consume.group.assignors import assignors_of  # not loaded for those that need none
+
+            assignors_of(self.partition_assignment_strategy)
         if self.group_id:
             return
         for name in ("enable_auto_commit", "group_instance_id"):

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from operator import index
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from barnabas.client.arguments import checked_partition, checked_partitions, shown
 from barnabas.client.consume.config import ConsumerConfig
 from barnabas.client.consume.fetcher import Fetcher
-from barnabas.client.consume.group.group import Group
 from barnabas.client.consume.group.subscription import Subscription
 from barnabas.client.consume.positions import Position
 from barnabas.client.consume.record import ConsumerRecord
@@ -25,6 +24,9 @@ from barnabas.net.errors import ClientClosed, ConfigError
 from barnabas.net.network import NetworkClient
 from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.ids import EARLIEST_TIMESTAMP, TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.client.consume.group.group import Group
 
 T = TypeVar("T")
 
@@ -37,7 +39,7 @@ class ConsumerCore:
     ) -> None:
         self.config = config
         self.fetcher = Fetcher(config, network, on_change)
-        self.group = Group(config, self.fetcher, random, on_change) if config.group_id else None
+        self.group = _group(config, self.fetcher, random, on_change) if config.group_id else None
         self.subscription = Subscription()
         self.closed: str | None = None  # why nothing more is given
         self._metadata = network.metadata
@@ -206,3 +208,10 @@ class ConsumerCore:
             error = self._metadata.topic_errors.get(topic)
             if error is not None:
                 raise error
+
+
+def _group(config: ConsumerConfig, fetcher: Fetcher, random: Random, on_change: Callable[[], None]) -> Group:
+    """Loaded for who has one: a consumer without a group starts some milliseconds sooner."""
+    from barnabas.client.consume.group.group import Group
+
+    return Group(config, fetcher, random, on_change)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from operator import index
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
-from barnabas.client.arguments import checked_partition, shown
+from barnabas.client.consume.group.values import Identity, OffsetAndMetadata, Offsets
 from barnabas.client.errors import CommitFailed
-from barnabas.net.errors import ConfigError
 from barnabas.net.network import PerVersion
 from barnabas.net.topology import Cluster
 from barnabas.protocol.api import ApiKey
@@ -33,50 +31,6 @@ _GROUPS_FROM: Final = 8  # the version of OffsetFetch that asks for several grou
 
 OUTRUN: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID})
 """The group has gone on without this member."""
-
-
-class OffsetAndMetadata(NamedTuple):
-    """A committed offset: that of the next record to read. `metadata` is the application's own."""
-
-    offset: int
-    metadata: str = ""
-    leader_epoch: int = -1
-
-
-Offsets = dict[TopicPartition, OffsetAndMetadata]
-
-
-class Identity(NamedTuple):
-    """As whom a commit is made; without a generation by nobody in particular, as by `assign` or an admin client."""
-
-    group_id: str
-    generation: int = -1
-    member_id: str = ""
-    instance_id: str | None = None
-
-
-def checked_offsets(offsets: Any, call: str) -> Offsets:
-    """Offsets as people give them: by partition, an offset alone or with metadata.
-
-    Raises:
-        ConfigError: something in it is neither, or an offset is negative.
-    """
-    if not isinstance(offsets, Mapping):
-        raise ConfigError(f"{call}: {shown(offsets)} is no mapping; give offsets by partition")
-    return {checked_partition(where, call): _checked(where, given, call) for where, given in offsets.items()}
-
-
-def _checked(where: Any, given: Any, call: str) -> OffsetAndMetadata:
-    each: OffsetAndMetadata = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
-    try:
-        offset = index(each.offset)
-    except TypeError:
-        raise ConfigError(f"{call}: {shown(each.offset)} of {where} is no offset; give a whole number") from None
-    if offset < 0:
-        raise ConfigError(f"{call}: the offset {offset} of {where} is negative")
-    if not isinstance(each.metadata, str):
-        raise ConfigError(f"{call}: the metadata {shown(each.metadata)} of {where} is no string")
-    return each._replace(offset=offset)
 
 
 def _id_of(cluster: Cluster, topic: str, version: int) -> bytes:

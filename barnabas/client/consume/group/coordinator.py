@@ -132,10 +132,10 @@ class Coordinator:
         self.note(error, now_ms)
         self.node = None
 
-    def note(self, error: BarnabasError, now_ms: int) -> None:
+    def note(self, error: BarnabasError, now_ms: int, since_ms: int | None = None) -> None:
         """Something is wrong with the group, which is told of while it lasts."""
         self.last_error = error
-        self._network.metadata.troubles.note(("group", self._group_id), error, now_ms)
+        self._network.metadata.troubles.note(("group", self._group_id), error, now_ms, since_ms)
 
     def clear(self) -> None:
         """It goes well again."""

@@ -23,11 +23,11 @@ from enum import Enum
 
 from barnabas.client.consume.config import ConsumerConfig
 from barnabas.client.consume.fetcher import Fetcher
-from barnabas.client.consume.group.commits import Identity, Offsets
 from barnabas.client.consume.group.coordinator import Coordinator
 from barnabas.client.consume.group.membership import Membership, State
 from barnabas.client.consume.group.offsets import GroupOffsets, OnCommit
 from barnabas.client.consume.group.subscription import Call, Subscription, Turn
+from barnabas.client.consume.group.values import Identity, Offsets
 from barnabas.client.errors import CommitFailed
 from barnabas.net.backoff import Random
 from barnabas.net.errors import WaitRefused

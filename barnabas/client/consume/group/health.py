@@ -55,7 +55,7 @@ def health_of(core: ConsumerCore, now_ms: int) -> Health:
         who, node = group.membership.identity, group.coordinator.node
         member_id, generation = group.membership.member_id or None, who.generation if who.generation >= 0 else None
         coordinator = None if node is None else f"{node.host}:{node.port}"
-        polled, heard = _seconds(group.polled_at_ms, now_ms), _seconds(group.membership.heard_at_ms, now_ms)
+        polled, heard = _seconds(group.polled_at_ms, now_ms), _seconds(group.membership.heartbeats.heard_at_ms, now_ms)
         if group.waiting():
             polled = 0.0
         if group.subscription:

@@ -27,13 +27,13 @@ from typing import Final, Protocol
 from barnabas.client.consume.config import ConsumerConfig
 from barnabas.client.consume.group import messages
 from barnabas.client.consume.group.assignors import assignors_of
-from barnabas.client.consume.group.commits import Identity
 from barnabas.client.consume.group.coordinator import MOVED, Coordinator
+from barnabas.client.consume.group.heartbeats import Heartbeats
 from barnabas.client.consume.group.leading import Leading
+from barnabas.client.consume.group.values import Identity
 from barnabas.net.metadata import NEVER, Metadata
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.ids import TopicPartition
-from barnabas.protocol.requests.heartbeat import HeartbeatRequest, HeartbeatResponse
 from barnabas.protocol.requests.join_group import JoinGroupRequest, JoinGroupResponse
 from barnabas.protocol.requests.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 
@@ -41,6 +41,9 @@ log = logging.getLogger(__name__)
 
 JOIN_MARGIN_MS: Final = 5000
 """A join is answered once everybody is there, after `max.poll.interval.ms` at the latest; it may take this longer."""
+
+LONG_MS: Final = 10_000
+"""A join that lasts for so long is a trouble. Kafka's broker lets the first one wait for 3 s."""
 
 _LOSES_NAME: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID})
 _LOSES_PLACE: Final = _LOSES_NAME | {ErrorCode.ILLEGAL_GENERATION}
@@ -88,7 +91,6 @@ class Membership:
         self.error: BarnabasError | None = None  # the application must hear of it
         self.assignors = assignors_of(config.partition_assignment_strategy)
         self.cooperative = all(each.cooperative for each in self.assignors)
-        self.heard_at_ms: int | None = None
         self._metadata = metadata
         self._coordinator = coordinator
         self._wishes = wishes
@@ -98,10 +100,12 @@ class Membership:
         self._generation = -1
         self._way = ""  # the assignor's name that was chosen
         self._kept = messages.Kept()
+        self.rebalances = 0
+        self.heartbeats = Heartbeats(config, coordinator, self._on_beat)
+        self._joins_at_ms = 0
         self._leading: Leading | None = None
         self._attempt = 0  # an answer to an earlier one is nobody's
-        self._beating = False
-        self._retry_at_ms = self._next_beat_ms = 0
+        self._retry_at_ms = 0
         self._failures = 0
         self._why = ""
 
@@ -130,7 +134,7 @@ class Membership:
         """Take part in the next generation: what had to be given up is given up."""
         self._why, self.rejoin = self.rejoin or self._why, None
         self.lost = False
-        self.state = State.JOINING
+        self.state, self._joins_at_ms = State.JOINING, now_ms
         self._attempt += 1
         self._coordinator.busy = False
         self.drive(now_ms)
@@ -178,7 +182,7 @@ class Membership:
     def _forget(self, *, name: bool) -> None:
         self._generation = -1
         self._leading = None
-        self.heard_at_ms = None
+        self.heartbeats.heard_at_ms = None
         if name:
             self._member_id = ""
 
@@ -204,11 +208,22 @@ class Membership:
                 due = self._retry_at_ms
             elif self._coordinator.known:
                 self._send_join(now_ms)
+        elif self.state is State.JOINING:
+            due = self._note_wait(now_ms)
         elif self.state is State.LEADING:
             self._lead(now_ms)
         if self.in_generation and self.state not in (State.JOINING, State.SYNCING):
-            due = min(due, self._beat(now_ms))
+            due = min(due, self.heartbeats.drive(self.identity, now_ms))
         return due
+
+    def _note_wait(self, now_ms: int) -> int:
+        """A join that lasts is told of."""
+        if now_ms < self._joins_at_ms + LONG_MS:
+            return self._joins_at_ms + LONG_MS
+        told = "waits for members that did not join again, as they do when they ask for records; max.poll.interval.ms"
+        error = KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, f"group {self.config.group_id} {told} of each is the limit")
+        self._coordinator.note(error, now_ms, self._joins_at_ms)
+        return NEVER
 
     def on_metadata(self) -> None:
         """Partitions or topics came or went: the one who leads shares out anew."""
@@ -257,7 +272,7 @@ class Membership:
         self._member_id, self._generation = response.member_id, response.generation_id
         self._way = response.protocol_name or ""
         leads, self._leading = response.leader == response.member_id, None
-        self.heard_at_ms, self._next_beat_ms = now_ms, now_ms + self.config.heartbeat_interval_ms
+        self.heartbeats.heard(now_ms)
         told = "group %s: member %s of generation %d, %s%s"
         log.debug(told, self.config.group_id, self._member_id, self._generation, self._way, ", leads" * leads)
         if leads:
@@ -342,50 +357,29 @@ class Membership:
         self._kept = messages.Kept(tuple(self.share), self._generation)
         self._coordinator.clear()
         self.state = State.TAKING
-        self._next_beat_ms = now_ms + self.config.heartbeat_interval_ms
-        self.heard_at_ms = now_ms
+        self.rebalances += 1
+        self.heartbeats.heard(now_ms)
         self._on_change()
 
-    # ---- heartbeats -----------------------------------------------------------------------------------------------
+    # ---- heartbeats -------------------------------------------------------------------------------------------------
 
-    def _beat(self, now_ms: int) -> int:
-        if self._beating or not self._coordinator.known:
-            return NEVER
-        if self._next_beat_ms > now_ms:
-            return self._next_beat_ms
-        self._beating = True
-        self._next_beat_ms = now_ms + self.config.heartbeat_interval_ms
-        request = HeartbeatRequest(self.config.group_id, self._generation, self._member_id, self._instance)
-        wait_ms = min(self.config.request_timeout_ms, self.config.session_timeout_ms)
-        done = partial(self._on_beaten, self._attempt)
-        self._coordinator.send(request, now_ms, done, timeout_ms=wait_ms)
-        return NEVER
-
-    def _on_beaten(
-        self, attempt: int, response: HeartbeatResponse | None, error: BarnabasError | None, now_ms: int
-    ) -> None:
-        self._beating = False
-        if attempt != self._attempt or not self.in_generation:
-            return
-        if response is None:
-            if error is not None and not error.retriable:
+    def _on_beat(self, who: Identity, code: int, error: BarnabasError | None, now_ms: int) -> None:
+        if who != self.identity:
+            return  # of an earlier generation
+        if error is not None:
+            if not error.retriable:
                 self.error = error
                 self._on_change()
-            return
-        code = response.error_code
-        if code in (0, ErrorCode.REBALANCE_IN_PROGRESS):
-            self.heard_at_ms = now_ms
-        if not code:
+        elif not code:
             self._coordinator.clear()
         elif code == ErrorCode.REBALANCE_IN_PROGRESS:
             if self.state in (State.STABLE, State.TAKING):
                 self.want_rejoin("the group rebalances")
                 self._on_change()
-        elif code in _LOSES_PLACE:
-            self._coordinator.heard(code, "Heartbeat", now_ms)
-            self._lose(code, f"the coordinator said {ErrorCode(code).name}")
-            self._on_change()
         else:
             self._coordinator.heard(code, "Heartbeat", now_ms)
-            if code not in MOVED:
-                self._next_beat_ms = now_ms + self.config.retry_backoff_ms
+            if code in _LOSES_PLACE:
+                self._lose(code, f"the coordinator said {ErrorCode(code).name}")
+                self._on_change()
+            elif code not in MOVED:
+                self.heartbeats.soon(now_ms)

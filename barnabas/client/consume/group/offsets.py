@@ -9,9 +9,6 @@ from typing import Any, Final
 from barnabas.client.consume.config import ConsumerConfig
 from barnabas.client.consume.fetcher import Fetcher
 from barnabas.client.consume.group.commits import (
-    Identity,
-    OffsetAndMetadata,
-    Offsets,
     commit_error,
     commit_request,
     fetch_request,
@@ -20,6 +17,7 @@ from barnabas.client.consume.group.commits import (
     reader_of_fetch,
 )
 from barnabas.client.consume.group.coordinator import Coordinator, Question
+from barnabas.client.consume.group.values import Identity, OffsetAndMetadata, Offsets
 from barnabas.client.consume.positions import Phase, Position
 from barnabas.net.metadata import NEVER
 from barnabas.protocol.errors import BarnabasError, ErrorCode
@@ -47,6 +45,7 @@ class GroupOffsets:
         self._coordinator = coordinator
         self._identity = identity
         self._on_change = on_change
+        self.commits = 0
         self._saved: dict[TopicPartition, int] = {}  # what is known to be committed
 
     # ---- commit ---------------------------------------------------------------------------------------------------
@@ -79,6 +78,7 @@ class GroupOffsets:
         if not offsets:
             on_done(None, now_ms)
             return
+        self.commits += 1
         cluster = self._fetcher.metadata.cluster
         group_id = self._config.group_id
 

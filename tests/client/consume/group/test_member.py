@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from barnabas.client.consume.group.commits import OffsetAndMetadata, Offsets
+from barnabas.client.consume.figures import metrics, statistics
 from barnabas.client.consume.group.health import health_of
 from barnabas.client.consume.group.membership import State
+from barnabas.client.consume.group.values import OffsetAndMetadata, Offsets
 from barnabas.client.errors import CommitFailed, NoPosition
 from barnabas.net.errors import ClientTimeout, ConfigError, WaitRefused
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
@@ -449,3 +450,35 @@ def test_health_tells_where_it_stands() -> None:
     assert health.seconds_since_heartbeat is not None
     assert health.seconds_since_heartbeat < 0.1
     assert health.ok
+
+
+def test_a_join_that_lasts_is_told_of() -> None:
+    cluster = Cluster({"t": 2})
+    one = cluster.member(**QUICK)
+    cluster.settle(one)
+    two = cluster.member(**QUICK)
+    cluster.run(9000, [two])
+    assert health_of(two.core, cluster.now_ms).last_error is None
+    cluster.run(2000, [two])
+    assert "waits for members that did not join again" in str(health_of(two.core, cluster.now_ms).last_error)
+    cluster.settle(one, two)
+    assert health_of(two.core, cluster.now_ms).ok
+
+
+def test_figures_of_a_group() -> None:
+    cluster = Cluster({"t": 2}, records=5)
+    one = cluster.member(**QUICK)
+    cluster.settle(one)
+    cluster.run(500, [one])
+    one.commit()
+    cluster.run(50)
+    told = metrics(one.core)["consumer-coordinator-metrics"]
+    assert (told["assigned-partitions"], told["rebalance-total"], told["commit-total"]) == (2, 1, 1)
+    assert told["heartbeat-total"] >= 5
+    assert statistics(one.core)["cgrp"] == {
+        "state": "up",
+        "join_state": "stable",
+        "rebalance_cnt": 1,
+        "rebalance_reason": "",
+        "assignment_size": 2,
+    }
