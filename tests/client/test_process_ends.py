@@ -71,6 +71,24 @@ sys.exit(7)
     assert len(values(broker, "unclosed", 10)) == 10
 
 
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_a_program_that_ends_before_a_name_is_resolved_delivers(loop: str) -> None:
+    program = """
+import sys
+if sys.argv[1] == "asyncio":
+    sys.modules["uvloop"] = None
+from barnabas import Broker, Producer
+broker = Broker(host="localhost", topics={"named": 1})
+assert broker.bootstrap_servers.startswith("localhost:")
+later = {"linger_ms": 60_000, "delivery_timeout_ms": 120_000, "enable_idempotence": False}  # nothing goes yet
+producer = Producer(broker.bootstrap_servers, **later)
+producer.send("named", b"x", on_delivery=lambda metadata, error: print(metadata and metadata.offset, error))
+sys.exit(7)
+"""
+    ended = run(program, loop)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (7, "0 None\n", "")
+
+
 def test_a_program_that_cannot_deliver_says_how_much_it_lost_and_ends() -> None:
     program = """
 import sys, socket, threading

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Callable, Iterable
 from functools import partial
 from ipaddress import ip_address
@@ -363,7 +364,10 @@ class Client:
         except ValueError:
             pass
         assert self._loop is not None
-        found = await self._loop.getaddrinfo(host, port, type=1)
+        try:
+            found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except RuntimeError:  # asyncio's own loop asks in a thread, and at exit, where the last records go, starts none
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         return list(dict.fromkeys(str(each[4][0]) for each in found))
 
     # ---- the transport's calls --------------------------------------------------------------------------------------
