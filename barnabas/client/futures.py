@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Generator
 from typing import Any
 
+from barnabas.client.arguments import milliseconds
 from barnabas.client.produce.records import RecordMetadata
 from barnabas.client.produce.result import BatchResult
 from barnabas.net.errors import ClientTimeout, WaitRefused
@@ -88,6 +89,7 @@ class BlockingRecordFuture(RecordFuture):
         """Wait for the outcome, at most `timeout` seconds (None: as long as it takes).
 
         Raises:
+            ConfigError: the timeout is no time to wait.
             WaitRefused: called from a delivery callback.
             ClientTimeout: no outcome yet, or the record ran out of its `delivery.timeout.ms`.
             KafkaError: a broker refused the record.
@@ -109,12 +111,13 @@ class BlockingRecordFuture(RecordFuture):
         return self._error()
 
     def _wait(self, timeout: float | None) -> None:
+        wait_ms = milliseconds(timeout)
         if self.done():
             return
         check_may_wait("result()")
         outcome = threading.Event()
         self._result.watch(self._index, outcome.set)
-        if not outcome.wait(timeout):
+        if not outcome.wait(None if wait_ms is None else wait_ms / 1000):
             raise ClientTimeout(f"no outcome of the record within {timeout} s{self._result.why()}")
 
 

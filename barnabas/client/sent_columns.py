@@ -8,6 +8,7 @@ import time
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
+from barnabas.client.arguments import milliseconds
 from barnabas.client.futures import check_may_wait
 from barnabas.client.produce.result import BatchResult
 from barnabas.net.errors import ClientTimeout
@@ -97,6 +98,7 @@ class BlockingSentColumns(SentColumns):
             `partition` (int32) and `offset` (int64, -1 with acks=0) of each row, in the order given.
 
         Raises:
+            ConfigError: the timeout is no time to wait.
             WaitRefused: called from a delivery callback.
             ClientTimeout: some have no outcome yet.
             BarnabasError: the first failure; `outcome` tells which rows were written.
@@ -110,7 +112,8 @@ class BlockingSentColumns(SentColumns):
         return self._outcome()
 
     def _wait(self, timeout: float | None) -> None:
-        deadline = None if timeout is None else time.monotonic() + timeout
+        wait_ms = milliseconds(timeout)
+        deadline = None if wait_ms is None else time.monotonic() + wait_ms / 1000
         while (leaf := self._unfinished()) is not None:
             check_may_wait("result()")
             outcome = threading.Event()

@@ -23,7 +23,17 @@ from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 PAIRS = [(Producer, aio.Producer), (Consumer, aio.Consumer), (Admin, aio.Admin), (Broker, aio.Broker)]
 CLASSES: list[Any] = [one for pair in PAIRS for one in pair]
 CLIENTS: list[Any] = [one for pair in PAIRS[:3] for one in pair]
-INTERNAL = {"ask", "count", "forked", "give_back", "give_records_back", "leave_with", "parts_now", "records_now"} | {
+INTERNAL = {
+    "ask",
+    "check_reads",
+    "count",
+    "forked",
+    "give_back",
+    "give_records_back",
+    "leave_with",
+    "parts_now",
+    "records_now",
+} | {
     "begin_to_depart",
     "called",
     "calls_now",
@@ -347,7 +357,14 @@ def test_what_is_no_time_to_wait(broker: Broker, timeout: Any) -> None:
         Producer(broker.bootstrap_servers) as producer,
     ):
         consumer.assign([WHERE])
+        sent = producer.send("two", b"x", partition=0)
+        assert sent.result(30) == sent.result(0)
+        rows = producer.send_columns("two", {"value": [b"x"]}, partition=0)
         for call in (
+            lambda: sent.result(timeout),
+            lambda: sent.exception(timeout),
+            lambda: rows.result(timeout),
+            lambda: rows.outcome(timeout),
             lambda: consumer.poll(timeout),
             lambda: consumer.poll_columns(timeout),
             lambda: consumer.position(WHERE, timeout),
@@ -357,6 +374,7 @@ def test_what_is_no_time_to_wait(broker: Broker, timeout: Any) -> None:
         ):
             with pytest.raises(ConfigError, match=r"timeout: .* (is no number of seconds|is no time to wait)"):
                 call()
+        assert producer.send("two", b"x").result(1e300).topic == "two"
         assert producer.send("two", b"still open").result(30).topic == "two"
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
+from barnabas.client.arguments import shown
 from barnabas.client.errors import InvalidRecord, RecordTooLarge, SerializationFailed
 from barnabas.client.libraries import require_libraries
 from barnabas.client.produce.accumulator import Accumulator, PartitionQueue, TopicQueue
@@ -367,8 +368,8 @@ class ProducerCore(Generic[F]):
         count = len(topic.partitions)
         if self._partitioner is not None:
             chosen = self._partitioner(topic.name, key, value, self.metadata.cluster)
-            if not 0 <= chosen < count:
-                raise ValueError(f"the partitioner chose {chosen}, {topic.name} has {count} partitions")
+            if not (hasattr(chosen, "__index__") and 0 <= chosen < count):
+                raise ValueError(f"the partitioner chose {shown(chosen)}, {topic.name} has {count} partitions")
             return chosen, False
         if key is not None and self._by_key:
             return partition_for_key(key, count), False
