@@ -80,6 +80,7 @@ class Admin(Handle):
 
     def close(self) -> None:
         """Closes all connections and ends the thread; a second call does nothing."""
+        self._thread.check_may_wait()
         with suppress(ClientClosed):
             self._call(self._inner.close())
         self._thread.stop()

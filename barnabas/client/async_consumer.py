@@ -254,6 +254,7 @@ class AsyncConsumer(GroupCalls):
         At most `max.poll.records` come at once.
 
         Raises:
+            ConfigError: nothing is subscribed or assigned.
             KafkaError: a partition cannot be read; seek, or assign without it, to go on.
         """
         return await self._next(partial(self.records_now, max_records), milliseconds(timeout))
@@ -275,8 +276,19 @@ class AsyncConsumer(GroupCalls):
             if columns or not parts:
                 return columns
 
+    def check_reads(self) -> None:
+        """Refuse to wait for ever. May be called from any thread.
+
+        Raises:
+            ClientClosed: it was not started.
+            ConfigError: nothing is subscribed or assigned.
+        """
+        self._client.check_started()
+        self._core.check_reads()
+
     async def _next(self, take: Callable[[], list[T]], timeout_ms: int | None) -> list[T]:
         self._return_ahead()
+        self.check_reads()
         deadline_ms = None if timeout_ms is None else self._client.now_ms() + timeout_ms
         while True:
             for call in self.calls_now():

@@ -87,6 +87,7 @@ class Consumer(Handle):
 
     def _close(self, timeout: float | None, *, commit: bool) -> None:
         wait_ms = milliseconds(timeout)
+        self._thread.check_may_wait()
         try:
             try:
                 self._depart("it was closed", wait_ms, commit=commit)
@@ -243,12 +244,14 @@ class Consumer(Handle):
         wait_ms = milliseconds(timeout)
         self._return_ahead()
         inner = self._inner
+        inner.check_reads()
         return self._ask(partial(inner.records_now, max_records), inner.give_records_back, wait_ms)
 
     def poll_columns(self, timeout: float | None = None, *, headers: bool = False) -> list[Columns]:
         """All that is buffered as columns, else the next to arrive; empty after `timeout` seconds."""
         wait_ms = milliseconds(timeout)
         self._return_ahead()
+        self._inner.check_reads()
         deadline_ms = None if wait_ms is None else self._now_ms() + wait_ms
         while True:
             left_ms = None if deadline_ms is None else max(deadline_ms - self._now_ms(), 0)
@@ -271,7 +274,12 @@ class Consumer(Handle):
                     yield self._ahead.popleft()
 
     def _return_ahead(self) -> None:
-        """What an iteration took ahead goes back to its place before anything else is done."""
+        """What an iteration took ahead goes back to its place before anything else is done.
+
+        Raises:
+            WaitRefused: a callback of this consumer asks; what is ahead stays where it is.
+        """
+        self._thread.check_may_wait()
         records = []
         with suppress(IndexError):
             while True:

@@ -77,16 +77,27 @@ class LoopThread:
         _alive.add(self)
         tell_child(self)
 
+    def check_may_wait(self) -> None:
+        """Refuse a wait that would never end.
+
+        Raises:
+            WaitRefused: the caller runs on this thread: a callback of the client, or a deserializer.
+        """
+        if threading.get_ident() == self._thread.ident:
+            raise WaitRefused("a callback on the client's own thread waits for the client, which would never answer")
+
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Runs `work` on the loop and waits for it; an interrupt (Ctrl-C) cancels it.
 
         Raises:
             ClientClosed: the thread was stopped.
-            WaitRefused: this is that thread: a callback of the client waits for the client.
+            WaitRefused: the caller runs on this thread.
         """
-        if threading.get_ident() == self._thread.ident:
+        try:
+            self.check_may_wait()
+        except WaitRefused:
             work.close()
-            raise WaitRefused("a callback on the client's own thread waits for the client, which would never answer")
+            raise
         with self._ending:
             if self._ended or not self._thread.is_alive():
                 work.close()
@@ -105,7 +116,9 @@ class LoopThread:
 
         Raises:
             ClientClosed: the thread was stopped.
+            WaitRefused: the caller runs on this thread.
         """
+        self.check_may_wait()
 
         def begun() -> None:
             try:

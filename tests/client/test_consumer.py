@@ -215,6 +215,32 @@ async def test_deserializers_and_a_closed_consumer(broker: Broker, producer: Pro
         await waiting
 
 
+NOTHING = "nothing to read: no topic or partition was named; subscribe"
+
+
+async def test_who_named_nothing_to_read_does_not_wait_for_it(broker: Broker, consumer: aio.Consumer) -> None:
+    for call in (consumer.poll, consumer.poll_columns, lambda: anext(aiter(consumer))):
+        with pytest.raises(ConfigError, match=NOTHING):
+            await asyncio.wait_for(call(), 10)
+    with Consumer(config=broker.bootstrap_servers) as blocking:
+        calls: list[Any] = [blocking.poll, blocking.poll_columns, lambda: next(iter(blocking))]
+        for call in calls:
+            with pytest.raises(ConfigError, match=NOTHING):
+                await asyncio.wait_for(asyncio.to_thread(call), 10)
+
+
+async def test_who_waits_while_all_is_taken_away_goes_on_with_what_comes_next(
+    consumer: aio.Consumer, topic: str
+) -> None:
+    consumer.assign([TopicPartition("elsewhere", 0)])
+    waiting = asyncio.ensure_future(consumer.poll())
+    await asyncio.sleep(0)
+    consumer.assign([])
+    consumer.assign([TopicPartition(topic, 0)])
+    consumer.seek(TopicPartition(topic, 0), 0)
+    assert [record.topic for record in await asyncio.wait_for(waiting, 30)][:1] == [topic]
+
+
 async def test_nobody_there_is_told_in_time() -> None:
     with pytest.raises(ClientTimeout, match=r"127\.0\.0\.1:1"):
         async with aio.Consumer("t", bootstrap_servers="127.0.0.1:1", default_api_timeout_ms=50):

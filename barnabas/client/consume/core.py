@@ -194,6 +194,15 @@ class ConsumerCore:
         if self.closed is not None:
             raise ClientClosed(self.closed)
 
+    def check_reads(self) -> None:
+        """Refuse to wait where nobody said for what, as Kafka's consumer does.
+
+        Raises:
+            ConfigError: nothing is subscribed or assigned.
+        """
+        if self.closed is None and not self.subscription and not self.fetcher.positions:
+            raise ConfigError("nothing to read: no topic or partition was named; subscribe() or assign() first")
+
     def check_open(self) -> None:
         """Refuse to go on where nothing can come any more.
 
