@@ -108,7 +108,7 @@ class AsyncConsumer(GroupCalls):
         deadline_ms = self._client.now_ms() + self.config.default_api_timeout_ms
         try:
             await self._client.start()
-            if self._core.assign_topics():
+            if self._core.subscription and self._core.assign_topics():
                 self._client.pump()
             if self._core.subscription.unknown(self._client.cluster):
                 await self._learn(max(deadline_ms - self._client.now_ms(), 0))
