@@ -62,8 +62,8 @@ class Row:
 
 
 def in_order(id_: str) -> tuple[int, str]:
-    """F, T, P, L, M; then by number."""
-    return "FTPLMHV".find(id_[0]), id_[1:].rjust(4, "0") if id_[1:].isdigit() else id_[1:-1].rjust(4, "0") + id_[-1]
+    """F, T, P, L, M, G; then by number."""
+    return "FTPLMGHV".find(id_[0]), id_[1:].rjust(4, "0") if id_[1:].isdigit() else id_[1:-1].rjust(4, "0") + id_[-1]
 
 
 def words(facts: Facts, only: list[str] | None = None) -> str:

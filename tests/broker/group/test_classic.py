@@ -1,4 +1,4 @@
-"""The classic protocol, scenario by scenario (G01 to G13), with time as an argument."""
+"""The classic protocol, scenario by scenario (G01 to G10), with time as an argument."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_without_delay_the_first_member_is_answered_in_the_same_step() -> None:
     assert told.response.generation_id == 1
 
 
-def test_who_comes_within_the_delay_adds_another_and_is_in_the_same_generation() -> None:
+def test_g02_who_comes_within_the_delay_adds_another_and_is_in_the_same_generation() -> None:
     world = World()
     _, first = world.join_twice()
     world.advance(1000)
