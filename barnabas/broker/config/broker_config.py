@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from barnabas.broker.config.keys import (
-    INT_MAX,
     LONG_MAX,
     Kind,
     Update,
@@ -81,7 +80,7 @@ class BrokerConfig:
     # Groups, and what they commit.
     group_initial_rebalance_delay_ms: int = integer(3000)
     group_max_session_timeout_ms: int = integer(1_800_000)
-    group_max_size: int = integer(INT_MAX, at_least(1))
+    group_max_size: int = integer(1000, at_least(1))
     group_min_session_timeout_ms: int = integer(6000)
     offset_metadata_max_bytes: int = integer(4096)
     offsets_commit_timeout_ms: int = integer(5000, at_least(1))

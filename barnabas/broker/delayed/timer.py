@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import heapq
 import logging
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -177,15 +178,15 @@ class Timer:
             self._flush(bucket)
         return True
 
-    def run_due(self, now_ms: int) -> int:
-        """Run the tasks of the run queue, those that get due meanwhile too; returns how many ran.
+    def run_due(self, now_ms: int, most: int = sys.maxsize) -> int:
+        """Run the tasks of the run queue, those that get due meanwhile too, `most` of them; returns how many ran.
 
         A task that raises is logged and does not keep the others from running. A task that was cancelled after it
         got due runs all the same (a delayed operation tells by its own flag).
         """
         due = self.due
         count = 0
-        while due:
+        while due and count < most:
             task = due.popleft()
             count += 1
             try:

@@ -11,6 +11,9 @@ from typing import Final
 
 from barnabas.broker.delayed import Timer, TimerTask
 
+SPENT_MAX: Final = 500
+"""What is rung in one step: an alarm counts one, and as many more as members were told something by it."""
+
 _NEVER: Final = 2**63 - 1
 
 
@@ -34,10 +37,11 @@ class Alarm(TimerTask):
 class Alarms:
     """All alarms of one coordinator."""
 
-    __slots__ = ("timer",)
+    __slots__ = ("spent", "timer")
 
     def __init__(self, now_ms: int) -> None:
         self.timer = Timer(now_ms)
+        self.spent = 0
 
     def set(self, alarm: Alarm, deadline_ms: int) -> None:
         """Let it ring at that time, and at no other."""
@@ -49,6 +53,16 @@ class Alarms:
         alarm.deadline_ms = _NEVER
 
     def advance(self, now_ms: int) -> None:
-        """Ring what is due."""
+        """The clock has moved: ring what is due."""
         self.timer.advance(now_ms)
-        self.timer.run_due(now_ms)
+        self.ring_due(now_ms)
+
+    def ring_due(self, now_ms: int) -> None:
+        """Ring what is due, as much as one step may have; the rest is due still, and has the next.
+
+        Whoever joins says when its session ends, so any number of alarms may be due at the same time.
+        """
+        self.spent = 0
+        while self.timer.due and self.spent < SPENT_MAX:
+            self.timer.run_due(now_ms, 1)
+            self.spent += 1

@@ -79,7 +79,7 @@ class GroupCoordinator:
         """What was due at once; the end of every step."""
         self._now_ms = now_ms
         if self._timer.due:
-            self._timer.run_due(now_ms)
+            self.shared.alarms.ring_due(now_ms)
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to do."""

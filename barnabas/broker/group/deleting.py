@@ -76,7 +76,11 @@ def _write(shard: Shard, records: list[CoordinatorRecord], now_ms: int) -> None:
 def forget_topics(shard: Shard, gone: Collection[TopicPartition], now_ms: int) -> Job[None]:
     """Partitions are no more: what groups have committed for them goes, too (`onPartitionsDeleted`)."""
     for number, group in enumerate(list(shard.groups.values()), 1):
-        keys = [key for key in gone if key in group.offsets]
+        keys = (
+            [key for key in group.offsets if key in gone]
+            if len(group.offsets) < len(gone)
+            else [key for key in gone if key in group.offsets]
+        )
         at_once = shard.tombstones_at_once(group.group_id)
         for start in range(0, len(keys), at_once):
             if shard.status is not Status.ACTIVE:

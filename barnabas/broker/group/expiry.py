@@ -25,6 +25,7 @@ from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.ids import TopicPartition
 
 GROUPS_PER_STEP: Final = 100
+OFFSETS_PER_STEP: Final = 5000
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +43,15 @@ def expire(shard: Shard, now_ms: int) -> Job[None]:
 
 def _expire_group(shard: Shard, group: Group, now_ms: int) -> Job[None]:
     wall_ms = shard.shared.wall_clock.now_ms()
-    expired = [key for key, committed in group.offsets.items() if is_expired(shard, group, key, committed, wall_ms)]
+    found: list[tuple[TopicPartition, CommittedOffset]] = []
+    for number, (key, committed) in enumerate(list(group.offsets.items()), 1):
+        if is_expired(shard, group, key, committed, wall_ms):
+            found.append((key, committed))
+        if number % OFFSETS_PER_STEP == 0:
+            yield None
+    if shard.status is not Status.ACTIVE or shard.groups.get(group.group_id) is not group:
+        return
+    expired = [key for key, committed in found if group.offsets.get(key) is committed]  # others had their turn
     if len(expired) == len(group.offsets) and group.state is GroupState.EMPTY and not group.pending:
         try:
             count = yield from remove_group(shard, group, now_ms)

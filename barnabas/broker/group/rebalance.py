@@ -121,6 +121,7 @@ def complete_join(shard: Shard, group: Group, now_ms: int) -> None:
     """End the join phase: a generation of those who are there. Who is not is out, unless it is static."""
     _stop(shard, group.join_alarm)
     group.join_alarm = None
+    shard.shared.alarms.spent += len(group.members)
     missing = [one for one in group.members.values() if one.joining is None and one.instance_id is None]
     for member in missing:
         remove_member(shard, group, member, now_ms)
@@ -217,6 +218,7 @@ def _sync_over(shard: Shard, group: Group, generation: int, now_ms: int) -> None
     if generation != group.generation or not group.unsynced:
         return
     logger.info("group %s: %d members never fetched their assignment", group.group_id, len(group.unsynced))
+    shard.shared.alarms.spent += len(group.members)
     for member_id in list(group.unsynced):
         remove_member(shard, group, group.members[member_id], now_ms)
     prepare(shard, group, now_ms)

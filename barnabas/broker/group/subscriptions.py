@@ -1,7 +1,8 @@
 """What the members of a group consume, as far as the coordinator can know: only of the protocol type `consumer`.
 
 The metadata of such a member is a `ConsumerProtocolSubscription`, which begins the same in every version: the version
-(16 bits), how many topics (32 bits), their names (16 bits of length, UTF-8).
+(16 bits), how many topics (32 bits), their names (16 bits of length, UTF-8). One field may hold millions of names, and
+all are read when a generation begins: above `NAMES_MAX` it is as if they could not be read. Kafka has no such bound.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from typing import Final
 
 from barnabas.broker.group.group import CONSUMER, Group
 
+NAMES_MAX: Final = 30_000
+"""Of a group, those once that members name in the same words: 9 ms."""
+
 _COUNT: Final = struct.Struct(">hi")
 _LENGTH: Final = struct.Struct(">h")
 
@@ -23,8 +27,12 @@ def consumed_topics(group: Group) -> frozenset[str] | None:
     """All topics of all members; None where that cannot be known."""
     if group.protocol_type != CONSUMER:
         return None
+    different = {one.metadata(group.protocol) for one in group.members.values()}
     try:
-        return frozenset(topic for one in group.members.values() for topic in _topics(one.metadata(group.protocol)))
+        count = sum(max(_COUNT.unpack_from(one)[1], 0) for one in different)
+        if count > NAMES_MAX:
+            raise ValueError(f"{count} names, {NAMES_MAX} are looked at")
+        return frozenset(topic for one in different for topic in _topics(one))
     except (struct.error, UnicodeDecodeError, ValueError) as fault:
         logger.warning("group %s: what its members consume cannot be read (%s)", group.group_id, fault)
         return None

@@ -1,7 +1,7 @@
 """DescribeGroups (15). A real broker tells of classic groups: state, protocol, members and what they are assigned.
 
 One that nobody knows is Dead; from v6 on it says GROUP_ID_NOT_FOUND as well. v3: authorised operations. v4: static
-members.
+members. One named twice is told once (Kafka tells it twice).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def handle(services: Services, request: DescribeGroupsRequest, context: RequestC
 def _serve(services: Services, request: DescribeGroupsRequest, context: RequestContext) -> Job[None]:
     told = []
     elements = 0
-    for group_id in request.groups:
+    for group_id in dict.fromkeys(request.groups):
         one = _one(services, context, group_id)
         if request.include_authorized_operations and not one.error_code:
             resource = Resource("group", group_id)

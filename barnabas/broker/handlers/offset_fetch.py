@@ -4,6 +4,7 @@
 - v1 says an error in each partition, v2 to v7 once for all. v2: null topics mean all that was committed.
 - v7: `require_stable`; there are no transactions yet whose offsets could be undecided. v8: many groups, each with an
   error of its own. v9: a member of the consumer protocol says who it is; of classic groups nobody asks. v10: topic ids.
+- A group named twice is told once, as it was named last, and a partition of it once (Kafka tells them twice).
 """
 
 from __future__ import annotations
@@ -41,15 +42,32 @@ _NO_OFFSET: Final = CommittedOffset(-1, -1, "", -1)
 
 def handle(services: Services, request: OffsetFetchRequest, context: RequestContext, now_ms: int) -> None:
     """Tell the offsets."""
-    size = sum(1 + len(topic.partition_indexes) for group in request.groups for topic in group.topics or ())
-    size += sum(1 + len(topic.partition_indexes) for topic in request.topics or ())
-    work = services.work_in_line if size + len(request.groups) > SLICE else services.work
-    work(_serve(services, request, context, now_ms), request, context)
+    asked = request.groups if context.api_version >= _MANY_FROM else [_as_group(request)]
+    asked = list({group.group_id: group for group in asked}.values())
+    size = sum(1 + _size(services, group) for group in asked)
+    work = services.work_in_line if size > SLICE else services.work
+    work(_serve(services, request, asked, context, now_ms), request, context)
 
 
-def _serve(services: Services, request: OffsetFetchRequest, context: RequestContext, now_ms: int) -> Job[None]:
+def _size(services: Services, asked: OffsetFetchRequestGroup) -> int:
+    """How many elements a group's part of the answer has at most."""
+    if asked.topics is not None:
+        return sum(1 + len(topic.partition_indexes) for topic in asked.topics)
+    try:
+        group = services.groups.shard_of(asked.group_id).groups.get(asked.group_id)
+    except KafkaError:
+        return 0
+    return 0 if group is None else 2 * len(group.offsets)
+
+
+def _serve(
+    services: Services,
+    request: OffsetFetchRequest,
+    asked: list[OffsetFetchRequestGroup],
+    context: RequestContext,
+    now_ms: int,
+) -> Job[None]:
     many = context.api_version >= _MANY_FROM
-    asked = request.groups if many else [_as_group(request)]
     told = []
     held: list[Shard] = []
     elements = 0
@@ -152,6 +170,7 @@ def _keys(
             if services.authorise(principal, Operation.DESCRIBE, Resource("topic", name)) and (state or not by_id):
                 yield name, ZERO_UUID if state is None else state.topic_id, ErrorCode.NONE, keys
         return
+    seen: set[TopicPartition | tuple[bytes, int]] = set()
     for topic in asked.topics:
         name, error = topic.name, ErrorCode.NONE
         if by_id and topic.topic_id != ZERO_UUID:
@@ -159,4 +178,11 @@ def _keys(
             name, error = ("", ErrorCode.UNKNOWN_TOPIC_ID) if state is None else (state.name, error)
         if not error and not services.authorise(principal, Operation.DESCRIBE, Resource("topic", name)):
             error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        yield name, topic.topic_id, error, [TopicPartition(name, index) for index in topic.partition_indexes]
+        keys = []
+        for index in topic.partition_indexes:
+            key = TopicPartition(name, index)
+            which = key if name else (topic.topic_id, index)
+            if which not in seen:
+                seen.add(which)
+                keys.append(key)
+        yield name, topic.topic_id, error, keys

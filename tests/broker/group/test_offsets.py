@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from barnabas.broker.group import holdings
 from barnabas.broker.group.deleting import delete_group, forget_topics
-from barnabas.broker.group.expiry import expire
+from barnabas.broker.group.expiry import OFFSETS_PER_STEP, expire
 from barnabas.broker.group.offsets import delete
 from barnabas.broker.group.state import GroupState
+from barnabas.broker.group.subscriptions import NAMES_MAX
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.kafka.consumer_protocol import ConsumerProtocolSubscription, encode_subscription
@@ -262,3 +265,35 @@ def test_assignments_cannot_grow_beyond_the_room(monkeypatch: pytest.MonkeyPatch
     world.until(told)
     assert world.sync(member, 1, {member: b"x" * 30_000}).error == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert world.group.members[member].assignment == b""
+
+
+@pytest.mark.parametrize("split", [1, 2])
+def test_of_more_names_than_are_looked_at_nobody_knows_what_is_consumed(split: int) -> None:
+    for count, known in ((NAMES_MAX, True), (NAMES_MAX + split, False)):
+        world = World()
+        each = [f"{at}" for at in range(count)]
+        for some in (each[: count // split], each[count // split :])[:split]:
+            told = world.join("", instance=f"{len(some)}-{some[0]}", **consumers(*some))  # type: ignore[arg-type]
+        world.until(told)
+        assert (world.group.topics is not None) is known
+
+
+def test_a_subscription_that_counts_below_nothing_takes_no_bound_off() -> None:
+    world = World()
+    below = struct.pack(">hi", 0, -(2**31))
+    told = world.join("", instance="a", protocol_type="consumer", protocols=(("range", below),))
+    world.join("", instance="b", **consumers(*map(str, range(NAMES_MAX + 1))))  # type: ignore[arg-type]
+    world.until(told)
+    assert world.group.topics is None
+
+
+def test_many_offsets_are_looked_at_in_steps_and_one_committed_meanwhile_stays() -> None:
+    world = World()
+    world.commit(dict.fromkeys(range(OFFSETS_PER_STEP + 1), 1))
+    world.advance(8 * 24 * 60 * MINUTE_MS)
+    steps = expire(world.shard, world.now_ms)
+    next(steps)
+    world.commit({7: 2})
+    for _ in steps:
+        pass
+    assert offsets(world) == {7: 2}

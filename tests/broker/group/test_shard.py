@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.broker.group.alarms import SPENT_MAX, Alarm, Alarms
 from barnabas.broker.group.placement import java_hash, partition_of
 from barnabas.broker.group.records import OtherRecord, decode, encode
 from barnabas.broker.group.state import GroupState
@@ -261,3 +262,32 @@ def test_a_generation_in_which_a_member_stands_twice_is_no_record() -> None:
         decode(
             *encode(GroupRecord("g", StoredGroup("test", 1, "range", "a", 5, (named, named._replace(member_id="b")))))
         )
+
+
+def test_of_many_alarms_at_once_a_step_rings_some() -> None:
+    """Whoever joins says when its session ends: 80,000 at the same time, all in one step, until now."""
+    alarms = Alarms(0)
+    rung: list[int] = []
+    for _ in range(2 * SPENT_MAX + 1):
+        alarms.set(Alarm(rung.append), 5)
+    for some in (SPENT_MAX, 2 * SPENT_MAX, 2 * SPENT_MAX + 1):
+        due_ms = alarms.timer.next_deadline_ms()
+        assert due_ms is not None
+        assert due_ms <= 5
+        alarms.advance(5)
+        assert rung == [5] * some
+    assert alarms.timer.next_deadline_ms() is None
+
+
+def test_of_many_rebalances_at_once_a_step_ends_one_large_one() -> None:
+    world = World(group_max_size=SPENT_MAX)
+    told = [[world.join("", name, instance=f"{name}{at}") for at in range(SPENT_MAX)] for name in ("a", "b")]
+    alarms = world.shard.shared.alarms
+    while all(one.waits for some in told for one in some):
+        due_ms = alarms.timer.next_deadline_ms()
+        assert due_ms is not None
+        world.now_ms = max(world.now_ms, due_ms)
+        alarms.advance(world.now_ms)
+    assert sum(not one.waits for some in told for one in some) == SPENT_MAX
+    alarms.advance(world.now_ms)
+    assert not any(one.waits for some in told for one in some)

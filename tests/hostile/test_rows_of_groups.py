@@ -1,0 +1,104 @@
+"""What groups could do to everybody: as `test_rows`, against a real process."""
+
+from __future__ import annotations
+
+import struct
+import sys
+import time
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.kafka import codec
+from barnabas.protocol.requests.describe_groups import DescribeGroupsRequest
+from barnabas.protocol.requests.find_coordinator import FindCoordinatorRequest
+from barnabas.protocol.requests.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from barnabas.protocol.requests.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from barnabas.protocol.requests.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from barnabas.protocol.requests.sync_group import SyncGroupRequest
+from tests.broker.host.test_siege import siege
+from tests.hostile.test_rows import Peer, frame
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc"),
+]
+
+OPTIONS = ("--set", "group.initial.rebalance.delay.ms=100", "--set", "offsets.topic.num.partitions=1")
+
+
+def ask(peer: Peer, key: int, version: int, request: Any) -> Any:
+    """Its answer, decoded."""
+    told = peer.ask(frame(key, version, request))
+    assert told is not None
+    return codec.decode_response(key, version, told)[1]
+
+
+def coordinated(peer: Peer) -> None:
+    """Wait until groups have a coordinator."""
+    until_s = time.monotonic() + 20
+    request = FindCoordinatorRequest("", 0, ["group"])
+    while ask(peer, ApiKey.FIND_COORDINATOR, 4, request).coordinators[0].error_code:
+        assert time.monotonic() < until_s
+        time.sleep(0.05)
+
+
+def join(peer: Peer, metadata: bytes, kind: str = "consumer") -> str:
+    """The id of the only member of a group, in its first generation."""
+    protocols = [JoinGroupRequestProtocol("range", metadata)]
+    told = ask(peer, ApiKey.JOIN_GROUP, 3, JoinGroupRequest("group", 60_000, 60_000, "", None, kind, protocols))
+    assert (told.error_code, told.generation_id) == (0, 1)
+    member_id: str = told.member_id
+    return member_id
+
+
+def test_one_group_described_many_times() -> None:
+    """A request of 70 KB took 9 GB until now."""
+    with siege(*OPTIONS) as process, ExitStack() as stack:
+        peer = Peer(stack, process.port)
+        coordinated(peer)
+        member_id = join(peer, bytes(900_000), "other")
+        assert ask(peer, ApiKey.SYNC_GROUP, 3, SyncGroupRequest("group", 1, member_id)).error_code == 0
+        (told,) = ask(peer, ApiKey.DESCRIBE_GROUPS, 4, DescribeGroupsRequest(["group"] * 9_900)).groups
+        assert len(told.members[0].member_metadata) == 900_000
+
+
+def test_what_a_group_committed_asked_for_many_times() -> None:
+    """A request of 60 KB was answered with 100 million offsets until now."""
+    parts = [OffsetCommitRequestPartition(at, 7, -1, "m" * 300) for at in range(10_000)]
+    commit = OffsetCommitRequest("group", topics=[OffsetCommitRequestTopic("wide", partitions=parts)])
+    every = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("group", topics=None) for _ in range(9_900)])
+    topics = [OffsetFetchRequestTopics("wide", partition_indexes=[1] * 900) for _ in range(10)]
+    one = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("group", topics=topics)])
+    with siege("--topic", "wide:10000", *OPTIONS) as process, ExitStack() as stack:
+        peer = Peer(stack, process.port)
+        coordinated(peer)
+        assert ask(peer, ApiKey.OFFSET_COMMIT, 8, commit).topics[0].partitions[9_999].error_code == 0
+        (group,) = ask(peer, ApiKey.OFFSET_FETCH, 8, every).groups
+        assert len(group.topics[0].partitions) == 10_000
+        (group,) = ask(peer, ApiKey.OFFSET_FETCH, 8, one).groups
+        assert [part.committed_offset for topic in group.topics for part in topic.partitions] == [7]
+        peers = [Peer(stack, process.port) for _ in range(100)]
+        for each in peers:  # and everything, by many at once
+            each.say(frame(ApiKey.OFFSET_FETCH, 8, every))
+
+
+@pytest.mark.parametrize("size", [2, 6])
+def test_a_subscription_of_millions_of_names(size: int) -> None:
+    """One JoinGroup of 8 MB stopped the loop for 0.8 s until now, and again with every rebalance."""
+    count = 7_500_000 // size
+    name = struct.pack(">h", size - 2) + b"n" * (size - 2)
+    with siege(*OPTIONS) as process, ExitStack() as stack:
+        peer = Peer(stack, process.port)
+        coordinated(peer)
+        join(peer, struct.pack(">hi", 0, count) + name * count)
