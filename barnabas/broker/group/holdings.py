@@ -12,6 +12,9 @@ from typing import Final
 
 BYTES_MAX: Final = 96 * 1024 * 1024
 ADDRESS_BYTES_MAX: Final = BYTES_MAX // 2
+MEMBERS_BYTES_MAX: Final = 10 * 1024 * 1024
+"""Of all members of one group: its leader is told them all in one step. What one assigns by must fit into one batch
+anyway (1 MiB by default), or the group is never stable."""
 
 GROUP_BYTES: Final = 1400
 """A group without members (measured 1,250), and its name."""

@@ -18,7 +18,7 @@ import uuid
 from typing import Final
 
 from barnabas.broker.group.group import Group, Member, Protocols
-from barnabas.broker.group.holdings import GROUP_BYTES
+from barnabas.broker.group.holdings import GROUP_BYTES, MEMBERS_BYTES_MAX
 from barnabas.broker.group.membership import (
     add_member,
     answer_join,
@@ -111,6 +111,11 @@ def _has_place(shard: Shard, group: Group, member_id: str) -> bool:
     return True
 
 
+def _has_room(shard: Shard, group: Group, address: str, growth: int) -> bool:
+    held = sum(member.size for member in group.members.values())
+    return held + growth <= MEMBERS_BYTES_MAX and shard.shared.holdings.room_for(address, growth)
+
+
 def _forget(shard: Shard, group: Group, member_id: str, now_ms: int) -> None:
     """Who finds no place leaves none behind."""
     if member_id in group.pending:
@@ -160,7 +165,7 @@ def _add(
         request.session_timeout_ms,
         protocols,
     )
-    if not shard.shared.holdings.room_for(address, size_of_member(member)):
+    if not _has_room(shard, group, address, size_of_member(member)):
         raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
     member.address = address
     member.is_new = True
@@ -205,7 +210,7 @@ def _update(
     now_ms: int,
 ) -> None:
     growth = size_of_protocols(protocols) - size_of_protocols(member.protocols)
-    if growth > 0 and not shard.shared.holdings.room_for(member.address, growth):
+    if growth > 0 and not _has_room(shard, group, member.address, growth):
         raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
     group.update(member, protocols, rebalance_timeout_of(request), request.session_timeout_ms)
     weigh(shard, member)

@@ -297,3 +297,17 @@ def test_many_offsets_are_looked_at_in_steps_and_one_committed_meanwhile_stays()
     for _ in steps:
         pass
     assert offsets(world) == {7: 2}
+
+
+def test_the_members_of_one_group_have_a_bound_of_their_own() -> None:
+    """Its leader was told 42 MB in a step of 70 ms until now."""
+    world = World()
+    large = (("range", bytes(3 * 1024 * 1024)),)
+    first, second, third = (world.join("", instance=f"{at}", protocols=large, version=9) for at in range(3))
+    refused = world.join("", instance="4", protocols=large, version=9)
+    assert refused.error == ErrorCode.GROUP_MAX_SIZE_REACHED
+    world.until(first, second, third)
+    assert len(first.response.members) == 3
+    again = world.join(first.response.member_id, instance="0", protocols=(("range", bytes(5 * 1024 * 1024)),))
+    assert again.error == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert world.join("", "other", instance="4", protocols=large).waits
