@@ -42,32 +42,36 @@ def expire(shard: Shard, now_ms: int) -> Job[None]:
 
 
 def _expire_group(shard: Shard, group: Group, now_ms: int) -> Job[None]:
+    """Others have their turn between the steps: what they commit meanwhile stays."""
     wall_ms = shard.shared.wall_clock.now_ms()
-    found: list[tuple[TopicPartition, CommittedOffset]] = []
-    for number, (key, committed) in enumerate(list(group.offsets.items()), 1):
-        if is_expired(shard, group, key, committed, wall_ms):
-            found.append((key, committed))
-        if number % OFFSETS_PER_STEP == 0:
+    expired: dict[TopicPartition, CommittedOffset] = {}
+    keys = list(group.offsets)
+    for start in range(0, len(keys), OFFSETS_PER_STEP):
+        for key in keys[start : start + OFFSETS_PER_STEP]:
+            committed = group.offsets.get(key)
+            if committed is not None and is_expired(shard, group, key, committed, wall_ms):
+                expired[key] = committed
+        if len(keys) > OFFSETS_PER_STEP:
             yield None
-    if shard.status is not Status.ACTIVE or shard.groups.get(group.group_id) is not group:
-        return
-    expired = [key for key, committed in found if group.offsets.get(key) is committed]  # others had their turn
-    if len(expired) == len(group.offsets) and group.state is GroupState.EMPTY and not group.pending:
-        try:
-            count = yield from remove_group(shard, group, now_ms)
-        except KafkaError as fault:
-            logger.warning("group %s cannot be deleted yet: %s", group.group_id, fault)
-            return
-        logger.info("group %s was empty for long and is deleted", group.group_id)
-        shard.shared.counts.expirations += count
-        return
     at_once = shard.tombstones_at_once(group.group_id)
-    for start in range(0, len(expired), at_once):
-        part = expired[start : start + at_once]
-        if shard.append([OffsetRecord(group.group_id, key, None) for key in part], now_ms):
+    found = list(expired)
+    for start in range(0, len(found), at_once):
+        if shard.status is not Status.ACTIVE or shard.groups.get(group.group_id) is not group:
+            return
+        part = [key for key in found[start : start + at_once] if group.offsets.get(key) is expired[key]]
+        if part and shard.append([OffsetRecord(group.group_id, key, None) for key in part], now_ms):
             return  # said already; the next round tries again
         shard.shared.counts.expirations += len(part)
-        yield None
+        if len(expired) > at_once:
+            yield None
+    if group.offsets or group.pending or group.state is not GroupState.EMPTY:
+        return
+    try:
+        yield from remove_group(shard, group, now_ms)
+    except KafkaError as fault:
+        logger.warning("group %s cannot be deleted yet: %s", group.group_id, fault)
+    else:
+        logger.info("group %s was empty for long and is deleted", group.group_id)
 
 
 def is_expired(shard: Shard, group: Group, key: TopicPartition, committed: CommittedOffset, wall_ms: int) -> bool:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import uuid
 from typing import Final
 
+from barnabas.broker.context import source_of
 from barnabas.broker.group.group import Group, Member, Protocols
 from barnabas.broker.group.holdings import GROUP_BYTES, MEMBERS_BYTES_MAX
 from barnabas.broker.group.membership import (
@@ -89,7 +90,7 @@ def protocols_of(request: JoinGroupRequest) -> Protocols:
 
 
 def _make_group(shard: Shard, group_id: str, reply: Reply, now_ms: int) -> Group:
-    address = reply.context.connection.client_host
+    address = source_of(reply.context.connection.client_host)
     if not shard.shared.holdings.room_for(address, GROUP_BYTES + size_of_text(group_id)):
         raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
     empty = StoredGroup(None, 0, None, None, shard.shared.wall_clock.now_ms())
@@ -135,7 +136,7 @@ def _join_new(
         member = group.members[group.static[instance_id]]
         _take_place(shard, group, member, member_id, request, protocols, reply, now_ms)
     elif instance_id is None and context.api_version >= ID_REQUIRED_FROM:
-        address = context.connection.client_host
+        address = source_of(context.connection.client_host)
         if not shard.shared.holdings.room_for(address, size_of_pending(member_id)):
             raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
         give_out(shard, group, member_id, address, request.session_timeout_ms, now_ms)
@@ -155,12 +156,12 @@ def _add(
     now_ms: int,
 ) -> None:
     context = reply.context
-    address = context.connection.client_host
+    address = source_of(context.connection.client_host)
     member = Member(
         member_id,
         request.group_instance_id,
         context.client_id or "",
-        f"/{address}",
+        f"/{context.connection.client_host}",
         rebalance_timeout_of(request),
         request.session_timeout_ms,
         protocols,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import Final
 
 from barnabas.broker.group.membership import weigh
 from barnabas.broker.group.rebalance import keep_alive, prepare
@@ -22,7 +23,7 @@ from barnabas.protocol.batch import BatchHeader
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.records import Record
 
-GROUPS_PER_STEP = 100
+MEMBERS_PER_STEP: Final = 500
 
 logger = logging.getLogger(__name__)
 
@@ -70,8 +71,8 @@ def activate(shard: Shard, now_ms: int) -> Job[None]:
     """All is read: serve from now on. Every member has a whole session to be heard of."""
     shard.status = Status.ACTIVE
     size_max = shard.shared.config.group_max_size
-    members = 0
-    for number, group in enumerate(list(shard.groups.values()), 1):
+    members = done = 0
+    for group in list(shard.groups.values()):
         for member in group.members.values():
             weigh(shard, member)
             keep_alive(shard, group, member, now_ms)
@@ -79,7 +80,9 @@ def activate(shard: Shard, now_ms: int) -> Job[None]:
         if group.state is GroupState.STABLE and len(group.members) > size_max:
             logger.warning("group %s has %d members, %d are allowed", group.group_id, len(group.members), size_max)
             prepare(shard, group, now_ms)
-        if number % GROUPS_PER_STEP == 0:
+        done += 1 + len(group.members)
+        if done >= MEMBERS_PER_STEP:
+            done = 0
             yield None
     if shard.groups:
         logger.info("%s: %d groups with %d members are loaded", shard.key, len(shard.groups), members)

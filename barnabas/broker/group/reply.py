@@ -29,7 +29,3 @@ class Reply:
     def refuse(self, code: int) -> None:
         """Answer with an error."""
         self.context.respond(self._failure(code))
-
-    def failure(self, code: int) -> Any:
-        """The answer with that error."""
-        return self._failure(code)

@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from barnabas.protocol.ids import TopicPartition
 
-NO_EPOCH = -1
-NO_EXPIRY = -1
+NO_EXPIRY: Final = -1
 
 
 class StoredMember(NamedTuple):

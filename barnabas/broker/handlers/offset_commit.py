@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barnabas.broker.cluster.image import TopicState
-from barnabas.broker.context import RequestContext
+from barnabas.broker.context import RequestContext, source_of
 from barnabas.broker.group.offsets import Commit, Committer, commit
 from barnabas.broker.group.shard import Shard
 from barnabas.broker.handlers.coordinators import may, reply_to
@@ -48,7 +48,7 @@ def _serve(services: Services, request: OffsetCommitRequest, context: RequestCon
         request.generation_id_or_member_epoch,
         request.member_id,
         request.group_instance_id,
-        context.connection.client_host,
+        source_of(context.connection.client_host),
         context.api_version,
     )
     response = OffsetCommitResponse()
