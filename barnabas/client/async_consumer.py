@@ -73,7 +73,7 @@ class AsyncConsumer(GroupCalls):
         self.ahead_elsewhere: deque[ConsumerRecord] | None = None  # the same of the blocking form, on another thread
         self._started = False
         self._serve_group()
-        self._core.subscribe(Subscription.of(topics, None, Listener()), self._client.now_ms())
+        self._core.subscribe(Subscription.of(topics, None, Listener()))
         tell_child(self)
 
     def leave_with(self, leave: Callable[[BaseException], None]) -> None:
@@ -108,10 +108,10 @@ class AsyncConsumer(GroupCalls):
         deadline_ms = self._client.now_ms() + self.config.default_api_timeout_ms
         try:
             await self._client.start()
-            if self._core.subscription and self._core.assign_topics():
-                self._client.pump()
-            if self._core.subscription.unknown(self._client.cluster):
+            if self._core.subscription:
                 await self._learn(max(deadline_ms - self._client.now_ms(), 0))
+            if self._core.group is not None:
+                self._core.group.coordinator.wanted = True
         except BaseException:
             await self.end()
             raise
@@ -167,7 +167,7 @@ class AsyncConsumer(GroupCalls):
         if self._core.group is not None and not subscription:
             await self.unsubscribe()
             return
-        self._core.subscribe(subscription, self._client.now_ms())
+        self._core.subscribe(subscription)
         await self._learn(self.config.default_api_timeout_ms)
 
     async def _learn(self, timeout_ms: int) -> None:

@@ -391,7 +391,11 @@ def test_an_iteration_and_a_recall_share_every_record_between_them() -> None:
                 if len(seen) == 3000:
                     break
                 if record.offset % 7 == 0:
+                    recalled = threading.Event()
                     inner._client._loop.call_soon_threadsafe(inner._recall)
+                    inner._client._loop.call_soon_threadsafe(recalled.set)
+                    if record.offset % 2 == 0:
+                        assert recalled.wait(WAIT)
         assert seen == list(range(3000))
 
 

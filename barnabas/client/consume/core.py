@@ -60,8 +60,8 @@ class ConsumerCore:
         self.fetcher.assign(wanted)
         self._metadata.add_topics({where.topic for where in self.fetcher.positions}, now_ms)
 
-    def subscribe(self, subscription: Subscription, now_ms: int) -> None:
-        """Consume all partitions of these topics, once they are known; or the share that the group gives.
+    def subscribe(self, subscription: Subscription) -> None:
+        """Consume all partitions of these topics, once a shell has learnt of them; or the share that the group gives.
 
         Raises:
             ConfigError: a listener where there is no group.
@@ -70,7 +70,6 @@ class ConsumerCore:
             raise ConfigError("subscribe: who is told of a share is of no use without one: set group.id")
         self.subscription = subscription
         self._metadata.all_topics = subscription.pattern is not None
-        self._metadata.add_topics(subscription.names, now_ms)
         if self.group is not None:
             self.group.subscribe(subscription)
 

@@ -30,7 +30,7 @@ class Subscribed(World):
         config = ConsumerConfig.of({"bootstrap.servers": "h:1", "auto.offset.reset": policy})
         self.core = ConsumerCore(config, self.wire, lambda: 0.5, lambda: None)  # type: ignore[arg-type]
         self.fetcher = self.core.fetcher
-        self.core.subscribe(Subscription(("t",)), 0)
+        self.core.subscribe(Subscription(("t",)))
         self.core.assign_topics()
 
     def told(self, *, topic_id: bytes = ID, partitions: int = 2, error: int = 0, epoch: int = 0) -> None:

@@ -82,7 +82,7 @@ class Coordinator:
         self._failures = 0
         self._retry_at_ms = 0
         self._questions: list[Question] = []
-        self.wanted = True
+        self.wanted = False  # look for him, though nobody asks him anything yet
 
     # ---- asking ---------------------------------------------------------------------------------------------------
 

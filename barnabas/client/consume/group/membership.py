@@ -135,6 +135,7 @@ class Membership:
         self._why, self.rejoin = self.rejoin or self._why, None
         self.lost = False
         self.state, self._joins_at_ms = State.JOINING, now_ms
+        self._coordinator.wanted = True
         self._attempt += 1
         self._coordinator.busy = False
         self.drive(now_ms)

@@ -84,10 +84,6 @@ class Subscription:
     def __bool__(self) -> bool:
         return bool(self.names) or self.pattern is not None
 
-    def unknown(self, cluster: Cluster) -> bool:
-        """Whether a topic that is named is not known (yet)."""
-        return not all(name in cluster.topics for name in self.names)
-
     def topics(self, cluster: Cluster, *, internal: bool = False) -> tuple[str, ...]:
         """The names wanted at present: a pattern matches what the cluster has, internal topics only if `internal`."""
         if self.pattern is None:

@@ -1,7 +1,8 @@
 """A cluster and its group coordinator in a few lines, and members of a group on it: real cores, no sockets, no clock.
 
 The coordinator follows Kafka's classic protocol (join, sync, heartbeat, leave; generations; session and rebalance
-timeouts). Every request takes a while that chance decides, those of one member and node in order. A test moves the
+timeouts). Every request takes a while that chance decides; those on one
+connection are answered in order. A test moves the
 time, lets members poll, stops them, makes them lose their connection, and looks at who was given what.
 """
 
@@ -369,9 +370,13 @@ class Member:
         self.stopped = False
         self._busy_until: dict[int, int] = {}
         self._open: dict[int, Any] = {}
+        self._lines: dict[int, list[Callable[[], None]]] = {}  # by connection: what is not answered, in order
+        self._life = 0  # of the connections
         self._numbers = count()
         listener = Listener(*(self._listener(name) for name in ("assigned", "revoked", "lost")))
-        self.core.subscribe(Subscription.of(() if pattern else topics, pattern, listener), cluster.now_ms)
+        self.core.subscribe(Subscription.of(() if pattern else topics, pattern, listener))
+        self.metadata.add_topics(() if pattern else topics, cluster.now_ms)
+        self.group.coordinator.wanted = True  # as a shell says once it is connected
         self.learn()
 
     def _listener(self, name: str) -> Callable[[list[TopicPartition]], None]:
@@ -423,30 +428,44 @@ class Member:
             highest = VERSIONS[request.key][1]
             request = request.make(min(highest, options.get("max_version") or highest))
         self.sent.append(request)
-        chance = self.cluster.chance
-        soonest = self.cluster.now_ms + chance.randrange(1, self.cluster.slow_ms + 1)
-        arrives = self._busy_until[node_id] = max(soonest, self._busy_until.get(node_id, 0))
+        wait, life = self._wait(), self._life
         number = next(self._numbers)
         self._open[number] = on_done
+        line = self._lines.setdefault(node_id, [])
 
         def answered(response: Any) -> None:
-            self.cluster.later(chance.randrange(1, self.cluster.slow_ms + 1), lambda: done(response))
+            if life == self._life and not self.stopped:
+                self.cluster.later(self._wait(), lambda: done(response))
+                line.pop(0)
+                if line:  # a broker answers what comes on one connection in order
+                    line[0]()
 
         def done(response: Any) -> None:
             if number in self._open and not self.stopped:
                 self._open.pop(number)(response, None, self.cluster.now_ms)
 
-        def arrived() -> None:
-            if number in self._open and not self.stopped:
-                self.cluster.handle(request, answered)
+        def handle() -> None:
+            self.cluster.handle(request, answered)
 
-        self.cluster.later(arrives - self.cluster.now_ms, arrived)
+        def arrived() -> None:
+            if life == self._life and not self.stopped:
+                line.append(handle)
+                if len(line) == 1:
+                    handle()
+
+        self._busy_until[node_id] = max(self.cluster.now_ms + wait, self._busy_until.get(node_id, 0))
+        self.cluster.later(self._busy_until[node_id] - self.cluster.now_ms, arrived)
+
+    def _wait(self) -> int:
+        return self.cluster.chance.randrange(1, self.cluster.slow_ms + 1)
 
     enqueue = send
 
     def cut(self) -> None:
         """The connections break; what was under way is not answered."""
         broken, self._open = self._open, {}
+        self._lines.clear()
+        self._life += 1
         for on_done in broken.values():
             on_done(None, Disconnected("cut"), self.cluster.now_ms)
 

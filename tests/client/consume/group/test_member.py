@@ -378,6 +378,26 @@ def test_a_commit_between_two_generations_is_made_as_the_next_ones_member() -> N
     assert "poll, which takes part in it" in str(error)
 
 
+@pytest.mark.parametrize("code", [22, 27])
+def test_a_cooperative_member_commits_while_it_joins(code: int) -> None:
+    """What it has meanwhile is its own; that the next generation begins just then is no failure."""
+    cluster = Cluster({"t": 2}, records=30)
+    settings = {**QUICK, "partition.assignment.strategy": "cooperative-sticky"}
+    one, two = cluster.member(**settings), cluster.member(**settings)
+    cluster.settle(one, two)
+    cluster.member(**settings)
+    while one.group.membership.state is not State.JOINING:
+        cluster.run(1, [one, cluster.members[2]])
+    cluster.run(20, [one])  # two does not come: the join waits
+    assert one.group.membership.state is State.JOINING
+    assert outcome(one, cluster) is None, "on the other connection, as a member of the generation that ends"
+    left = [code]
+    cluster.refuse[OffsetCommitRequest] = lambda request: refused(request, left.pop()) if left else None
+    assert outcome(one, cluster, {T0: OffsetAndMetadata(7)}) is None
+    assert not left
+    assert cluster.group.offsets[T0] == 7
+
+
 def test_a_group_that_committed_nothing_and_no_reset() -> None:
     cluster = Cluster({"t": 1}, records=10)
     one = cluster.member(**QUICK, **{"auto.offset.reset": "none"})
