@@ -63,6 +63,7 @@ class Consumer(Handle):
         self._inner.leave_with(self._thread.leave)
         self._ahead: deque[ConsumerRecord] = deque()  # taken for an iteration, not yet handed out
         self._inner.ahead_elsewhere = self._ahead
+        self._thread.parting = self._inner.part
         try:
             self._thread.call(self._inner.start())
         except BaseException:

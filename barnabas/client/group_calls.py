@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.client.arguments import checked_partitions, milliseconds
-from barnabas.client.consume.group.subscription import Call
+from barnabas.client.consume.group.subscription import Call, Subscription
 from barnabas.client.consume.group.values import OffsetAndMetadata, Offsets, checked_offsets
 from barnabas.client.consume.record import ConsumerRecord
 from barnabas.client.loop_thread import Asked
@@ -209,6 +209,13 @@ class GroupCalls(Questions):
                 break
         if failed is not None:
             raise failed
+
+    async def part(self) -> None:
+        """The program ends and nobody closed this: leave, or others wait for `session.timeout.ms`; commit nothing."""
+        group = self._core.group
+        if group is not None and self._core.closed is None:
+            group.subscription = Subscription()  # nobody is called any more
+            await self._depart_until(self.begin_to_depart("the program ended", CLOSE_MS, commit=False))
 
     # ---- the application ------------------------------------------------------------------------------------------
 

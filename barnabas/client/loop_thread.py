@@ -18,6 +18,8 @@ from barnabas.net.host.forks import belongs_to_parent, leave_behind, tell_child
 T = TypeVar("T")
 
 _JOIN_SECONDS_MAX = 5
+PARTING_SECONDS = 1.0
+"""So long may a client that nobody closed take its leave when the program ends."""
 
 
 class Asked(Generic[T]):
@@ -71,6 +73,7 @@ class LoopThread:
         self._loop = new_loop()
         self._ended = False
         self._why = "the client is closed"
+        self.parting: Callable[[], Coroutine[Any, Any, None]] | None = None  # what it does when the program just ends
         self._ending = threading.Lock()  # whoever posts under it before the end is served
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -154,6 +157,16 @@ class LoopThread:
         _alive.discard(self)
         leave_behind(self._loop)
 
+    def part(self) -> None:
+        """The program ends, and nobody closed the client: whoever counts on it is told, if that is quickly done."""
+        if self.parting is not None:
+            with self._ending:
+                if self._ended or not self._thread.is_alive():
+                    return
+                future = asyncio.run_coroutine_threadsafe(self.parting(), self._loop)
+            with suppress(Exception):
+                future.result(PARTING_SECONDS)
+
     def stop(self) -> None:
         """Ends the loop and the thread; a second call does nothing."""
         with suppress(ClientClosed):
@@ -186,6 +199,7 @@ _alive: weakref.WeakSet[LoopThread] = weakref.WeakSet()
 def _stop_all() -> None:
     """A client that nobody closed still has its loop when the interpreter goes; uvloop would call into what is gone."""
     for one in tuple(_alive):
+        one.part()
         one.stop()
 
 

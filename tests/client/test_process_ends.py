@@ -12,7 +12,7 @@ from contextlib import suppress
 
 import pytest
 
-from barnabas import Broker, Consumer, Producer, aio
+from barnabas import Admin, Broker, Consumer, Producer, aio
 
 WAIT = 60
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
@@ -87,6 +87,23 @@ sys.exit(7)
 """
     ended = run(program, loop)
     assert (ended.returncode, ended.stdout, ended.stderr) == (7, "0 None\n", "")
+
+
+def test_a_member_of_a_group_that_just_ends_leaves_and_commits_nothing(broker: Broker) -> None:
+    program = """
+import sys
+from barnabas import Consumer
+consumer = Consumer(config=sys.argv[1], group_id="left", auto_offset_reset="earliest", session_timeout_ms=60_000)
+consumer.subscribe("left", on_revoked=lambda partitions: print("called too late"))
+print(len(consumer.poll(30)), flush=True)
+"""
+    with Producer(broker.bootstrap_servers) as producer, Admin(broker.bootstrap_servers) as admin:
+        producer.send("left", b"x").result(WAIT)
+        assert admin.group_offsets("left") == {}  # makes the topic of groups: a long wait for it would be told of
+        ended = run(program, broker.bootstrap_servers)
+        assert (ended.returncode, ended.stdout, ended.stderr) == (0, "1\n", "")
+        assert admin.describe_groups("left")["left"].state == "Empty"
+        assert admin.group_offsets("left") == {}
 
 
 def test_a_program_that_cannot_deliver_says_how_much_it_lost_and_ends() -> None:

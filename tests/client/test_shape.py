@@ -41,6 +41,7 @@ INTERNAL = {
     "departed",
     "departed_now",
     "end",
+    "part",
     "take_back",
 }
 """What the blocking consumer asks of the asyncio one, and what a fork does."""

@@ -192,7 +192,7 @@ class Group:
     def _on_auto_commit(self, error: BarnabasError | None, now_ms: int) -> None:
         if error is None:
             return
-        log.warning("auto commit: %s", error)
+        log.log(logging.DEBUG if error.retriable else logging.WARNING, "auto commit: %s", error)
         if error.retriable:
             self._next_commit_ms = now_ms + self.config.retry_backoff_ms
 
