@@ -77,6 +77,8 @@ class Coordinator:
         self._group_id = group_id
         self._on_change = on_change
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, random)
+        # The first group of a cluster waits for a topic to be made, which takes some ms: it is asked about sooner.
+        self._finding_backoff = Backoff(config.retry_backoff_ms // 5, config.retry_backoff_max_ms, random)
         self._id = 0  # of the connection
         self._finding = False
         self._failures = 0
@@ -228,7 +230,7 @@ class Coordinator:
             error = KafkaError(found.error_code, f"group {self._group_id}: {detail}")
         if error is not None:
             self.note(error, now_ms)
-            self._retry_at_ms = now_ms + max(self._backoff.wait_ms(self._failures), 1)
+            self._retry_at_ms = now_ms + max(self._finding_backoff.wait_ms(self._failures), 1)
             self._failures += 1
             if not error.retriable:
                 self._refuse(error, now_ms)

@@ -502,3 +502,19 @@ def test_figures_of_a_group() -> None:
         "rebalance_reason": "",
         "assignment_size": 2,
     }
+
+
+def test_the_topic_of_groups_is_waited_for_in_short_steps() -> None:
+    """The first group of a cluster finds its coordinator once that topic is made, some ms later."""
+    cluster = Cluster({"t": 2})
+    cluster.slow_ms = 1
+    began, made_at = cluster.now_ms, cluster.now_ms + 10
+    cluster.refuse[FindCoordinatorRequest] = lambda _: (
+        FindCoordinatorResponse(coordinators=[Coordinator("g", -1, "", -1, 15, "not yet")])
+        if cluster.now_ms < made_at
+        else None
+    )
+    one = cluster.member()
+    while not one.owned():
+        cluster.run(1, [one])
+    assert cluster.now_ms < began + 60
