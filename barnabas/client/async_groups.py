@@ -102,9 +102,9 @@ class AsyncGroups(Handle):
         found = {}
         for name in _checked_groups(names, "describe_groups"):
             node, answer = await self._to_coordinator(
-                name, DescribeGroupsRequest([name]), lambda answer: answer.groups[0].error_code
+                name, DescribeGroupsRequest([name]), lambda answer: _only(answer.groups).error_code
             )
-            found[name] = _described(answer.groups[0], node)
+            found[name] = _described(_only(answer.groups), node)
         return found
 
     async def delete_groups(self, *names: str) -> dict[str, KafkaError | None]:
@@ -113,7 +113,7 @@ class AsyncGroups(Handle):
         for name in _checked_groups(names, "delete_groups"):
             try:
                 await self._to_coordinator(
-                    name, DeleteGroupsRequest([name]), lambda answer: answer.results[0].error_code
+                    name, DeleteGroupsRequest([name]), lambda answer: _only(answer.results).error_code
                 )
                 answers[name] = None
             except KafkaError as error:
@@ -239,6 +239,12 @@ class AsyncGroups(Handle):
         if node not in self._client.cluster.nodes:
             await self._client.refresh_metadata((), timeout_ms)
         return node
+
+
+def _only(answers: list[Any]) -> Any:
+    if len(answers) != 1:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"a question about one group has {len(answers)} answers")
+    return answers[0]
 
 
 def _checked_groups(names: Iterable[Any], call: str) -> tuple[str, ...]:

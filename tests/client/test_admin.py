@@ -17,6 +17,8 @@ from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.requests.create_partitions import CreatePartitionsResponse, CreatePartitionsTopicResult
 from barnabas.protocol.requests.create_topics import CreatableTopicResult, CreateTopicsResponse
 from barnabas.protocol.requests.delete_topics import DeletableTopicResult, DeleteTopicsResponse
+from barnabas.protocol.requests.describe_groups import DescribeGroupsResponse
+from barnabas.protocol.requests.find_coordinator import Coordinator, FindCoordinatorResponse
 from tests.client.scripted import ScriptedBroker
 
 
@@ -229,3 +231,17 @@ async def test_who_reaches_no_broker_hears_why() -> None:
             async with admin:
                 await admin.list_topics()
         await admin.close()
+
+
+async def test_an_answer_about_no_group_is_an_error() -> None:
+    async with ScriptedBroker() as broker, aio.Admin(broker.servers) as admin:
+        broker.handlers[ApiKey.FIND_COORDINATOR] = lambda _: FindCoordinatorResponse(
+            coordinators=[Coordinator("g", 1, "127.0.0.1", broker.port)]
+        )
+        broker.handlers[ApiKey.DESCRIBE_GROUPS] = lambda _: DescribeGroupsResponse()
+        with pytest.raises(KafkaError, match="a question about one group has 0 answers"):
+            await admin.describe_groups("g")
+        with pytest.raises(ConfigError, match=r"describe_groups: 5 .* is no name of a group"):
+            await admin.describe_groups(5)  # type: ignore[arg-type]
+        with pytest.raises(ConfigError, match="states: 'Stable' is one word; give a list"):
+            await admin.list_groups(states="Stable")

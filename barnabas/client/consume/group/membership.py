@@ -263,6 +263,8 @@ class Membership:
             self._on_refused(error, now_ms, again=error.retriable)
             return
         if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:  # KIP-394
+            if self._member_id:  # it has one, and is told so again
+                self._wait_a_little(now_ms)
             self._member_id = response.member_id
             self.drive(now_ms)
             return
@@ -276,6 +278,10 @@ class Membership:
         self.heartbeats.heard(now_ms)
         told = "group %s: member %s of generation %d, %s%s"
         log.debug(told, self.config.group_id, self._member_id, self._generation, self._way, ", leads" * leads)
+        if self._way not in {each.name for each in self.assignors}:
+            told = f"group {self.config.group_id} shares by {self._way!r}, which this member did not offer"
+            self._on_refused(KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, told), now_ms, again=False)
+            return
         if leads:
             self._leading = Leading(self._metadata, self._way, response.members, now_ms)
         if self._leading is not None and not response.skip_assignment:

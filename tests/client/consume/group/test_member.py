@@ -71,6 +71,18 @@ def test_a_group_that_refuses_is_told_of_and_asked_again(code: int) -> None:
     cluster.settle(one)
 
 
+def test_a_way_to_share_that_nobody_offered_is_refused() -> None:
+    cluster = Cluster({"t": 2})
+    cluster.refuse[JoinGroupRequest] = lambda _: JoinGroupResponse(
+        generation_id=1, protocol_name="uniform", leader="m1", member_id="m1"
+    )
+    one = cluster.member()
+    with pytest.raises(KafkaError, match="group g shares by 'uniform', which this member did not offer"):
+        cluster.run(100, [one])
+    cluster.refuse.clear()
+    cluster.settle(one)
+
+
 @pytest.mark.parametrize("code", [14, 15, 16, 27, 25, 22])
 def test_a_coordinator_that_is_not_ready_is_asked_again(code: int) -> None:
     cluster = Cluster({"t": 2})
@@ -518,3 +530,13 @@ def test_the_topic_of_groups_is_waited_for_in_short_steps() -> None:
     while not one.owned():
         cluster.run(1, [one])
     assert cluster.now_ms < began + 60
+
+
+def test_a_coordinator_that_names_a_member_without_end_is_asked_seldom() -> None:
+    cluster = Cluster({"t": 2})
+    cluster.refuse[JoinGroupRequest] = lambda _: JoinGroupResponse(
+        error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="m9", protocol_name=None
+    )
+    one = cluster.member()
+    cluster.run(2000, [one])
+    assert 3 <= len(sent(one, JoinGroupRequest)) <= 10
