@@ -102,16 +102,12 @@ class Channel(asyncio.BufferedProtocol):
     # -- what the transport calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Accepted: within the limits, or let go at once."""
+        """Accepted: admitted, or let go at once."""
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(WRITE_BYTES_MAX, WRITE_BYTES_LOW)
         peer = transport.get_extra_info("peername")
         self.connection.client_host = peer[0] if peer else "local"
-        refusal = self._host.admit(self)
-        if refusal is not None:
-            self._host.refusals.tell(
-                self.connection.client_host, f"refused a connection from {self.connection.client_host}: {refusal}"
-            )
+        if not self._host.admit(self):
             self.abort()
             return
         self.receiver.holder = self.connection.id

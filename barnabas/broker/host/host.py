@@ -232,15 +232,20 @@ class Host:
     def _factory(self, listener: str) -> Callable[[], Channel]:
         return lambda: Channel(self, listener)
 
-    def admit(self, channel: Channel) -> str | None:
-        """Count a connection in; a sentence when it is one too many."""
+    def admit(self, channel: Channel) -> bool:
+        """Count a connection in; False when it is one too many, or is told of after its accept, while we stop."""
+        connection = channel.connection
         self.accepted += 1
-        channel.connection.id = self.accepted
-        local = channel.connection.listener == LOCAL
-        refusal = None if local else self.admission.admit(channel.connection.client_host, channel.active_ms)
-        if refusal is None:
-            self.channels[channel.connection.id] = channel
-        return refusal
+        connection.id = self.accepted
+        if self._stopping:  # `abandon` may have closed its last by now
+            return False
+        host = connection.client_host
+        refusal = None if connection.listener == LOCAL else self.admission.admit(host, channel.active_ms)
+        if refusal is not None:
+            self.refusals.tell(host, f"refused a connection from {host}: {refusal}")
+            return False
+        self.channels[connection.id] = channel
+        return True
 
     def forget(self, channel: Channel) -> None:
         """Count a connection out."""

@@ -120,6 +120,7 @@ class Core:
         self._drains: list[Callable[[int], None]] = []
         """What is left to the end of a step, called at every one."""
         self.phase = startup.Phase.NEW
+        self._stopped_in = startup.Phase.READY  # what a later phase would have served is not answered any more
         self.fresh = False
         """Whether the data directory was empty until this start."""
         self._isr_controller = controller if controller is not None else self.controller
@@ -204,7 +205,7 @@ class Core:
     def stop(self, now_ms: int, done: Callable[[], None]) -> None:
         """Flush all logs, write the checkpoints and the clean shutdown marker, then call `done`."""
         self.now_ms = now_ms
-        begun, self.phase = self.phase, startup.Phase.STOPPING
+        self._stopped_in, self.phase = self.phase, startup.Phase.STOPPING
         self.metadata.end()
         self.jobs.clear()
         self._held.clear()
@@ -214,7 +215,7 @@ class Core:
                 logger.error("the end was not clean, the next start checks the logs: %s", fault)
             done()
 
-        self.jobs.add("stop", startup.shut_down(self, begun), ended)
+        self.jobs.add("stop", startup.shut_down(self, self._stopped_in), ended)
 
     # -- what happens
 
@@ -232,7 +233,7 @@ class Core:
         self._settle(now_ms)
 
     def _serve_or_hold(self, request: Any, context: RequestContext) -> None:
-        if self.phase < _FIRST_PHASE.get(context.api_key, _RECOVERING):
+        if min(self.phase, self._stopped_in) < _FIRST_PHASE.get(context.api_key, _RECOVERING):
             self._held.setdefault(context.connection.id, []).append((request, context))
             return
         try:

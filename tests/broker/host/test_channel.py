@@ -4,13 +4,14 @@ import asyncio
 import logging
 import struct
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from barnabas.broker.context import RequestContext
 from barnabas.broker.host import looking
-from barnabas.broker.host.channel import OUT_BYTES_MAX
-from barnabas.broker.host.states import STALLED
+from barnabas.broker.host.channel import OUT_BYTES_MAX, Channel
+from barnabas.broker.host.states import STALLED, State
 from barnabas.protocol.requests.api_versions import ApiVersionsResponse
 from tests.broker.host.fake_core import FakeCore, api_versions_request, client, parks, serving, until
 
@@ -258,6 +259,21 @@ async def test_the_sockets_of_a_stopped_host_are_closed() -> None:
         assert await raw.ended() == b""
         with pytest.raises(OSError):
             await asyncio.open_connection("127.0.0.1", host.port)
+
+
+async def test_who_is_accepted_while_the_broker_stops_is_let_go_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A loop tells of some connections a round after their accept: nobody would close one that comes after the end."""
+    core = FakeCore()
+    async with serving(core) as host:
+        await host.stop()
+        late, transport = Channel(host, "PLAINTEXT"), Mock(asyncio.Transport)
+        transport.get_extra_info.return_value = None
+        late.connection_made(transport)
+        transport.abort.assert_called_once_with()
+        late.connection_lost(None)
+    assert not host.channels
+    assert late.state is State.GONE
+    assert caplog.messages == [], "nothing is refused for a fault of the peer"
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import barnabas.aio
@@ -81,3 +82,26 @@ async def test_neither_what_is_parked_nor_what_was_appended_looks_into_the_recei
         await answer(waits, FETCH, 4)
         assert not is_leased(host.buffers.current)
         assert host.buffers.shared() is first
+
+
+async def test_a_fetch_that_comes_after_the_logs_were_closed_is_answered_as_before(tmp_path: Path) -> None:
+    """A stop closes the connections last of all: no disk is to blame for what is asked meanwhile."""
+    broker = barnabas.aio.Broker(topics={"t": 1}, data_dir=str(tmp_path))
+    async with broker, client(broker.port) as raw:
+        raw.send(produce(1, b"value"))
+        await answer(raw, PRODUCE, 3)
+        host = broker._assembly.host
+        abandon, requests = host.abandon, host.requests
+
+        async def asked_before_that() -> None:
+            assert all(log.closed for log in host.core.logs.logs.values())
+            raw.send(fetch(2, 0))
+            await until(lambda: host.requests > requests)
+            await abandon()
+
+        host.abandon = asked_before_that  # type: ignore[method-assign]
+        await broker.close()
+        _, response = await answer(raw, FETCH, 4)
+        assert b"value" in bytes(response.responses[0].partitions[0].records)
+        assert host.core.logs.losses.failed_reads == 0
+        assert await raw.ended() == b""

@@ -12,6 +12,8 @@ from barnabas.protocol.requests.delete_topics import DeleteTopicsRequest, Delete
 from barnabas.protocol.requests.metadata import MetadataRequest
 from tests.broker.node.world import World, api_versions, batch
 
+CREATE_U = CreateTopicsRequest(topics=[CreatableTopic("u", 1, 1)], timeout_ms=1000)
+
 
 def until(world: World, phase: Phase) -> None:
     """Step on until this phase has begun."""
@@ -70,6 +72,26 @@ def test_what_is_held_until_the_broker_is_up_ends_with_its_connection():
     world.settle()
     assert not gone.done
     assert stays.done
+    assert list(world.core.image.topics) == ["t"]
+
+
+def test_what_is_asked_of_a_broker_that_stops_before_it_knows_its_topics_is_not_answered():
+    """What was not read is not denied: the connection ends with the stop, and the client asks another time."""
+    world = World()
+    world.create("t")
+    world.stop()
+    for phase, early in ((Phase.LOADING, MetadataRequest(topics=None)), (Phase.HOSTING, CREATE_U)):
+        world.core = world._new_core()
+        world.core.start(world.now_ms)
+        until(world, phase)
+        assert world.core.phase is phase
+        world.core.stop(world.now_ms, lambda: None)
+        told, versions = world.send(early, 7), world.send(api_versions(3), 3)
+        world.settle()
+        assert not told.done
+        assert versions.response.error_code == ErrorCode.NONE
+    world.core = world._new_core()
+    world.start()
     assert list(world.core.image.topics) == ["t"]
 
 
