@@ -73,6 +73,40 @@ class Log:
     A new object is empty and not open: run `recover` (or `open_new` for a log that is made now).
     """
 
+    __slots__ = (
+        "_demands",
+        "_flusher",
+        "_records_max",
+        "_room",
+        "_takes_records",
+        "_watermark",
+        "apart",
+        "bases",
+        "cleaned_to",
+        "cleaning",
+        "closed",
+        "config",
+        "cuts",
+        "directory",
+        "discard",
+        "disk",
+        "ending",
+        "epochs",
+        "failed",
+        "files",
+        "log_end_offset",
+        "log_start_offset",
+        "losses",
+        "producers",
+        "recent",
+        "recovery_point",
+        "segments",
+        "snapshots",
+        "topic_id",
+        "topic_partition",
+        "unsaved",
+    )
+
     def __init__(
         self,
         disk: Disk,

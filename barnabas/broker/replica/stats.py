@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final
+
 from barnabas.broker.metrics import Meter, MetricsRegistry
 
 _TYPE = "BrokerTopicMetrics"
-_SUMMED = {
+_METERS: Final = {
     "messages_in": "MessagesInPerSec",
     "bytes_in": "BytesInPerSec",
+    "bytes_out": "BytesOutPerSec",
+    "bytes_rejected": "BytesRejectedPerSec",
+    "failed_produces": "FailedProduceRequestsPerSec",
+    "failed_fetches": "FailedFetchRequestsPerSec",
     "total_produces": "TotalProduceRequestsPerSec",
+    "total_fetches": "TotalFetchRequestsPerSec",
 }
+_SUMMED: Final = ("messages_in", "bytes_in", "total_produces")
 
 
 class TopicStats:
     """The meters of one topic, or of all (`topic` None). Hot paths add to `count` directly.
 
     Messages and bytes in and produce requests of all topics are the sum over the topics; only requests that come to
-    no hosted partition are counted there themselves.
+    no hosted partition are counted there themselves. A topic's meters are made on first need, as Kafka's are
+    (`BrokerTopicMetrics.MeterWrapper`): a topic that nobody uses would have 3 KB of them.
     """
 
     __slots__ = (
+        "_made",
+        "_registry",
+        "_topic",
         "bytes_in",
         "bytes_out",
         "bytes_rejected",
@@ -31,22 +44,46 @@ class TopicStats:
         "total_produces",
     )
 
-    def __init__(self, registry: MetricsRegistry, topic: str | None) -> None:
-        tags = None if topic is None else {"topic": topic}
+    messages_in: Meter
+    bytes_in: Meter
+    bytes_out: Meter
+    bytes_rejected: Meter
+    failed_produces: Meter
+    failed_fetches: Meter
+    total_produces: Meter
+    total_fetches: Meter
 
-        def meter(name: str) -> Meter:
-            return registry.meter(_TYPE, name, tags)
-
-        self.messages_in = meter("MessagesInPerSec")
-        self.bytes_in = meter("BytesInPerSec")
-        self.bytes_out = meter("BytesOutPerSec")
-        self.bytes_rejected = meter("BytesRejectedPerSec")
-        self.failed_produces = meter("FailedProduceRequestsPerSec")
-        self.failed_fetches = meter("FailedFetchRequestsPerSec")
-        self.total_produces = meter("TotalProduceRequestsPerSec")
-        self.total_fetches = meter("TotalFetchRequestsPerSec")
+    def __init__(
+        self, registry: MetricsRegistry, topic: str | None, made: Callable[[str, Meter], None] | None = None
+    ) -> None:
+        """`made` is told of each meter, by the name of its attribute."""
+        self._registry = registry
+        self._topic = topic
+        self._made = made
         # Kafka keeps the replication rate for all topics only.
         self.replication_bytes_out = registry.meter(_TYPE, "ReplicationBytesOutPerSec")
+        if topic is None:
+            for name in _METERS:
+                getattr(self, name)
+
+    def __getattr__(self, name: str) -> Meter:
+        # Asked only for what is not set yet.
+        metric = _METERS.get(name)
+        if metric is None:
+            raise AttributeError(name)
+        meter = self._registry.meter(_TYPE, metric, None if self._topic is None else {"topic": self._topic})
+        setattr(self, name, meter)
+        if self._made is not None:
+            self._made(name, meter)
+        return meter
+
+    def has(self, name: str) -> bool:
+        """Whether the meter of that attribute is made."""
+        try:
+            object.__getattribute__(self, name)
+        except AttributeError:
+            return False
+        return True
 
 
 class BrokerStats:
@@ -70,7 +107,7 @@ class BrokerStats:
         self._registry = registry
         self._topics: dict[str, TopicStats] = {}
         # What every append counts it counts once, for its topic.
-        self._summed = {name: registry.total_meter(_TYPE, metric) for name, metric in _SUMMED.items()}
+        self._summed = {name: registry.total_meter(_TYPE, _METERS[name]) for name in _SUMMED}
         self.all = TopicStats(registry, None)
         self.isr_expands = registry.meter("ReplicaManager", "IsrExpandsPerSec")
         self.isr_shrinks = registry.meter("ReplicaManager", "IsrShrinksPerSec")
@@ -88,10 +125,12 @@ class BrokerStats:
         """The counters of a topic, made on first need."""
         stats = self._topics.get(name)
         if stats is None:
-            stats = self._topics[name] = TopicStats(self._registry, name)
-            for attribute, total in self._summed.items():
-                total.include(getattr(stats, attribute))
+            stats = self._topics[name] = TopicStats(self._registry, name, self._made)
         return stats
+
+    def _made(self, attribute: str, meter: Meter) -> None:
+        if attribute in self._summed:
+            self._summed[attribute].include(meter)
 
     def produce_expired(self, topic: str, partition: int) -> None:
         """Count one partition that was still pending when its produce expired: in total, and by partition."""
@@ -104,5 +143,6 @@ class BrokerStats:
         stats = self._topics.pop(name, None)
         if stats is not None:
             for attribute, total in self._summed.items():
-                total.release(getattr(stats, attribute))
+                if stats.has(attribute):
+                    total.release(getattr(stats, attribute))
         self._registry.remove_topic(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.broker.log import Log
 from barnabas.broker.log.replay import RECORDS_PER_STEP, replay
 from barnabas.broker.ports import NotYet
 from tests.broker.log.harness import append
@@ -46,11 +47,11 @@ def test_it_begins_where_it_is_asked_to(memory):
     assert seen == [b"b", b"c"]
 
 
-def test_what_is_not_in_memory_is_waited_for_and_read_again(memory):
+def test_what_is_not_in_memory_is_waited_for_and_read_again(memory, monkeypatch):
     log = memory.new_log()
     append(log, b"a")
     reads = []
-    real = log.read
+    real = Log.read
 
     class Token:
         def on_ready(self, callback):
@@ -63,7 +64,7 @@ def test_what_is_not_in_memory_is_waited_for_and_read_again(memory):
         return real(*asked)
 
     token = Token()
-    log.read = cold
+    monkeypatch.setattr(Log, "read", cold)
     seen: list[bytes | None] = []
     steps = replay(log, 0, lambda _, records: seen.extend(record.value for record in records))
     assert next(steps) is token

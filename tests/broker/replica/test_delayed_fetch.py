@@ -358,14 +358,18 @@ def test_errors_of_lookup():
     assert (failed.high_watermark, failed.last_stable_offset, failed.log_start_offset) == (-1, -1, -1)
 
 
-def test_an_unforeseen_failure_is_one_partitions_alone(caplog):
+def test_an_unforeseen_failure_is_one_partitions_alone(caplog, monkeypatch):
     world = world_with(0, 1)
     fill(world, 1, 1)
 
-    def broken(*_):
-        raise RuntimeError("a defect")
+    first, real = world.logs.logs[P(0)], Log.read
 
-    world.logs.logs[P(0)].read = broken  # type: ignore[method-assign]
+    def broken(log, *asked):
+        if log is first:
+            raise RuntimeError("a defect")
+        return real(log, *asked)
+
+    monkeypatch.setattr(Log, "read", broken)
     with caplog.at_level(logging.CRITICAL + 1):
         answer = world.fetch({P(0): 0, P(1): 0})
     assert answer.codes == [ErrorCode.UNKNOWN_SERVER_ERROR, 0]

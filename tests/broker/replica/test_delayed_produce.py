@@ -9,6 +9,7 @@ import pytest
 from barnabas.broker.config import TopicConfig
 from barnabas.broker.delayed import Purgatory
 from barnabas.broker.host.receive import is_leased
+from barnabas.broker.log import Log
 from barnabas.broker.replica import FetchInfo, FetchParams
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import TopicPartition
@@ -275,15 +276,17 @@ def test_what_the_log_refuses_is_told_and_counted():
     assert world.meter("BrokerTopicMetrics", "FailedProduceRequestsPerSec", topic="t") == 1
 
 
-def test_an_unforeseen_failure_is_one_partitions_alone(caplog):
+def test_an_unforeseen_failure_is_one_partitions_alone(caplog, monkeypatch):
     world = two()
 
-    def broken(*_, **__):
-        raise RuntimeError("a defect")
+    first, real = world.logs.logs[P(0)], Log.append_as_leader
 
-    partition = world.manager.partition(P(0))
-    assert partition is not None
-    partition.log.append_as_leader = broken  # type: ignore[method-assign]
+    def broken(log, *batch):
+        if log is first:
+            raise RuntimeError("a defect")
+        return real(log, *batch)
+
+    monkeypatch.setattr(Log, "append_as_leader", broken)
     with caplog.at_level(logging.CRITICAL + 1):
         answer = world.produce(P(0), P(1), acks=1)
     assert answer.codes == [ErrorCode.UNKNOWN_SERVER_ERROR, 0]

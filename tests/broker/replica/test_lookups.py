@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from barnabas.broker.log import Isolation
+from barnabas.broker.log import Isolation, Log
 from barnabas.broker.replica import EpochQuery, ListOffsetsQuery
 from barnabas.protocol.errors import ErrorCode
 from tests.broker.replica.world import Answer, P, World, batch
@@ -117,7 +117,7 @@ def test_a_lookup_that_fails_is_one_partitions_alone(world, monkeypatch, caplog,
     def fail(*_):
         raise failure
 
-    monkeypatch.setattr(world.logs.logs[P(0)], "offset_for_timestamp", fail)
+    monkeypatch.setattr(Log, "offset_for_timestamp", fail)
     with caplog.at_level(logging.CRITICAL + 1):
         assert look(world, 150).codes == [code]
 
