@@ -24,7 +24,7 @@ from sys import getsizeof
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.broker.account import KEPT, Account
-from barnabas.broker.context import RequestContext
+from barnabas.broker.context import RequestContext, source_of
 from barnabas.broker.handlers.asked import UNKNOWN_MAX, Asked, Key, forget, in_steps, merge
 from barnabas.broker.jobs import Job
 from barnabas.broker.metrics import Meter, MetricsRegistry
@@ -78,7 +78,7 @@ class Session:
         now_ms: int,
     ) -> None:
         self.connection_id = context.connection.id
-        self.holder: Holder = (context.connection.client_host, context.client_id)
+        self.holder: Holder = (source_of(context.connection.client_host), context.client_id)
         self.unknown = unknown
         self.charged_bytes = 0
         self.id = session_id
@@ -188,7 +188,7 @@ class FetchSessions:
         if session.connection_id != context.connection.id:
             self._count(session, -1)
             session.connection_id = context.connection.id
-            session.holder = (context.connection.client_host, context.client_id)
+            session.holder = (source_of(context.connection.client_host), context.client_id)
             self._count(session, 1)
         session.epoch = session.epoch % (2**31 - 1) + 1
         session.used_ms = now_ms
@@ -294,7 +294,7 @@ class FetchSessions:
         """Whether who asks may have one session more: nobody is to take the places of all others."""
         if not context.connection.open:
             return False
-        address = context.connection.client_host
+        address = source_of(context.connection.client_host)
         half, most = max(self.slots_max // 2, 1), max(self.slots_max * 9 // 10, 1)
         return (
             self._by_connection[context.connection.id] < PER_CONNECTION_MAX

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
+from barnabas.broker.context import source_of
+
 Asker: TypeAlias = tuple[int, str, str | None]
 """Who sent a request: the connection's id, its address, the client's name for itself."""
 Group: TypeAlias = int | str
@@ -41,7 +43,8 @@ def owner_of(asker: Asker) -> Owner:
     """The groups of who sent a request."""
     from hashlib import blake2b  # a start does without it
 
-    connection, address, client_id = asker
+    connection, host, client_id = asker
+    address = source_of(host)
     name = f"{address} {client_id or ''}".encode(errors="surrogatepass")
     return Owner(connection, -1 - int.from_bytes(blake2b(name, digest_size=8).digest()), address)
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from barnabas.broker.account import Account
 from barnabas.broker.context import Connection, RequestContext
 from barnabas.broker.handlers.asked import UNKNOWN_MAX, Asked, weight
@@ -217,6 +219,22 @@ def test_one_client_and_one_address_leave_room_for_others() -> None:
         sessions.finish(sessions.begin((0, 0), 0))
     assert len(sessions.cache.sessions) == 18, "nine tenths for one address"
     sessions.who = who(60, "10.0.0.2")
+    assert sessions.open(0)
+
+
+@pytest.mark.parametrize("network", ["127.{}.{}.1", "2001:db8::{:x}:{:x}"])
+def test_the_addresses_of_one_machine_are_one(network: str) -> None:
+    """Each of 127.0.0.0/8, or of an IPv6 network, had nine tenths of its own: two of them took all sessions."""
+    sessions = Sessions(slots_max=20)
+    for number in range(40):
+        sessions.who = who(number, network.format(number % 2, number), "greedy")
+        sessions.finish(sessions.begin((0, 0), 0))
+    assert len(sessions.cache.sessions) == 10, "half of the slots for one client id"
+    for number in range(40, 80):
+        sessions.who = who(number, network.format(number % 2, number))
+        sessions.finish(sessions.begin((0, 0), 0))
+    assert len(sessions.cache.sessions) == 18, "nine tenths for one machine"
+    sessions.who = who(80, "10.0.0.2")
     assert sessions.open(0)
 
 

@@ -132,6 +132,12 @@ def learn(state: ProducerState, producer_id: int, asker: tuple[int, str, str | N
     state.update(producer_id, 0, ProducerBatch(0, 0, producer_id, 0, 0), 0, asker)
 
 
+@pytest.mark.parametrize(("one", "other"), [("127.0.0.1", "127.9.8.7"), ("2001:db8::1", "2001:db8::2")])
+def test_the_addresses_of_one_machine_are_one(one: str, other: str) -> None:
+    """Each of 127.0.0.0/8, or of an IPv6 network, had a share of its own."""
+    assert owner_of((1, one, "a")) == owner_of((1, other, "a"))
+
+
 def test_two_thousand_producers_behind_one_gateway_are_all_remembered() -> None:
     """With one client id, too."""
     state = ProducerState()
