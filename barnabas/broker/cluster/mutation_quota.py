@@ -4,8 +4,9 @@ A bucket of tokens for each principal and address; a partition made or deleted t
 second, up to `burst`. As in Kafka a mutation is let through while a token is left, however many it takes: what is owed
 delays the next one (`TokenBucket`, `StrictControllerMutationQuota`, `PermissiveControllerMutationQuota`).
 
-A client that cannot be refused (its version knows no word for it) is let through and owes more; but who owes more than
-`burst` is refused whatever it knows: a thousand connections that each ask once would pass any rate.
+A client that cannot be refused (its version knows no word for it) is let through and owes more; but who would owe more
+than one operation's worth (10,000 partitions) is refused whatever it knows: a thousand connections that each ask once
+would pass any rate.
 
 Kafka has no quota unless somebody sets one by user and client id, which a stranger chooses. This one is on by default,
 at what no start-up reaches, and goes by address.
@@ -17,9 +18,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from barnabas.broker.config import BrokerConfig
+from barnabas.broker.config.topics import PARTITIONS_PER_OPERATION_MAX
 
 BUCKETS_MAX: Final = 1000
 """Clients that are told apart; above it those that owe nothing are forgotten, and then all the rest share one."""
+
+OWED_MAX: Final = PARTITIONS_PER_OPERATION_MAX
+"""Tokens that a client may owe which cannot be told to wait: as many as one request may take from any bucket."""
 
 Client = tuple[str, str]
 """Principal and address (`context.source_of`)."""
@@ -46,10 +51,10 @@ class MutationQuota:
             return 0
         return int(-bucket.tokens * 1000 / self._config.barnabas_controller_mutation_rate) + 1
 
-    def overdrawn(self, client: Client, now_ms: int) -> bool:
-        """Whether the client owes more than the burst."""
+    def overdrawn(self, client: Client, partitions: int, now_ms: int) -> bool:
+        """Whether the client, had it so many partitions more, would owe more than `OWED_MAX`."""
         bucket = self._buckets.get(client) or self._buckets.get(_OTHERS)
-        return bucket is not None and self._refilled(bucket, now_ms) < -self._config.barnabas_controller_mutation_burst
+        return bucket is not None and self._refilled(bucket, now_ms) - partitions < -OWED_MAX
 
     def take(self, client: Client, partitions: int, now_ms: int) -> None:
         """Note that the client has so many partitions made or deleted; whether it may is asked before."""

@@ -30,7 +30,7 @@ class Throttle:
     def refusal(self, partitions: int) -> KafkaError | None:
         """Take so many partitions from the quota, or say why not."""
         self.throttle_ms = self._quota.throttle_ms(self._client, self._now_ms)
-        if self.throttle_ms and (self._strict or self._quota.overdrawn(self._client, self._now_ms)):
+        if self.throttle_ms and (self._strict or self._quota.overdrawn(self._client, partitions, self._now_ms)):
             return KafkaError(
                 ErrorCode.THROTTLING_QUOTA_EXCEEDED if self._strict else ErrorCode.POLICY_VIOLATION,
                 f"The controller mutation quota is exceeded; try again in {self.throttle_ms} ms.",
