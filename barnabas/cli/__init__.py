@@ -11,6 +11,7 @@ from typing import Final
 COMMANDS: Final = {
     "broker": ("barnabas.broker.__main__", "serve Kafka's protocol on this machine"),
     "topics": ("barnabas.cli.topics", "list, create, delete and describe topics"),
+    "groups": ("barnabas.cli.groups", "who reads in a group, how far behind it is, where it goes on"),
     "produce": ("barnabas.cli.produce", "send lines of standard input as records"),
     "consume": ("barnabas.cli.consume", "print records"),
     "top": ("barnabas.cli.top", "watch the inside of a broker"),

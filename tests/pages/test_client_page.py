@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from barnabas import Admin, Broker
+from barnabas import Admin, Broker, Producer, TopicPartition
+from barnabas.cli import main
 
 PAGE = (Path(__file__).parents[2] / "docs" / "CLIENT.md").read_text()
 PROGRAMS = dict(re.findall(r"^##+ ([^\n]+)\n(?:(?!^#).)*?```python\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE))
@@ -30,6 +31,7 @@ PRINTS = {
     "On asyncio": "3 0\norders\n",
 }
 TWO_LINES = "Ending"
+COMMANDS = [line.partition("  #")[0].split() for line in re.findall(r"^barnabas .+", PAGE, re.MULTILINE)]
 LOOK = """
 from barnabas import Consumer
 with Consumer("orders", config="localhost:9092", auto_offset_reset="earliest") as consumer:
@@ -88,3 +90,26 @@ signal.pause()
     assert process.returncode == 143
     told, said = start(LOOK, servers, tmp_path).communicate(timeout=60)
     assert (told, said) == ("True\n", "")
+
+
+def test_the_commands_run_one_after_the_other(capfd: pytest.CaptureFixture[str]) -> None:
+    with Broker(topics={"billed": 2}) as broker:
+        with Admin(broker.bootstrap_servers) as admin, Producer(broker.bootstrap_servers) as producer:
+            for number in range(10):
+                producer.send("billed", b"%d" % number, partition=number % 2).result(30)
+            admin.alter_group_offsets("billing", {TopicPartition("billed", partition): 5 for partition in range(2)})
+        told = []
+        for _, *arguments in COMMANDS:
+            assert main([*arguments, "--server", broker.bootstrap_servers]) == 0, arguments
+            told.append(capfd.readouterr().out.splitlines())
+        with Admin(broker.bootstrap_servers) as admin:
+            assert admin.list_groups() == []
+    listed, described, lag, offsets, shown, reset, consumed, deleted = told
+    assert listed[1].split() == ["billing", "Empty", "classic", "-", "0"]
+    assert described[-1] == "total lag 0"
+    assert '"total_lag": 0' in lag[0]
+    assert offsets[1].split() == ["billed-0", "5", "-"]
+    assert shown[-1] == "nothing was changed: --execute does it"
+    assert reset[-1] == "billing goes on there"
+    assert consumed == ["6", "8"]
+    assert deleted == ["deleted billing"]

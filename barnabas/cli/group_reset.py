@@ -1,0 +1,140 @@
+"""`barnabas groups reset`: where a group would go on, and that it does so, in the manner of kafka-consumer-groups."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from barnabas.cli.group_look import existing, find, occupied
+from barnabas.protocol.errors import BarnabasError
+from barnabas.protocol.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.client.admin import Admin
+
+_OFFSET_MAX: Final = 2**63 - 1
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_IDLE: Final = ("Empty", "Dead", "")
+
+
+class Target(NamedTuple):
+    """Where to go: `kind` is earliest, latest, offset or timestamp (ms since the epoch)."""
+
+    kind: str
+    number: int = -1
+
+
+class Chosen(NamedTuple):
+    """A topic, and those of its partitions that are meant (none named: all)."""
+
+    topic: str
+    partitions: tuple[int, ...]
+
+
+class Move(NamedTuple):
+    """What becomes of one partition. `new` is None where it stays, for the reason in `note`."""
+
+    where: TopicPartition
+    committed: int | None
+    new: int | None
+    note: str
+
+
+def target(text: str) -> Target:
+    """What `--to` says; a time without a zone is UTC, as in Kafka's tool."""
+    if text in ("earliest", "latest"):
+        return Target(text)
+    digits = text.removeprefix("@")
+    if digits.isascii() and digits.isdigit() and int(digits[:20]) <= _OFFSET_MAX:
+        return Target("offset" if digits == text else "timestamp", int(digits[:20]))
+    try:
+        time = datetime.fromisoformat(text)
+        since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH
+    except (ValueError, OverflowError):
+        since = timedelta(-1)
+    if since < timedelta(0):
+        raise argparse.ArgumentTypeError(
+            f"{text}: write earliest, latest, an offset such as 42, a time such as 2026-11-22T09:30:00 "
+            "(UTC unless it names a zone), or @ and milliseconds since 1970"
+        )
+    return Target("timestamp", since // timedelta(milliseconds=1))
+
+
+def chosen(text: str) -> Chosen:
+    """`orders`, `orders:0` or `orders:0,2`."""
+    topic, colon, numbers = text.partition(":")
+    words = numbers.split(",") if colon else []
+    if not topic or not all(word.isascii() and word.isdigit() and len(word) <= 9 for word in words):
+        raise argparse.ArgumentTypeError(f"{text}: write TOPIC, TOPIC:PARTITION or TOPIC:PARTITION,PARTITION")
+    return Chosen(topic, tuple(map(int, words)))
+
+
+def select(wanted: Sequence[Chosen], there: set[TopicPartition]) -> list[TopicPartition]:
+    """The partitions that are meant, of those that are there.
+
+    Raises:
+        BarnabasError: there is no such topic, or it has no such partition.
+    """
+    meant = set()
+    for topic, numbers in wanted:
+        whole = {where for where in there if where.topic == topic}
+        if not whole:
+            raise BarnabasError(f"there is no topic {topic}; barnabas topics list shows those there are")
+        named = {TopicPartition(topic, number) for number in numbers}
+        if absent := sorted(named - whole):
+            raise BarnabasError(f"topic {topic} has {len(whole)} partitions, counted from 0; there is no {absent[0]}")
+        meant |= named or whole
+    return sorted(meant)
+
+
+def plan(admin: Admin, server: str, name: str, to: Target, wanted: Sequence[Chosen]) -> list[Move]:
+    """What a reset would do. A group that is not there can be made, of topics that are named.
+
+    Raises:
+        BarnabasError: there is no such group, topic or partition; the group has members.
+    """
+    group = find(admin, name)
+    if group is None and not wanted:
+        raise BarnabasError(
+            f"there is no group {name} (barnabas groups list); to make it, name what it will read with --topic"
+        )
+    if group is not None and (group.members or group.state not in _IDLE):
+        raise occupied(name, f"is {group.state}")
+    committed = {where: each.offset for where, each in admin.group_offsets(name).items()}
+    there = existing(admin, [each.topic for each in wanted] or [where.topic for where in committed])
+    meant = select(wanted, there) if wanted else sorted(committed)
+    found = _destinations(server, to, [where for where in meant if where in there])
+    gone = (None, "the partition is no more")
+    return [Move(where, committed.get(where), *found.get(where, gone)) for where in meant]
+
+
+def _destinations(
+    server: str, to: Target, wanted: Sequence[TopicPartition]
+) -> Mapping[TopicPartition, tuple[int, str]]:
+    """Offset and a note for each partition; what lies outside a log goes to its nearer edge, as in Kafka's tool."""
+    from barnabas.client.consumer import Consumer
+
+    settings = {"bootstrap.servers": server, "default.api.timeout.ms": 10_000, "allow.auto.create.topics": False}
+    with Consumer(config=settings) as consumer:
+        first, last = consumer.beginning_offsets(wanted), consumer.end_offsets(wanted)
+        if to.kind == "earliest":
+            return {where: (first[where], "") for where in wanted}
+        if to.kind == "latest":
+            return {where: (last[where], "") for where in wanted}
+        if to.kind == "timestamp":
+            at = consumer.offsets_for_times(dict.fromkeys(wanted, to.number))
+            return {
+                where: (each.offset, "") if each else (last[where], "no record is so young: the end")
+                for where, each in at.items()
+            }
+    return {where: _within(to.number, first[where], last[where]) for where in wanted}
+
+
+def _within(offset: int, first: int, last: int) -> tuple[int, str]:
+    if offset > last:
+        return last, f"{offset} is beyond the end"
+    if offset < first:
+        return first, f"{offset} is before the first record"
+    return offset, ""

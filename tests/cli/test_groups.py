@@ -1,0 +1,343 @@
+"""`barnabas groups` and `consume --group`, against a broker of this process.
+
+`BARNABAS_TEST_BROKER=kafka` plays all of it against a real Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import count
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from barnabas import Admin, Broker, Consumer, KafkaError, OffsetAndMetadata, Producer, TopicPartition
+from barnabas.cli import main
+from barnabas.cli.group_look import find, standings, total_lag
+from barnabas.cli.group_reset import Target, target
+from barnabas.protocol.errors import ErrorCode
+from tests.cli.process import BOUND_S, clean_environment
+from tests.oracle.kafka import Kafka
+
+_numbers = count(1)
+
+
+class Terminal:
+    """What a person types to one broker, and sees."""
+
+    def __init__(self, server: str, capture: pytest.CaptureFixture[str]) -> None:
+        self.server = server
+        self._capture = capture
+
+    def __call__(self, *arguments: str) -> tuple[int, str, str]:
+        """Exit code, results, what is wrong."""
+        self._capture.readouterr()
+        try:
+            code = main([*arguments, "--server", self.server])
+        except SystemExit as ended:
+            code = cast("int", ended.code)
+        told = self._capture.readouterr()
+        wrong = [line for line in told.err.splitlines(True) if line.startswith("barnabas: ")]
+        return code, told.out, "".join(wrong)  # a client says besides what keeps it waiting, on a slow machine
+
+    def good(self, *arguments: str) -> list[list[str]]:
+        """The words of each line of a call that succeeds."""
+        code, told, wrong = self(*arguments)
+        assert (code, wrong) == (0, "")
+        return [line.split() for line in told.splitlines()]
+
+    def bad(self, *arguments: str) -> str:
+        """The one sentence of a call that the broker's state makes fail."""
+        code, _, wrong = self(*arguments)
+        assert code == 1
+        (line,) = wrong.splitlines()
+        return line.removeprefix("barnabas: ")
+
+    def topic(self) -> str:
+        """A new topic: partition 0 has values 0 to 4, and 1 has 5 to 9, their timestamps are 1000 to 1009."""
+        name = f"topic{next(_numbers)}"
+        with Admin(self.server) as admin, Producer(self.server) as producer:
+            admin.create_topic(name, partitions=2, config={"retention.ms": -1})  # its records are old
+            for value in range(10):
+                producer.send(name, b"%d" % value, partition=value // 5, timestamp_ms=1000 + value).result(BOUND_S)
+        return name
+
+    def group(self, topic: str, *offsets: int | OffsetAndMetadata) -> str:
+        """A new group that has committed these, by partition."""
+        name = f"group{next(_numbers)}"
+        with Admin(self.server) as admin:
+            admin.alter_group_offsets(name, {TopicPartition(topic, n): each for n, each in enumerate(offsets)})
+        return name
+
+    def committed(self, group: str) -> dict[TopicPartition, int]:
+        """What a group has committed."""
+        with Admin(self.server) as admin:
+            return {where: each.offset for where, each in admin.group_offsets(group).items()}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    if os.environ.get("BARNABAS_TEST_BROKER") == "kafka":
+        with Kafka(tmp_path_factory.mktemp("kafka"), quick=True) as running:
+            yield f"127.0.0.1:{running.port}"
+    else:
+        with Broker() as broker:
+            yield broker.bootstrap_servers
+
+
+@pytest.fixture
+def at(server: str, capsys: pytest.CaptureFixture[str]) -> Terminal:
+    return Terminal(server, capsys)
+
+
+@pytest.fixture
+def member(at: Terminal) -> Iterator[tuple[str, str]]:
+    """A topic, and a group with one member that has both partitions of it."""
+    topic, group = at.topic(), f"group{next(_numbers)}"
+    settings = {"bootstrap.servers": at.server, "group.id": group, "client.id": "me", "enable.auto.commit": False}
+    with Consumer(topic, config=settings) as consumer:
+        while consumer.health().state != "stable":
+            consumer.poll(0.1)
+        consumer.commit({TopicPartition(topic, 0): 2})
+        yield topic, group
+
+
+def test_a_group_with_a_member_is_listed_described_and_its_lag_told(at: Terminal, member: tuple[str, str]) -> None:
+    topic, group = member
+    head, *rows = at.good("groups", "list")
+    assert head == ["group", "state", "type", "protocol", "members"]
+    assert [group, "Stable", "classic", "consumer", "1"] in rows
+    lag = [
+        ["partition", "committed", "end", "lag", "client", "id"],
+        [f"{topic}-0", "2", "5", "3", "me"],
+        [f"{topic}-1", "-", "5", "-", "me"],
+        ["total", "lag", "3"],
+    ]
+    assert at.good("groups", "lag", group) == [[group], *lag]
+    first, heads, who, *rest = at.good("groups", "describe", group)
+    assert first == [group, "Stable", "consumer", "range"]
+    assert heads == ["member", "client", "id", "host", "partitions"]
+    assert who[1:] == ["me", "/127.0.0.1", f"{topic}-0", f"{topic}-1"]
+    assert rest == lag
+
+
+def test_the_same_for_programs(at: Terminal, member: tuple[str, str]) -> None:
+    topic, group = member
+    told = [json.loads(line) for line in at("groups", "list", "--json")[1].splitlines()]
+    entry = {"group": group, "state": "Stable", "type": "classic", "protocol": "consumer", "members": 1}
+    assert entry in told
+    described = json.loads(at("groups", "--json", "describe", group)[1])
+    (one,) = described["members"]
+    assert (one["client_id"], one["instance_id"], one["host"]) == ("me", None, "/127.0.0.1")
+    assert one["partitions"] == [{"topic": topic, "partition": 0}, {"topic": topic, "partition": 1}]
+    lag = json.loads(at("groups", "lag", group, "--json")[1])
+    assert lag == {"group": group, "partitions": described["partitions"], "total_lag": 3}
+    assert [(each["committed"], each["end"], each["lag"]) for each in lag["partitions"]] == [(2, 5, 3), (None, 5, None)]
+    assert {each["member_id"] for each in lag["partitions"]} == {one["member_id"]}
+
+
+def test_what_members_use_is_not_changed(at: Terminal, member: tuple[str, str]) -> None:
+    topic, group = member
+    remedy = f"stop its consumers first (barnabas groups describe {group} shows them)"
+    assert at.bad("groups", "delete", group) == f"group {group} has members: {remedy}"
+    forget = ("groups", "offsets", group, "--topic", topic, "--delete")
+    assert at.bad(*forget) == f"group {group} reads the topic at present: {remedy}"
+    for also in ((), ("--execute",)):  # as Kafka's tool, which refuses the dry run, too
+        assert at.bad("groups", "reset", group, "--to", "0", *also) == f"group {group} is Stable: {remedy}"
+    assert at.committed(group) == {TopicPartition(topic, 0): 2}
+
+
+def test_a_reset_is_shown_and_made_only_when_told_so(at: Terminal) -> None:
+    topic = at.topic()
+    group = at.group(topic, 3, 4)
+    shown = at.good("groups", "reset", group, "--to", "earliest")
+    table = [["partition", "committed", "new"], [f"{topic}-0", "3", "0"], [f"{topic}-1", "4", "0"]]
+    assert shown == [*table, ["nothing", "was", "changed:", "--execute", "does", "it"]]
+    assert list(at.committed(group).values()) == [3, 4]
+    assert at.good("groups", "reset", group, "--to", "earliest", "--execute") == [
+        *table,
+        [group, "goes", "on", "there"],
+    ]
+    assert list(at.committed(group).values()) == [0, 0]
+    code, told, _ = at("groups", "reset", group, "--to", "1", "--topic", f"{topic}:1", "--execute", "--json")
+    move = {"topic": topic, "partition": 1, "committed": 0, "new": 1, "note": ""}
+    assert (code, json.loads(told)) == (0, {"group": group, "executed": True, "offsets": [move]})
+    assert list(at.committed(group).values()) == [0, 1]
+
+
+def test_where_a_reset_can_go(at: Terminal) -> None:
+    topic = at.topic()
+    group = at.group(topic, 3)
+    with Admin(at.server) as admin:
+        admin.delete_records({TopicPartition(topic, 0): 1})
+    goes = {
+        "earliest": ["1"],
+        "latest": ["5"],
+        "2": ["2"],
+        "0": ["1", "0", "is", "before", "the", "first", "record"],
+        "99": ["5", "99", "is", "beyond", "the", "end"],
+        "@1003": ["3"],
+        "1970-01-01T01:00:01.002+01:00": ["2"],
+        "1970-01-01T00:00:01.004": ["4"],
+        "2100-01-01": ["5", "no", "record", "is", "so", "young:", "the", "end"],
+    }
+    for to, new in goes.items():
+        assert at.good("groups", "reset", group, "--to", to)[1] == [f"{topic}-0", "3", *new], to
+
+
+def test_a_reset_makes_a_group_of_topics_that_are_named(at: Terminal) -> None:
+    topic, group = at.topic(), f"group{next(_numbers)}"
+    reset = ("groups", "reset", group, "--to", "2", "--execute")
+    told = at.bad(*reset)
+    assert told == (
+        f"there is no group {group} (barnabas groups list); to make it, name what it will read with --topic"
+    )
+    assert at.bad(*reset, "--topic", "absent") == (
+        "there is no topic absent; barnabas topics list shows those there are"
+    )
+    assert at.bad(*reset, "--topic", f"{topic}:0,7") == (
+        f"topic {topic} has 2 partitions, counted from 0; there is no {topic}-7"
+    )
+    assert at.committed(group) == {}
+    at.good(*reset, "--topic", f"{topic}:1")
+    assert at.committed(group) == {TopicPartition(topic, 1): 2}
+
+
+def test_groups_are_deleted_each_for_itself(at: Terminal) -> None:
+    topic = at.topic()
+    group = at.group(topic, 3)
+    code, told, wrong = at("groups", "delete", "absent", group)
+    assert (code, told) == (1, f"deleted {group}\n")
+    assert wrong == "barnabas: there is no group absent; barnabas groups list shows those there are\n"
+    assert group not in [row[0] for row in at.good("groups", "list")]
+    code, told, _ = at("groups", "delete", "--json", group)
+    assert (code, json.loads(told)) == (1, {"group": group, "deleted": False})
+
+
+@pytest.mark.parametrize("verb", ["describe", "lag", "offsets"])
+def test_a_group_that_is_not_there(at: Terminal, verb: str) -> None:
+    assert at.bad("groups", verb, "absent") == "there is no group absent; barnabas groups list shows those there are"
+
+
+def test_offsets_are_shown_and_forgotten(at: Terminal) -> None:
+    topic = at.topic()
+    group = at.group(topic, OffsetAndMetadata(3, "half-way"), 4)
+    head = ["partition", "committed", "metadata"]
+    assert at.good("groups", "offsets", group) == [head, [f"{topic}-0", "3", "half-way"], [f"{topic}-1", "4", "-"]]
+    assert at.good("groups", "offsets", group, "--topic", f"{topic}:1") == [head, [f"{topic}-1", "4", "-"]]
+    both = ("--topic", f"{topic}:0", "--topic", f"{topic}:1")
+    assert len(at.good("groups", "offsets", group, *both)) == 3
+    one = {"topic": topic, "partition": 0, "committed": 3, "metadata": "half-way"}
+    told = json.loads(at("groups", "offsets", group, "--topic", f"{topic}:0", "--json")[1])
+    assert told == {"group": group, "offsets": [one]}
+    forget = ("groups", "offsets", group, "--delete", "--topic")
+    assert at.bad(*forget, "absent") == (
+        f"group {group} has committed nothing of that; barnabas groups offsets {group} shows what it has"
+    )
+    assert at(*forget, f"{topic}:0")[1] == f"forgot what {group} committed of {topic}-0\n"
+    assert at.committed(group) == {TopicPartition(topic, 1): 4}
+
+
+def test_a_member_prints_goes_on_and_commits_what_was_printed(at: Terminal) -> None:
+    topic = at.topic()
+    consume = ("consume", topic, "--group", f"of-{topic}", "--exit")
+    first = at.good(*consume, "--max", "4")
+    assert sum(at.committed(f"of-{topic}").values()) == len(first) == 4
+    rest = at.good(*consume)
+    assert sorted(first + rest) == [[str(value)] for value in range(10)]
+    assert at.good(*consume) == []
+    assert at.good("groups", "lag", f"of-{topic}")[-1] == ["total", "lag", "0"]
+
+
+def test_what_nobody_could_read_is_not_committed(at: Terminal) -> None:
+    topic = at.topic()
+    reading, writing = os.pipe()
+    os.close(reading)  # as `| head` that has left
+    command = "import sys; from barnabas.cli import main; sys.exit(main())"
+    arguments = ("consume", topic, "--group", f"of-{topic}", "--exit", "--server", at.server)
+    with os.fdopen(writing, "wb") as nobody:
+        ended = subprocess.run(
+            [sys.executable, "-c", command, *arguments],
+            stdout=nobody,
+            stderr=subprocess.PIPE,
+            timeout=BOUND_S,
+            env=clean_environment(),
+            check=False,
+        )
+    assert (ended.returncode, b"barnabas: " in ended.stderr) == (0, False)
+    assert at.committed(f"of-{topic}") == {}
+
+
+def test_consume_makes_no_topic(at: Terminal) -> None:
+    for also in ((), ("--group", "early")):
+        told = at.bad("consume", "misspelt", "--exit", *also)
+        assert told == "there is no topic misspelt; make it: barnabas topics create misspelt"
+    assert ["misspelt"] not in at.good("topics", "list")
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (["groups", "reset", "g"], "the following arguments are required: --to"),
+        (["groups", "reset", "g", "--to", "soon"], "argument --to: soon: write earliest, latest, an offset such as 42"),
+        (["groups", "reset", "g", "--to", "1969-12-31"], "argument --to: 1969-12-31: write earliest"),
+        (["groups", "reset", "g", "--to", "9" * 19], "argument --to: 9999999999999999999: write earliest"),
+        (["groups", "reset", "g", "--to", "1", "--topic", ":1"], "argument --topic: :1: write TOPIC, TOPIC:PARTITION"),
+        (["groups", "reset", "g", "--to", "1", "--topic", "t:"], "argument --topic: t:: write TOPIC, TOPIC:PARTITION"),
+        (["groups", "reset", "g", "--to", "1", "--topic", "t:x"], "argument --topic: t:x: write TOPIC"),
+        (["groups", "offsets", "g", "--delete"], "--delete wants --topic TOPIC; barnabas groups delete forgets"),
+        (["groups", "lag", ""], "argument group: a group's name cannot be empty"),
+        (["consume", "t", "--group", ""], "--group: a group's name cannot be empty"),
+    ],
+)
+def test_a_wrong_call_asks_no_broker(capsys: pytest.CaptureFixture[str], call: list[str], sentence: str) -> None:
+    code, told, wrong = Terminal("127.0.0.1:1", capsys)(*call)
+    assert (code, told) == (2, "")
+    (line,) = wrong.splitlines()
+    assert line.startswith(f"barnabas: {sentence}")
+
+
+def test_times_are_utc_unless_they_name_a_zone() -> None:
+    assert target("1970-01-02") == target("1970-01-02T02:00+02:00") == target("@86400000")
+    assert target("@86400000") == Target("timestamp", 86_400_000)
+    assert target("86400000") == Target("offset", 86_400_000)
+
+
+class Newer:
+    """An admin client at a broker whose group `g` is of KIP-848, and has committed of a topic that is no more."""
+
+    def describe_groups(self, name: str) -> Any:
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, name)
+
+    def list_groups(self) -> Any:
+        return [SimpleNamespace(name="g", state="Stable", protocol_type="consumer", kind="consumer")]
+
+    def group_offsets(self, name: str) -> Any:
+        return {TopicPartition("gone", 0): OffsetAndMetadata(3), TopicPartition("t", 0): OffsetAndMetadata(3)}
+
+    def describe_topics(self, name: str) -> Any:
+        if name == "gone":
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)
+        return {name: SimpleNamespace(partitions=[SimpleNamespace(partition=0)])}
+
+    def lag(self, positions: dict[TopicPartition, int]) -> Any:
+        return {where: 5 - position for where, position in positions.items()}
+
+
+def test_a_group_whose_members_cannot_be_asked_for_and_a_topic_that_is_gone() -> None:
+    admin = cast("Admin", Newer())
+    assert find(admin, "other") is None
+    group = find(admin, "g")
+    assert group is not None
+    assert (group.state, group.members) == ("Stable", None)
+    rows = standings(admin, group)
+    assert [(row.where.topic, row.committed, row.end, row.lag) for row in rows] == [
+        ("gone", 3, None, None),
+        ("t", 3, 5, 2),
+    ]
+    assert total_lag(rows) == 2
