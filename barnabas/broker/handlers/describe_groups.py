@@ -1,18 +1,19 @@
 """DescribeGroups (15). A real broker tells of classic groups: state, protocol, members and what they are assigned.
 
-One that nobody knows is Dead; from v6 on it says GROUP_ID_NOT_FOUND as well. v3: authorised operations. v4: static
-members. One named twice is told once (Kafka tells it twice).
+One that nobody knows is Dead; from v6 on it says GROUP_ID_NOT_FOUND as well. An empty name is one like any other here:
+a simple group may have it. v3: authorised operations. v4: static members. One named twice is told once (Kafka tells it
+twice).
 """
 
 from __future__ import annotations
 
 from barnabas.broker.context import RequestContext
 from barnabas.broker.group.looking import describe
-from barnabas.broker.handlers.coordinators import check_named
+from barnabas.broker.handlers.coordinators import may
 from barnabas.broker.handlers.services import Operation, Resource, Services, authorised_operations
 from barnabas.broker.handlers.steps import SLICE, answer
 from barnabas.broker.jobs import Job
-from barnabas.protocol.errors import KafkaError
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.requests.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
 
@@ -38,7 +39,8 @@ def _serve(services: Services, request: DescribeGroupsRequest, context: RequestC
 
 def _one(services: Services, context: RequestContext, group_id: str) -> DescribedGroup:
     try:
-        check_named(services, context, Operation.DESCRIBE, group_id)
+        if not may(services, context, Operation.DESCRIBE, group_id):
+            raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return describe(services.groups.shard_of(group_id), group_id, context.api_version)
     except KafkaError as fault:
         return DescribedGroup(error_code=fault.code, group_id=group_id, error_message=fault.detail or None)

@@ -117,6 +117,21 @@ def test_many_who_ask_at_once_have_it_made_once() -> None:
     assert find(world).error_code == 0
 
 
+def test_who_asks_twice_for_a_coordinator_is_told_twice() -> None:
+    world = world_with_coordinator()
+    told = world.ask(FindCoordinatorRequest(coordinator_keys=["g", "other", "g"]), 4).coordinators
+    assert [(one.key, one.error_code) for one in told] == [("g", 0), ("other", 0), ("g", 0)]
+
+
+def test_a_group_without_a_name_is_told_like_any_other() -> None:
+    world = world_with_coordinator()
+    absent = world.ask(DescribeGroupsRequest([""]), 6).groups[0]
+    assert (absent.error_code, absent.group_state) == (ErrorCode.GROUP_ID_NOT_FOUND, "Dead")
+    assert commit(world, {0: 5}, group="") == {0: 0}
+    told = world.ask(DescribeGroupsRequest([""]), 6).groups[0]
+    assert (told.error_code, told.group_state) == (0, "Empty")
+
+
 def test_a_transaction_has_no_coordinator() -> None:
     world = world_with_coordinator()
     told = world.ask(FindCoordinatorRequest("tx", 1), 2)
