@@ -3,7 +3,7 @@
 - The first who asks for a group has `__consumer_offsets` made; until its partition has a leader, groups have
   COORDINATOR_NOT_AVAILABLE, after which clients ask again.
 - There are no transactions yet, so a transactional id has COORDINATOR_NOT_AVAILABLE.
-- A key named twice is answered twice.
+- A key named twice is answered once (Kafka answers it twice).
 - v1: key types (0 group, 1 transaction), and an error message. v4: many keys. v5 and v6 name further errors.
 - A key type that nobody knows is INVALID_REQUEST; so is that of share groups (2, KIP-932), which are not served.
 """
@@ -50,7 +50,7 @@ def _serve(services: Services, request: FindCoordinatorRequest, context: Request
         context.respond(told)
         return
     found = []
-    for number, key in enumerate(request.coordinator_keys, 1):
+    for number, key in enumerate(dict.fromkeys(request.coordinator_keys), 1):
         found.append(_find(services, context, request.key_type, key))
         if number % SLICE == 0:
             yield None

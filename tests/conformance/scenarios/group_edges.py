@@ -326,6 +326,8 @@ def g75(world: World) -> Facts:
         "type -1": "INVALID_REQUEST(42) at none",
         "v3": "NONE at a node",
     },
+    differs={"twice": "NONE at a node"},
+    note="a key named twice is answered once, so that no answer is larger than what was asked for",
 )
 def g76(world: World) -> Facts:
     group, _ = fresh(world)
