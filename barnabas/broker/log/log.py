@@ -27,7 +27,8 @@ from barnabas.broker.log.found import Found, Noted
 from barnabas.broker.log.look import ClientBatch, too_many
 from barnabas.broker.log.losses import Losses
 from barnabas.broker.log.producer_owners import Asker
-from barnabas.broker.log.producer_state import ProducerRoom, ProducerState
+from barnabas.broker.log.producer_state import ProducerState
+from barnabas.broker.log.room import Room
 from barnabas.broker.log.segment import Segment
 from barnabas.broker.log.small_files import SmallFiles
 from barnabas.broker.log.state import Change
@@ -68,7 +69,7 @@ class Log:
         losses: is told of what is lost, and of reads that fail.
         apart: where batches that hold much are looked through.
         unsaved: is called when a small file could not be written: `write_again` shall be called soon.
-        room: counts the producers of all logs.
+        room: counts the producers and the segments of all logs.
 
     A new object is empty and not open: run `recover` (or `open_new` for a log that is made now).
     """
@@ -118,7 +119,7 @@ class Log:
         losses: Losses | None = None,
         apart: Apart | None = None,
         unsaved: Callable[[], None] = lambda: None,
-        room: ProducerRoom | None = None,
+        room: Room | None = None,
     ) -> None:
         self.disk = disk
         self.directory = directory
@@ -134,8 +135,8 @@ class Log:
         self.bases: list[int] = []
         self.epochs = LeaderEpochs()
         self.producers = ProducerState()
-        self._room = room if room is not None else ProducerRoom()
-        self.producers.enter(self._room)
+        self._room = room if room is not None else Room()
+        self.producers.enter(self._room.producers)
         self.snapshots: list[int] = []
         self.log_end_offset = 0
         self.log_start_offset = 0
@@ -163,6 +164,8 @@ class Log:
         The places of offsets change with the segments: they are looked up again when they are needed.
         """
         if change.segments is not None:
+            if not self.closed:
+                self._room.segments += len(change.segments) - len(self.segments)
             self.segments = change.segments
             self.bases = [segment.base for segment in change.segments]
             self.recent.clear()
@@ -176,7 +179,7 @@ class Log:
         if change.producers is not None:
             self.producers.leave()
             self.producers = change.producers
-            self.producers.enter(self._room)
+            self.producers.enter(self._room.producers)
         self.snapshots = _new(change.snapshots, self.snapshots)
         self.cleaned_to = _new(change.cleaned_to, self.cleaned_to)
         if change.failed is not None:
@@ -415,6 +418,10 @@ class Log:
                 return False
         elif not active.size and active.base == self.log_end_offset:
             return False
+        if last_offset - active.base <= _LARGEST_RELATIVE_OFFSET and self._room.must_grow(
+            active.size + size, self.topic_partition
+        ):
+            return False
         self.roll(now_ms)
         return True
 
@@ -439,6 +446,8 @@ class Log:
         if old.base == offset:  # an empty one is replaced by its like
             self.segments.pop()
             self.bases.pop()
+            self._room.segments -= 1
+        self._room.segments += 1
         self.segments.append(segment)
         self.bases.append(offset)
         self.recent.clear()
@@ -670,6 +679,8 @@ class Log:
 
     def release(self) -> None:
         """Release the files without writing anything (deletion, or after a crash); who waits for a sync is told."""
+        if not self.closed:
+            self._room.segments -= len(self.segments)
         self.closed, self._takes_records = True, False
         self._flusher.cut(-1)
         self.producers.leave()

@@ -18,7 +18,7 @@ from barnabas.broker.log.housekeeping import Housekeeping
 from barnabas.broker.log.log import Log
 from barnabas.broker.log.losses import Loss, Losses
 from barnabas.broker.log.names import DELETE_SUFFIX, STRAY_SUFFIX, free_name
-from barnabas.broker.log.producer_state import ProducerRoom
+from barnabas.broker.log.room import Room
 from barnabas.broker.ports import Disk, WallClock
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition
@@ -66,7 +66,7 @@ class LogManager:
         self.failed: dict[TopicPartition, Exception] = {}
         self.losses = Losses()
         self.apart = Apart(disk, config.barnabas_batch_records_max, config.barnabas_batch_bytes_max)
-        self.room = ProducerRoom()
+        self.room = Room()
         self.cleaner = Cleaner(config, self.losses.report)
         self._housekeeping = Housekeeping(disk, config, self.logs, wall_clock, self.cleaner, self.losses)
 

@@ -278,7 +278,7 @@ def test_the_producers_of_all_logs_are_bounded_together(
     def counts() -> list[int]:
         return [len(log.producers.producers) for log in logs]
 
-    assert manager.room.count == sum(counts()) <= 30 + 4 * producer_state.PRODUCERS_KEPT
+    assert manager.room.producers.count == sum(counts()) <= 30 + 4 * producer_state.PRODUCERS_KEPT
     assert min(counts()) >= producer_state.PRODUCERS_KEPT
     assert all(39 in log.producers.producers for log in logs), "the newest stays"
     for log in logs:
@@ -288,12 +288,12 @@ def test_the_producers_of_all_logs_are_bounded_together(
             log.expire_producers(NOW + 10**9, 1)
         else:
             log.release()
-    assert manager.room.count == 0
+    assert manager.room.producers.count == 0
     if how == "restart":
         monkeypatch.setattr(producer_state, "PRODUCERS_OF_ALL_MAX", 10)
         memory.settle()
         manager = manager_of(memory)
         memory.run(manager.load())
         logs = list(manager.logs.values())
-        assert manager.room.count == sum(counts()) <= 10 + 4 * producer_state.PRODUCERS_KEPT
+        assert manager.room.producers.count == sum(counts()) <= 10 + 4 * producer_state.PRODUCERS_KEPT
         assert min(counts()) >= producer_state.PRODUCERS_KEPT
