@@ -212,6 +212,11 @@ class Host:
             self._jobs_due = True
             self.loop.call_soon(self._run_jobs)
 
+    @property
+    def has_jobs(self) -> bool:
+        """Whether a job is to be gone on with in this round or the next."""
+        return self._jobs_due
+
     def _run_jobs(self) -> None:
         """One turn of job steps; events come in between turns."""
         self._jobs_due = False

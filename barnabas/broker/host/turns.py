@@ -40,7 +40,7 @@ _AT_ONCE: Final = 0
 class Turns:
     """One per host."""
 
-    __slots__ = ("_host", "_since_ms", "late_ms", "line", "look_due")
+    __slots__ = ("_host", "_rest_ms", "_since_ms", "late_ms", "line", "look_due")
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -51,6 +51,8 @@ class Turns:
         self.look_due = False
         """Whether `looked` will be called: this is the round that was noticed, `_since_ms`."""
         self._since_ms = 0
+        self._rest_ms = 0
+        """Until then the line rests, where the broker has work of its own."""
 
     def is_over(self, channel: Channel, now_ms: int) -> bool:
         """Whether what a channel has to handle waits for its turn, which it is told of (`Channel.take_turn`)."""
@@ -90,14 +92,20 @@ class Turns:
         self._host.loop.call_soon(self.looked)
 
     def looked(self) -> None:
-        """The loop has been round: turns for those in line, at least one, until this ms is over."""
+        """The loop has been round: turns for those in line, at least one, until this ms is over.
+
+        The broker's jobs have as much time as the line before it goes on: a request may take ten times what a round
+        gives to them, and a start under a flood would never come to its end.
+        """
         self.look_due = False
         host = self._host
-        now_ms = host.now_ms()
+        began_ms = now_ms = host.now_ms()
         self.late_ms = now_ms + LATE_MS
-        while self.line:
+        while self.line and (now_ms >= self._rest_ms or not host.has_jobs):
             self.line.popleft().take_turn()
-            if host.now_ms() > now_ms:
+            now_ms = host.now_ms()
+            if now_ms > began_ms:
+                self._rest_ms = now_ms + (now_ms - began_ms)
                 break
         if self.line:
             self.took_long()

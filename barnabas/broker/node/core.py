@@ -195,7 +195,7 @@ class Core:
         self._timed += [self.replicas, LogJobs(self), self.groups]
         self._drains += [self.replicas.drain, self.groups.drain]
         self.phase = startup.Phase.LOADING
-        self.jobs.add("start", startup.run(self, mine), self._started)
+        self.jobs.add("start", startup.run(self, mine), self._started, first=True)
 
     def _started(self, fault: Exception | None) -> None:
         if fault is not None:

@@ -16,12 +16,13 @@ Ended = Callable[[Exception | None], None]
 
 
 class _Entry:
-    __slots__ = ("ended", "job", "name", "steps", "waits")
+    __slots__ = ("ended", "first", "job", "name", "steps", "waits")
 
-    def __init__(self, name: str, job: Job[Any], ended: Ended | None) -> None:
+    def __init__(self, name: str, job: Job[Any], ended: Ended | None, first: bool) -> None:
         self.name = name
         self.job = job
         self.ended = ended
+        self.first = first
         self.steps = 0
         self.waits = False
 
@@ -38,9 +39,9 @@ class JobQueue:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def add(self, name: str, job: Job[Any], ended: Ended | None = None) -> None:
-        """Take on a job; `ended` is called once, with what it raised, if it did."""
-        entry = _Entry(name, job, ended)
+    def add(self, name: str, job: Job[Any], ended: Ended | None = None, *, first: bool = False) -> None:
+        """Take on a job; `ended` is called once, with what it raised, if it did. Others wait for a `first` one."""
+        entry = _Entry(name, job, ended, first)
         self._entries[id(entry)] = entry
         self._make_runnable(entry)
 
@@ -82,7 +83,7 @@ class JobQueue:
 
     def _go_on(self, entry: _Entry, token: Token | None) -> None:
         if token is None:
-            self._runnable.append(entry)
+            self._enqueue(entry)
             return
 
         def ready() -> None:
@@ -93,8 +94,14 @@ class JobQueue:
         entry.waits = True
         token.on_ready(ready)
 
+    def _enqueue(self, entry: _Entry) -> None:
+        if entry.first:
+            self._runnable.appendleft(entry)
+        else:
+            self._runnable.append(entry)
+
     def _make_runnable(self, entry: _Entry) -> None:
-        self._runnable.append(entry)
+        self._enqueue(entry)
         if len(self._runnable) == 1 and not self._running:
             self._on_runnable()
 

@@ -276,3 +276,35 @@ async def test_who_is_gone_before_its_turn_is_passed_over() -> None:
         assert gone.connection.id not in one.served
         assert not one.host.turns.line
         assert one.host.account.total == 0
+
+
+async def test_the_brokers_own_jobs_have_as_much_time_as_the_line() -> None:
+    """A start under a flood never came to its end: a job had 3 ms in a round, a request in line 25."""
+    async with a_round() as one:
+        many = [one.connect() for _ in range(21)]
+        spent_ms = 0
+
+        def step(now_ms: int) -> bool:
+            nonlocal spent_ms
+            one.now_ms += 1
+            spent_ms += 1
+            return len(one.served) < len(many)
+
+        one.cost_ms = 25
+        for channel in many:
+            tell(channel, sized(LARGE_BYTES))
+        one.core.run_job_step = step  # type: ignore[method-assign]
+        one.core.on_jobs()
+        await until(lambda: len(one.served) == len(many))
+        assert spent_ms >= 15 * 25
+
+
+async def test_the_line_does_not_rest_where_there_are_no_jobs() -> None:
+    async with a_round() as one:
+        many = [one.connect() for _ in range(20)]
+        one.cost_ms = 25
+        for channel in many:
+            tell(channel, sized(LARGE_BYTES))
+        began_ms, served = one.now_ms, len(one.served)
+        await until(lambda: len(one.served) == len(many))
+        assert one.now_ms - began_ms == 25 * (len(many) - served)
