@@ -84,5 +84,7 @@ def activate(shard: Shard, now_ms: int) -> Job[None]:
         if done >= MEMBERS_PER_STEP:
             done = 0
             yield None
+            if shard.status is not Status.ACTIVE:
+                return  # led here no longer: its groups have given back what they held
     if shard.groups:
         logger.info("%s: %d groups with %d members are loaded", shard.key, len(shard.groups), members)

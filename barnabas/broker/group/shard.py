@@ -195,18 +195,15 @@ class Shard:
 
     def claim(self, group: Group, address: str) -> None:
         """A group was made for this address: what it takes is of its share."""
-        holdings = self.shared.holdings
-        size = size_of_group(group) + sum(size_of_offset(*each) for each in group.offsets.items())
-        holdings.take(group.address, -size)
+        size = size_with_offsets(group)
+        self.shared.holdings.take(group.address, -size)
         group.address = address
-        holdings.take(address, size)
+        self.shared.holdings.take(address, size)
 
     def remove(self, group: Group) -> None:
         """A group is no more; nobody waits in it."""
         del self.groups[group.group_id]
-        holdings = self.shared.holdings
-        size = size_of_group(group) + sum(size_of_offset(*each) for each in group.offsets.items())
-        holdings.take(group.address, -size)
+        self.shared.holdings.take(group.address, -size_with_offsets(group))
 
     def tombstones_at_once(self, group_id: str) -> int:
         """How many offsets of a group can be deleted in one batch, and in one step."""
@@ -225,6 +222,11 @@ class Shard:
 def size_of_group(group: Group) -> int:
     """Bytes that a group takes, without members and offsets."""
     return GROUP_BYTES + size_of_text(group.group_id)
+
+
+def size_with_offsets(group: Group) -> int:
+    """Bytes that a group takes, without members."""
+    return size_of_group(group) + sum(size_of_offset(*each) for each in group.offsets.items())
 
 
 def size_of_offset(key: TopicPartition, committed: CommittedOffset) -> int:

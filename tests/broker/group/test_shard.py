@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.broker.group import loading
 from barnabas.broker.group.alarms import SPENT_MAX, Alarm, Alarms
 from barnabas.broker.group.placement import java_hash, partition_of
+from barnabas.broker.group.rebalance import close
 from barnabas.broker.group.records import OtherRecord, decode, encode
-from barnabas.broker.group.state import GroupState
+from barnabas.broker.group.state import GroupState, Status
 from barnabas.broker.group.values import (
     CommittedOffset,
     CoordinatorRecord,
@@ -181,6 +183,26 @@ def test_a_restart_finds_the_same_state() -> None:
     world.restart()
     assert durable(world.shard) == before
     assert world.state is GroupState.STABLE
+
+
+def test_a_shard_that_ends_while_its_members_are_counted_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    for group in "ab":
+        world.stable(2, group=group)
+    world.shard = world._new_shard()
+    for record in world.journal.decoded():
+        world.shard.replay(record)
+    shard = world.shard
+    monkeypatch.setattr(loading, "MEMBERS_PER_STEP", 1)
+    steps = loading.activate(shard, world.now_ms)
+    next(steps)
+    shard.status = Status.FAILED
+    for each in list(shard.groups.values()):
+        close(shard, each, ErrorCode.NOT_COORDINATOR)
+        shard.remove(each)
+    assert list(steps) == []
+    assert shard.shared.holdings.total == 0
+    assert not list(shard.shared.alarms.timer.tasks())
 
 
 def test_members_have_a_whole_session_after_a_restart() -> None:
