@@ -25,6 +25,24 @@ def handle(services: Services, request: ConsumerGroupHeartbeatRequest, context: 
     try:
         check_named(services, context, Operation.READ, request.group_id)
         services.groups.shard_of(request.group_id)
+        _check(request)
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, _NOT_YET)
     except KafkaError as fault:
         context.respond(ConsumerGroupHeartbeatResponse(error_code=fault.code, error_message=fault.detail or None))
+
+
+def _check(request: ConsumerGroupHeartbeatRequest) -> None:
+    """Refuse what no release would take.
+
+    Raises:
+        KafkaError: UNSUPPORTED_ASSIGNOR, INVALID_REGULAR_EXPRESSION.
+    """
+    from barnabas.broker.group.consumer.assignors import ASSIGNORS
+    from barnabas.broker.group.consumer.patterns import compile_pattern
+
+    if request.server_assignor is not None and request.server_assignor not in ASSIGNORS:
+        known = ", ".join(ASSIGNORS)
+        detail = f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {known}."
+        raise KafkaError(ErrorCode.UNSUPPORTED_ASSIGNOR, detail)
+    if request.subscribed_topic_regex:
+        compile_pattern(request.subscribed_topic_regex)
