@@ -76,7 +76,7 @@ REMARKS: dict[int, str] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: f"GROUP_ID_NOT_FOUND: {CONSUMER_GROUPS}",
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: NO_RECEIVER,
     ApiKey.PUSH_TELEMETRY: NO_RECEIVER,
-    ApiKey.LIST_CONFIG_RESOURCES: "topics and brokers; levels of loggers are no resource here",
+    ApiKey.LIST_CONFIG_RESOURCES: "topics, groups and brokers; levels of loggers are no resource here",
 }
 """What is served, and says less than there."""
 

@@ -1,20 +1,29 @@
-"""What may be set on a topic or a broker while it runs: pure decisions (Kafka's `ConfigurationControlManager`)."""
+"""What may be set on a topic, group or broker while it runs: pure decisions (Kafka's `ConfigurationControlManager`)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Final
 
 from barnabas.broker.cluster import lock_out
-from barnabas.broker.cluster.image import BROKER_RESOURCE, TOPIC_RESOURCE, Image
+from barnabas.broker.cluster.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE, Image
 from barnabas.broker.cluster.records import Config, MetadataRecord
 from barnabas.broker.cluster.settings_room import SettingsRoom
 from barnabas.broker.cluster.topic_rules import check_topic_name
 from barnabas.broker.config import BrokerConfig, ConfigError, Key, Kind, TopicConfig, Update, keys_of, topic_config
+from barnabas.broker.config.group_config import UNUSED_GROUP_KEYS, GroupConfig, group_config
 from barnabas.broker.config.known import KAFKA_BROKER_KEYS
 from barnabas.broker.config.topic_config import UNUSED_TOPIC_KEYS
 from barnabas.protocol.errors import ErrorCode, KafkaError
+
+_KEYS: Final[dict[int, tuple[type, Mapping[str, Key]]]] = {
+    TOPIC_RESOURCE: (TopicConfig, UNUSED_TOPIC_KEYS),
+    BROKER_RESOURCE: (BrokerConfig, UNUSED_TOPIC_KEYS),
+    GROUP_RESOURCE: (GroupConfig, UNUSED_GROUP_KEYS),
+}
+"""The settings of each type of resource: those that have an effect, and those that have none."""
 
 
 class Operation(IntEnum):
@@ -53,6 +62,13 @@ def check_topic_settings(broker: BrokerConfig, settings: Mapping[str, str]) -> N
         )
 
 
+def _check_group_settings(broker: BrokerConfig, settings: Mapping[str, str]) -> None:
+    try:
+        group_config(broker, settings)
+    except ConfigError as fault:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(fault)) from None
+
+
 def check_new_settings(broker: BrokerConfig, room: SettingsRoom, settings: Mapping[str, str]) -> None:
     """Refuse settings that a new topic cannot have, or for which there is no room.
 
@@ -80,11 +96,11 @@ def alter(
     names = [change.name for change in changes]
     if len(set(names)) < len(names):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
-    table = keys_of(TopicConfig if resource_type == TOPIC_RESOURCE else BrokerConfig)
+    table, unused = _KEYS[resource_type]
     current = image.configs.get((resource_type, resource_name), {})
     after = dict(current)
     for change in changes:
-        key = table.get(change.name) or UNUSED_TOPIC_KEYS.get(change.name)
+        key = keys_of(table).get(change.name) or unused.get(change.name)
         value = _apply(change, current.get(change.name), key)
         if value is None:
             after.pop(change.name, None)
@@ -92,9 +108,11 @@ def alter(
             after[change.name] = value
     if resource_type == TOPIC_RESOURCE:
         check_topic_settings(broker, after)
+    elif resource_type == GROUP_RESOURCE:
+        _check_group_settings(broker, after)
     else:
         _check_broker_settings(image, {name: after.get(name) for name in names}, per_broker=bool(resource_name))
-    room.take(current, after)
+    room.take(current, after, resource_name if resource_type == GROUP_RESOURCE else "")
     return [
         Config(resource_type, resource_name, name, after.get(name))
         for name in names
@@ -115,6 +133,9 @@ def _check_resource(image: Image, broker: BrokerConfig, resource_type: int, reso
                 ErrorCode.INVALID_REQUEST,
                 f"Unexpected broker id, expected {broker.node_id} or empty string, but received {resource_name}",
             )
+    elif resource_type == GROUP_RESOURCE:
+        if not resource_name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
     else:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected resource type {resource_type}.")
 

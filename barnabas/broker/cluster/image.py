@@ -26,11 +26,12 @@ from barnabas.broker.cluster.records import (
     Topic,
     UnregisterBroker,
 )
-from barnabas.broker.cluster.settings_room import bytes_of, entry_bytes
+from barnabas.broker.cluster.settings_room import bytes_of, entry_bytes, owner_bytes
 from barnabas.protocol.ids import TopicPartition
 
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
+GROUP_RESOURCE: Final = 32
 
 
 @dataclass(slots=True, frozen=True)
@@ -122,6 +123,10 @@ class Image:
     def topic_overrides(self, topic: str) -> dict[str, str]:
         """The settings given to a topic itself."""
         return self.configs.get((TOPIC_RESOURCE, topic), {})
+
+    def group_overrides(self, group_id: str) -> dict[str, str]:
+        """The settings given to a group itself, which need not exist."""
+        return self.configs.get((GROUP_RESOURCE, group_id), {})
 
     def contains(self, partition: TopicPartition) -> bool:
         """Whether there is such a partition."""
@@ -312,6 +317,7 @@ def _remove_topic(image: Image, record: RemoveTopic, delta: Delta) -> None:
 def _config(image: Image, record: Config, delta: Delta) -> None:
     key = (record.resource_type, record.resource_name)
     settings = image.configs.setdefault(key, {})
+    had = bool(settings)
     image.settings_bytes -= entry_bytes(record.name, settings.get(record.name))
     if record.value is None:
         settings.pop(record.name, None)
@@ -320,9 +326,11 @@ def _config(image: Image, record: Config, delta: Delta) -> None:
         image.settings_bytes += entry_bytes(record.name, record.value)
     if not settings:
         del image.configs[key]
+    if record.resource_type == GROUP_RESOURCE:
+        image.settings_bytes += (bool(settings) - had) * owner_bytes(record.resource_name)
     if record.resource_type == TOPIC_RESOURCE:
         delta.topic_configs[record.resource_name] = None
-    else:
+    elif record.resource_type == BROKER_RESOURCE:
         delta.broker_configs = True
 
 

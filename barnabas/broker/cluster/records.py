@@ -76,7 +76,7 @@ class RemoveTopic(NamedTuple):
 
 
 class Config(NamedTuple):
-    """A setting of a resource (`TOPIC` 2 or `BROKER` 4; broker name "" is the cluster's default); None removes it."""
+    """A setting of a topic (2), broker (4; the name "" for all of them) or group (32); None removes it."""
 
     resource_type: int
     resource_name: str

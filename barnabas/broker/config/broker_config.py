@@ -78,6 +78,15 @@ class BrokerConfig:
     transaction_max_timeout_ms: int = integer(900_000, at_least(1))
 
     # Groups, and what they commit.
+    group_consumer_assignment_interval_ms: int = integer(1000, at_least(0), _DYNAMIC)
+    group_consumer_heartbeat_interval_ms: int = integer(5000, at_least(1))
+    group_consumer_max_assignment_interval_ms: int = integer(15_000, at_least(0))
+    group_consumer_max_heartbeat_interval_ms: int = integer(15_000, at_least(1))
+    group_consumer_max_session_timeout_ms: int = integer(60_000, at_least(1))
+    group_consumer_min_assignment_interval_ms: int = integer(0, at_least(0))
+    group_consumer_min_heartbeat_interval_ms: int = integer(5000, at_least(1))
+    group_consumer_min_session_timeout_ms: int = integer(45_000, at_least(1))
+    group_consumer_session_timeout_ms: int = integer(45_000, at_least(1))
     group_initial_rebalance_delay_ms: int = integer(3000)
     group_max_session_timeout_ms: int = integer(1_800_000)
     group_max_size: int = integer(1000, at_least(1))

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from barnabas.broker.cluster.config_rules import Alteration
-from barnabas.broker.cluster.image import TOPIC_RESOURCE
 from barnabas.broker.context import RequestContext
-from barnabas.broker.handlers.services import CLUSTER, Operation, Resource, Services
+from barnabas.broker.handlers.config_entries import whose
+from barnabas.broker.handlers.services import Operation, Services
 from barnabas.broker.handlers.steps import SLICE, answer, slices
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -45,9 +45,7 @@ def alter(
         elif len(resource.configs) > SETTINGS_PER_RESOURCE_MAX:
             _fail(told, KafkaError(ErrorCode.INVALID_CONFIG, _TOO_MANY.format(len(resource.configs))))
         elif not _allowed(services, resource, context):
-            topical = resource.resource_type == TOPIC_RESOURCE
-            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED if topical else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-            _fail(told, KafkaError(code, "Authorization failed."))
+            _fail(told, KafkaError(whose(resource)[1], "Authorization failed."))
         else:
             pending.append(told)
             asked.append((resource.resource_type, resource.resource_name, changes_of(resource)))
@@ -70,8 +68,7 @@ def _tell(decided: list[tuple[Any, KafkaError | None]], response: Any, context: 
 
 
 def _allowed(services: Services, resource: Any, context: RequestContext) -> bool:
-    target = Resource("topic", resource.resource_name) if resource.resource_type == TOPIC_RESOURCE else CLUSTER
-    return services.authorise(context.connection.principal, Operation.ALTER_CONFIGS, target)
+    return services.authorise(context.connection.principal, Operation.ALTER_CONFIGS, whose(resource)[0])
 
 
 def _fail(told: Any, fault: KafkaError) -> None:

@@ -5,11 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from typing import Any
 
 from barnabas.broker.cluster.dynamic import refresh
-from barnabas.broker.cluster.image import BROKER_RESOURCE, Image
+from barnabas.broker.cluster.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE, Image
 from barnabas.broker.config import BrokerConfig, Key, TopicConfig, Update, keys_of
+from barnabas.broker.config.group_config import UNUSED_GROUP_KEYS, GroupConfig, stored_group_config, synonym_of
 from barnabas.broker.config.topic_config import SYNONYMS, UNUSED_TOPIC_KEYS, stored_topic_config
+from barnabas.broker.handlers.services import CLUSTER, Resource
+from barnabas.protocol.errors import ErrorCode
+
+
+def whose(resource: Any) -> tuple[Resource, ErrorCode]:
+    """What a principal needs a right to who asks about the settings of a resource, and the error without it."""
+    if resource.resource_type == TOPIC_RESOURCE:
+        return Resource("topic", resource.resource_name), ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if resource.resource_type == GROUP_RESOURCE:
+        return Resource("group", resource.resource_name), ErrorCode.GROUP_AUTHORIZATION_FAILED
+    return CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 class Source(IntEnum):
@@ -20,6 +33,7 @@ class Source(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    GROUP = 8
 
 
 @dataclass(slots=True)
@@ -51,6 +65,21 @@ def topic_entries(image: Image, static: BrokerConfig, overrides: Mapping[str, st
             yield Entry(name, overrides[name], Source.TOPIC, key, synonyms=[(name, overrides[name], Source.TOPIC)])
         elif default is not None:
             yield Entry(name, default, Source.DEFAULT, key)
+
+
+def group_entries(image: Image, static: BrokerConfig, overrides: Mapping[str, str]) -> Iterator[Entry]:
+    """All settings of a group with these settings of its own."""
+    effective = stored_group_config(_overlaid(image, static), overrides)
+    for name, key in keys_of(GroupConfig).items():
+        synonyms = _broker_synonyms(image, static, synonym_of(name))
+        if name in overrides:
+            synonyms.insert(0, (name, overrides[name], Source.GROUP))
+        yield Entry(name, key.text(getattr(effective, key.attribute)), synonyms[0][2], key, synonyms=synonyms)
+    for name, key in UNUSED_GROUP_KEYS.items():
+        unused = [(synonym_of(name), key.text(key.default), Source.DEFAULT)]
+        if name in overrides:
+            unused.insert(0, (name, overrides[name], Source.GROUP))
+        yield Entry(name, unused[0][1], unused[0][2], key, synonyms=unused)
 
 
 def broker_entries(image: Image, static: BrokerConfig) -> Iterator[Entry]:

@@ -2,7 +2,8 @@
 
 - Topics (2): every setting with its effective value; unknown: UNKNOWN_TOPIC_OR_PARTITION, no name for a topic:
   INVALID_TOPIC_EXCEPTION. Brokers (4): this broker's id, or the empty name for what all brokers share; any other id is
-  INVALID_REQUEST. Other resources are not kept here: INVALID_REQUEST.
+  INVALID_REQUEST. Groups (32): every setting, whether there is such a group or not; no name: INVALID_REQUEST. Other
+  resources are not kept here: INVALID_REQUEST.
 - A resource named twice is answered once (Kafka: twice). An answer of too many settings ends in POLICY_VIOLATION.
 - `configuration_keys` null or empty: all of them. Synonyms only if asked for. v3 on: the type; documentation is null.
 """
@@ -12,11 +13,18 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from typing import Final
 
-from barnabas.broker.cluster.image import BROKER_RESOURCE, TOPIC_RESOURCE
+from barnabas.broker.cluster.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from barnabas.broker.cluster.topic_rules import check_topic_name
 from barnabas.broker.context import RequestContext
-from barnabas.broker.handlers.config_entries import Entry, broker_entries, cluster_entries, topic_entries
-from barnabas.broker.handlers.services import CLUSTER, Operation, Resource, Services
+from barnabas.broker.handlers.config_entries import (
+    Entry,
+    broker_entries,
+    cluster_entries,
+    group_entries,
+    topic_entries,
+    whose,
+)
+from barnabas.broker.handlers.services import Operation, Services
 from barnabas.broker.handlers.steps import SLICE, answer
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -115,12 +123,14 @@ def _check(services: Services, resource: DescribeConfigsResource, context: Reque
         KafkaError: why it cannot.
     """
     name, image = resource.resource_name, services.image
-    topical = resource.resource_type == TOPIC_RESOURCE
-    target = Resource("topic", name) if topical else CLUSTER
+    target, refusal = whose(resource)
     if not services.authorise(context.connection.principal, Operation.DESCRIBE_CONFIGS, target):
-        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED if topical else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        raise KafkaError(code, "Authorization failed.")
-    if topical:
+        raise KafkaError(refusal, "Authorization failed.")
+    if resource.resource_type == GROUP_RESOURCE:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        return GROUP_RESOURCE, tuple(sorted(image.group_overrides(name).items()))
+    if resource.resource_type == TOPIC_RESOURCE:
         check_topic_name(name)
         if name not in image.topics:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
@@ -137,6 +147,8 @@ def _entries(services: Services, resource_type: int, name: str) -> Iterator[Entr
     image, static = services.image, services.static_config
     if resource_type == TOPIC_RESOURCE:
         return topic_entries(image, static, image.topic_overrides(name))
+    if resource_type == GROUP_RESOURCE:
+        return group_entries(image, static, image.group_overrides(name))
     return cluster_entries(image) if name == "" else broker_entries(image, static)
 
 

@@ -1,15 +1,15 @@
 """ListConfigResources (74). A real broker lists, from its image, what has settings.
 
 - v0 lists client metrics alone, of which there are none here; v1 (KIP-1142) the types that are named, all without one.
-- Topics (2) and brokers (4). Broker loggers (8) are no resource here, client metrics (16) and groups (32) have no
-  settings yet: none. A type that nobody knows is UNSUPPORTED_VERSION.
+- Topics (2), brokers (4), and the groups (32) that have settings of their own. Broker loggers (8) are no resource here,
+  client metrics (16) have no settings: none. A type that nobody knows is UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from barnabas.broker.cluster.image import BROKER_RESOURCE, TOPIC_RESOURCE
+from barnabas.broker.cluster.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.services import CLUSTER, Operation, Services
 from barnabas.broker.handlers.steps import SLICE, answer, slices
@@ -22,13 +22,14 @@ from barnabas.protocol.requests.list_config_resources import (
 )
 
 _TYPED_FROM: Final = 1
-_TYPES: Final = frozenset((TOPIC_RESOURCE, BROKER_RESOURCE, 8, 16, 32))
+_TYPES: Final = frozenset((TOPIC_RESOURCE, BROKER_RESOURCE, 8, 16, GROUP_RESOURCE))
 """All that Kafka knows (`ConfigResource.Type`)."""
 
 
 def handle(services: Services, request: ListConfigResourcesRequest, context: RequestContext, now_ms: int) -> None:
-    """List topics and brokers, as far as they are asked for."""
-    work = services.work_in_line if len(services.image.topics) > SLICE else services.work
+    """List topics, brokers and groups, as far as they are asked for."""
+    image = services.image
+    work = services.work_in_line if len(image.topics) + len(image.configs) > SLICE else services.work
     work(_serve(services, request, context), request, context)
 
 
@@ -45,6 +46,11 @@ def _serve(services: Services, request: ListConfigResourcesRequest, context: Req
         context.respond(ListConfigResourcesResponse(error_code=refusal))
         return
     listed = []
+    if GROUP_RESOURCE in asked:
+        for resources in slices(list(services.image.configs)):
+            listed += [ConfigResource(name, kind) for kind, name in resources if kind == GROUP_RESOURCE]
+            if len(resources) == SLICE:
+                yield None
     if BROKER_RESOURCE in asked:
         listed += [ConfigResource(str(broker_id), BROKER_RESOURCE) for broker_id in sorted(services.image.brokers)]
     if TOPIC_RESOURCE in asked:
