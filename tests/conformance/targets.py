@@ -9,9 +9,12 @@ from typing import Protocol
 from tests.oracle.kafka import Kafka, free_port
 from tests.oracle.server_process import ServerProcess
 
-# Both brokers look at their logs often, so that retention and compaction come within a scenario's patience.
+# Both brokers look at their logs often, so that retention and compaction come within a scenario's patience; groups may
+# have short sessions for the same reason.
 SETTINGS = {
     "auto.create.topics.enable": "true",
+    "group.consumer.min.heartbeat.interval.ms": "500",
+    "group.consumer.min.session.timeout.ms": "1000",
     "log.cleaner.backoff.ms": "500",
     "log.initial.task.delay.ms": "500",
     "log.retention.check.interval.ms": "500",

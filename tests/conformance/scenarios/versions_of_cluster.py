@@ -356,7 +356,7 @@ def v74(world: World) -> Facts:
                 reply["config_resources"] = [
                     one
                     for one in sorted(reply["config_resources"], key=lambda one: one.get("resource_type", 0))
-                    if one.get("resource_type") != 2 or one["resource_name"] == topic
+                    if one.get("resource_type") not in (2, 32) or one["resource_name"] == topic
                 ]
                 facts[f"{name}, v{version}"] = told(shaped(reply, topic))
     return facts
