@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, Unpack
 
 from barnabas.client.answers import BROKER, TOPIC
 from barnabas.client.async_admin import Answers, AsyncAdmin, ClusterDescription, NewTopic
-from barnabas.client.async_groups import GroupDescription, GroupListing, GroupMember
 from barnabas.client.consume.group.values import OffsetAndMetadata
+from barnabas.client.group_views import GroupDescription, GroupListing, GroupMember
 from barnabas.client.handle import Handle
 from barnabas.client.loop_thread import LoopThread
 from barnabas.net.counts import Metrics

@@ -161,7 +161,9 @@ class AsyncConsumer(GroupCalls):
         Raises:
             ConfigError: what was given contradicts itself, or is surely a mistake.
         """
-        subscription = Subscription.of(topics, pattern, Listener(on_assigned, on_revoked, on_lost))
+        listener = Listener(on_assigned, on_revoked, on_lost)
+        by_broker = self._core.group is not None and self.config.group_protocol == "consumer"
+        subscription = Subscription.of(topics, pattern, listener, broker_matches=by_broker)
         self._return_ahead()
         self._client.check_started()
         if self._core.group is not None and not subscription:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from barnabas.client.answers import check, error_of
 from barnabas.client.arguments import checked_partitions, shown
@@ -20,16 +20,17 @@ from barnabas.client.consume.group.commits import (
     reader_of_fetch,
 )
 from barnabas.client.consume.group.coordinator import AGAIN, MOVED, find_request, read_found
-from barnabas.client.consume.group.messages import read_assignment
 from barnabas.client.consume.group.values import Identity, OffsetAndMetadata, Offsets, checked_offsets
+from barnabas.client.group_views import GroupDescription, GroupListing, described, described_by_epochs
 from barnabas.client.handle import Handle
 from barnabas.net.config import ClientConfig
-from barnabas.net.errors import ClientTimeout, ConfigError, Disconnected
+from barnabas.net.errors import ClientTimeout, ConfigError, Disconnected, FeatureMissing
 from barnabas.net.host.connection import Client
-from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError, ProtocolError
+from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.requests.consumer_group_describe import ConsumerGroupDescribeRequest
 from barnabas.protocol.requests.delete_groups import DeleteGroupsRequest
-from barnabas.protocol.requests.describe_groups import DescribedGroup, DescribeGroupsRequest
+from barnabas.protocol.requests.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from barnabas.protocol.requests.list_groups import ListGroupsRequest
 from barnabas.protocol.requests.offset_delete import (
     OffsetDeleteRequest,
@@ -38,36 +39,6 @@ from barnabas.protocol.requests.offset_delete import (
 )
 
 _DEAD: Final = "Dead"
-
-
-class GroupListing(NamedTuple):
-    """A group in a list. `state` and `kind` (classic, consumer) are empty where a broker does not tell them."""
-
-    name: str
-    protocol_type: str
-    state: str = ""
-    kind: str = ""
-
-
-class GroupMember(NamedTuple):
-    """One member, and the partitions it has."""
-
-    member_id: str
-    instance_id: str | None
-    client_id: str
-    host: str
-    assignment: tuple[TopicPartition, ...]
-
-
-class GroupDescription(NamedTuple):
-    """A group. `state` is Kafka's (Empty, PreparingRebalance, CompletingRebalance, Stable, ...)."""
-
-    name: str
-    state: str
-    protocol_type: str
-    assignor: str
-    coordinator: int
-    members: tuple[GroupMember, ...]
 
 
 class AsyncGroups(Handle):
@@ -94,18 +65,32 @@ class AsyncGroups(Handle):
         return sorted(found)
 
     async def describe_groups(self, *names: str) -> dict[str, GroupDescription]:
-        """Who is in these groups, and what each member has.
+        """Who is in these groups, of either protocol, and what each member has.
 
         Raises:
             KafkaError: GROUP_ID_NOT_FOUND, GROUP_AUTHORIZATION_FAILED.
         """
-        found = {}
-        for name in _checked_groups(names, "describe_groups"):
-            node, answer = await self._to_coordinator(
-                name, DescribeGroupsRequest([name]), lambda answer: _only(answer.groups).error_code
-            )
-            found[name] = _described(_only(answer.groups), node)
-        return found
+        return {name: await self._describe(name) for name in _checked_groups(names, "describe_groups")}
+
+    async def _describe(self, name: str) -> GroupDescription:
+        def classic(answer: DescribeGroupsResponse) -> int:
+            group = _only(answer.groups)
+            # Below version 6 this is how an unknown one is told.
+            return group.error_code or (ErrorCode.GROUP_ID_NOT_FOUND if group.group_state == _DEAD else 0)
+
+        try:
+            node, answer = await self._to_coordinator(name, DescribeGroupsRequest([name]), classic)
+            return described(_only(answer.groups), node)
+        except KafkaError as unknown:
+            if unknown.code != ErrorCode.GROUP_ID_NOT_FOUND:
+                raise
+            try:
+                node, answer = await self._to_coordinator(
+                    name, ConsumerGroupDescribeRequest([name]), lambda answer: _only(answer.groups).error_code
+                )
+            except FeatureMissing:
+                raise unknown.kept() from None
+        return described_by_epochs(_only(answer.groups), node)
 
     async def delete_groups(self, *names: str) -> dict[str, KafkaError | None]:
         """Deletes groups without members, with their offsets; what became of each: None, or why not."""
@@ -253,20 +238,3 @@ def _checked_groups(names: Iterable[Any], call: str) -> tuple[str, ...]:
         if not isinstance(name, str) or not name:
             raise ConfigError(f"{call}: {shown(name)} is no name of a group; give strings, one by one")
     return found
-
-
-def _described(group: DescribedGroup, node: int) -> GroupDescription:
-    if group.group_state == _DEAD:  # below version 6 this is how an unknown one is told
-        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group.group_id}")
-    members = []
-    for each in group.members:
-        try:
-            assignment = tuple(read_assignment(bytes(each.member_assignment)))
-        except ProtocolError:  # of another protocol than the consumers'
-            assignment = ()
-        members.append(
-            GroupMember(each.member_id, each.group_instance_id, each.client_id, each.client_host, assignment)
-        )
-    return GroupDescription(
-        group.group_id, group.group_state, group.protocol_type, group.protocol_data, node, tuple(sorted(members))
-    )

@@ -101,6 +101,7 @@ class ConsumerSettings(ClientSettings, total=False):
     group_id: str | None
     group_instance_id: str | None
     group_protocol: Literal["classic", "consumer"] | None
+    group_remote_assignor: str | None
     partition_assignment_strategy: str | Sequence[str] | None
     session_timeout_ms: int | None
     heartbeat_interval_ms: int | None

@@ -69,9 +69,6 @@ SENTENCES: Final[dict[str, str]] = {
         "close() leaves the group, unless group.instance.id is set: leave it out",
     ),
     **_each(
-        "group.remote.assignor", "the group's protocol is the classic one: partition.assignment.strategy says the ways"
-    ),
-    **_each(
         "api.version api.version.auto.timeout.ms api.version.request api.version.request.timeout.ms "
         "api.version.fallback.ms broker.version.fallback",
         _VERSIONS,
@@ -115,8 +112,8 @@ ELSEWHERE: Final[dict[str, str]] = {
     **_each(
         "allow.auto.create.topics auto.offset.reset check.crcs enable.auto.commit fetch.max.bytes fetch.max.wait.ms "
         "auto.commit.interval.ms exclude.internal.topics fetch.min.bytes group.id group.instance.id group.protocol "
-        "heartbeat.interval.ms isolation.level key.deserializer max.partition.fetch.bytes max.poll.interval.ms "
-        "max.poll.records partition.assignment.strategy session.timeout.ms value.deserializer",
+        "group.remote.assignor heartbeat.interval.ms isolation.level key.deserializer max.partition.fetch.bytes "
+        "max.poll.interval.ms max.poll.records partition.assignment.strategy session.timeout.ms value.deserializer",
         "a setting of the consumer",
     ),
 }

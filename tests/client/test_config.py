@@ -167,7 +167,11 @@ def test_without_a_group_nothing_is_committed():
     [
         ({"enable.auto.commit": True}, r"enable\.auto\.commit needs a consumer group: set group\.id"),
         ({"group.instance.id": "i"}, r"group\.instance\.id needs a consumer group: set group\.id"),
-        ({"group.protocol": "consumer"}, r"group\.protocol: 'consumer' \(KIP-848\) is not supported yet"),
+        (
+            {"group.protocol": "consumer", "heartbeat.interval.ms": 5},
+            r"heartbeat\.interval\.ms has no meaning with group\.protocol=consumer: leave it out",
+        ),
+        ({"group.remote.assignor": "range"}, r"group\.remote\.assignor has no meaning with group\.protocol=classic"),
         ({"group.protocol": "new"}, r"group\.protocol: 'new' is none of classic, consumer"),
         ({"session.timeout.ms": 3000}, r"heartbeat\.interval\.ms: 3000 must be below session\.timeout\.ms \(3000\)"),
         ({"partition.assignment.strategy": "fair"}, r"partition\.assignment\.strategy: 'fair' is none of range"),

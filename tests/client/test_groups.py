@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
-from itertools import count
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,43 +24,7 @@ from barnabas import (
     aio,
 )
 from barnabas.protocol.errors import ErrorCode
-from tests.oracle.kafka import Kafka, KafkaUnavailable
-
-QUICK: dict[str, Any] = {"heartbeat_interval_ms": 50, "auto_offset_reset": "earliest", "auto_commit_interval_ms": 100}
-WAIT = 30
-_numbers = count(1)
-
-
-class Served:
-    """A cluster, and how to reach it: settings for clients, names nobody used."""
-
-    def __init__(self, servers: str, dialect: str) -> None:
-        self.settings: dict[str, Any] = {"bootstrap_servers": servers, "dialect": dialect}
-
-    def topic(self, partitions: int, records: int = 0) -> str:
-        name = f"topic{next(_numbers)}"
-        with Admin(**self.settings) as admin, Producer(**self.settings) as producer:
-            admin.create_topic(name, partitions=partitions)
-            sent = [producer.send(name, b"%d" % n, partition=n % partitions) for n in range(records)]
-            for each in sent:
-                each.result(WAIT)
-        return name
-
-    def group(self) -> str:
-        return f"group{next(_numbers)}"
-
-
-@pytest.fixture(scope="module", params=["kafka", "native", "Apache Kafka"])
-def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    if request.param != "Apache Kafka":
-        with Broker() as broker:
-            yield Served(broker.bootstrap_servers, request.param)
-        return
-    try:
-        with Kafka(tmp_path_factory.mktemp("kafka"), quick=True) as running:
-            yield Served(f"127.0.0.1:{running.port}", "kafka")
-    except KafkaUnavailable as missing:
-        pytest.skip(str(missing))
+from tests.client.served import QUICK, WAIT, Served
 
 
 def read(consumer: Consumer, wanted: int) -> list[tuple[int, int]]:
@@ -73,24 +37,24 @@ def read(consumer: Consumer, wanted: int) -> list[tuple[int, int]]:
     return found
 
 
-def test_a_group_goes_on_where_it_left_off(served: Served) -> None:
-    topic, group = served.topic(2, 20), served.group()
-    with Consumer(topic, group_id=group, **served.settings, **QUICK) as consumer:
+def test_a_group_goes_on_where_it_left_off(grouped: Served) -> None:
+    topic, group = grouped.topic(2, 20), grouped.group()
+    with Consumer(topic, group_id=group, **grouped.settings, **grouped.quick) as consumer:
         first = read(consumer, 7)
         assert consumer.health().ok
         assert consumer.health().state == "stable"
-    with Consumer(topic, group_id=group, **served.settings, **QUICK) as consumer:
+    with Consumer(topic, group_id=group, **grouped.settings, **grouped.quick) as consumer:
         rest = read(consumer, 13)
     assert sorted(first + rest) == [(partition, offset) for partition in range(2) for offset in range(10)]
 
 
-def test_an_exception_commits_nothing_and_a_break_what_was_handed_out(served: Served) -> None:
-    topic, group = served.topic(1, 10), served.group()
-    settings = {**QUICK, "auto_commit_interval_ms": 60_000}
+def test_an_exception_commits_nothing_and_a_break_what_was_handed_out(grouped: Served) -> None:
+    topic, group = grouped.topic(1, 10), grouped.group()
+    settings = {**grouped.quick, "auto_commit_interval_ms": 60_000}
     seen = []
 
     def work() -> None:
-        with Consumer(topic, group_id=group, **served.settings, **settings) as consumer:
+        with Consumer(topic, group_id=group, **grouped.settings, **settings) as consumer:
             for record in consumer:
                 seen.append(record.offset)
                 if record.offset == 4:
@@ -98,21 +62,21 @@ def test_an_exception_commits_nothing_and_a_break_what_was_handed_out(served: Se
 
     with pytest.raises(ZeroDivisionError):
         work()
-    with Consumer(topic, group_id=group, **served.settings, **settings) as consumer:
+    with Consumer(topic, group_id=group, **grouped.settings, **settings) as consumer:
         for record in consumer:
             seen.append(record.offset)
             if record.offset == 2:
                 break
-    with Consumer(topic, group_id=group, **served.settings, **settings) as consumer:
+    with Consumer(topic, group_id=group, **grouped.settings, **settings) as consumer:
         seen += [offset for _, offset in read(consumer, 7)]
     assert seen == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
 
 
-def test_what_is_committed_by_hand(served: Served) -> None:
-    topic, group = served.topic(2, 10), served.group()
+def test_what_is_committed_by_hand(grouped: Served) -> None:
+    topic, group = grouped.topic(2, 10), grouped.group()
     zero, one = TopicPartition(topic, 0), TopicPartition(topic, 1)
-    settings = {**QUICK, "enable_auto_commit": False}
-    with Consumer(topic, group_id=group, **served.settings, **settings) as consumer:
+    settings = {**grouped.quick, "enable_auto_commit": False}
+    with Consumer(topic, group_id=group, **grouped.settings, **settings) as consumer:
         read(consumer, 10)
         assert consumer.committed([zero, one]) == {zero: None, one: None}
         consumer.commit()
@@ -132,21 +96,25 @@ def test_what_is_committed_by_hand(served: Served) -> None:
         with pytest.raises(KafkaError) as refused:
             consumer.commit({zero: OffsetAndMetadata(1, "x" * 5000)})
         assert refused.value.code == ErrorCode.OFFSET_METADATA_TOO_LARGE
-    with Consumer(group_id=group, **served.settings, **settings) as consumer:
+    with Consumer(group_id=group, **grouped.settings, **settings) as consumer:
         consumer.assign([zero, one])
         assert (consumer.position(zero, WAIT), consumer.position(one, WAIT)) == (3, 4)
 
 
-async def consume(served: Served, topic: str, group: str, each: Callable[[Any], Any], way: str) -> None:
-    settings = {**QUICK, "partition_assignment_strategy": way, "max_poll_records": 3}
-    async with aio.Consumer(topic, group_id=group, **served.settings, **settings) as consumer:
+async def consume(grouped: Served, topic: str, group: str, each: Callable[[Any], Any], way: str) -> None:
+    settings = {**grouped.quick, "max_poll_records": 3}
+    if grouped.protocol == "classic":
+        settings["partition_assignment_strategy"] = way
+    else:
+        settings["group_remote_assignor"] = {"range": "range", "roundrobin": None}.get(way, "uniform")
+    async with aio.Consumer(topic, group_id=group, **grouped.settings, **settings) as consumer:
         await each(consumer)
 
 
 @pytest.mark.parametrize("way", ["range", "roundrobin", "sticky", "cooperative-sticky"])
-async def test_members_share_and_hand_over_every_record_once(served: Served, way: str) -> None:
+async def test_members_share_and_hand_over_every_record_once(grouped: Served, way: str) -> None:
     """One begins alone, a second joins while it reads, and leaves again; both commit what they read."""
-    topic, group = served.topic(4, 400), served.group()
+    topic, group = grouped.topic(4, 400), grouped.group()
     seen: Counter[tuple[int, int]] = Counter()
     both, second_done = asyncio.Event(), asyncio.Event()
 
@@ -176,15 +144,15 @@ async def test_members_share_and_hand_over_every_record_once(served: Served, way
 
     async def joins_later() -> None:
         await both.wait()
-        await consume(served, topic, group, second, way)
+        await consume(grouped, topic, group, second, way)
 
     async with asyncio.timeout(4 * WAIT):
-        await asyncio.gather(consume(served, topic, group, first, way), joins_later())
+        await asyncio.gather(consume(grouped, topic, group, first, way), joins_later())
     assert seen == Counter((partition, offset) for partition in range(4) for offset in range(100))
 
 
-def test_listeners_are_called_where_records_are_asked_for(served: Served) -> None:
-    topic, group = served.topic(2, 10), served.group()
+def test_listeners_are_called_where_records_are_asked_for(grouped: Served) -> None:
+    topic, group = grouped.topic(2, 10), grouped.group()
     told: list[tuple[str, list[int]]] = []
     refused: list[Exception] = []
     me = threading.get_ident()
@@ -202,22 +170,22 @@ def test_listeners_are_called_where_records_are_asked_for(served: Served) -> Non
 
         return listener
 
-    settings = {**QUICK, "enable_auto_commit": False}
-    consumer = Consumer(group_id=group, **served.settings, **settings)
+    settings = {**grouped.quick, "enable_auto_commit": False}
+    consumer = Consumer(group_id=group, **grouped.settings, **settings)
     consumer.subscribe(topic, on_assigned=tell("assigned"), on_revoked=tell("revoked"), on_lost=tell("lost"))
     read(consumer, 10)
     consumer.close()
     assert told == [("assigned", [0, 1]), ("revoked", [0, 1])]
     assert len(refused) == 2
-    with Consumer(group_id=group, **served.settings, **settings) as again:
+    with Consumer(group_id=group, **grouped.settings, **settings) as again:
         committed = again.committed([TopicPartition(topic, 0), TopicPartition(topic, 1)])
         assert [each.offset for each in committed.values() if each is not None] == [5, 5]
 
 
-async def test_listeners_on_asyncio_may_be_coroutine_functions(served: Served) -> None:
-    topic, group = served.topic(1, 5), served.group()
+async def test_listeners_on_asyncio_may_be_coroutine_functions(grouped: Served) -> None:
+    topic, group = grouped.topic(1, 5), grouped.group()
     told = []
-    async with aio.Consumer(group_id=group, **served.settings, **QUICK) as consumer:
+    async with aio.Consumer(group_id=group, **grouped.settings, **grouped.quick) as consumer:
 
         async def assigned(partitions: list[TopicPartition]) -> None:
             await asyncio.sleep(0)
@@ -234,13 +202,13 @@ async def test_listeners_on_asyncio_may_be_coroutine_functions(served: Served) -
         assert (await consumer.committed([TopicPartition(topic, 0)]))[TopicPartition(topic, 0)] is not None
 
 
-def test_a_pattern_takes_in_what_is_made_later(served: Served) -> None:
-    prefix = f"p{next(_numbers)}"
-    with Admin(**served.settings) as admin, Producer(**served.settings) as producer:
+def test_a_pattern_takes_in_what_is_made_later(grouped: Served) -> None:
+    prefix = grouped.name("p")
+    with Admin(**grouped.settings) as admin, Producer(**grouped.settings) as producer:
         admin.create_topic(f"{prefix}-a")
-        settings = {**QUICK, "metadata_max_age_ms": 200}
-        with Consumer(group_id=served.group(), **served.settings, **settings) as consumer:
-            consumer.subscribe(pattern=f"{prefix}-.*")
+        settings = {**grouped.quick, "metadata_max_age_ms": 200}
+        with Consumer(group_id=grouped.group(), **grouped.settings, **settings) as consumer:
+            consumer.subscribe(pattern=re.compile(f"{prefix}-.*"))
             producer.send(f"{prefix}-a", b"1").result(WAIT)
             (record,) = consumer.poll(WAIT)
             assert record.topic == f"{prefix}-a"
@@ -251,9 +219,9 @@ def test_a_pattern_takes_in_what_is_made_later(served: Served) -> None:
             assert {where.topic for where in consumer.assignment()} == {f"{prefix}-a", f"{prefix}-b"}
 
 
-def test_a_static_member_comes_back_without_a_rebalance(served: Served) -> None:
-    topic, group = served.topic(2, 4), served.group()
-    settings = {**served.settings, **QUICK, "group_id": group, "group_instance_id": "one"}
+def test_a_static_member_comes_back_without_a_rebalance(grouped: Served) -> None:
+    topic, group = grouped.topic(2, 4), grouped.group()
+    settings = {**grouped.settings, **grouped.quick, "group_id": group, "group_instance_id": "one"}
     with Consumer(topic, **settings) as consumer:
         read(consumer, 4)
         before = consumer.health()
@@ -265,10 +233,10 @@ def test_a_static_member_comes_back_without_a_rebalance(served: Served) -> None:
         assert health.member_id != before.member_id
 
 
-def test_columns_of_a_group(served: Served) -> None:
+def test_columns_of_a_group(grouped: Served) -> None:
     pytest.importorskip("pyarrow")
-    topic, group = served.topic(2, 20), served.group()
-    with Consumer(topic, group_id=group, **served.settings, **QUICK) as consumer:
+    topic, group = grouped.topic(2, 20), grouped.group()
+    with Consumer(topic, group_id=group, **grouped.settings, **grouped.quick) as consumer:
         rows = 0
         while rows < 20:
             rows += sum(map(len, consumer.poll_columns(WAIT)))
@@ -277,19 +245,28 @@ def test_columns_of_a_group(served: Served) -> None:
         assert sorted(each.offset for each in committed.values() if each is not None) == [10, 10]
 
 
-def test_an_admin_client_looks_at_groups_and_sets_their_offsets(served: Served) -> None:
-    topic, group = served.topic(2, 20), served.group()
+def test_an_admin_client_looks_at_groups_and_sets_their_offsets(grouped: Served) -> None:
+    topic, group = grouped.topic(2, 20), grouped.group()
     zero, one = TopicPartition(topic, 0), TopicPartition(topic, 1)
-    with Admin(**served.settings) as admin:
+    with Admin(**grouped.settings) as admin:
         with pytest.raises(KafkaError, match="GROUP_ID_NOT_FOUND"):
             admin.describe_groups(group)
         assert admin.group_offsets(group) == {}
-        with Consumer(topic, group_id=group, client_id="me", **served.settings, **QUICK) as consumer:
+        with Consumer(topic, group_id=group, client_id="me", **grouped.settings, **grouped.quick) as consumer:
             read(consumer, 20)
             described = admin.describe_groups(group)[group]
-            assert (described.state, described.protocol_type, described.assignor) == ("Stable", "consumer", "range")
             (member,) = described.members
+            assert (described.state, described.protocol_type, described.kind) == (
+                "Stable",
+                "consumer",
+                grouped.protocol,
+            )
             assert (member.client_id, member.assignment) == ("me", (zero, one))
+            if grouped.protocol == "consumer":
+                assert (described.assignor, member.target) == ("uniform", (zero, one))
+                assert described.epoch == member.epoch == consumer.health().generation
+            else:
+                assert described.assignor == "range"
             assert group in [each.name for each in admin.list_groups(states=["Stable"])]
             assert group not in [each.name for each in admin.list_groups(states=["Empty"])]
             refused = admin.delete_groups(group)[group]
@@ -362,7 +339,7 @@ def test_a_close_ends_when_nobody_answers() -> None:
     broker = Broker(topics=["t"])
     with Producer(broker.bootstrap_servers) as producer:
         producer.send("t", b"x").result(WAIT)
-    settings = {**QUICK, "auto_commit_interval_ms": 60_000}
+    settings = {**QUICK["classic"], "auto_commit_interval_ms": 60_000}
     consumer = Consumer("t", config=broker.bootstrap_servers, group_id="g", **settings)
     read(consumer, 1)
     broker.close()
@@ -384,7 +361,7 @@ def test_an_iteration_and_a_recall_share_every_record_between_them() -> None:
         served = Served(broker.bootstrap_servers, "kafka")
         topic = served.topic(1, 3000)
         seen = []
-        with Consumer(topic, group_id="recalled", **served.settings, **QUICK) as consumer:
+        with Consumer(topic, group_id="recalled", **served.settings, **QUICK["classic"]) as consumer:
             inner: Any = consumer._inner
             for record in consumer:
                 seen.append(record.offset)

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from barnabas.net.config import MINUTE, SECOND, ClientConfig, at_least, dotted, one_of
 from barnabas.net.errors import ConfigError
+
+_OF_OTHER_PROTOCOL: Final = {
+    "classic": ("group_remote_assignor",),
+    "consumer": ("partition_assignment_strategy", "session_timeout_ms", "heartbeat_interval_ms"),
+}
+"""What each protocol leaves to the other; Kafka's consumer refuses it, too. The broker sets a group's times."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,7 +46,10 @@ class ConsumerConfig(ClientConfig):
     group_instance_id: str = ""
     """Makes it a static member: one that comes back within `session.timeout.ms` has its partitions still."""
     group_protocol: str = one_of(("classic", "consumer"), "classic")
-    """`classic`; `consumer` (KIP-848) is refused until it comes."""
+    """`classic`, where a member shares out; or `consumer` (KIP-848), where the broker does, and says how often members
+    let themselves be heard."""
+    group_remote_assignor: str = ""
+    """How the broker shares out, `uniform` or `range`; unset: its own choice. Only with `group.protocol=consumer`."""
     partition_assignment_strategy: tuple[str, ...] = ("range", "cooperative-sticky")
     """How partitions are shared out, the wished-for way first: `range`, `roundrobin`, `sticky`, `cooperative-sticky`;
     all members must know one in common. Rebalances are cooperative where only `cooperative-sticky` is named."""
@@ -65,8 +74,11 @@ class ConsumerConfig(ClientConfig):
     def check(self, explicit: frozenset[str]) -> None:
         """Refuse what contradicts itself, and what needs a consumer group where there is none."""
         ClientConfig.check(self, explicit)
-        if self.group_protocol != "classic":
-            raise ConfigError("group.protocol: 'consumer' (KIP-848) is not supported yet: leave it out")
+        for name in _OF_OTHER_PROTOCOL[self.group_protocol]:
+            if name in explicit:
+                raise ConfigError(
+                    f"{dotted(name)} has no meaning with group.protocol={self.group_protocol}: leave it out"
+                )
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             told = f"heartbeat.interval.ms: {self.heartbeat_interval_ms} must be below session.timeout.ms"
             raise ConfigError(f"{told} ({self.session_timeout_ms}); a third of it lets two be lost")

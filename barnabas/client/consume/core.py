@@ -69,7 +69,7 @@ class ConsumerCore:
         if self.group is None and any(subscription.listener):
             raise ConfigError("subscribe: who is told of a share is of no use without one: set group.id")
         self.subscription = subscription
-        self._metadata.all_topics = subscription.pattern is not None
+        self._metadata.all_topics = subscription.by_pattern
         if self.group is not None:
             self.group.subscribe(subscription)
 

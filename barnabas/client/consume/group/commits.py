@@ -82,6 +82,8 @@ def commit_error(error: BarnabasError | None, group_id: str) -> BarnabasError | 
     if error.code == ErrorCode.REBALANCE_IN_PROGRESS:
         told = f"group {group_id} is rebalancing: poll, which takes part in it, and commit again"
         return KafkaError(error.code, told)
+    if error.code == ErrorCode.STALE_MEMBER_EPOCH:
+        return KafkaError(error.code, f"group {group_id} began another epoch, which this member has not heard of yet")
     return error
 
 

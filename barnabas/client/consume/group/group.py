@@ -24,14 +24,14 @@ from enum import Enum
 from barnabas.client.consume.config import ConsumerConfig
 from barnabas.client.consume.fetcher import Fetcher
 from barnabas.client.consume.group.coordinator import Coordinator
-from barnabas.client.consume.group.membership import Membership, State
 from barnabas.client.consume.group.offsets import GroupOffsets, OnCommit
+from barnabas.client.consume.group.standing import Standing, State
 from barnabas.client.consume.group.subscription import Call, Subscription, Turn
 from barnabas.client.consume.group.values import Identity, Offsets
 from barnabas.client.errors import CommitFailed
 from barnabas.net.backoff import Random
 from barnabas.net.errors import WaitRefused
-from barnabas.net.metadata import NEVER
+from barnabas.net.metadata import NEVER, Metadata
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
 
@@ -62,7 +62,7 @@ class Group:
         self.polled_at_ms: int | None = None
         self.gone = False  # left, as `depart` asked for
         self.coordinator = Coordinator(config, fetcher.network, config.group_id, random, on_change)
-        self.membership = Membership(config, fetcher.metadata, self.coordinator, self, self._on_member)
+        self.membership = self._member(fetcher.metadata, random)
         self.offsets = GroupOffsets(config, fetcher, self.coordinator, self.identity, on_change)
         self._fetcher = fetcher
         self._metadata = fetcher.metadata
@@ -81,6 +81,16 @@ class Group:
         self.departs_ms = NEVER
         self._commits = config.enable_auto_commit
 
+    def _member(self, metadata: Metadata, random: Random) -> Standing:
+        """Of the protocol that is set; the other one is not loaded."""
+        if self.config.group_protocol == "consumer":
+            from barnabas.client.consume.group.epochs import EpochMembership
+
+            return EpochMembership(self.config, metadata, self.coordinator, self, random, self._on_member)
+        from barnabas.client.consume.group.membership import Membership
+
+        return Membership(self.config, metadata, self.coordinator, self, self._on_member)
+
     # ---- what it wants --------------------------------------------------------------------------------------------
 
     def subscribe(self, subscription: Subscription) -> None:
@@ -94,6 +104,10 @@ class Group:
         topics = self.subscription.topics(self._metadata.cluster, internal=not self.config.exclude_internal_topics)
         self._told = frozenset(topics)
         return topics
+
+    def pattern(self) -> str | None:
+        """The pattern that the broker matches."""
+        return self.subscription.by_broker
 
     def owned(self) -> list[TopicPartition]:
         """The partitions it has."""
@@ -167,13 +181,19 @@ class Group:
         elif member.lost:
             self._give_up(self.owned(), self._join, now_ms)
         elif member.state is State.OUT or (member.state is State.STABLE and member.rejoin is not None):
-            wanted = frozenset(self.topics()) if member.cooperative else frozenset()
-            self._give_up([where for where in self.owned() if where.topic not in wanted], self._join, now_ms)
+            self._give_up(self._unwanted(), self._join, now_ms)
         elif member.state is State.TAKING:
             share = frozenset(member.share)
             self._give_up([where for where in self.owned() if where not in share], self._take, now_ms)
         else:
             self._commit_in_time(now_ms)
+
+    def _unwanted(self) -> list[TopicPartition]:
+        """What is to be given up before it joins again. What a pattern of the broker's leaves out, the broker says."""
+        if self.subscription.by_broker is not None:
+            return []
+        wanted = frozenset(self.topics()) if self.membership.cooperative else frozenset()
+        return [where for where in self.owned() if where.topic not in wanted]
 
     def _all(self) -> list[TopicPartition]:
         return list(self._fetcher.positions)
@@ -192,8 +212,9 @@ class Group:
     def _on_auto_commit(self, error: BarnabasError | None, now_ms: int) -> None:
         if error is None:
             return
-        log.log(logging.DEBUG if error.retriable else logging.WARNING, "auto commit: %s", error)
-        if error.retriable:
+        again = error.retriable or (isinstance(error, KafkaError) and error.code == ErrorCode.STALE_MEMBER_EPOCH)
+        log.log(logging.DEBUG if again else logging.WARNING, "auto commit: %s", error)
+        if again:
             self._next_commit_ms = now_ms + self.config.retry_backoff_ms
 
     # ---- giving up ------------------------------------------------------------------------------------------------
@@ -251,8 +272,8 @@ class Group:
         came = [where for where in member.share if where not in before]
         self._fetcher.assign(member.share)
         self._metadata.add_topics({where.topic for where in member.share}, now_ms)
-        if self._giving and member.cooperative:
-            member.want_rejoin("it gave up partitions, which others are to have")
+        if self._giving:
+            member.gave_up()
         log.debug("group %s: has %s", self.config.group_id, member.share)
         self._turn = Turn.ASSIGNED
         function = self.subscription.listener.of(Turn.ASSIGNED)

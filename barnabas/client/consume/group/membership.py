@@ -19,10 +19,9 @@ Sources: AbstractCoordinator and ConsumerCoordinator of Apache Kafka 4.3; KIP-62
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from enum import Enum
+from collections.abc import Callable
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from barnabas.client.consume.config import ConsumerConfig
 from barnabas.client.consume.group import messages
@@ -30,10 +29,10 @@ from barnabas.client.consume.group.assignors import assignors_of
 from barnabas.client.consume.group.coordinator import MOVED, Coordinator
 from barnabas.client.consume.group.heartbeats import Heartbeats
 from barnabas.client.consume.group.leading import Leading
+from barnabas.client.consume.group.standing import Standing, State, Wishes
 from barnabas.client.consume.group.values import Identity
 from barnabas.net.metadata import NEVER, Metadata
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError, ProtocolError
-from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.requests.join_group import JoinGroupRequest, JoinGroupResponse
 from barnabas.protocol.requests.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 
@@ -50,30 +49,8 @@ _LOSES_PLACE: Final = _LOSES_NAME | {ErrorCode.ILLEGAL_GENERATION}
 _JOIN_AGAIN: Final = MOVED | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.REBALANCE_IN_PROGRESS}
 
 
-class State(Enum):
-    """Where a member is on its way."""
-
-    OUT = "out"
-    JOINING = "joining"
-    LEADING = "leading"
-    SYNCING = "syncing"
-    TAKING = "taking"
-    STABLE = "stable"
-    FENCED = "fenced"
-
-
-class Wishes(Protocol):
-    """What a member says of itself when it joins."""
-
-    def topics(self) -> Sequence[str]:
-        """The topics wanted at present."""
-
-    def owned(self) -> list[TopicPartition]:
-        """The partitions it has, and would keep."""
-
-
-class Membership:
-    """A member. `on_change` wakes whoever waits: a share is here, or it must join again, or there is an error."""
+class Membership(Standing):
+    """A member of a group of the classic protocol."""
 
     def __init__(
         self,
@@ -83,50 +60,15 @@ class Membership:
         wishes: Wishes,
         on_change: Callable[[], None],
     ) -> None:
-        self.config = config
-        self.state = State.OUT
-        self.rejoin: str | None = None  # why it must join again
-        self.lost = False  # what it owns may be somebody else's by now
-        self.share: list[TopicPartition] = []
-        self.error: BarnabasError | None = None  # the application must hear of it
+        super().__init__(config, metadata, coordinator, wishes, on_change)
         self.assignors = assignors_of(config.partition_assignment_strategy)
         self.cooperative = all(each.cooperative for each in self.assignors)
-        self._metadata = metadata
-        self._coordinator = coordinator
-        self._wishes = wishes
-        self._on_change = on_change
-        self._instance = config.group_instance_id or None
-        self._member_id = ""
-        self._generation = -1
         self._way = ""  # the assignor's name that was chosen
         self._kept = messages.Kept()
-        self.rebalances = 0
-        self.heartbeats = Heartbeats(config, coordinator, self._on_beat)
+        self.heartbeats: Heartbeats = Heartbeats(config, coordinator, self._on_beat)
         self._joins_at_ms = 0
         self._leading: Leading | None = None
-        self._attempt = 0  # an answer to an earlier one is nobody's
-        self._retry_at_ms = 0
-        self._failures = 0
         self._why = ""
-
-    # ---- looking --------------------------------------------------------------------------------------------------
-
-    @property
-    def in_generation(self) -> bool:
-        """Whether it is a member at present, as far as it knows."""
-        return self._generation >= 0
-
-    @property
-    def identity(self) -> Identity:
-        """As whom it commits."""
-        if not self.in_generation:
-            return Identity(self.config.group_id)
-        return Identity(self.config.group_id, self._generation, self._member_id, self._instance)
-
-    @property
-    def member_id(self) -> str:
-        """The name that the coordinator gave it, empty before that."""
-        return self._member_id
 
     # ---- what it is told to do ------------------------------------------------------------------------------------
 
@@ -140,16 +82,10 @@ class Membership:
         self._coordinator.busy = False
         self.drive(now_ms)
 
-    def taken(self) -> None:
-        """The application knows its share."""
-        if self.state is State.TAKING:
-            self.state = State.STABLE
-
-    def want_rejoin(self, why: str) -> None:
-        """It has to join again, as soon as the application is back."""
-        if self.state is not State.FENCED and self.rejoin is None:
-            log.debug("group %s: joins again: %s", self.config.group_id, why)
-            self.rejoin = why
+    def gave_up(self) -> None:
+        """Others are to have it, with the next generation."""
+        if self.cooperative:
+            self.want_rejoin("it gave up partitions, which others are to have")
 
     def leave(self, now_ms: int, why: str, on_done: Callable[[], None] | None = None) -> None:
         """Leave the group; a static member only stops, so that its place is kept for `session.timeout.ms`."""
@@ -166,20 +102,6 @@ class Membership:
         request = messages.leave_request(self.config.group_id, member_id, why)
         self._coordinator.send(request, now_ms, lambda *_: on_done() if on_done is not None else None, aside=parked)
 
-    def expire(self, now_ms: int) -> None:
-        """The application was away for too long: leave, so that its partitions go to who reads them."""
-        config = self.config
-        told = f"nothing was asked for within max.poll.interval.ms={config.max_poll_interval_ms}"
-        log.warning(
-            "group %s: %s: this member left, and what it did not commit is read by another; handle fewer records at "
-            "once (max.poll.records), or raise max.poll.interval.ms",
-            config.group_id,
-            told,
-        )
-        self.leave(now_ms, told)
-        self.lost = True
-        self.want_rejoin(told)
-
     def _forget(self, *, name: bool) -> None:
         self._generation = -1
         self._leading = None
@@ -192,9 +114,7 @@ class Membership:
         self.lost = True
         self._forget(name=code in _LOSES_NAME)
         if code == ErrorCode.FENCED_INSTANCE_ID:
-            self.state = State.FENCED
-            told = f"another member with group.instance.id {self._instance} has taken this one's place"
-            self.error = KafkaError(code, f"group {self.config.group_id}: {told}; give each member one of its own")
+            self._fence(code)
         else:
             self.state = State.OUT
             self.want_rejoin(why)
@@ -309,10 +229,6 @@ class Membership:
             self.state, self.error = State.OUT, error
             self.want_rejoin("it was refused")
         self._on_change()
-
-    def _wait_a_little(self, now_ms: int) -> None:
-        self._retry_at_ms = now_ms + max(self._coordinator.backoff_ms(self._failures), 1)
-        self._failures += 1
 
     def _lead(self, now_ms: int) -> None:
         assert self._leading is not None

@@ -90,7 +90,9 @@ class GroupOffsets:
             return sent
 
         def again(code: int) -> bool:
-            """The next generation begins just now: it is committed as its member."""
+            """The next generation begins just now: it is committed as its member. An epoch rose, as will be heard."""
+            if code == ErrorCode.STALE_MEMBER_EPOCH:
+                return self._identity().generation >= 0
             return code in _BETWEEN and (self._identity() != sent or self._coordinator.busy)
 
         def done(_: Any, error: BarnabasError | None, now_ms: int) -> None:

@@ -53,15 +53,26 @@ class Call(NamedTuple):
 
 @dataclass(slots=True)
 class Subscription:
-    """What is wanted: `names`, or what `pattern` matches as a whole (as in Kafka's Java client)."""
+    """What is wanted: `names`, or what `pattern` matches as a whole (as in Kafka's Java client).
+
+    `by_broker`: a pattern that the broker matches (Java's SubscriptionPattern), as groups of the consumer protocol can.
+    """
 
     names: tuple[str, ...] = ()
     pattern: re.Pattern[str] | None = None
     listener: Listener = field(default_factory=Listener)
+    by_broker: str | None = None
 
     @classmethod
-    def of(cls, topics: tuple[Any, ...], pattern: str | re.Pattern[str] | None, listener: Listener) -> Subscription:
-        """What `subscribe` was given.
+    def of(
+        cls,
+        topics: tuple[Any, ...],
+        pattern: str | re.Pattern[str] | None,
+        listener: Listener,
+        *,
+        broker_matches: bool = False,
+    ) -> Subscription:
+        """What `subscribe` was given. `broker_matches`: a string is the broker's to match, and to refuse.
 
         Raises:
             ConfigError: topics and a pattern, a pattern that is none, a listener that cannot be called.
@@ -72,6 +83,10 @@ class Subscription:
         for turn, function in zip(Turn, listener, strict=True):
             if function is not None and not callable(function):
                 raise ConfigError(f"{turn.value}: {shown(function)} is no function")
+        if broker_matches and isinstance(pattern, str):
+            if not pattern:
+                raise ConfigError("pattern: it is empty")
+            return cls((), None, listener, pattern)
         if isinstance(pattern, str):
             try:
                 pattern = re.compile(pattern)
@@ -82,10 +97,18 @@ class Subscription:
         return cls(tuple(dict.fromkeys(names)), pattern, listener)
 
     def __bool__(self) -> bool:
-        return bool(self.names) or self.pattern is not None
+        return bool(self.names) or self.by_pattern
+
+    @property
+    def by_pattern(self) -> bool:
+        """Whether any topic of the cluster may be wanted."""
+        return self.pattern is not None or self.by_broker is not None
 
     def topics(self, cluster: Cluster, *, internal: bool = False) -> tuple[str, ...]:
-        """The names wanted at present: a pattern matches what the cluster has, internal topics only if `internal`."""
+        """The names wanted at present: a pattern matches what the cluster has, internal topics only if `internal`.
+
+        Those that the broker matches are known to it alone.
+        """
         if self.pattern is None:
             return self.names
         return tuple(

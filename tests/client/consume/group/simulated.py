@@ -27,7 +27,7 @@ from barnabas.net.network import APART, PerVersion
 from barnabas.net.topology import Node
 from barnabas.protocol.api import VERSIONS
 from barnabas.protocol.errors import ErrorCode
-from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.ids import ZERO_UUID, TopicPartition
 from barnabas.protocol.requests import (
     fetch,
     find_coordinator,
@@ -40,6 +40,7 @@ from barnabas.protocol.requests import (
     offset_fetch,
     sync_group,
 )
+from tests.client.consume.group.simulated_epochs import SimulatedEpochs
 from tests.client.consume.test_fetcher import batch
 
 GROUP = "g"
@@ -234,18 +235,23 @@ class SimulatedGroup:
 class Cluster:
     """One broker: topics with so many partitions of so many records each, one group, virtual time."""
 
-    def __init__(self, topics: dict[str, int], *, records: int = 0, seed: int = 1) -> None:
+    def __init__(self, topics: dict[str, int], *, records: int = 0, seed: int = 1, by_epochs: bool = False) -> None:
         self.now_ms = 1000
         self.topics = topics
         self.records = records
         self.chance = random.Random(seed)
-        self.group = SimulatedGroup()
+        self.group: Any = SimulatedEpochs(topics) if by_epochs else SimulatedGroup()
+        self.protocol = {"group.protocol": "consumer"} if by_epochs else {}
         self.refuse: dict[type, Callable[[Any], Any]] = {}
         self.members: list[Member] = []
         self.handed_out: dict[TopicPartition, list[int]] = defaultdict(list)
         self.slow_ms = 5
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
+
+    def id_of(self, name: str) -> bytes:
+        """Groups of the consumer protocol name topics by their ids; the others do without."""
+        return self.group.id_of(name) if isinstance(self.group, SimulatedEpochs) else ZERO_UUID
 
     def later(self, delay_ms: int, call: Callable[[], None]) -> None:
         heapq.heappush(self._events, (self.now_ms + delay_ms, next(self._order), call))
@@ -271,15 +277,21 @@ class Cluster:
                 each.poll()
 
     def settle(self, *members: Member, ms: int = 20_000) -> None:
-        """Until these members are stable and agree on the generation."""
+        """Until these members are stable, agree on the generation, and have what their coordinator gave them."""
         for _ in range(ms // 10):
             self.run(10, members)
             states = {each.group.membership.state.value for each in members}
             generations = {each.group.membership.identity.generation for each in members}
             rejoin = any(each.group.membership.rejoin for each in members)
             gone = self.group.members.keys() - {each.group.membership.member_id for each in members}
+            heard = not self.protocol or all(
+                each.owned() == self.group.members[each.group.membership.member_id].assigned
+                for each in members
+                if each.group.membership.member_id in self.group.members
+            )
             if (
                 not gone
+                and heard
                 and self.group.state == "Stable"
                 and states == {"stable"}
                 and generations == {self.group.generation}
@@ -302,6 +314,9 @@ class Cluster:
         return find_coordinator.FindCoordinatorResponse(
             coordinators=[find_coordinator.Coordinator(GROUP, 1, "node1", 9092)]
         )
+
+    def on_ConsumerGroupHeartbeatRequest(self, request: Any, _: Answer) -> Any:
+        return self.group.heartbeat(request, self.now_ms)
 
     def on_JoinGroupRequest(self, request: Any, answer: Answer) -> Any:
         return self.group.join(request, self.now_ms, answer)
@@ -355,7 +370,13 @@ class Member:
         self.during: dict[str, Callable[[list[TopicPartition]], None]] = {}
         self.sent: list[Any] = []
         self.config = ConsumerConfig.of(
-            {"bootstrap.servers": "h:1", "group.id": GROUP, "auto.offset.reset": "earliest", **settings}
+            {
+                "bootstrap.servers": "h:1",
+                "group.id": GROUP,
+                "auto.offset.reset": "earliest",
+                **cluster.protocol,
+                **settings,
+            }
         )
         self.metadata = Metadata(self.config, cluster.chance.random)
         self.connections = self  # of the network that this is
@@ -374,7 +395,8 @@ class Member:
         self._life = 0  # of the connections
         self._numbers = count()
         listener = Listener(*(self._listener(name) for name in ("assigned", "revoked", "lost")))
-        self.core.subscribe(Subscription.of(() if pattern else topics, pattern, listener))
+        by_epochs = bool(cluster.protocol)
+        self.core.subscribe(Subscription.of(() if pattern else topics, pattern, listener, broker_matches=by_epochs))
         self.metadata.add_topics(() if pattern else topics, cluster.now_ms)
         self.group.coordinator.wanted = True  # as a shell says once it is connected
         self.learn()
@@ -397,7 +419,7 @@ class Member:
                 for n in range(self.cluster.topics.get(name, 0))
             ]
             code = 0 if name in self.cluster.topics else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            topics.append(metadata.MetadataResponseTopic(code, name, partitions=parts))
+            topics.append(metadata.MetadataResponseTopic(code, name, self.cluster.id_of(name), partitions=parts))
         _, wish, partial = self.metadata.next_request(self.cluster.now_ms)
         brokers = [metadata.MetadataResponseBroker(1, "node1", 9092)]
         self.metadata.update(wish, metadata.MetadataResponse(0, brokers, "c", 1, topics), partial, self.cluster.now_ms)

@@ -9,7 +9,7 @@ import pytest
 
 from barnabas.client.consume.figures import metrics, statistics
 from barnabas.client.consume.group.health import health_of
-from barnabas.client.consume.group.membership import State
+from barnabas.client.consume.group.standing import State
 from barnabas.client.consume.group.values import OffsetAndMetadata, Offsets
 from barnabas.client.errors import CommitFailed, NoPosition
 from barnabas.net.errors import ClientTimeout, ConfigError, WaitRefused

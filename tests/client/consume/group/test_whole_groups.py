@@ -3,12 +3,22 @@ that was handed out and committed comes once."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from barnabas.protocol.ids import TopicPartition
 from tests.client.consume.group.simulated import Cluster, Member
 
-WAYS = ["range", "roundrobin", "sticky", "cooperative-sticky"]
+WAYS = ["range", "roundrobin", "sticky", "cooperative-sticky", "consumer"]
+"""How the leader shares out; `consumer` is the protocol where the broker does (KIP-848)."""
+
+
+def cluster_of(way: str, topics: dict[str, int], **more: Any) -> tuple[Cluster, dict[str, Any]]:
+    """A cluster, and what members need to say to share in this way: their heartbeats are quick."""
+    if way == "consumer":
+        return Cluster(topics, by_epochs=True, **more), {}
+    return Cluster(topics, **more), {"partition.assignment.strategy": way, "heartbeat.interval.ms": 40}
 
 
 def all_partitions(cluster: Cluster) -> set[TopicPartition]:
@@ -22,11 +32,11 @@ def check_one_owner(cluster: Cluster, *members: Member) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_members_come_and_go_and_share(way: str) -> None:
-    cluster = Cluster({"t": 5, "u": 4})
-    first = cluster.member(**{"partition.assignment.strategy": way})
+    cluster, settings = cluster_of(way, {"t": 5, "u": 4})
+    first = cluster.member(**settings)
     cluster.settle(first)
     check_one_owner(cluster, first)
-    others = [cluster.member(**{"partition.assignment.strategy": way}) for _ in range(2)]
+    others = [cluster.member(**settings) for _ in range(2)]
     cluster.settle(first, *others)
     check_one_owner(cluster, first, *others)
     assert sorted(len(each.owned()) for each in (first, *others)) in ([3, 3, 3], [2, 3, 4])  # range: topic by topic
@@ -39,9 +49,9 @@ def test_members_come_and_go_and_share(way: str) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_no_record_is_lost_or_comes_twice_while_members_come_and_go(way: str, seed: int) -> None:
     """Members poll at their own pace, come, and leave in an orderly way; what goes to another is committed before."""
-    cluster = Cluster({"t": 4, "u": 3}, records=60, seed=seed)
+    cluster, settings = cluster_of(way, {"t": 4, "u": 3}, records=60, seed=seed)
     chance = cluster.chance
-    settings = {"partition.assignment.strategy": way, "heartbeat.interval.ms": 40, "auto.commit.interval.ms": 70}
+    settings |= {"auto.commit.interval.ms": 70}
     members = [cluster.member(**settings)]
     for _ in range(250):
         cluster.run(chance.randrange(1, 25))
@@ -72,19 +82,15 @@ def test_no_record_is_lost_or_comes_twice_while_members_come_and_go(way: str, se
         assert cluster.handed_out[where] == list(range(60)), where
 
 
-@pytest.mark.parametrize("way", ["range", "cooperative-sticky"])
+@pytest.mark.parametrize("way", ["range", "cooperative-sticky", "consumer"])
 @pytest.mark.parametrize("seed", range(3))
 def test_whatever_breaks_nothing_is_lost(way: str, seed: int) -> None:
     """Members vanish, stand still for longer than they may, and lose their connections: records may come again."""
-    cluster = Cluster({"t": 5}, records=80, seed=seed)
+    cluster, settings = cluster_of(way, {"t": 5}, records=80, seed=seed)
     chance = cluster.chance
-    settings = {
-        "partition.assignment.strategy": way,
-        "heartbeat.interval.ms": 40,
-        "session.timeout.ms": 200,
-        "max.poll.interval.ms": 300,
-        "auto.commit.interval.ms": 50,
-    }
+    settings |= {"max.poll.interval.ms": 300, "auto.commit.interval.ms": 50}
+    if way != "consumer":  # where the broker says so
+        settings |= {"session.timeout.ms": 200}
     members = [cluster.member(**settings) for _ in range(3)]
     for _ in range(120):
         act = chance.random()
@@ -105,8 +111,9 @@ def test_whatever_breaks_nothing_is_lost(way: str, seed: int) -> None:
         assert set(found) == set(range(80)), f"{where} lost {sorted(set(range(80)) - set(found))}"
 
 
-def test_a_pattern_takes_in_what_is_made_later() -> None:
-    cluster = Cluster({"ta": 2, "other": 1})
+@pytest.mark.parametrize("by_epochs", [False, True])
+def test_a_pattern_takes_in_what_is_made_later(by_epochs: bool) -> None:
+    cluster = Cluster({"ta": 2, "other": 1}, by_epochs=by_epochs)
     one, two = cluster.member(pattern="t.*"), cluster.member(pattern="t.*")
     cluster.settle(one, two)
     assert {where.topic for where in one.owned() | two.owned()} == {"ta"}
@@ -118,8 +125,9 @@ def test_a_pattern_takes_in_what_is_made_later() -> None:
     assert sorted(one.owned() | two.owned()) == sorted(TopicPartition(t, n) for t in ("ta", "tb") for n in range(2))
 
 
-def test_partitions_that_are_added_are_shared_out() -> None:
-    cluster = Cluster({"t": 2})
+@pytest.mark.parametrize("by_epochs", [False, True])
+def test_partitions_that_are_added_are_shared_out(by_epochs: bool) -> None:
+    cluster = Cluster({"t": 2}, by_epochs=by_epochs)
     one, two = cluster.member(), cluster.member()
     cluster.settle(one, two)
     cluster.topics["t"] = 6

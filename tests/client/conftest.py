@@ -1,0 +1,56 @@
+"""The settings in which clients must work alike: this broker in both dialects, and one real Apache Kafka for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from barnabas import Admin, Broker
+from tests.client.served import APACHE, BARNABAS, HEARTBEATS, Served
+from tests.oracle.kafka import Kafka, KafkaUnavailable
+
+
+@pytest.fixture(scope="session")
+def apache_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The servers of a real one, which nothing of this project is in."""
+    for _ in range(3):
+        try:
+            with Kafka(tmp_path_factory.mktemp("kafka"), HEARTBEATS, quick=True) as running:
+                if itself(running):
+                    yield f"127.0.0.1:{running.port}"
+                    return
+        except KafkaUnavailable as missing:
+            pytest.skip(str(missing))
+    raise AssertionError("its port is another one's, again and again")
+
+
+def itself(running: Kafka) -> bool:
+    """Whether it is that answers: another process may have been given its port just before it began to listen."""
+    kept = (running.data_dir / "meta.properties").read_text()
+    with Admin(f"127.0.0.1:{running.port}") as admin:
+        return f"cluster.id={admin.describe_cluster().cluster_id}" in kept.split()
+
+
+def _serve(request: pytest.FixtureRequest, setting: str, protocol: str) -> Iterator[Served]:
+    if setting == APACHE:
+        yield Served(request.getfixturevalue("apache_kafka"), setting, protocol)
+        return
+    with Broker() as broker:
+        yield Served(broker.bootstrap_servers, setting, protocol)
+
+
+@pytest.fixture(scope="module", params=[*BARNABAS, APACHE])
+def served(request: pytest.FixtureRequest) -> Iterator[Served]:
+    """A cluster in each setting."""
+    yield from _serve(request, request.param, "classic")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[*((setting, "classic") for setting in (*BARNABAS, APACHE)), (APACHE, "consumer")],
+    ids="-".join,
+)
+def grouped(request: pytest.FixtureRequest) -> Iterator[Served]:
+    """A cluster in each setting, for groups of each protocol that it has."""
+    yield from _serve(request, *request.param)
