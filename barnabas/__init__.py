@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from barnabas.broker.config.settings import BrokerSettings
     from barnabas.broker.host.embedded import Broker
     from barnabas.client.admin import Admin, NewTopic
+    from barnabas.client.consume.group.assignors import PartitionAssignor
     from barnabas.client.consume.group.health import Health
     from barnabas.client.consume.group.values import OffsetAndMetadata
     from barnabas.client.consume.record import ConsumerRecord
@@ -57,6 +58,7 @@ __all__ = [
     "NewTopic",
     "NoPosition",
     "OffsetAndMetadata",
+    "PartitionAssignor",
     "Producer",
     "ProducerSettings",
     "RecordMetadata",
@@ -74,6 +76,7 @@ _HOMES = {
         "Admin",
         "NewTopic",
     ),
+    "barnabas.client.consume.group.assignors": ("PartitionAssignor",),
     "barnabas.client.consume.group.values": ("OffsetAndMetadata",),
     "barnabas.client.consume.group.health": ("Health",),
     "barnabas.client.consume.record": ("ConsumerRecord",),

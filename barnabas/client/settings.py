@@ -22,6 +22,15 @@ class Deserializes(Protocol):
         """The value."""
 
 
+class Assigns(Protocol):
+    """A way to share of a program's own: `PartitionAssignor` says what it does."""
+
+    name: str
+
+    def share(self, partitions: Any, members: Any) -> Any:
+        """Who gets what."""
+
+
 Named: TypeAlias = Literal["bytes", "string", "json", "msgpack"]
 SerializerSetting: TypeAlias = Named | Callable[[Any], bytes | None] | Serializes
 DeserializerSetting: TypeAlias = Named | Callable[[Any], Any] | Deserializes
@@ -102,7 +111,7 @@ class ConsumerSettings(ClientSettings, total=False):
     group_instance_id: str | None
     group_protocol: Literal["classic", "consumer"] | None
     group_remote_assignor: str | None
-    partition_assignment_strategy: str | Sequence[str] | None
+    partition_assignment_strategy: str | Assigns | Sequence[str | Assigns] | None
     session_timeout_ms: int | None
     heartbeat_interval_ms: int | None
     max_poll_interval_ms: int | None

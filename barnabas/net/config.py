@@ -233,9 +233,16 @@ def _words(value: Any) -> tuple[str, ...]:
     return tuple(part.strip() for part in parts if part.strip())
 
 
+def _words_or_objects(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, str):
+        return _words(value)
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
+
+
 _READERS: Final[dict[str, Callable[[Any], Any]]] = {
     "int": _int,
     "bool": _bool,
     "str": str,
     "tuple[str, ...]": _words,
+    "tuple[Any, ...]": _words_or_objects,
 }

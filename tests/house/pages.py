@@ -26,13 +26,14 @@ from tests.house import compatibility
 
 ROOT = Path(__file__).parents[2]
 WORDS = "str | Sequence[str]"
-TYPES = {"int": "int", "bool": "bool", "str": "str", "tuple[str, ...]": WORDS, "Any": "Any"}
+TYPES = {"int": "int", "bool": "bool", "str": "str", "tuple[str, ...]": WORDS, "tuple[Any, ...]": "Any", "Any": "Any"}
 NAMED = ", ".join(f'"{name}"' for name in SERIALIZERS)
 SPECIAL = {
     "acks": 'Literal["all", "-1", "0", "1", -1, 0, 1]',
     "security_protocol": f'Literal["{PLAINTEXT}"]',
     "stats_cb": "Callable[[dict[str, Any]], Any]",
     "error_cb": "Callable[[BarnabasError], Any]",
+    "partition_assignment_strategy": "str | Assigns | Sequence[str | Assigns]",
     "key_serializer": "SerializerSetting",
     "value_serializer": "SerializerSetting",
     "key_deserializer": "DeserializerSetting",
@@ -82,6 +83,15 @@ class Deserializes(Protocol):
 
     def deserialize(self, data: Any, /) -> Any:
         """The value."""
+
+
+class Assigns(Protocol):
+    """A way to share of a program's own: `PartitionAssignor` says what it does."""
+
+    name: str
+
+    def share(self, partitions: Any, members: Any) -> Any:
+        """Who gets what."""
 
 
 Named: TypeAlias = Literal[NAMED]
@@ -153,7 +163,8 @@ def kind_of(field: Field[Any]) -> str:
         return f"{least} to {most}" + "".join(f", or {each}" for each in extra)
     if "min" in meta:
         return f"whole, from {meta['min']}"
-    return {"bool": "true, false", "str": "text", "tuple[str, ...]": "list"}.get(str(field.type), "object")
+    words = {"bool": "true, false", "str": "text", "tuple[str, ...]": "list", "tuple[Any, ...]": "list"}
+    return words.get(str(field.type), "object")
 
 
 def default_of(field: Field[Any]) -> str:

@@ -50,9 +50,9 @@ class ConsumerConfig(ClientConfig):
     let themselves be heard."""
     group_remote_assignor: str = ""
     """How the broker shares out, `uniform` or `range`; unset: its own choice. Only with `group.protocol=consumer`."""
-    partition_assignment_strategy: tuple[str, ...] = ("range", "cooperative-sticky")
-    """How partitions are shared out, the wished-for way first: `range`, `roundrobin`, `sticky`, `cooperative-sticky`;
-    all members must know one in common. Rebalances are cooperative where only `cooperative-sticky` is named."""
+    partition_assignment_strategy: tuple[Any, ...] = ("range", "cooperative-sticky")
+    """How partitions are shared out, the wished-for way first: `range`, `roundrobin`, `sticky`, `cooperative-sticky`,
+    or a `PartitionAssignor`; all members must know one in common. Rebalances are cooperative where all of these are."""
     session_timeout_ms: int = at_least(1, 45 * SECOND)
     """A member that was not heard for so long is taken for dead."""
     heartbeat_interval_ms: int = at_least(1, 3 * SECOND)

@@ -31,6 +31,7 @@ from barnabas.client.consume.group.heartbeats import Heartbeats
 from barnabas.client.consume.group.leading import Leading
 from barnabas.client.consume.group.standing import Standing, State, Wishes
 from barnabas.client.consume.group.values import Identity
+from barnabas.net.errors import ConfigError
 from barnabas.net.metadata import NEVER, Metadata
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.requests.join_group import JoinGroupRequest, JoinGroupResponse
@@ -155,10 +156,15 @@ class Membership(Standing):
 
     def _send_join(self, now_ms: int) -> None:
         config = self.config
+        rack = config.client_rack or None
+        try:
+            protocols = messages.protocols(
+                self.assignors, self._wishes.topics(), self._wishes.owned(), self._kept, rack
+            )
+        except ConfigError as fault:
+            self._on_refused(fault, now_ms, again=False)
+            return
         self._coordinator.busy = True
-        protocols = messages.protocols(
-            self.assignors, self._wishes.topics(), self._wishes.owned(), self._kept, config.client_rack or None
-        )
         request = JoinGroupRequest(
             config.group_id,
             config.session_timeout_ms,
@@ -198,12 +204,13 @@ class Membership(Standing):
         self.heartbeats.heard(now_ms)
         told = "group %s: member %s of generation %d, %s%s"
         log.debug(told, self.config.group_id, self._member_id, self._generation, self._way, ", leads" * leads)
-        if self._way not in {each.name for each in self.assignors}:
+        assignor = next((each for each in self.assignors if each.name == self._way), None)
+        if assignor is None:
             told = f"group {self.config.group_id} shares by {self._way!r}, which this member did not offer"
             self._on_refused(KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, told), now_ms, again=False)
             return
         if leads:
-            self._leading = Leading(self._metadata, self._way, response.members, now_ms)
+            self._leading = Leading(self._metadata, assignor, response.members, now_ms)
         if self._leading is not None and not response.skip_assignment:
             self.state = State.LEADING
             self._lead(now_ms)
@@ -232,7 +239,11 @@ class Membership(Standing):
 
     def _lead(self, now_ms: int) -> None:
         assert self._leading is not None
-        shares = self._leading.shares()
+        try:
+            shares = self._leading.shares()
+        except ConfigError as fault:
+            self._on_refused(fault, now_ms, again=False)
+            return
         if shares is not None:
             log.debug("group %s: shares %s", self.config.group_id, shares)
             self._send_sync(

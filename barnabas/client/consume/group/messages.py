@@ -53,11 +53,17 @@ def protocols(
     kept: Kept,
     rack: str | None,
 ) -> list[JoinGroupRequestProtocol]:
-    """What a member says of itself, once for each way it knows to share; `owned` is what it has and would keep."""
+    """What a member says of itself, once for each way it knows to share; `owned` is what it has and would keep.
+
+    Raises:
+        ConfigError: a program's own way has no user data to give.
+    """
     told = ConsumerProtocolSubscription(sorted(topics), None, by_topic(owned), kept.generation, rack)
     found = []
     for each in assignors:
         told.user_data = _USER_DATA[each.name](kept) if each.name in _USER_DATA else None
+        if each.user_data is not None:
+            told.user_data = each.user_data(told.topics)
         found.append(JoinGroupRequestProtocol(each.name, consumer_protocol.encode_subscription(told)))
     return found
 
@@ -74,7 +80,8 @@ def member_of(told: JoinGroupResponseMember, way: str) -> Member:
     except (ProtocolError, error, UnicodeDecodeError) as fault:
         log.warning("member %s gets no partitions: its subscription cannot be read: %s", told.member_id, fault)
         return Member(told.member_id, frozenset(), told.group_instance_id)
-    return Member(told.member_id, frozenset(subscription.topics), told.group_instance_id, owned, generation)
+    user_data = bytes(subscription.user_data or b"")
+    return Member(told.member_id, frozenset(subscription.topics), told.group_instance_id, owned, generation, user_data)
 
 
 def assignment(partitions: Iterable[TopicPartition]) -> bytes:

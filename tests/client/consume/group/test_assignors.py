@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.client.consume.group.assignors import ASSIGNORS, Member, Shares, assignors_of
+from barnabas.client.consume.config import ConsumerConfig
+from barnabas.client.consume.group.assignors import ASSIGNORS, Member, PartitionAssignor, Shares, assignors_of
 from barnabas.client.consume.group.assignors.sticky import owners
 from barnabas.net.errors import ConfigError
 from barnabas.protocol.ids import TopicPartition
+from tests.client.consume.group.simulated import Cluster
 
 
 def wants(
@@ -223,3 +226,113 @@ def test_kafkas_class_names_are_taken() -> None:
 def test_what_is_no_way_to_share(names: list[str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         assignors_of(names)
+
+
+# ---- a program's own ------------------------------------------------------------------------------------------------
+
+
+class ByWeight(PartitionAssignor):
+    """Who says that it weighs more gets everything."""
+
+    name = "by-weight"
+
+    def __init__(self, weight: int = 0) -> None:
+        self.weight = weight
+
+    def user_data(self, topics: Sequence[str]) -> bytes:
+        return b"%d %s" % (self.weight, b",".join(map(str.encode, topics)))
+
+    def share(self, partitions: Mapping[str, int], members: Sequence[Member]) -> dict[str, list[tuple[str, int]]]:
+        heaviest = max(members, key=lambda each: each.user_data)
+        return {heaviest.id: [(topic, number) for topic in partitions for number in range(partitions[topic])]}
+
+
+def test_a_programs_own_way_shares_out_by_what_members_say_of_themselves() -> None:
+    cluster = Cluster({"t": 3})
+    light, heavy = (cluster.member(**{"partition.assignment.strategy": ByWeight(weight)}) for weight in (1, 2))
+    cluster.settle(light, heavy)
+    assert light.owned() == set()
+    assert len(heavy.owned()) == 3
+    assert cluster.group.way == "by-weight"
+
+
+def test_a_cooperative_way_of_ones_own_waits_until_what_goes_is_given_up() -> None:
+    way = ByWeight()
+    way.cooperative = True
+    (given,) = assignors_of([way])
+    members = [Member("a", frozenset("t"), owned=(TopicPartition("t", 0),), user_data=b"1"), wants("b", "t")]
+    assert told(given.share({"t": 2}, members)) == {"a": "tp0 tp1", "b": ""}
+    members = [
+        Member("a", frozenset("t"), owned=(TopicPartition("t", 0),)),
+        Member("b", frozenset("t"), user_data=b"1"),
+    ]
+    assert told(given.share({"t": 2}, members)) == {"a": "", "b": "tp1"}
+
+
+class Broken:
+    name = "broken"
+
+    def __init__(self, given: Any) -> None:
+        self.given = given
+
+    def share(self, partitions: Mapping[str, int], members: Sequence[Member]) -> Any:
+        return self.given(members[0].id)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (lambda _: {"x": [("t", 0)]}, r"broken gave \('t', 0\) .*to 'x' .*who is no member"),
+        (lambda me: {me: [("t", 5)]}, r"gave \('t', 5\) .*to m1, and there is no such partition"),
+        (lambda me: {me: [("u", 0)]}, "there is no such partition"),
+        (lambda me: {me: [("t", 0), ("t", 0)]}, "to m1, and to m1"),
+        (lambda me: {me: [7]}, "broken failed: TypeError"),
+        (lambda me: None, "broken failed: AttributeError"),
+    ],
+)
+def test_what_cannot_be_given_is_told_where_records_are_asked_for(given: Any, message: str) -> None:
+    way = Broken(given)
+    cluster = Cluster({"t": 2})
+    one = cluster.member(**{"partition.assignment.strategy": [way]})
+    with pytest.raises(ConfigError, match=message):
+        cluster.run(500, [one])
+    way.given = lambda me: {me: [("t", 0)]}
+    cluster.settle(one)
+    assert one.owned() == {TopicPartition("t", 0)}
+
+
+def test_a_topic_that_a_member_does_not_want_is_not_given_to_it() -> None:
+    (way,) = assignors_of([Broken(lambda me: {me: [("u", 0)]})])
+    with pytest.raises(ConfigError, match="who does not want the topic"):
+        way.share({"t": 1, "u": 1}, [wants("a", "t"), wants("b", "u")])
+
+
+def test_user_data_that_is_none_is_told_where_records_are_asked_for() -> None:
+    way = ByWeight()
+    way.user_data = lambda topics: "1"  # type: ignore[assignment,method-assign,return-value]
+    cluster = Cluster({"t": 2})
+    one = cluster.member(**{"partition.assignment.strategy": way})
+    with pytest.raises(ConfigError, match=r"by-weight: user_data gave '1' \(str\); give bytes"):
+        cluster.run(500, [one])
+    way.user_data = lambda topics: None  # type: ignore[assignment,method-assign,return-value]
+    cluster.settle(one)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (7, r"7 \(int\) is no way to share; give a name, or an object"),
+        (ByWeight, "is no way to share"),
+        (["range", ByWeight(), ByWeight()], "range, by-weight, by-weight; name each way once"),
+    ],
+)
+def test_an_object_that_is_no_way_to_share(given: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        ConsumerConfig.of({"group.id": "g", "partition.assignment.strategy": given})
+
+
+def test_the_names_of_kafkas_ways_are_theirs() -> None:
+    way = ByWeight()
+    way.name = "range"
+    with pytest.raises(ConfigError, match="'range' is one of Kafka's; call yours by a name of its own"):
+        assignors_of([way])
