@@ -12,8 +12,9 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, Unpack
 
-from barnabas.client.answers import BROKER, TOPIC
+from barnabas.client.answers import BROKER, GROUP, TOPIC
 from barnabas.client.async_admin import Answers, AsyncAdmin, ClusterDescription, NewTopic
+from barnabas.client.async_configs import ConfigEntry
 from barnabas.client.consume.group.values import OffsetAndMetadata
 from barnabas.client.group_views import GroupDescription, GroupListing, GroupMember
 from barnabas.client.handle import Handle
@@ -29,9 +30,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BROKER",
+    "GROUP",
     "TOPIC",
     "Admin",
     "AsyncAdmin",
+    "ConfigEntry",
     "GroupDescription",
     "GroupListing",
     "GroupMember",
@@ -142,8 +145,12 @@ class Admin(Handle):
         return self._call(self._inner.lag(positions, isolation_level=isolation_level))
 
     def describe_configs(self, name: str, *, kind: int = TOPIC) -> dict[str, str | None]:
-        """The settings of a topic (or of a broker by its id); None where a value is secret."""
+        """The settings of a topic (or of a broker by its id, a group by its name); None where a value is secret."""
         return self._call(self._inner.describe_configs(name, kind=kind))
+
+    def config_entries(self, name: str, *, kind: int = TOPIC, keys: Iterable[str] | None = None) -> list[ConfigEntry]:
+        """The same with where each value comes from, of these `keys` or of all. A broker "" is all of them."""
+        return self._call(self._inner.config_entries(name, kind=kind, keys=keys))
 
     def alter_configs(
         self,
@@ -151,11 +158,17 @@ class Admin(Handle):
         change: Mapping[str, Any] | None = None,
         *,
         reset: Sequence[str] = (),
+        append: Mapping[str, Any] | None = None,
+        subtract: Mapping[str, Any] | None = None,
         kind: int = TOPIC,
         validate_only: bool = False,
     ) -> None:
-        """Changes settings of a topic (or a broker); those in `reset` go back to their defaults."""
-        self._call(self._inner.alter_configs(name, change, reset=reset, kind=kind, validate_only=validate_only))
+        """Changes settings of a topic (a broker, a group); those in `reset` go back to their defaults."""
+        self._call(
+            self._inner.alter_configs(
+                name, change, reset=reset, append=append, subtract=subtract, kind=kind, validate_only=validate_only
+            )
+        )
 
     def describe_cluster(self) -> ClusterDescription:
         """The cluster's id, controller and brokers."""

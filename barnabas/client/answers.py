@@ -16,6 +16,7 @@ from barnabas.protocol.requests.metadata import MetadataResponseTopic
 
 TOPIC: Final = 2
 BROKER: Final = 4
+GROUP: Final = 32
 """Kinds of resources that have settings (Kafka's ConfigResource.Type)."""
 
 _DONE_BEFORE: Final[dict[type, int]] = {
@@ -91,14 +92,16 @@ def text(value: Any) -> str:
 
 
 def broker_named(name: Any, kind: Any) -> int | None:
-    """The broker whose settings are meant; None where they are those of something else.
+    """The broker whose settings are meant; None where they are those of something else, of all brokers ("") too.
 
     Raises:
         ConfigError: no broker's id, or no kind.
     """
     if type(kind) is not int:
-        raise ConfigError(f"kind: {shown(kind)} is no kind of settings; give TOPIC or BROKER of barnabas.client.admin")
-    if kind != BROKER:
+        raise ConfigError(
+            f"kind: {shown(kind)} is no kind of settings; give TOPIC, BROKER or GROUP of barnabas.client.admin"
+        )
+    if kind != BROKER or name == "":
         return None
     number = str(name)
     if not (number.isascii() and number.isdigit()):

@@ -15,8 +15,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Never, Self, Unpack
 
 from barnabas.client.answers import (
-    TOPIC,
-    broker_named,
     check,
     codes,
     error_of,
@@ -26,6 +24,7 @@ from barnabas.client.answers import (
     topic_info,
 )
 from barnabas.client.arguments import check_named, checked_partitions, checked_topic, checked_topics
+from barnabas.client.async_configs import AsyncConfigs
 from barnabas.client.async_groups import AsyncGroups
 from barnabas.client.consume.lookups import ISOLATION
 from barnabas.client.offsets import lookup
@@ -43,12 +42,6 @@ from barnabas.protocol.requests.create_topics import CreatableTopic, CreatableTo
 from barnabas.protocol.requests.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from barnabas.protocol.requests.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from barnabas.protocol.requests.describe_cluster import DescribeClusterRequest
-from barnabas.protocol.requests.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from barnabas.protocol.requests.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from barnabas.protocol.requests.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -57,8 +50,6 @@ from barnabas.protocol.requests.metadata import (
 
 if TYPE_CHECKING:
     from barnabas.client.settings import ClientSettings
-
-_SET, _DELETE = 0, 1
 
 
 class NewTopic(NamedTuple):
@@ -83,7 +74,7 @@ class ClusterDescription(NamedTuple):
     """(id, host, port) of every broker."""
 
 
-class AsyncAdmin(AsyncGroups):
+class AsyncAdmin(AsyncConfigs, AsyncGroups):
     """Admin requests on the running loop. Settings carry Kafka's names: `config` or keywords, as with `Producer`.
 
     `start` connects, `close` ends; `async with` does both.
@@ -309,51 +300,6 @@ class AsyncAdmin(AsyncGroups):
         wanted = dict.fromkeys(checked_partitions(positions, "lag"), LATEST_TIMESTAMP)
         ends = await lookup(self._client, wanted, ISOLATION[isolation_level])
         return {where: ends[where].offset - position for where, position in positions.items()}
-
-    # ---- settings -------------------------------------------------------------------------------------------------
-
-    async def describe_configs(self, name: str, *, kind: int = TOPIC) -> dict[str, str | None]:
-        """The settings of a topic (or of a broker by its id); None where a value is secret.
-
-        Raises:
-            ConfigError: `kind` is BROKER, and `name` no number.
-            KafkaError: UNKNOWN_TOPIC_OR_PARTITION.
-        """
-        broker = broker_named(name, kind)
-        request = DescribeConfigsRequest([DescribeConfigsResource(kind, str(name), None)])
-        response = await (self._to_any(request) if broker is None else self._client.send(broker, request))
-        settings: dict[str, str | None] = {}
-        for result in response.results:
-            check(result.error_code, name, result.error_message)
-            settings.update((entry.name, entry.value) for entry in result.configs)
-        return settings
-
-    async def alter_configs(
-        self,
-        name: str,
-        change: Mapping[str, Any] | None = None,
-        *,
-        reset: Sequence[str] = (),
-        kind: int = TOPIC,
-        validate_only: bool = False,
-    ) -> None:
-        """Changes settings of a topic (or a broker); those in `reset` go back to their defaults.
-
-        With `validate_only` nothing changes: what would be refused is raised.
-
-        Raises:
-            ConfigError: `reset` is one name; or `kind` is BROKER, and `name` no number.
-            KafkaError: INVALID_CONFIG, UNKNOWN_TOPIC_OR_PARTITION.
-        """
-        if isinstance(reset, str):
-            raise ConfigError(f"reset: {reset!r} is one name; give a list of them: reset=[{reset!r}]")
-        broker = broker_named(name, kind)
-        entries = [AlterableConfig(key, _SET, text(value)) for key, value in (change or {}).items()]
-        entries += [AlterableConfig(key, _DELETE, None) for key in reset]
-        request = IncrementalAlterConfigsRequest([AlterConfigsResource(kind, str(name), entries)], validate_only)
-        response = await (self._to_controller(request) if broker is None else self._client.send(broker, request))
-        for result in response.responses:
-            check(result.error_code, name, result.error_message)
 
     # ---- the cluster ----------------------------------------------------------------------------------------------
 

@@ -175,7 +175,33 @@ async def test_the_cluster_is_described(broker: Broker) -> None:
         assert "num.partitions" in await admin.describe_configs(str(node), kind=BROKER)
 
 
-@pytest.mark.parametrize("name", ["x", "", "-1", "1.5", "\u0661"])
+def test_settings_tell_where_their_values_come_from(admin: Admin) -> None:
+    admin.create_topic("told", config={"segment.bytes": 2_000_000})
+    entries = {entry.name: entry for entry in admin.config_entries("told", keys=["segment.bytes", "cleanup.policy"])}
+    assert sorted(entries) == ["cleanup.policy", "segment.bytes"]
+    segment = entries["segment.bytes"]
+    assert (segment.value, segment.source, segment.read_only) == ("2000000", "topic", False)
+    assert segment.synonyms == (
+        ("segment.bytes", "2000000", "topic"),
+        ("log.segment.bytes", "1073741824", "default"),
+    )
+    assert entries["cleanup.policy"].source == "default"
+    admin.alter_configs("told", append={"cleanup.policy": "compact"})
+    assert sorted(str(admin.describe_configs("told")["cleanup.policy"]).split(",")) == ["compact", "delete"]
+    admin.alter_configs("told", subtract={"cleanup.policy": "delete"})
+    assert admin.describe_configs("told")["cleanup.policy"] == "compact"
+
+
+def test_all_brokers_together_have_settings(admin: Admin) -> None:
+    admin.alter_configs("", {"log.retention.ms": "123456"}, kind=BROKER)
+    try:
+        (entry,) = admin.config_entries("", kind=BROKER)
+        assert (entry.name, entry.value, entry.source) == ("log.retention.ms", "123456", "all brokers")
+    finally:
+        admin.alter_configs("", reset=["log.retention.ms"], kind=BROKER)
+
+
+@pytest.mark.parametrize("name", ["x", " ", "-1", "1.5", "\u0661"])
 def test_what_is_no_broker_is_told_so(admin: Admin, name: str) -> None:
     for call in (
         lambda: admin.describe_configs(name, kind=BROKER),
@@ -183,7 +209,7 @@ def test_what_is_no_broker_is_told_so(admin: Admin, name: str) -> None:
     ):
         with pytest.raises(ConfigError, match=r"kind=BROKER: .* is no broker's id; describe_cluster\(\).brokers has"):
             call()
-    with pytest.raises(ConfigError, match=r"kind: 'topic' \(str\) is no kind of settings; give TOPIC or BROKER"):
+    with pytest.raises(ConfigError, match=r"kind: 'topic' \(str\) is no kind of settings; give TOPIC, BROKER or GROUP"):
         admin.describe_configs("ready", kind="topic")  # type: ignore[arg-type]
 
 
