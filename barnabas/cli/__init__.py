@@ -1,7 +1,11 @@
-"""The one console command, `barnabas`. Each subcommand is a module that is loaded when it is called."""
+"""The one console command, `barnabas`. Each command is a module that is loaded when it is called.
+
+A command's module has `parser()`, which loads no client (so help and completion come at once), and `main(arguments)`.
+"""
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -10,40 +14,83 @@ from typing import Final
 
 COMMANDS: Final = {
     "broker": ("barnabas.broker.__main__", "serve Kafka's protocol on this machine"),
-    "topics": ("barnabas.cli.topics", "list, create, delete and describe topics"),
-    "groups": ("barnabas.cli.groups", "who reads in a group, how far behind it is, where it goes on"),
+    "topics": ("barnabas.cli.topics", "list, create, describe, alter and delete topics"),
     "produce": ("barnabas.cli.produce", "send lines of standard input as records"),
     "consume": ("barnabas.cli.consume", "print records"),
+    "groups": ("barnabas.cli.groups", "who reads in a group, how far behind it is, where it goes on"),
+    "configs": ("barnabas.cli.configs", "show and change settings of topics, brokers and groups"),
+    "cluster": ("barnabas.cli.cluster", "its id, brokers, controller, quorum and features"),
+    "log": ("barnabas.cli.log", "check, show and repair the logs of a data directory"),
     "top": ("barnabas.cli.top", "watch the inside of a broker"),
     "explain": ("barnabas.cli.explain", "show how the inside works, step by step"),
-    "log": ("barnabas.cli.log", "check, show and repair the logs of a data directory"),
     "health": ("barnabas.cli.health", "exit 0 if a broker serves, else 1"),
+    "completion": ("barnabas.cli.completion", "what makes a shell complete all of this"),
 }
+_WITH_VALUE: Final = ("-b", "--server", "-X", "--setting")
+_ALONE: Final = ("--json",)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one subcommand; the exit code (2: the call was wrong)."""
+    """Run one command; the exit code (`codes`)."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    name = given[0] if given else "--help"
+    before = _options(given)
+    name, given = (given[len(before)], given[len(before) + 1 :]) if len(before) < len(given) else ("", [])
+    odd = [word for word in given if not _is_text(word)]
+    if odd and name != "broker":  # whose paths may be any bytes
+        return _wrong(f"{odd[0]!r} is not UTF-8 text")
     if name in COMMANDS:
-        return _run(COMMANDS[name][0], given[1:])
+        return _run(COMMANDS[name][0], [*before, *given])
     if name in ("--version", "-V"):
         import barnabas
 
         print(f"barnabas {barnabas.__version__}")
         return 0
-    if name in ("--help", "-h", "help"):
+    if name in ("", "--help", "-h", "help"):
         print(_help())
-        return 0 if given else 2
+        return 0 if name else 2
+    if name.startswith("-"):
+        return _wrong(f"there is no option {name} before a command; barnabas --help says more")
     import difflib
 
     near = difflib.get_close_matches(name, COMMANDS, n=1)
     hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(COMMANDS)}"
-    print(f"barnabas: there is no command {name}{hint}", file=sys.stderr)
+    return _wrong(f"there is no command {name}{hint}")
+
+
+def _options(given: Sequence[str]) -> list[str]:
+    """What stands before the command: options that commands share."""
+    at = 0
+    while at < len(given):
+        word = given[at]
+        if word in _WITH_VALUE and at + 1 < len(given):
+            at += 2
+        elif word in _ALONE or (word.startswith(_WITH_VALUE) and word not in _WITH_VALUE):
+            at += 1
+        else:
+            break
+    return list(given[:at])
+
+
+def _is_text(word: str) -> bool:
+    try:
+        word.encode()
+    except UnicodeEncodeError:  # bytes that are none came as lone surrogates
+        return False
+    return True
+
+
+def _wrong(message: str) -> int:
+    print(f"barnabas: {message}", file=sys.stderr)
     return 2
 
 
 def _run(module: str, arguments: list[str]) -> int:
+    from barnabas.protocol.errors import BarnabasError
+
+    if sys.stdout is None:  # it was closed (`>&-`)
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that is not of UTF-8
     try:
         code: int = import_module(module).main(arguments)
     except BrokenPipeError:  # whoever read our output has left (`barnabas consume | head`)
@@ -51,18 +98,39 @@ def _run(module: str, arguments: list[str]) -> int:
         return 0
     except KeyboardInterrupt:
         return 130
+    except (BarnabasError, OSError) as error:
+        from barnabas.cli.codes import code_of
+        from barnabas.cli.speak import fail
+
+        if isinstance(error, BarnabasError):
+            return fail(str(error), code_of(error))
+        where = f"{error.filename}: " if error.filename else ""
+        return fail(f"{where}{error.strerror or error}", code_of(error))
     return code
 
 
 def _help() -> str:
-    lines = [f"  {name:9s} {what}" for name, (_, what) in COMMANDS.items()]
+    from barnabas.cli.codes import TABLE
+
+    commands = [f"  {name:10s} {what}" for name, (_, what) in COMMANDS.items()]
+    codes = [f"  {code:<10d} {what}" for code, what in TABLE.items()]
     return "\n".join(
         [
             "usage: barnabas COMMAND ...",
             "",
-            "A small, instant, transparent Kafka broker, and what to use it with.",
+            "A small, instant, transparent Kafka broker, and what to use it, or any Kafka, with.",
             "",
-            *lines,
+            *commands,
+            "",
+            "examples:",
+            "  barnabas broker                                    a broker on localhost:9092",
+            "  barnabas topics create flights --partitions 4",
+            "  barnabas produce flights -K : < flights.txt        a record of each line, its key before the colon",
+            "  barnabas consume flights -o beginning -f '%T %k %s\\n' --exit",
+            "  barnabas -b kafka.example:9092 groups list         options may stand anywhere",
+            "",
+            "exit codes:",
+            *codes,
             "",
             "barnabas COMMAND --help says more; barnabas --version says which release this is.",
         ]

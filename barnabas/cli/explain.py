@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Final
 
-from barnabas.cli.speak import Options, fail, say
+from barnabas.cli.codes import WRONG
+from barnabas.cli.options import Options
+from barnabas.cli.speak import fail, say
 
 WALKS: Final = {
     "purgatory": "one produce, one consumer, three followers: who waits where, step by step",
@@ -23,27 +25,38 @@ WALKS: Final = {
 _WHEEL_MS: Final = (450,)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Play one walk, and print it."""
+def parser() -> Options:
+    """The options of `barnabas explain`."""
     walks = "; ".join(f"{name}: {what}" for name, what in WALKS.items())
-    options = Options(prog="barnabas explain", description="Show how the inside works.")
-    options.add_argument("walk", choices=WALKS, metavar="WALK", help=walks)
+    options = Options(
+        prog="barnabas explain",
+        description="Show how the inside works.",
+        examples=("barnabas explain purgatory", "barnabas explain wheel 450 8000"),
+    )
+    options.add_argument("walk", choices=tuple(WALKS), metavar="WALK", help=walks)
     options.add_argument("delay_ms", nargs="*", default=[], type=int, help="wheel: the timers' delays in ms (450)")
     options.add_argument("--tick", metavar="MS", type=int, help="wheel: the finest wheel's tick (1)")
     options.add_argument("--slots", metavar="N", type=int, help="wheel: buckets of each wheel (20)")
     options.add_argument("--start", metavar="MS", type=int, help="wheel: its time when the timers are added (0)")
     options.add_argument("--json", action="store_true", help="the same for programs")
-    given = options.parse_args(arguments)
+    return options
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Play one walk, and print it."""
+    given = parser().read(arguments)
     timers = {"start_ms": given.start, "tick_ms": given.tick, "wheel_size": given.slots}
     timers = {name: value for name, value in timers.items() if value is not None}
     if given.walk != "wheel" and (given.delay_ms or timers):
-        return fail(f"delays, --tick, --slots and --start are the wheel's: barnabas explain {given.walk} has none")
+        return fail(
+            f"delays, --tick, --slots and --start are the wheel's: barnabas explain {given.walk} has none", WRONG
+        )
     logging.getLogger("barnabas").addHandler(logging.NullHandler())  # faults that are played are no news
     walk = import_module(f"barnabas.explain.{given.walk}").walk
     try:
         told = walk(given.delay_ms or _WHEEL_MS, **timers) if given.walk == "wheel" else walk()
     except ValueError as error:
-        return fail(str(error))
+        return fail(str(error), WRONG)
     if given.json:
         say(json.dumps(told.as_json(), indent=2))
     else:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.cli.group_look import existing, find, occupied
+from barnabas.cli.times import iso_ms, number
 from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.client.admin import Admin
 
-_OFFSET_MAX: Final = 2**63 - 1
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
 _IDLE: Final = ("Empty", "Dead", "")
 
 
@@ -46,20 +45,15 @@ def target(text: str) -> Target:
     """What `--to` says; a time without a zone is UTC, as in Kafka's tool."""
     if text in ("earliest", "latest"):
         return Target(text)
-    digits = text.removeprefix("@")
-    if digits.isascii() and digits.isdigit() and int(digits[:20]) <= _OFFSET_MAX:
-        return Target("offset" if digits == text else "timestamp", int(digits[:20]))
-    try:
-        time = datetime.fromisoformat(text)
-        since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH
-    except (ValueError, OverflowError):
-        since = timedelta(-1)
-    if since < timedelta(0):
+    at = text.startswith("@")
+    found = number(text.removeprefix("@"))
+    time = iso_ms(text) if found is None and not at else found
+    if time is None:
         raise argparse.ArgumentTypeError(
             f"{text}: write earliest, latest, an offset such as 42, a time such as 2026-11-22T09:30:00 "
             "(UTC unless it names a zone), or @ and milliseconds since 1970"
         )
-    return Target("timestamp", since // timedelta(milliseconds=1))
+    return Target("timestamp" if at or found is None else "offset", time)
 
 
 def chosen(text: str) -> Chosen:
@@ -89,7 +83,7 @@ def select(wanted: Sequence[Chosen], there: set[TopicPartition]) -> list[TopicPa
     return sorted(meant)
 
 
-def plan(admin: Admin, server: str, name: str, to: Target, wanted: Sequence[Chosen]) -> list[Move]:
+def plan(admin: Admin, settings: Mapping[str, Any], name: str, to: Target, wanted: Sequence[Chosen]) -> list[Move]:
     """What a reset would do. A group that is not there can be made, of topics that are named.
 
     Raises:
@@ -105,19 +99,18 @@ def plan(admin: Admin, server: str, name: str, to: Target, wanted: Sequence[Chos
     committed = {where: each.offset for where, each in admin.group_offsets(name).items()}
     there = existing(admin, [each.topic for each in wanted] or [where.topic for where in committed])
     meant = select(wanted, there) if wanted else sorted(committed)
-    found = _destinations(server, to, [where for where in meant if where in there])
+    found = _destinations(settings, to, [where for where in meant if where in there])
     gone = (None, "the partition is no more")
     return [Move(where, committed.get(where), *found.get(where, gone)) for where in meant]
 
 
 def _destinations(
-    server: str, to: Target, wanted: Sequence[TopicPartition]
+    settings: Mapping[str, Any], to: Target, wanted: Sequence[TopicPartition]
 ) -> Mapping[TopicPartition, tuple[int, str]]:
     """Offset and a note for each partition; what lies outside a log goes to its nearer edge, as in Kafka's tool."""
     from barnabas.client.consumer import Consumer
 
-    settings = {"bootstrap.servers": server, "default.api.timeout.ms": 10_000, "allow.auto.create.topics": False}
-    with Consumer(config=settings) as consumer:
+    with Consumer(config={**settings, "allow.auto.create.topics": False}) as consumer:
         first, last = consumer.beginning_offsets(wanted), consumer.end_offsets(wanted)
         if to.kind == "earliest":
             return {where: (first[where], "") for where in wanted}

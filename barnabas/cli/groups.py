@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from barnabas.cli.codes import WRONG
 from barnabas.cli.group_look import (
     Group,
     Standing,
@@ -19,73 +19,69 @@ from barnabas.cli.group_look import (
     unknown,
 )
 from barnabas.cli.group_reset import Chosen, chosen, plan, target
-from barnabas.cli.speak import Options, fail, say, server_option, table
+from barnabas.cli.options import Options, Verbs, client_options, json_option, named, settings_of
+from barnabas.cli.speak import cell, fail, say, say_json, table
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from barnabas.client.admin import Admin
     from barnabas.protocol.ids import TopicPartition
 
-_EXAMPLES: Final = """examples:
-  barnabas groups list
-  barnabas groups lag billing
-  barnabas groups reset billing --to earliest                          what it would do
-  barnabas groups reset billing --to earliest --execute                and do it
-  barnabas groups reset billing --to 2026-11-22T09:30:00 --topic orders:0,2
-  barnabas groups offsets billing --topic orders --delete"""
+_name = named("a group")
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run one of the six; the exit code."""
-    given = _options().parse_args(arguments)
+    given = parser().read(arguments)
     if given.verb == "offsets" and given.delete and not given.topic:
-        return fail("--delete wants --topic TOPIC; barnabas groups delete forgets a group as a whole")
+        return fail("--delete wants --topic TOPIC; barnabas groups delete forgets a group as a whole", WRONG)
 
     from barnabas.client.admin import Admin
 
-    try:
-        with Admin(bootstrap_servers=given.server, default_api_timeout_ms=10_000) as admin:
-            _VERBS[given.verb](admin, given)
-    except BarnabasError as error:
-        return fail(str(error), 1)
+    with Admin(settings_of(given)) as admin:
+        _VERBS[given.verb](admin, given)
     return 0
 
 
-def _options() -> Options:
+def parser() -> Options:
+    """The options of `barnabas groups`."""
     options = Options(
         prog="barnabas groups",
         description="Who reads in a group, how far it is behind, and where it goes on.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=("barnabas groups list", "barnabas groups lag billing", "barnabas groups reset billing --to earliest"),
     )
-    server_option(options)
-    options.add_argument("--json", action="store_true", help="one JSON object in a line for each group")
-    verbs = options.add_subparsers(dest="verb", required=True, metavar="|".join(_VERBS))
-    verbs.add_parser("list", help="all groups: state, type, protocol, number of members")
+    verbs = Verbs(options, client_options, json_option)
+    verbs.add("list", "all groups: state, type, protocol, number of members", "barnabas groups list")
     for verb, what in (("describe", "members, and the lag of each partition"), ("lag", "the lag of each partition")):
-        verbs.add_parser(verb, help=what).add_argument("groups", nargs="+", metavar="group", type=_name)
-    offsets = verbs.add_parser("offsets", help="what a group has committed, and what it noted with it")
+        verbs.add(verb, what, f"barnabas groups {verb} billing").add_argument(
+            "groups", nargs="+", metavar="GROUP", type=_name
+        )
+    offsets = verbs.add(
+        "offsets",
+        "what a group has committed, and what it noted with it",
+        "barnabas groups offsets billing",
+        "barnabas groups offsets billing --topic orders --delete",
+    )
     offsets.add_argument("--delete", action="store_true", help="forget what it committed of --topic")
-    reset = verbs.add_parser("reset", help="let a group without members go on elsewhere")
+    reset = verbs.add(
+        "reset",
+        "let a group without members go on elsewhere",
+        "barnabas groups reset billing --to earliest                          # what it would do",
+        "barnabas groups reset billing --to earliest --execute                # and do it",
+        "barnabas groups reset billing --to 2026-11-22T09:30:00 --topic orders:0,2",
+    )
     reset.add_argument("--to", metavar="WHERE", type=target, required=True, help="earliest, latest, an offset, a time")
     reset.add_argument("--execute", action="store_true", help="do it; else it is only shown")
     for one in (offsets, reset):
-        one.add_argument("group", type=_name)
+        one.add_argument("group", metavar="GROUP", type=_name)
         one.add_argument(
             "--topic", metavar="TOPIC[:P,P]", type=chosen, action="append", default=[], help="only these (repeatable)"
         )
-    delete = verbs.add_parser("delete", help="delete groups without members, and what they committed")
-    delete.add_argument("groups", nargs="+", metavar="group", type=_name)
-    for each in verbs.choices.values():  # they may stand behind the verb, too
-        server_option(each, argparse.SUPPRESS)
-        each.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="the same for programs")
+    delete = verbs.add(
+        "delete", "delete groups without members, and what they committed", "barnabas groups delete billing"
+    )
+    delete.add_argument("groups", nargs="+", metavar="GROUP", type=_name)
     return options
-
-
-def _name(text: str) -> str:
-    if not text:
-        raise argparse.ArgumentTypeError("a group's name cannot be empty")
-    return text
 
 
 def _list(admin: Admin, given: argparse.Namespace) -> None:
@@ -94,8 +90,8 @@ def _list(admin: Admin, given: argparse.Namespace) -> None:
         group = find(admin, each.name) if each.kind in ("classic", "") else None
         members = None if group is None or group.members is None else len(group.members)
         if given.json:
-            _json(group=each.name, state=each.state, type=each.kind, protocol=each.protocol_type, members=members)
-        rows.append((each.name, each.state or "-", each.kind or "-", each.protocol_type or "-", _cell(members)))
+            say_json(group=each.name, state=each.state, type=each.kind, protocol=each.protocol_type, members=members)
+        rows.append((each.name, each.state or "-", each.kind or "-", each.protocol_type or "-", cell(members)))
     if not given.json:
         say(table(("group", "state", "type", "protocol", "members"), rows))
 
@@ -105,12 +101,12 @@ def _describe(admin: Admin, given: argparse.Namespace) -> None:
         group = found(admin, name)
         rows = standings(admin, group)
         if given.json:
-            _json(
+            say_json(
                 group=name,
                 state=group.state,
                 protocol=group.protocol_type,
                 assignor=group.assignor,
-                members=_members_json(group),
+                members=_memberssay_json(group),
                 partitions=as_json(rows),
                 total_lag=total_lag(rows),
             )
@@ -120,7 +116,7 @@ def _describe(admin: Admin, given: argparse.Namespace) -> None:
             _say_lag(rows)
 
 
-def _members_json(group: Group) -> list[dict[str, Any]] | None:
+def _memberssay_json(group: Group) -> list[dict[str, Any]] | None:
     if group.members is None:
         return None
     return [
@@ -152,7 +148,7 @@ def _lag(admin: Admin, given: argparse.Namespace) -> None:
     for name in given.groups:
         rows = standings(admin, found(admin, name))
         if given.json:
-            _json(group=name, partitions=as_json(rows), total_lag=total_lag(rows))
+            say_json(group=name, partitions=as_json(rows), total_lag=total_lag(rows))
         else:
             say(name)
             _say_lag(rows)
@@ -160,7 +156,7 @@ def _lag(admin: Admin, given: argparse.Namespace) -> None:
 
 def _say_lag(rows: Sequence[Standing]) -> None:
     cells = [
-        (row.where, _cell(row.committed), _cell(row.end), _cell(row.lag), row.member.client_id if row.member else "-")
+        (row.where, cell(row.committed), cell(row.end), cell(row.lag), row.member.client_id if row.member else "-")
         for row in rows
     ]
     say(table(("partition", "committed", "end", "lag", "client id"), cells))
@@ -179,7 +175,7 @@ def _offsets(admin: Admin, given: argparse.Namespace) -> None:
             {"topic": at.topic, "partition": at.partition, "committed": each.offset, "metadata": each.metadata}
             for at, each in offsets.items()
         ]
-        _json(group=given.group, offsets=told)
+        say_json(group=given.group, offsets=told)
     else:
         rows = [(where, each.offset, each.metadata or "-") for where, each in offsets.items()]
         say(table(("partition", "committed", "metadata"), rows))
@@ -202,13 +198,13 @@ def _forget(admin: Admin, given: argparse.Namespace, offsets: Collection[TopicPa
             raise occupied(name, "reads the topic at present") from None
         raise
     if given.json:
-        _json(group=name, forgotten=[{"topic": at.topic, "partition": at.partition} for at in offsets])
+        say_json(group=name, forgotten=[{"topic": at.topic, "partition": at.partition} for at in offsets])
     else:
         say(f"forgot what {name} committed of {', '.join(map(str, offsets))}")
 
 
 def _reset(admin: Admin, given: argparse.Namespace) -> None:
-    moves = plan(admin, given.server, given.group, given.to, given.topic)
+    moves = plan(admin, settings_of(given), given.group, given.to, given.topic)
     new = {move.where: move.new for move in moves if move.new is not None}
     if not new:
         raise BarnabasError(
@@ -226,9 +222,9 @@ def _reset(admin: Admin, given: argparse.Namespace) -> None:
             {"topic": at.topic, "partition": at.partition, "committed": committed, "new": to, "note": note}
             for at, committed, to, note in moves
         ]
-        _json(group=given.group, executed=given.execute, offsets=told)
+        say_json(group=given.group, executed=given.execute, offsets=told)
         return
-    say(table(("partition", "committed", "new", ""), [(at, _cell(was), _cell(to), why) for at, was, to, why in moves]))
+    say(table(("partition", "committed", "new", ""), [(at, cell(was), cell(to), why) for at, was, to, why in moves]))
     say(f"{given.group} goes on there" if given.execute else "nothing was changed: --execute does it")
 
 
@@ -237,7 +233,7 @@ def _delete(admin: Admin, given: argparse.Namespace) -> None:
     deleted = [name for name, error in answers.items() if error is None]
     if given.json:
         for name, error in answers.items():
-            _json(group=name, deleted=error is None)
+            say_json(group=name, deleted=error is None)
     elif deleted:
         say(f"deleted {', '.join(deleted)}")
     refused = [_refused(name, error) for name, error in answers.items() if error is not None]
@@ -249,14 +245,6 @@ def _refused(name: str, error: KafkaError) -> BarnabasError:
     if error.code == ErrorCode.GROUP_ID_NOT_FOUND:
         return unknown(name)
     return occupied(name) if error.code == ErrorCode.NON_EMPTY_GROUP else error
-
-
-def _cell(number: int | None) -> int | str:
-    return "-" if number is None else number
-
-
-def _json(**told: Any) -> None:
-    say(json.dumps(told, ensure_ascii=False))
 
 
 _VERBS: Final = {

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.cli.speak import Options, fail, say, server_argument, server_of
+from barnabas.cli.codes import REFUSED
+from barnabas.cli.options import Options, server_argument, server_of
+from barnabas.cli.speak import fail, say
+
+
+def parser() -> Options:
+    """The options of `barnabas health`."""
+    options = Options(
+        prog="barnabas health",
+        description="Exit 0 if a broker serves, else 1, whatever the reason: containers know no other codes.",
+        examples=("barnabas health", "until barnabas health; do sleep 1; done"),
+    )
+    server_argument(options)
+    return options
 
 
 def main(arguments: Sequence[str]) -> int:
     """Exit code 0 when it serves, 1 when it does not."""
-    options = Options(prog="barnabas health", description="Exit 0 if a broker serves, else 1.")
-    server_argument(options)
-    given = options.parse_args(arguments)
+    options = parser()
+    given = options.read(arguments)
     server = server_of(options, given)
     from barnabas.cli.look import get
     from barnabas.protocol.errors import BarnabasError
@@ -19,10 +31,10 @@ def main(arguments: Sequence[str]) -> int:
     try:
         status, body = get(server, "/health", timeout_s=3.0)
     except BarnabasError as error:
-        return fail(str(error), 1)
+        return fail(str(error), REFUSED)
     if status not in (200, 503):
-        return fail(f"{server} answers with status {status}: {body.strip()}", 1)
+        return fail(f"{server} answers with status {status}: {body.strip()}", REFUSED)
     if status != 200:
-        return fail(f"{server} is starting or stopping", 1)
+        return fail(f"{server} is starting or stopping", REFUSED)
     say(f"{server} serves")
     return 0

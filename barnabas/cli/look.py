@@ -12,11 +12,16 @@ DEFAULT: Final = "localhost:9092"
 _ANSWER_BYTES_MAX: Final = 256 * 1024 * 1024
 
 
+class NoBroker(BarnabasError, ConnectionError):
+    """Nobody answers there."""
+
+
 def get(server: str, path: str, timeout_s: float = 5.0) -> tuple[int, str]:
     """Status and body of one page.
 
     Raises:
-        BarnabasError: the server cannot be reached, or does not answer like one.
+        NoBroker: the server cannot be reached.
+        BarnabasError: it does not answer like one.
     """
     address = server if server.startswith("/") else split(server)
     try:
@@ -29,7 +34,7 @@ def get(server: str, path: str, timeout_s: float = 5.0) -> tuple[int, str]:
                 if len(data) > _ANSWER_BYTES_MAX:
                     raise BarnabasError(f"{server} answers {path} with more than {_ANSWER_BYTES_MAX} bytes")
     except OSError as error:
-        raise BarnabasError(
+        raise NoBroker(
             f"no broker answers on {server} ({error.strerror or error}); start one: barnabas broker"
         ) from error
     head, _, body = bytes(data).partition(b"\r\n\r\n")

@@ -16,6 +16,23 @@ from barnabas.protocol.errors import BarnabasError
 T = TypeVar("T")
 
 
+def place(path: str) -> tuple[str, str]:
+    """The data directory, and what is named in it: nothing, a partition's directory, or a segment.
+
+    Raises:
+        BarnabasError: a file that ends in .log, and is no segment.
+    """
+    path = os.path.abspath(path)
+    if path.endswith(".log"):
+        directory, segment = os.path.split(path)
+        if not (len(segment) == 24 and segment[:20].isdigit()):
+            raise BarnabasError(f"{path} is no segment; one is called by 20 digits and .log")
+        return os.path.dirname(directory), f"{os.path.basename(directory)}/{segment}"
+    if any(name.endswith(".log") for name in (os.listdir(path) if os.path.isdir(path) else [])):
+        return os.path.split(path)
+    return path, ""
+
+
 class Offline:
     """The disk of a data directory. `alone`: no broker may serve from it meanwhile.
 

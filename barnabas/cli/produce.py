@@ -2,49 +2,163 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Final, cast
 
-from barnabas.cli.speak import Options, fail, server_option
+from barnabas.cli.codes import HERE, WRONG, code_of
+from barnabas.cli.formats import BadInput, Given, escaped, header, of_json
+from barnabas.cli.lines import pieces
+from barnabas.cli.options import Options, client_options, count, named, settings_of
+from barnabas.cli.progress import Progress, size
+from barnabas.cli.signals import ended_by_sigterm
+from barnabas.cli.speak import fail, some
+
+if TYPE_CHECKING:
+    from io import BufferedReader
+
+    from barnabas.client.producer import Producer
+
+_CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+_EXAMPLES: Final = (
+    "barnabas produce flights < flights.txt                    # a record of each line",
+    "barnabas produce flights -K : < keyed.txt                 # its key before the first colon",
+    "barnabas produce flights -k EWR -H source=manual          # as they are typed, until Ctrl-D",
+    "barnabas produce images -D '' -k cat < cat.png            # the whole input is one record",
+    """echo '{"key": "a", "value": null}' | barnabas produce flights --json   # a tombstone""",
+    "barnabas produce flights -z zstd -X linger.ms=100 < flights.txt",
+)
+
+
+def parser() -> Options:
+    """The options of `barnabas produce`."""
+    options = Options(
+        prog="barnabas produce",
+        description="Send every line of standard input as a record, byte for byte. All are acknowledged when it ends.",
+        examples=_EXAMPLES,
+    )
+    client_options(options)
+    options.add_argument("topic", metavar="TOPIC", type=named("a topic"))
+    options.add_argument("--partition", "-p", metavar="N", type=_partition, help="all to this; -1: as the keys say")
+    options.add_argument("--key", "-k", metavar="TEXT", type=str.encode, help="the key of all that bring none")
+    options.add_argument("--key-separator", "-K", metavar="TEXT", type=escaped, help="the key stands before this")
+    options.add_argument(
+        "--delimiter", "-D", metavar="TEXT", type=escaped, help=r"what ends a record (\n); '': nothing"
+    )
+    options.add_argument(
+        "--header", "-H", metavar="NAME=VALUE", type=header, action="append", default=[], help="of all (repeatable)"
+    )
+    options.add_argument("--null", "-Z", action="store_true", help="what is empty, key or value, is null")
+    options.add_argument(
+        "--json",
+        "-J",
+        action="store_true",
+        help="each line is an object with value, key, headers, partition, timestamp_ms, as consume --json prints them",
+    )
+    options.add_argument("--compression", "-z", choices=_CODECS, help="of the batches")
+    options.add_argument("--count", "-c", "-n", metavar="N", type=count, help="end after so many records")
+    return options
+
+
+def _partition(text: str) -> int:
+    if not text.removeprefix("-").isdigit() or not -1 <= int(text[:12]) < 2**31:
+        raise argparse.ArgumentTypeError(f"{text}: write a partition's number, or -1 for what the key says")
+    return int(text)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Send lines until the input ends; 1 when a record was not delivered."""
-    options = Options(prog="barnabas produce", description="Send every line of standard input as a record.")
-    server_option(options)
-    options.add_argument("topic")
-    options.add_argument("--key-separator", "-K", metavar="TEXT", help="the key stands before this in each line")
-    options.add_argument("--partition", "-p", type=int, help="all records to this partition")
-    options.add_argument(
-        "--set", metavar="KEY=VALUE", action="append", default=[], help="a producer setting, such as linger.ms=100"
-    )
-    given = options.parse_args(arguments)
+    """Send records until the input ends; all were acknowledged, or it says why not."""
+    given = parser().read(arguments)
+    if given.json and (given.key_separator is not None or given.null or given.delimiter == b""):
+        return fail("-K, -Z and -D '' are for lines that are no JSON; drop them, or --json", WRONG)
+    if given.key_separator == b"":
+        return fail("-K: the text between key and value cannot be empty", WRONG)
+    if sys.stdin is None:
+        return fail("standard input is closed: there is nothing to send", HERE)
 
     from barnabas.client.producer import Producer
-    from barnabas.protocol.errors import BarnabasError
 
-    failed: list[BaseException] = []
+    settings = settings_of(given)
+    settings.setdefault("max.block.ms", settings["default.api.timeout.ms"])
+    if given.compression:
+        settings["compression.type"] = given.compression
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        print("a record in each line; Ctrl-D ends", file=sys.stderr)
+    with ended_by_sigterm(), Producer(settings) as producer:
+        return _Sending(producer, given).run(cast("BufferedReader", sys.stdin.buffer).read1)
 
-    def told(_metadata: object, error: BaseException | None) -> None:
+
+def records_of(given: argparse.Namespace, read: Callable[[int], bytes]) -> Iterator[Given]:
+    """The records that the input holds.
+
+    Raises:
+        BadInput: a piece of it is none; says which.
+    """
+    for number, piece in enumerate(pieces(read, b"\n" if given.delimiter is None else given.delimiter), 1):
+        if given.json:
+            if piece.strip():
+                try:
+                    record = of_json(piece)
+                except BadInput as error:
+                    raise BadInput(f"line {number}: {error}") from None
+                partition = record.partition if given.partition is None else given.partition
+                yield record._replace(
+                    key=given.key if record.key is None else record.key,
+                    partition=None if partition == -1 else partition,
+                    headers=[*record.headers, *given.header],
+                )
+            continue
+        key, value = given.key, piece
+        if given.key_separator is not None and given.key_separator in piece:
+            key, value = piece.split(given.key_separator, 1)
+        empty = None if given.null else b""
+        partition = None if given.partition == -1 else given.partition
+        yield Given(value or empty, key or (None if key is None else empty), given.header, partition)
+
+
+class _Sending:
+    """Records on their way, and what became of them."""
+
+    def __init__(self, producer: Producer, given: argparse.Namespace) -> None:
+        self._producer, self._given = producer, given
+        self._sent = self._bytes = 0
+        self._failed: list[BaseException] = []
+
+    def _told(self, _metadata: object, error: BaseException | None) -> None:
         if error is not None:
-            failed.append(error)
+            self._failed.append(error)
 
-    separator = given.key_separator.encode() if given.key_separator else None
-    count = 0
-    try:
-        settings = dict(entry.partition("=")[::2] for entry in given.set)
-        with Producer({"bootstrap.servers": given.server, "max.block.ms": 10_000} | settings) as producer:
-            for line in sys.stdin.buffer:
-                key, value = None, line.rstrip(b"\r\n")
-                if separator is not None and separator in value:
-                    key, value = value.split(separator, 1)
-                producer.send(given.topic, value, key, partition=given.partition, on_delivery=told)
-                count += 1
-                if failed:
-                    break
-            producer.flush()
-    except (BarnabasError, ValueError) as error:
-        return fail(str(error), 1)
-    if failed:
-        return fail(f"{len(failed)} of {count} records were not delivered: {failed[0]}", 1)
-    return 0
+    def run(self, read: Callable[[int], bytes]) -> int:
+        """Send all; the exit code."""
+        wrong = ""
+        with Progress(on=not sys.stdin.isatty()) as progress:
+            try:
+                for record in islice(records_of(self._given, read), self._given.count):
+                    self._send(record)
+                    if self._failed:
+                        break
+                    if self._sent % 100 == 0 and progress.due():
+                        progress.tell(f"{some(self._sent, 'record')}, {size(self._bytes)}")
+            except BadInput as error:
+                wrong = f"{error}; {some(self._sent, 'record')} before it {'was' if self._sent == 1 else 'were'} sent"
+            self._producer.flush()
+        if self._failed:
+            why = self._failed[0]
+            what = f"{len(self._failed)} of {some(self._sent, 'record')} were not delivered: {why}"
+            return fail(what, code_of(why))
+        return fail(wrong, WRONG) if wrong else 0
+
+    def _send(self, record: Given) -> None:
+        self._producer.send(
+            self._given.topic,
+            record.value,
+            record.key,
+            headers=record.headers,
+            partition=record.partition,
+            timestamp_ms=record.timestamp_ms,
+            on_delivery=self._told,
+        )
+        self._sent += 1
+        self._bytes += len(record.value or b"")

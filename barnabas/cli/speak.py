@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
-import os
+import json
 import sys
 from collections.abc import Sequence
-from typing import Final, NoReturn
-
-DEFAULT_SERVER: Final = "localhost:9092"
-_WHICH: Final = "host:port (localhost:9092), or the data directory of a broker on this machine (./DIRECTORY)"
-
-
-class Options(argparse.ArgumentParser):
-    """Options whose errors are one sentence."""
-
-    def error(self, message: str) -> NoReturn:
-        """Say what is wrong, and end with 2."""
-        self.exit(fail(f"{message} ({self.prog} --help says more)"))
+from typing import Any
 
 
 def say(text: str = "") -> None:
@@ -25,10 +13,33 @@ def say(text: str = "") -> None:
     print(text, flush=True)
 
 
-def fail(message: str, code: int = 2) -> int:
-    """What is wrong; the exit code for it (2: the call, 1: the other side)."""
+def say_json(**told: Any) -> None:
+    """One result for programs."""
+    say(json.dumps(told, ensure_ascii=False))
+
+
+def wrapped(text: str) -> str:
+    """One sentence, in lines of 100 columns."""
+    import textwrap
+
+    indent = " " * (len(text) - len(text.lstrip()) + 4)
+    return textwrap.fill(text, 100, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def fail(message: str, code: int) -> int:
+    """What is wrong; the exit code for it (`codes`)."""
     print(f"barnabas: {message}", file=sys.stderr)
     return code
+
+
+def cell(number: int | None) -> int | str:
+    """A number in a table, which may not be known."""
+    return "-" if number is None else number
+
+
+def some(number: int, what: str) -> str:
+    """`1 record`, `2 records`."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -49,36 +60,3 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
         return "  ".join(padded).rstrip()
 
     return "\n".join([line(head), *(line(row) for row in cells)])
-
-
-def server_option(options: argparse.ArgumentParser, default: str = DEFAULT_SERVER) -> None:
-    """The option that says which broker."""
-    options.add_argument(
-        "--server", "-b", metavar="HOST:PORT", type=address, default=default, help=f"the broker: {_WHICH}"
-    )
-
-
-def server_argument(options: argparse.ArgumentParser) -> None:
-    """The argument that says which broker, for commands that take no other; the option of all others says it, too."""
-    options.add_argument("address", nargs="?", metavar="HOST:PORT", type=address, help=_WHICH)
-    options.add_argument("--server", "-b", metavar="HOST:PORT", type=address, help="the same")
-
-
-def server_of(options: argparse.ArgumentParser, given: argparse.Namespace) -> str:
-    """The broker that `server_argument` was given."""
-    if given.address and given.server and given.address != given.server:
-        options.error(f"{given.address} and --server {given.server} are two brokers; drop one of them")
-    return given.address or given.server or DEFAULT_SERVER
-
-
-def address(text: str) -> str:
-    """`host:port` as it is, `PLAINTEXT://` before it or not; a data directory's path as that of the socket in it."""
-    if "://" in text:
-        protocol, _, rest = text.partition("://")
-        if protocol.upper() != "PLAINTEXT":
-            raise argparse.ArgumentTypeError(f"{text}: write host:port, without {protocol}://")
-        text = rest
-    if "/" not in text:
-        return text
-    path = os.path.abspath(text)
-    return os.path.join(path, "barnabas.socket") if os.path.isdir(path) else path

@@ -9,33 +9,41 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
+from typing import Final
 
+from barnabas.cli.options import Options, server_argument, server_of
 from barnabas.cli.sections import State, render
-from barnabas.cli.speak import Options, fail, say, server_argument, server_of
+from barnabas.cli.speak import say
 
-_EPILOG = "Keys: q quits, arrows, PgUp, PgDn, Home and End move, Tab goes to the next section. Piped, it looks once."
+_KEYS: Final = (
+    "Keys: q quits, arrows, PgUp, PgDn, Home and End move, Tab goes to the next section. Piped, it looks once."
+)
+
+
+def parser() -> Options:
+    """The options of `barnabas top`."""
+    options = Options(
+        prog="barnabas top",
+        description=f"Watch the inside of a broker. {_KEYS}",
+        examples=("barnabas top", "barnabas top localhost:9092 --once"),
+    )
+    server_argument(options)
+    options.add_argument("--interval", metavar="SECONDS", type=float, default=1.0, help="between looks (1)")
+    options.add_argument("--once", action="store_true", help="look once, without clearing the screen")
+    return options
 
 
 def main(arguments: Sequence[str]) -> int:
     """Show until q or Ctrl-C."""
-    options = Options(prog="barnabas top", description="Watch the inside of a broker.", epilog=_EPILOG)
-    server_argument(options)
-    options.add_argument("--interval", metavar="SECONDS", type=float, default=1.0, help="between looks (1)")
-    options.add_argument("--once", action="store_true", help="look once, without clearing the screen")
-    given = options.parse_args(arguments)
+    options = parser()
+    given = options.read(arguments)
     server = server_of(options, given)
+    if given.once or not (sys.stdout.isatty() and sys.stdin.isatty()):
+        from barnabas.cli.look import state
 
-    from barnabas.protocol.errors import BarnabasError
-
-    try:
-        if given.once or not (sys.stdout.isatty() and sys.stdin.isatty()):
-            from barnabas.cli.look import state
-
-            say("\n".join(render(server, state(server), None, 0.0)))
-        else:
-            _live(server, max(given.interval, 0.1))
-    except BarnabasError as error:
-        return fail(str(error), 1)
+        say("\n".join(render(server, state(server), None, 0.0)))
+    else:
+        _live(server, max(given.interval, 0.1))
     return 0
 
 

@@ -1,100 +1,246 @@
-"""`barnabas topics list|create|delete|describe`."""
+"""`barnabas topics`: list, create, describe, alter and delete topics, and delete their oldest records."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
-from barnabas.cli.speak import Options, fail, say, server_option, table
+from barnabas.cli.codes import WRONG
+from barnabas.cli.options import Options, Verbs, client_options, count, json_option, named, pair, settings_of, whole
+from barnabas.cli.places import Place, place, starts
+from barnabas.cli.speak import fail, say, say_json, some, table
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from barnabas.client.admin import Admin
+    from barnabas.protocol.errors import KafkaError
+    from barnabas.protocol.ids import TopicPartition
+
+_SHOWN: Final = ("cleanup.policy", "retention.ms", "retention.bytes", "segment.bytes", "min.insync.replicas")
+
+
+def parser() -> Options:
+    """The options of `barnabas topics`."""
+    options = Options(
+        prog="barnabas topics",
+        description="List, create, describe, alter and delete topics.",
+        examples=("barnabas topics list", "barnabas topics create flights --partitions 4"),
+    )
+    verbs = Verbs(options, client_options, json_option)
+    listed = verbs.add("list", "the names of all topics", "barnabas topics list", "barnabas topics list --internal")
+    listed.add_argument("--internal", action="store_true", help="the broker's own, too")
+    created = verbs.add(
+        "create",
+        "create topics",
+        "barnabas topics create flights --partitions 4 --set retention.ms=86400000",
+        "barnabas topics create a b c --if-absent",
+    )
+    _names(created)
+    created.add_argument("--partitions", "-p", metavar="N", type=count, default=-1, help="(num.partitions)")
+    created.add_argument(
+        "--replication-factor", "-r", metavar="N", type=count, default=-1, help="(default.replication.factor)"
+    )
+    _set(created)
+    created.add_argument("--if-absent", action="store_true", help="a topic that is there is left as it is")
+    _dry_run(created)
+    _names(verbs.add("describe", "partitions, offsets and settings", "barnabas topics describe flights"))
+    altered = verbs.add(
+        "alter",
+        "add partitions, or change settings",
+        "barnabas topics alter flights --partitions 8             # what there is keeps its keys' old places",
+        "barnabas topics alter flights --set retention.ms=60000 --unset segment.bytes",
+    )
+    _names(altered)
+    altered.add_argument("--partitions", "-p", metavar="N", type=count, help="raise their number to this")
+    _set(altered)
+    altered.add_argument("--unset", metavar="KEY", action="append", default=[], help="back to its default (repeatable)")
+    _dry_run(altered)
+    _names(verbs.add("delete", "delete topics and their records", "barnabas topics delete flights arrivals"))
+    trimmed = verbs.add(
+        "delete-records",
+        "delete the oldest records",
+        "barnabas topics delete-records flights --before end",
+        "barnabas topics delete-records flights --before s@2026-11-01 --partition 0",
+    )
+    trimmed.add_argument("name", metavar="TOPIC", type=named("a topic"))
+    trimmed.add_argument(
+        "--before", metavar="WHERE", type=place, required=True, help="end, an offset, -N (all but the last N), s@TIME"
+    )
+    trimmed.add_argument("--partition", metavar="N", type=whole, action="append", help="only this (repeatable)")
+    return options
+
+
+def _names(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("names", nargs="+", metavar="TOPIC", type=named("a topic"))
+
+
+def _set(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument(
+        "--set", "-c", metavar="KEY=VALUE", type=pair, action="append", default=[], help="a setting (repeatable)"
+    )
+
+
+def _dry_run(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("--dry-run", action="store_true", help="only say whether the broker would")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one of the four; the exit code."""
-    options = Options(prog="barnabas topics", description="List, create, delete and describe topics.")
-    server_option(options)
-    verbs = options.add_subparsers(dest="verb", required=True, metavar="list|create|delete|describe")
-    verbs.add_parser("list", help="the names of all topics")
-    create = verbs.add_parser("create", help="create a topic")
-    create.add_argument("name")
-    create.add_argument("--partitions", type=int, default=-1, help="number of partitions (the broker's num.partitions)")
-    create.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="one setting (repeatable)")
-    delete = verbs.add_parser("delete", help="delete topics and their records")
-    delete.add_argument("names", nargs="+", metavar="name")
-    describe = verbs.add_parser("describe", help="partitions, offsets and settings")
-    describe.add_argument("names", nargs="+", metavar="name")
-    for verb in verbs.choices.values():  # it may stand behind the verb, too
-        server_option(verb, argparse.SUPPRESS)
-    given = options.parse_args(arguments)
+    """Run one verb; the exit code."""
+    given = parser().read(arguments)
+    if given.verb == "alter" and not (given.partitions or given.set or given.unset):
+        return fail("nothing to alter: give --partitions, --set or --unset", WRONG)
+    if given.verb == "delete-records" and given.before.kind == "until":
+        return fail("--before e@TIME: write s@TIME, which is the first record from then on", WRONG)
 
     from barnabas.client.admin import Admin
-    from barnabas.protocol.errors import BarnabasError
 
-    try:
-        with Admin(bootstrap_servers=given.server, default_api_timeout_ms=10_000) as admin:
-            _run(admin, given)
-    except BarnabasError as error:
-        return fail(str(error), 1)
+    with Admin(settings_of(given)) as admin:
+        _VERBS[given.verb](admin, given)
     return 0
 
 
-def _run(admin: Admin, given: argparse.Namespace) -> None:
+def _list(admin: Admin, given: argparse.Namespace) -> None:
+    for name in admin.list_topics(internal=given.internal):
+        say_json(topic=name) if given.json else say(name)
+
+
+def _create(admin: Admin, given: argparse.Namespace) -> None:
+    from barnabas.client.admin import NewTopic
+    from barnabas.protocol.errors import ErrorCode
+
+    wanted = [NewTopic(name, given.partitions, given.replication_factor, dict(given.set)) for name in given.names]
+    answers = dict(admin.create_topics(*wanted, validate_only=given.dry_run))
+    there = {
+        name
+        for name, error in answers.items()
+        if given.if_absent and error is not None and error.code == ErrorCode.TOPIC_ALREADY_EXISTS
+    }
+    answers |= dict.fromkeys(there)
+    for name, error in answers.items():
+        made = error is None and name not in there and not given.dry_run
+        known = error is None and (name in there or made)
+        partitions = len(admin.describe_topics(name)[name].partitions) if known else None
+        if given.json:
+            say_json(topic=name, created=made, partitions=partitions, error=error and str(error))
+        elif error is None and given.dry_run:
+            say(f"{name} is there" if name in there else f"{name} would be created")
+        elif error is None:
+            say(f"{'created ' if made else ''}{name} {'with' if made else 'has'} {some(partitions or 0, 'partition')}")
+    _raise(answers)
+
+
+def _alter(admin: Admin, given: argparse.Namespace) -> None:
+    for name in given.names:
+        if given.partitions:
+            admin.create_partitions(name, given.partitions, validate_only=given.dry_run)
+        if given.set or given.unset:
+            admin.alter_configs(name, dict(given.set), reset=given.unset, validate_only=given.dry_run)
+        if given.json:
+            say_json(topic=name, altered=not given.dry_run)
+        else:
+            say(f"{name} would be altered" if given.dry_run else f"altered {name}")
+
+
+def _delete(admin: Admin, given: argparse.Namespace) -> None:
+    answers = admin.delete_topics(*given.names)
+    deleted = [name for name, error in answers.items() if error is None]
+    if given.json:
+        for name, error in answers.items():
+            say_json(topic=name, deleted=error is None, error=error and str(error))
+    elif deleted:
+        say(f"deleted {', '.join(deleted)}")
+    _raise(answers)
+
+
+def _raise(answers: Mapping[str, KafkaError | None]) -> None:
     from barnabas.protocol.errors import BarnabasError
 
-    if given.verb == "list":
-        for name in admin.list_topics():
-            say(name)
-    elif given.verb == "create":
-        settings = dict(_setting(entry) for entry in given.set)
-        admin.create_topic(given.name, partitions=given.partitions, config=settings)
-        count = len(admin.describe_topics(given.name)[given.name].partitions)
-        say(f"created {given.name} with {count} partition{'s' if count != 1 else ''}")
-    elif given.verb == "delete":
-        answers = admin.delete_topics(*given.names)
-        deleted = [name for name, error in answers.items() if error is None]
-        if deleted:
-            say(f"deleted {', '.join(deleted)}")
-        refused = [error for error in answers.values() if error is not None]
-        if refused:
-            raise BarnabasError("; ".join(map(str, refused)))
+    refused = [error for error in answers.values() if error is not None]
+    if refused:
+        raise BarnabasError("; ".join(map(str, refused)))
+
+
+def _delete_records(admin: Admin, given: argparse.Namespace) -> None:
+    from barnabas.cli.group_reset import Chosen, select
+    from barnabas.client.consumer import Consumer
+    from barnabas.protocol.ids import TopicPartition
+
+    parts = admin.describe_topics(given.name)[given.name].partitions
+    there = {TopicPartition(given.name, part.partition) for part in parts}
+    meant = select([Chosen(given.name, tuple(given.partition or ()))], there)
+    with Consumer(config=settings_of(given)) as consumer:
+        before = starts(consumer, meant, given.before)
+        ends = consumer.end_offsets(meant)
+    # Kafka refuses an offset behind the end, and -1 is what stands for the end as it is when the request comes.
+    first = admin.delete_records({where: -1 if _all(given.before) else before[where] for where in meant})
+    rows = [(where, first[where], ends[where]) for where in meant]
+    if given.json:
+        for where, start, end in rows:
+            say_json(topic=where.topic, partition=where.partition, first_offset=start, end_offset=end)
     else:
-        _describe(admin, given.server, given.names)
+        say(table(("partition", "first offset", "end offset"), rows))
 
 
-def _setting(entry: str) -> tuple[str, str]:
-    from barnabas.protocol.errors import BarnabasError
-
-    name, equals, value = entry.partition("=")
-    if not equals:
-        raise BarnabasError(f"--set {entry}: write it as KEY=VALUE")
-    return name, value
+def _all(before: Place) -> bool:
+    return before.kind == "end"
 
 
-def _describe(admin: Admin, server: str, names: list[str]) -> None:
+def _describe(admin: Admin, given: argparse.Namespace) -> None:
     from barnabas.client.consumer import Consumer
     from barnabas.protocol.ids import TopicPartition, format_uuid
 
-    infos = admin.describe_topics(*names)
+    infos = admin.describe_topics(*given.names)
     wanted = [TopicPartition(name, part.partition) for name, info in infos.items() for part in info.partitions]
-    with Consumer(bootstrap_servers=server, default_api_timeout_ms=10_000) as consumer:
+    with Consumer(config=settings_of(given)) as consumer:
         first, last = consumer.beginning_offsets(wanted), consumer.end_offsets(wanted)
     for name, info in infos.items():
         settings = admin.describe_configs(name)
+        parts = [_part(name, part, first, last) for part in info.partitions]
+        if given.json:
+            say_json(topic=name, id=format_uuid(info.topic_id), partitions=parts, settings=settings)
+            continue
         say(f"{name}  id {format_uuid(info.topic_id)}")
-        rows = []
-        for part in info.partitions:
-            where = TopicPartition(name, part.partition)
-            rows.append(
-                (part.partition, part.leader, _words(part.replicas), _words(part.isr), first[where], last[where])
-            )
+        rows = [
+            (each["partition"], each["leader"], _words(each["replicas"]), _words(each["in_sync"]), *_edges(each))
+            for each in parts
+        ]
         say(table(("partition", "leader", "replicas", "in sync", "first offset", "end offset"), rows))
-        for key in ("cleanup.policy", "retention.ms", "retention.bytes", "segment.bytes", "min.insync.replicas"):
+        for key in _SHOWN:
             if key in settings:
                 say(f"  {key}={settings[key]}")
 
 
+def _part(
+    name: str, part: Any, first: Mapping[TopicPartition, int], last: Mapping[TopicPartition, int]
+) -> dict[str, Any]:
+    from barnabas.protocol.ids import TopicPartition
+
+    where = TopicPartition(name, part.partition)
+    return {
+        "partition": part.partition,
+        "leader": part.leader,
+        "replicas": list(part.replicas),
+        "in_sync": list(part.isr),
+        "first_offset": first[where],
+        "end_offset": last[where],
+    }
+
+
+def _edges(part: Mapping[str, Any]) -> tuple[int, int]:
+    return part["first_offset"], part["end_offset"]
+
+
 def _words(numbers: Sequence[int]) -> str:
     return ",".join(map(str, numbers))
+
+
+_VERBS: Final = {
+    "list": _list,
+    "create": _create,
+    "describe": _describe,
+    "alter": _alter,
+    "delete": _delete,
+    "delete-records": _delete_records,
+}

@@ -14,8 +14,9 @@ import pytest
 import barnabas
 from barnabas.cli import COMMANDS
 from barnabas.cli.explain import WALKS
+from barnabas.cli.options import address
 from barnabas.cli.sections import render
-from barnabas.cli.speak import address, table
+from barnabas.cli.speak import table
 from barnabas.explain.stage import Stage, one_record
 from tests.cli.process import run
 
@@ -52,7 +53,7 @@ def test_lines_go_in_and_come_out(server: str) -> None:
     assert sent.returncode == 0, sent.stderr
     read = run("consume", "-b", server, "--exit", "lines")
     assert sorted(read.stdout.splitlines()) == ["one", "three", "two"]
-    read = run("consume", "-b", server, "--exit", "--json", "--max", "1", "lines")
+    read = run("consume", "-b", server, "--exit", "--json", "--count", "1", "lines")
     (entry,) = map(json.loads, read.stdout.splitlines())
     assert (entry["topic"], entry["offset"]) == ("lines", 0)
 
@@ -238,7 +239,7 @@ def test_a_wrong_call_is_one_sentence_and_exit_code_2(command: str) -> None:
 
 def test_a_reader_that_leaves_early_is_no_error(server: str) -> None:
     run("produce", "-b", server, "many", text="x\n" * 20_000)
-    read = run("consume", "-b", server, "--exit", "--max", "3", "many")
+    read = run("consume", "-b", server, "--exit", "--count", "3", "many")
     assert read.stdout == "x\nx\nx\n"
 
 

@@ -10,95 +10,23 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from itertools import count
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from barnabas import Admin, Broker, Consumer, KafkaError, OffsetAndMetadata, Producer, TopicPartition
-from barnabas.cli import main
+from barnabas import Admin, Consumer, KafkaError, OffsetAndMetadata, TopicPartition
 from barnabas.cli.group_look import find, standings, total_lag
 from barnabas.cli.group_reset import Target, target
 from barnabas.protocol.errors import ErrorCode
 from tests.cli.process import BOUND_S, clean_environment
-from tests.oracle.kafka import Kafka
-
-_numbers = count(1)
-
-
-class Terminal:
-    """What a person types to one broker, and sees."""
-
-    def __init__(self, server: str, capture: pytest.CaptureFixture[str]) -> None:
-        self.server = server
-        self._capture = capture
-
-    def __call__(self, *arguments: str) -> tuple[int, str, str]:
-        """Exit code, results, what is wrong."""
-        self._capture.readouterr()
-        try:
-            code = main([*arguments, "--server", self.server])
-        except SystemExit as ended:
-            code = cast("int", ended.code)
-        told = self._capture.readouterr()
-        wrong = [line for line in told.err.splitlines(True) if line.startswith("barnabas: ")]
-        return code, told.out, "".join(wrong)  # a client says besides what keeps it waiting, on a slow machine
-
-    def good(self, *arguments: str) -> list[list[str]]:
-        """The words of each line of a call that succeeds."""
-        code, told, wrong = self(*arguments)
-        assert (code, wrong) == (0, "")
-        return [line.split() for line in told.splitlines()]
-
-    def bad(self, *arguments: str) -> str:
-        """The one sentence of a call that the broker's state makes fail."""
-        code, _, wrong = self(*arguments)
-        assert code == 1
-        (line,) = wrong.splitlines()
-        return line.removeprefix("barnabas: ")
-
-    def topic(self) -> str:
-        """A new topic: partition 0 has values 0 to 4, and 1 has 5 to 9, their timestamps are 1000 to 1009."""
-        name = f"topic{next(_numbers)}"
-        with Admin(self.server) as admin, Producer(self.server) as producer:
-            admin.create_topic(name, partitions=2, config={"retention.ms": -1})  # its records are old
-            for value in range(10):
-                producer.send(name, b"%d" % value, partition=value // 5, timestamp_ms=1000 + value).result(BOUND_S)
-        return name
-
-    def group(self, topic: str, *offsets: int | OffsetAndMetadata) -> str:
-        """A new group that has committed these, by partition."""
-        name = f"group{next(_numbers)}"
-        with Admin(self.server) as admin:
-            admin.alter_group_offsets(name, {TopicPartition(topic, n): each for n, each in enumerate(offsets)})
-        return name
-
-    def committed(self, group: str) -> dict[TopicPartition, int]:
-        """What a group has committed."""
-        with Admin(self.server) as admin:
-            return {where: each.offset for where, each in admin.group_offsets(group).items()}
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    if os.environ.get("BARNABAS_TEST_BROKER") == "kafka":
-        with Kafka(tmp_path_factory.mktemp("kafka"), quick=True) as running:
-            yield f"127.0.0.1:{running.port}"
-    else:
-        with Broker() as broker:
-            yield broker.bootstrap_servers
-
-
-@pytest.fixture
-def at(server: str, capsys: pytest.CaptureFixture[str]) -> Terminal:
-    return Terminal(server, capsys)
+from tests.cli.terminal import Terminal
 
 
 @pytest.fixture
 def member(at: Terminal) -> Iterator[tuple[str, str]]:
     """A topic, and a group with one member that has both partitions of it."""
-    topic, group = at.topic(), f"group{next(_numbers)}"
+    topic, group = at.topic(), at.name()
     settings = {"bootstrap.servers": at.server, "group.id": group, "client.id": "me", "enable.auto.commit": False}
     with Consumer(topic, config=settings) as consumer:
         while consumer.health().state != "stable":
@@ -191,7 +119,7 @@ def test_where_a_reset_can_go(at: Terminal) -> None:
 
 
 def test_a_reset_makes_a_group_of_topics_that_are_named(at: Terminal) -> None:
-    topic, group = at.topic(), f"group{next(_numbers)}"
+    topic, group = at.topic(), at.name()
     reset = ("groups", "reset", group, "--to", "2", "--execute")
     told = at.bad(*reset)
     assert told == (
@@ -246,7 +174,7 @@ def test_offsets_are_shown_and_forgotten(at: Terminal) -> None:
 def test_a_member_prints_goes_on_and_commits_what_was_printed(at: Terminal) -> None:
     topic = at.topic()
     consume = ("consume", topic, "--group", f"of-{topic}", "--exit")
-    first = at.good(*consume, "--max", "4")
+    first = at.good(*consume, "--count", "4")
     assert sum(at.committed(f"of-{topic}").values()) == len(first) == 4
     rest = at.good(*consume)
     assert sorted(first + rest) == [[str(value)] for value in range(10)]
@@ -291,12 +219,12 @@ def test_consume_makes_no_topic(at: Terminal) -> None:
         (["groups", "reset", "g", "--to", "1", "--topic", "t:"], "argument --topic: t:: write TOPIC, TOPIC:PARTITION"),
         (["groups", "reset", "g", "--to", "1", "--topic", "t:x"], "argument --topic: t:x: write TOPIC"),
         (["groups", "offsets", "g", "--delete"], "--delete wants --topic TOPIC; barnabas groups delete forgets"),
-        (["groups", "lag", ""], "argument group: a group's name cannot be empty"),
-        (["consume", "t", "--group", ""], "--group: a group's name cannot be empty"),
+        (["groups", "lag", ""], "argument GROUP: a group's name cannot be empty"),
+        (["consume", "t", "--group", ""], "argument --group/-g: a group's name cannot be empty"),
     ],
 )
-def test_a_wrong_call_asks_no_broker(capsys: pytest.CaptureFixture[str], call: list[str], sentence: str) -> None:
-    code, told, wrong = Terminal("127.0.0.1:1", capsys)(*call)
+def test_a_wrong_call_asks_no_broker(call: list[str], sentence: str) -> None:
+    code, told, wrong = Terminal("127.0.0.1:1")(*call)
     assert (code, told) == (2, "")
     (line,) = wrong.splitlines()
     assert line.startswith(f"barnabas: {sentence}")

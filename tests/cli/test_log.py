@@ -116,7 +116,7 @@ def test_no_repair_while_a_broker_serves_and_no_log_where_there_is_none(tmp_path
         (["check", str(tmp_path / "none")], "there is no data directory"),
         (["check", str(empty)], "holds no logs"),
         (["repair", str(empty)], "is no data directory of a broker"),
-        (["dump", str(empty)], "is no log; name a partition's directory, or a .log file in it"),
+        (["dump", str(empty)], "is no log; name a partition's directory, or a file in it"),
         (["dump", str(tmp_path / DIRECTORY / "1.log")], "is no segment"),
     ):
         ended = run("log", *arguments)

@@ -153,7 +153,7 @@ def test_a_broker_that_goes_away_is_told_on_a_terminal_that_is_given_back() -> N
         gone = Terminal(broker.bootstrap_servers)
         gone.until(lambda: "Tab next section" in gone.line(23))
     try:
-        assert gone.end() == 1
+        assert gone.end() == 3
         left, _, told = gone.raw.rpartition(LEAVE)
         assert left
         assert told.startswith(b"barnabas: no broker answers on ")

@@ -1,4 +1,4 @@
-"""Writes what is made from tables (`./dev pages`): types for editors and checkers, docs/CLIENT.md and COMPATIBILITY.md.
+"""Writes what is made from tables (`./dev pages`): types for editors and checkers, and three pages of docs/.
 
 A setting is a field of a configuration class; everything here follows from it, and a test fails where it does not.
 """
@@ -22,7 +22,7 @@ from barnabas.client.produce.config import ProducerConfig
 from barnabas.client.serializers import SERIALIZERS
 from barnabas.net.config import PLAINTEXT, ClientConfig
 from barnabas.net.foreign import INSTEAD
-from tests.house import compatibility
+from tests.house import commands, compatibility
 
 ROOT = Path(__file__).parents[2]
 WORDS = "str | Sequence[str]"
@@ -244,6 +244,7 @@ def pages() -> dict[Path, str]:
         ROOT / "barnabas" / "broker" / "config" / "settings.py": broker_types(),
         PAGE: client_page(),
         ROOT / "docs" / "COMPATIBILITY.md": compatibility.page(),
+        ROOT / "docs" / "COMMANDS.md": commands.page(),
     }
 
 

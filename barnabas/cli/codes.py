@@ -1,0 +1,33 @@
+"""Exit codes: one for each kind of fault, the same in all commands."""
+
+from __future__ import annotations
+
+from typing import Final
+
+REFUSED: Final = 1
+WRONG: Final = 2
+UNREACHED: Final = 3
+HERE: Final = 4
+INTERRUPTED: Final = 130
+TERMINATED: Final = 143
+
+TABLE: Final = {
+    0: "done; whoever read the output and left has had enough",
+    REFUSED: "refused: the broker said no, what was asked for is not there, or a log is broken",
+    WRONG: "the call or its input is wrong",
+    UNREACHED: "no broker: none can be reached, or none answered in time",
+    HERE: "this machine: a file or the output failed, or a package is missing",
+    INTERRUPTED: "ended by Ctrl-C (143: by SIGTERM)",
+}
+"""What each means, for help and documentation. `broker` and `health` have their own: see their help."""
+
+
+def code_of(error: BaseException) -> int:
+    """The exit code that an error stands for."""
+    from barnabas.net.errors import ClientTimeout, Disconnected
+
+    if isinstance(error, ClientTimeout | Disconnected | ConnectionError):
+        return UNREACHED
+    if isinstance(error, ValueError):  # a setting, an argument, a record that is none
+        return WRONG
+    return HERE if isinstance(error, OSError) else REFUSED
