@@ -1,0 +1,194 @@
+"""`barnabas topics`, `configs` and `cluster`: what is made, shown, changed and deleted, in words and as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from barnabas.cli.configs import change
+from tests.cli.terminal import Terminal
+
+
+def lines(at: Terminal, *words: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in at.raw(*words, "--json").splitlines()]
+
+
+def one(at: Terminal, *words: str) -> dict[str, Any]:
+    (found,) = lines(at, *words)
+    return found
+
+
+# ---- topics ----------------------------------------------------------------------------------------------------------
+
+
+def test_topics_are_made_together_and_each_has_its_answer(at: Terminal) -> None:
+    a, b = at.name(), at.name()
+    assert at.raw("topics", "create", a, "-p", "2") == f"created {a} with 2 partitions\n".encode()
+    code, told, wrong = at("topics", "create", a, b)
+    assert (code, told) == (1, f"created {b} with 1 partition\n")
+    assert wrong.startswith(f"barnabas: TOPIC_ALREADY_EXISTS(36): {a}")
+    assert at.raw("topics", "create", a, "-p", "5", "--if-absent") == f"{a} has 2 partitions\n".encode()
+    code, told, _ = at("topics", "create", a, b, "--json")
+    assert (code, [json.loads(line)["created"] for line in told.splitlines()]) == (1, [False, False])
+
+
+def test_a_dry_run_makes_and_changes_nothing(at: Terminal) -> None:
+    name = at.name()
+    assert at.raw("topics", "create", name, "--dry-run") == f"{name} would be created\n".encode()
+    assert [name] not in at.good("topics", "list")
+    at.good("topics", "create", name)
+    dry = ("topics", "alter", name, "-p", "3", "--set", "retention.ms=1", "--dry-run")
+    assert at.raw(*dry) == f"{name} would be altered\n".encode()
+    assert at.raw("configs", "set", "topic", name, "retention.ms=1", "--dry-run") == (
+        f"topic {name}: would be changed: retention.ms\n".encode()
+    )
+    found = one(at, "topics", "describe", name)
+    assert (len(found["partitions"]), found["settings"]["retention.ms"]) == (1, "604800000")
+    assert at.bad("topics", "alter", name, "--set", "retention.ms=soon", "--dry-run").startswith("INVALID_CONFIG(40)")
+
+
+def test_topics_are_altered_described_and_deleted(at: Terminal) -> None:
+    name = at.topic()
+    altered = (
+        "topics",
+        "alter",
+        name,
+        "--partitions",
+        "3",
+        "--set",
+        "segment.bytes=2000000",
+        "--unset",
+        "retention.ms",
+    )
+    assert at.raw(*altered) == f"altered {name}\n".encode()
+    found = one(at, "topics", "describe", name)
+    assert [(each["partition"], each["first_offset"], each["end_offset"]) for each in found["partitions"]] == [
+        (0, 0, 5),
+        (1, 0, 5),
+        (2, 0, 0),
+    ]
+    assert (found["settings"]["segment.bytes"], found["settings"]["retention.ms"]) == ("2000000", "604800000")
+    first, head, *rows = at.good("topics", "describe", name)
+    assert first == [name, "id", found["id"]]
+    assert (head[0], rows[0]) == ("partition", ["0", "1", "1", "1", "0", "5"])
+    assert ["segment.bytes=2000000"] in rows
+    assert {"topic": name} in lines(at, "topics", "list")
+    code, told, _ = at("topics", "delete", "--json", name, "absent")
+    assert (code, [json.loads(line)["deleted"] for line in told.splitlines()]) == (1, [True, False])
+
+
+@pytest.mark.parametrize(
+    ("before", "only", "firsts"),
+    [
+        ("2", [], [2, 2]),
+        ("-1", [], [4, 4]),
+        ("s@1003", [], [3, 0]),
+        ("end", [], [5, 5]),
+        ("99", [], [5, 5]),
+        ("end", ["--partition", "1"], [0, 5]),
+    ],
+)
+def test_the_oldest_records_are_deleted(at: Terminal, before: str, only: list[str], firsts: list[int]) -> None:
+    name = at.topic()
+    told = lines(at, "topics", "delete-records", name, "--before", before, *only)
+    assert [each["first_offset"] for each in told] == [each for each in firsts if not only or each]
+    found = one(at, "topics", "describe", name)["partitions"]
+    assert [each["first_offset"] for each in found] == firsts
+
+
+def test_of_topics_that_are_not_there(at: Terminal) -> None:
+    for words in (["describe", "nope"], ["alter", "nope", "-p", "3"], ["delete", "nope"]):
+        assert at.bad("topics", *words).startswith("UNKNOWN_TOPIC_OR_PARTITION(3): nope")
+    assert at.bad("topics", "delete-records", "nope", "--before", "end").startswith(
+        "UNKNOWN_TOPIC_OR_PARTITION(3): nope"
+    )
+    name = at.topic()
+    said = at.bad("topics", "delete-records", name, "--before", "end", "--partition", "9")
+    assert said == f"topic {name} has 2 partitions, counted from 0; there is no {name}-9"
+
+
+def test_internal_topics_are_listed_when_asked_for(at: Terminal) -> None:
+    at.group(at.topic(), 1)
+    assert ["__consumer_offsets"] not in at.good("topics", "list")
+    assert ["__consumer_offsets"] in at.good("topics", "list", "--internal")
+
+
+# ---- settings --------------------------------------------------------------------------------------------------------
+
+
+def test_settings_of_a_topic_are_set_shown_and_given_up(at: Terminal) -> None:
+    name = at.name()
+    at.good("topics", "create", name)
+    get = ("configs", "get", "topic", name)
+    assert at.raw(*get) == f"topic {name} has defaults alone; --all shows them\n".encode()
+    assert at.raw("configs", "set", "topic", name, "retention.ms=60000", "cleanup.policy+=compact") == (
+        f"topic {name}: changed: retention.ms, cleanup.policy\n".encode()
+    )
+    at.good("configs", "set", "topic", name, "cleanup.policy-=delete")
+    assert at.good(*get)[1:] == [["cleanup.policy", "compact", "topic"], ["retention.ms", "60000", "topic"]]
+    assert len(at.good(*get, "--all")) > 20
+    only = {each["key"]: each for each in lines(at, *get, "segment.bytes", "retention.ms")}
+    assert (only["retention.ms"]["source"], only["segment.bytes"]["source"]) == ("topic", "default")
+    assert only["segment.bytes"]["synonyms"][-1]["name"] == "log.segment.bytes"
+    at.good("configs", "delete", "topic", name, "retention.ms", "cleanup.policy")
+    assert "defaults alone" in at.raw(*get).decode()
+
+
+def test_settings_of_brokers_say_where_they_come_from(at: Terminal) -> None:
+    at.good("configs", "set", "broker", "all", "log.retention.ms=123456789")
+    try:
+        assert at.good("configs", "get", "broker", "all")[1:] == [["log.retention.ms", "123456789", "all", "brokers"]]
+        told = one(at, "configs", "get", "broker", "1", "log.retention.ms")
+        assert (told["value"], told["source"], told["read_only"]) == ("123456789", "all brokers", False)
+        assert one(at, "configs", "get", "broker", "1", "listeners")["read_only"]
+    finally:
+        at.good("configs", "delete", "broker", "all", "log.retention.ms")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["get", "topic", "nope"], 1, "UNKNOWN_TOPIC_OR_PARTITION(3): nope"),
+        (["get", "broker", "one"], 2, "kind=BROKER: 'one' (str) is no broker's id"),
+        (["set", "topic", "t", "retention.ms"], 2, "argument KEY=VALUE: retention.ms: write KEY=VALUE, KEY+=VALUE or"),
+        (["set", "topic", "t", "=1"], 2, "argument KEY=VALUE: =1: write KEY=VALUE"),
+        (["get", "user", "t"], 2, "argument KIND: invalid choice: 'user' (choose from"),
+        (["get", "topic", ""], 2, "a topic's name cannot be empty; all brokers together are called all"),
+    ],
+)
+def test_settings_that_cannot_be(at: Terminal, words: list[str], code: int, said: str) -> None:
+    assert at.bad("configs", *words, code=code).startswith(said)
+
+
+def test_a_setting_that_does_not_exist(at: Terminal) -> None:
+    name = at.name()
+    at.good("topics", "create", name)
+    said = at.bad("configs", "get", "topic", name, "retention.m")
+    assert said == f"topic {name} has no setting retention.m; configs get --all shows those it has"
+    assert at.bad("configs", "set", "topic", name, "retention.m=1").startswith("INVALID_CONFIG(40)")
+
+
+def test_changes_as_they_are_typed() -> None:
+    typed = ("a=1", "a=", "a+=1,2", "a-=1", "a=b=c", "a=+1")
+    assert [change(each) for each in typed] == [
+        ("=", "a", "1"),
+        ("=", "a", ""),
+        ("+", "a", "1,2"),
+        ("-", "a", "1"),
+        ("=", "a", "b=c"),
+        ("=", "a", "+1"),
+    ]
+
+
+# ---- the cluster -----------------------------------------------------------------------------------------------------
+
+
+def test_a_cluster_is_shown(at: Terminal) -> None:
+    told = one(at, "cluster")
+    (broker,) = told["brokers"]
+    assert (broker["id"], f"{broker['host']}:{broker['port']}") == (told["controller"], at.server)
+    first, *rest = at.good("cluster")
+    assert first == ["cluster", told["cluster_id"]]
+    assert [str(broker["id"]), at.server, "controller"] in rest
