@@ -164,8 +164,10 @@ class Channel(asyncio.BufferedProtocol):
                     if frame is None:
                         break
                     turns -= 1
-                    self._handle(frame, now_ms)
-                    large = len(frame) >= LARGE_BYTES
+                    if large := len(frame) >= LARGE_BYTES:
+                        self._handle(frame, now_ms, self._host.now_ms())
+                    else:
+                        self._handle(frame, now_ms)
                     del frame
                     if self._out_bytes > OUT_BYTES_MAX:
                         self.flush()  # says at once whether the peer still reads
@@ -246,11 +248,10 @@ class Channel(asyncio.BufferedProtocol):
         self._host.core.connected(self.connection)
         return True
 
-    def _handle(self, frame: memoryview, now_ms: int) -> None:
+    def _handle(self, frame: memoryview, now_ms: int, began_ms: int = 0) -> None:
         dialect = self.dialect
         assert dialect is not None
         self.requests += 1
-        began_ms = self._host.now_ms() if len(frame) >= LARGE_BYTES else 0
         try:
             header, request = dialect.decode_request(frame)
         except UnsupportedVersion as error:

@@ -10,18 +10,19 @@ UNDEFINED = EpochEnd(-1, -1)
 
 
 class LeaderEpochs:
-    """Entries (epoch, start offset), both strictly rising.
+    """Entries (epoch, start offset), both strictly rising; `latest` is the newest epoch, -1 if there is none.
 
     `entries` given at first are what the checkpoint holds, unless `saved` says that it holds something else.
     """
 
-    __slots__ = ("_changed", "_epochs", "_saved", "_starts")
+    __slots__ = ("_changed", "_epochs", "_saved", "_starts", "latest")
 
     def __init__(
         self, entries: list[tuple[int, int]] | None = None, *, saved: list[tuple[int, int]] | None = None
     ) -> None:
         self._epochs: list[int] = []
         self._starts: list[int] = []
+        self.latest = -1
         for epoch, start in entries or []:
             self.assign(epoch, start)
         self._saved = self.entries if saved is None else saved
@@ -75,13 +76,8 @@ class LeaderEpochs:
         """Another object that knows the same."""
         twin = LeaderEpochs()
         twin._epochs, twin._starts = self._epochs.copy(), self._starts.copy()
-        twin._saved, twin._changed = self._saved, self._changed
+        twin._saved, twin._changed, twin.latest = self._saved, self._changed, self.latest
         return twin
-
-    @property
-    def latest(self) -> int:
-        """The newest epoch, -1 if there is none."""
-        return self._epochs[-1] if self._epochs else -1
 
     def assign(self, epoch: int, start_offset: int) -> bool:
         """Let `epoch` start at `start_offset`. Returns whether anything changed.
@@ -98,6 +94,7 @@ class LeaderEpochs:
             self._starts.pop()
         self._epochs.append(epoch)
         self._starts.append(start_offset)
+        self.latest = epoch
         self._changed = True
         return True
 
@@ -118,6 +115,7 @@ class LeaderEpochs:
         while left._starts and left._starts[-1] >= end_offset:
             left._starts.pop()
             left._epochs.pop()
+            left.latest = left._epochs[-1] if left._epochs else -1
             left._changed = True
         return left
 

@@ -43,7 +43,7 @@ from barnabas.broker.log.types import (
 )
 from barnabas.broker.log.validate import demands, follower_batches, validate_client_batch
 from barnabas.broker.ports import Disk
-from barnabas.protocol.batch import BatchHeader, add_sequence, set_place
+from barnabas.protocol.batch import HEADER_SIZE, BatchHeader, add_sequence, set_place
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID, Records, TopicPartition
 
@@ -79,6 +79,9 @@ class Log:
         "_flusher",
         "_records_max",
         "_room",
+        "_sure_bytes",
+        "_sure_ms",
+        "_sure_offset",
         "_takes_records",
         "_watermark",
         "apart",
@@ -157,12 +160,15 @@ class Log:
         self._flusher = Flusher(self)
         self.files = SmallFiles(self)
         self._demands = demands(config)
+        self._sure_bytes = self._sure_offset = self._sure_ms = 0
+        """An append up to these rolls nothing, see `_foresee`; none does while no bytes are foreseen."""
 
     def adopt(self, change: Change) -> None:
         """Take over what is to be of this log: nobody but `Log` changes its state, and what must hold is asserted here.
 
         The places of offsets change with the segments: they are looked up again when they are needed.
         """
+        self._sure_bytes = 0
         if change.segments is not None:
             if not self.closed:
                 self._room.segments += len(change.segments) - len(self.segments)
@@ -202,6 +208,7 @@ class Log:
         """Replace the topic's settings; where `flush.messages` asks now for a sync of what is there, it begins."""
         self.config = config
         self._demands = demands(config)
+        self._sure_bytes = 0
         if self.segments and self.log_end_offset - self.recovery_point >= config.flush_messages:
             self.start_flush()
 
@@ -332,7 +339,11 @@ class Log:
             raise too_many(last_delta + 1, self._records_max, self.topic_partition)
         first_offset = self.log_end_offset
         last_offset = first_offset + last_delta
-        rolled = self._maybe_roll(size, max_timestamp, last_offset, now_ms)
+        rolled = not (
+            self.segments[-1].size + size <= self._sure_bytes
+            and last_offset <= self._sure_offset
+            and 0 <= max_timestamp <= self._sure_ms
+        ) and self._maybe_roll(size, max_timestamp, last_offset, now_ms)
         if producer_id >= 0 and origin is _CLIENT:
             known = self.producers.check(producer_id, producer_epoch, sequence, add_sequence(sequence, last_delta))
             if known is not None:
@@ -415,6 +426,7 @@ class Log:
                 active.index_entries < config.segment_index_bytes // 12 - 1
                 or not active.is_full_for(config.segment_index_bytes)
             ):
+                self._foresee(active, config)
                 return False
         elif not active.size and active.base == self.log_end_offset:
             return False
@@ -424,6 +436,16 @@ class Log:
             return False
         self.roll(now_ms)
         return True
+
+    def _foresee(self, active: Segment, config: TopicConfig) -> None:
+        """As far as the active segment grows without a roll, whatever comes: nearly no append has to ask."""
+        free = config.segment_index_bytes // 12 - 2 - active.index_entries
+        if active.index_entries and active.first_timestamp >= 0 and free > 0:
+            self._sure_bytes = min(config.segment_bytes, active.size + free * HEADER_SIZE)  # an entry a batch, at most
+            self._sure_offset = active.base + _LARGEST_RELATIVE_OFFSET
+            self._sure_ms = active.first_timestamp + config.segment_ms
+            if config.segment_jitter_ms:
+                self._sure_ms -= self._jitter_ms()
 
     def _jitter_ms(self) -> int:
         """This segment's share of `segment.jitter.ms`: spread over segments, the same at every start."""
@@ -451,6 +473,7 @@ class Log:
         self.segments.append(segment)
         self.bases.append(offset)
         self.recent.clear()
+        self._sure_bytes = 0
         if old.base != offset:
             self.files.take_snapshot()
             self._flusher.start()

@@ -106,27 +106,26 @@ def validate_client_batch(
     base, length, _, magic, crc, attributes, last_delta, _, max_timestamp, producer_id, _, sequence, count = header
     if magic != MAGIC or length != size - LOG_OVERHEAD:
         return validate_client_batch(_only_batch(view), asked, config, partition, now_ms, origin, validate_full)
-    if base and origin is _CLIENT:
+    ours = origin is not _CLIENT
+    if base and not ours:
         raise InvalidRecord(f"the base offset of a batch sent to {partition} is {base}, not 0")
     if size > config.max_message_bytes:
         raise too_large(size, config, partition)
     if crc32c(view[ATTRIBUTES_AT:]) != crc:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the checksum of a batch sent to {partition} does not fit it")
-    codec = attributes & COMPRESSION_MASK
-    if origin is _CLIENT and (
+    if (
         last_delta != count - 1
         or count <= 0
-        or attributes & CONTROL
-        or (producer_id >= 0 and sequence < 0)
-        or codec > _CODEC_MAX
-    ):
+        or sequence < 0 <= producer_id
+        or (attributes and (attributes & CONTROL or attributes & COMPRESSION_MASK > _CODEC_MAX))
+    ) and not ours:
         raise _bad_header(BatchHeader._make(header), partition)
-    if not codec and count * RECORD_SIZE_MIN > size - HEADER_SIZE:
+    if count * RECORD_SIZE_MIN > size - HEADER_SIZE and not attributes & COMPRESSION_MASK:
         raise InvalidRecord(f"a batch sent to {partition} counts {count} records in {size - HEADER_SIZE} bytes")
     # A record's time can be out of range if the largest is, which the header has, or where there is a lower bound.
     late = max_timestamp - now_ms > config.message_timestamp_after_max_ms
-    if late or validate_full or asked is not None or attributes & LOG_APPEND_TIME:
-        if origin is not _CLIENT:
+    if late or validate_full or asked is not None or (attributes and attributes & LOG_APPEND_TIME):
+        if ours:
             return view, header, -1  # our own records, which no topic's settings change
         close = BatchHeader._make(header)
         return _as_asked(view, close, asked or _NOTHING, config, partition, now_ms, late, validate_full)

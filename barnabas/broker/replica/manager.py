@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 
@@ -30,7 +31,6 @@ from barnabas.broker.replica.types import (
     FetchParams,
     ListOffsetsQuery,
     PartitionState,
-    ProduceResult,
 )
 from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.ids import ZERO_UUID, Buffer, TopicPartition
@@ -63,6 +63,8 @@ class ReplicaManager:
         self.shared = Shared(broker_id, config, controller, cluster, wall_clock, registry, now_ms)
         self.hosted = HostedPartitions(self.shared)
         self.actions = self.shared.actions
+        self.append_one = partial(produce.append_one, self.hosted)  # a call less for each of the commonest requests
+        """The only batch of a request, if its answer has nothing to wait for, see `produce.append_one`."""
         self._timers = tuple(purgatory.timer for purgatory in self.shared.purgatories)
         self._due = tuple(timer.due for timer in self._timers)
         self.behind = 0
@@ -116,18 +118,6 @@ class ReplicaManager:
         return earliest
 
     # Requests
-
-    def append_one(
-        self,
-        key: TopicPartition,
-        records: Buffer,
-        acks: int,
-        internal_allowed: bool,
-        asker: Asker | None,
-        now_ms: int,
-    ) -> AppendInfo | ProduceResult | None:
-        """The only batch of a request, if its answer has nothing to wait for, see `produce.append_one`."""
-        return produce.append_one(self.hosted, key, records, acks, internal_allowed, asker, now_ms)
 
     def append_records(
         self,
