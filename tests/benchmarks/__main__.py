@@ -20,7 +20,8 @@ from tests.benchmarks import pairs
 from tests.benchmarks.report import Row, compare, machine, page, save, show
 from tests.benchmarks.servers import Peers, Server, kafka
 
-GROUPS = ("bulk", "small", "inside", "wheel", "client")
+GROUPS = ("bulk", "small", "groups", "inside", "wheel", "client")
+AGAINST_KAFKA = ("bulk", "small", "groups")
 PAIRS = 6
 """As many as an interval of 95 % needs."""
 ON_REQUEST = ("spark",)
@@ -64,7 +65,7 @@ def main() -> int:
         print(f"\n{group}", flush=True)
         with contextlib.ExitStack() as stack:
             peer: Server | None = None
-            if options.kafka and group in ("bulk", "small"):
+            if options.kafka and group in AGAINST_KAFKA:
                 peer = stack.enter_context(kafka())
             peers = Peers(peer, others=not options.alone)
             for row in importlib.import_module(f"tests.benchmarks.rows_{group}").rows(peers):

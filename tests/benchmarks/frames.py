@@ -66,6 +66,13 @@ def fetch(topic: str, max_bytes: int, max_wait_ms: int = 0, partitions: int = 1)
     return FetchFrame(frame, len(frame) - len(asked) + 4)
 
 
+def offset_commit(group: str, topic: str) -> bytes:
+    """An OffsetCommit v7 frame of one partition, of a group without members."""
+    who = _string(group) + struct.pack(">i", -1) + _string("") + struct.pack(">h", -1)
+    what = struct.pack(">i", 1) + _string(topic) + struct.pack(">iiqi", 1, 0, 4711, -1) + _string("")
+    return _frame(8, 7, who + what)
+
+
 def api_versions() -> bytes:
     """An ApiVersions v0 frame: the smallest request there is."""
     return _frame(18, 0, b"")

@@ -1,10 +1,14 @@
-"""Drives the compiled load generators: `load.c`, built once with the system's C compiler, and librdkafka."""
+"""Drives the compiled load generators: `load.c`, built once with the system's C compiler, and librdkafka.
+
+Those of consumer groups (`groups.c`) are driven by `group_load.py`.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
@@ -73,17 +77,17 @@ def librdkafka() -> str:
 
 
 @cache
-def generator() -> str:
-    """The path of the built load generator.
+def generator(name: str = "load") -> str:
+    """The path of a built load generator: `load` or `groups`.
 
     Raises:
         NoCompiler: neither cc, gcc nor clang is on the path.
     """
     compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
     if compiler is None:
-        raise NoCompiler("no C compiler (cc, gcc or clang) on the path to build tests/benchmarks/load.c")
-    target = Path(_files.name) / "load"
-    subprocess.run([compiler, "-O2", "-o", str(target), str(HERE / "load.c"), "-ldl"], check=True)
+        raise NoCompiler(f"no C compiler (cc, gcc or clang) on the path to build tests/benchmarks/{name}.c")
+    target = Path(_files.name) / name
+    subprocess.run([compiler, "-O2", "-o", str(target), str(HERE / f"{name}.c"), "-ldl"], check=True)
     return str(target)
 
 
@@ -142,6 +146,21 @@ def _file(data: bytes) -> str:
     path = Path(_files.name) / f"frame-{len(list(Path(_files.name).iterdir()))}"
     path.write_bytes(data)
     return str(path)
+
+
+def commits(server: Server, group: str, topic: str, connections: int, depth: int, seconds: float) -> Load:
+    """OffsetCommit of one partition, by nobody in particular, as fast as they are answered.
+
+    Raises:
+        RuntimeError: the first one is refused.
+    """
+    frame = frames.offset_commit(group, topic)
+    with socket.create_connection(("127.0.0.1", server.port)) as s:
+        s.sendall(frame)
+        told = s.recv(4096)
+    if told[-2:] != bytes(2):  # the error code of the only partition
+        raise RuntimeError(f"{server.name} refuses a commit with error {int.from_bytes(told[-2:], 'big')}")
+    return _run(server, "requests", _file(frame), str(connections), str(depth), str(seconds))
 
 
 def small_requests(server: Server, topic: str, connections: int, depth: int, seconds: float) -> Load:
