@@ -8,28 +8,11 @@ from typing import Any, Final
 from barnabas.broker.handlers import group_failures
 from barnabas.protocol.api import RESPONSES, ApiKey
 from barnabas.protocol.ids import NO_LEADER
-from barnabas.protocol.requests import (
-    alter_configs,
-    create_partitions,
-    create_topics,
-    delete_records,
-    delete_topics,
-    describe_configs,
-    describe_log_dirs,
-    describe_producers,
-    describe_topic_partitions,
-    elect_leaders,
-    fetch,
-    find_coordinator,
-    incremental_alter_configs,
-    list_offsets,
-    metadata,
-    offset_for_leader_epoch,
-    produce,
-)
 
 
 def _produce(request: Any, code: int) -> Any:
+    from barnabas.protocol.requests import produce
+
     return produce.ProduceResponse(
         [
             produce.TopicProduceResponse(
@@ -44,6 +27,8 @@ def _produce(request: Any, code: int) -> Any:
 
 def _fetch(request: Any, code: int) -> Any:
     """Once for all, from v7 on, and for each partition, which is all that earlier versions have."""
+    from barnabas.protocol.requests import fetch
+
     return fetch.FetchResponse(
         error_code=code,
         responses=[
@@ -58,6 +43,8 @@ def _fetch(request: Any, code: int) -> Any:
 
 
 def _list_offsets(request: Any, code: int) -> Any:
+    from barnabas.protocol.requests import list_offsets
+
     return list_offsets.ListOffsetsResponse(
         topics=[
             list_offsets.ListOffsetsTopicResponse(
@@ -70,11 +57,15 @@ def _list_offsets(request: Any, code: int) -> Any:
 
 
 def _metadata(request: Any, code: int) -> Any:
+    from barnabas.protocol.requests import metadata
+
     topics = [metadata.MetadataResponseTopic(code, topic.name, topic.topic_id) for topic in request.topics or ()]
     return metadata.MetadataResponse(controller_id=NO_LEADER, topics=topics, error_code=code)
 
 
 def _find_coordinator(request: Any, code: int) -> Any:
+    from barnabas.protocol.requests import find_coordinator
+
     if request.key:  # up to v3
         return find_coordinator.FindCoordinatorResponse(error_code=code)
     none = [find_coordinator.Coordinator(key, NO_LEADER, "", -1, code) for key in request.coordinator_keys]
@@ -82,18 +73,24 @@ def _find_coordinator(request: Any, code: int) -> Any:
 
 
 def _create_topics(request: Any, code: int) -> Any:
+    from barnabas.protocol.requests import create_topics
+
     return create_topics.CreateTopicsResponse(
         topics=[create_topics.CreatableTopicResult(topic.name, error_code=code) for topic in request.topics]
     )
 
 
 def _delete_topics(request: Any, code: int) -> Any:
+    from barnabas.protocol.requests import delete_topics
+
     results = [delete_topics.DeletableTopicResult(topic.name, topic.topic_id, code) for topic in request.topics]
     results += [delete_topics.DeletableTopicResult(name, error_code=code) for name in request.topic_names]
     return delete_topics.DeleteTopicsResponse(responses=results)
 
 
 def _delete_records(request: Any, code: int) -> Any:
+    from barnabas.protocol.requests import delete_records
+
     return delete_records.DeleteRecordsResponse(
         topics=[
             delete_records.DeleteRecordsTopicResult(
@@ -109,6 +106,8 @@ def _delete_records(request: Any, code: int) -> Any:
 
 
 def _offset_for_leader_epoch(request: Any, code: int) -> Any:
+    from barnabas.protocol.requests import offset_for_leader_epoch
+
     return offset_for_leader_epoch.OffsetForLeaderEpochResponse(
         topics=[
             offset_for_leader_epoch.OffsetForLeaderTopicResult(
@@ -121,6 +120,8 @@ def _offset_for_leader_epoch(request: Any, code: int) -> Any:
 
 
 def _describe_configs(request: Any, code: int) -> Any:
+    from barnabas.protocol.requests import describe_configs
+
     return describe_configs.DescribeConfigsResponse(
         results=[
             describe_configs.DescribeConfigsResult(code, None, one.resource_type, one.resource_name)
@@ -130,12 +131,16 @@ def _describe_configs(request: Any, code: int) -> Any:
 
 
 def _create_partitions(request: Any, code: int) -> Any:
+    from barnabas.protocol.requests import create_partitions
+
     return create_partitions.CreatePartitionsResponse(
         results=[create_partitions.CreatePartitionsTopicResult(topic.name, code) for topic in request.topics]
     )
 
 
 def _incremental_alter_configs(request: Any, code: int) -> Any:
+    from barnabas.protocol.requests import incremental_alter_configs
+
     return incremental_alter_configs.IncrementalAlterConfigsResponse(
         responses=[
             incremental_alter_configs.AlterConfigsResourceResponse(code, None, one.resource_type, one.resource_name)
@@ -145,6 +150,8 @@ def _incremental_alter_configs(request: Any, code: int) -> Any:
 
 
 def _alter_configs(request: Any, code: int) -> Any:
+    from barnabas.protocol.requests import alter_configs
+
     return alter_configs.AlterConfigsResponse(
         responses=[
             alter_configs.AlterConfigsResourceResponse(code, None, one.resource_type, one.resource_name)
@@ -155,6 +162,8 @@ def _alter_configs(request: Any, code: int) -> Any:
 
 def _describe_log_dirs(request: Any, code: int) -> Any:
     """Once for all, from v3 on, and for the directory, which is all that earlier versions have."""
+    from barnabas.protocol.requests import describe_log_dirs
+
     return describe_log_dirs.DescribeLogDirsResponse(
         error_code=code, results=[describe_log_dirs.DescribeLogDirsResult(code)]
     )
@@ -162,6 +171,8 @@ def _describe_log_dirs(request: Any, code: int) -> Any:
 
 def _elect_leaders(request: Any, code: int) -> Any:
     """Once for all, from v1 on, and for each partition."""
+    from barnabas.protocol.requests import elect_leaders
+
     return elect_leaders.ElectLeadersResponse(
         error_code=code,
         replica_election_results=[
@@ -174,6 +185,8 @@ def _elect_leaders(request: Any, code: int) -> Any:
 
 
 def _describe_producers(request: Any, code: int) -> Any:
+    from barnabas.protocol.requests import describe_producers
+
     return describe_producers.DescribeProducersResponse(
         topics=[
             describe_producers.TopicResponse(
@@ -185,6 +198,8 @@ def _describe_producers(request: Any, code: int) -> Any:
 
 
 def _describe_topic_partitions(request: Any, code: int) -> Any:
+    from barnabas.protocol.requests import describe_topic_partitions
+
     return describe_topic_partitions.DescribeTopicPartitionsResponse(
         topics=[
             describe_topic_partitions.DescribeTopicPartitionsResponseTopic(code, topic.name) for topic in request.topics

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from barnabas.protocol.requests import (
-    consumer_group_describe,
-    delete_groups,
-    describe_groups,
-    offset_commit,
-    offset_fetch,
-)
-
 NO_OFFSET: Final = -1
 
 
 def commit(request: Any, code: int) -> Any:
     """OffsetCommit has errors in partitions alone."""
+    from barnabas.protocol.requests import offset_commit
+
     return offset_commit.OffsetCommitResponse(
         topics=[
             offset_commit.OffsetCommitResponseTopic(
@@ -31,6 +25,8 @@ def commit(request: Any, code: int) -> Any:
 
 def fetch(request: Any, code: int) -> Any:
     """OffsetFetch: v1 has errors in partitions alone, v2 to v7 one for all, v8 on one for each group."""
+    from barnabas.protocol.requests import offset_fetch
+
     topics = [
         offset_fetch.OffsetFetchResponseTopic(
             topic.name,
@@ -47,18 +43,24 @@ def fetch(request: Any, code: int) -> Any:
 
 def describe(request: Any, code: int) -> Any:
     """DescribeGroups: each group."""
+    from barnabas.protocol.requests import describe_groups
+
     groups = [describe_groups.DescribedGroup(error_code=code, group_id=each) for each in request.groups]
     return describe_groups.DescribeGroupsResponse(groups=groups)
 
 
 def describe_consumer(request: Any, code: int) -> Any:
     """ConsumerGroupDescribe: each group."""
+    from barnabas.protocol.requests import consumer_group_describe
+
     groups = [consumer_group_describe.DescribedGroup(error_code=code, group_id=each) for each in request.group_ids]
     return consumer_group_describe.ConsumerGroupDescribeResponse(groups=groups)
 
 
 def delete(request: Any, code: int) -> Any:
     """DeleteGroups: each group."""
+    from barnabas.protocol.requests import delete_groups
+
     return delete_groups.DeleteGroupsResponse(
         results=[delete_groups.DeletableGroupResult(group_id, code) for group_id in request.groups_names]
     )

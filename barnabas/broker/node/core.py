@@ -252,7 +252,7 @@ class Core:
             context.close("producing with acks=0 failed")
             context.respond(None)
             return
-        from barnabas.broker.handlers.failures import error_response  # loads every API's messages; rarely needed
+        from barnabas.broker.handlers.failures import error_response  # rarely needed
 
         context.respond(error_response(context.api_key, request, code))
 

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from barnabas.broker.handlers.failures import _BY_ITEM, error_response
@@ -52,3 +55,17 @@ def test_a_fetch_that_failed_says_so_at_versions_without_an_error_of_its_own() -
 def test_every_answer_can_be_asked_how_long_to_wait(key: ApiKey) -> None:
     """The host asks each one before it leaves; DescribeQuorum has no such field at any version."""
     assert RESPONSES[key]().throttle_time_ms == 0
+
+
+def test_an_error_loads_the_messages_of_its_own_api_alone() -> None:
+    """The first group of a broker waited 40 ms for those of all the others, and kept 0.7 MB of them."""
+    script = (
+        "import sys\n"
+        "from barnabas.broker.handlers.failures import error_response\n"
+        "from barnabas.protocol.api import REQUESTS, ApiKey\n"
+        "error_response(ApiKey.OFFSET_COMMIT, REQUESTS[ApiKey.OFFSET_COMMIT](), 16)\n"
+        "room = 'barnabas.protocol.requests.'\n"
+        "print(*(name.removeprefix(room) for name in sys.modules if name.startswith(room)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["offset_commit"]
