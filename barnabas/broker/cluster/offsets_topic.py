@@ -15,16 +15,19 @@ from barnabas.broker.cluster.proposals import Proposals
 from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.config.topics import OFFSETS_TOPIC
+from barnabas.broker.jobs import Gate
 from barnabas.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 
 
-def create_offsets_topic(image: Image, config: BrokerConfig, controller: Proposals, creating: dict[str, None]) -> None:
-    """Begin to make it, unless that is under way (`creating`)."""
+def create_offsets_topic(
+    image: Image, config: BrokerConfig, controller: Proposals, creating: dict[str, Gate | None]
+) -> Gate | None:
+    """Begin to make it, unless that is under way (`creating`); the gate opens when it is made, or cannot be."""
     if OFFSETS_TOPIC in creating:
-        return
-    creating[OFFSETS_TOPIC] = None
+        return creating[OFFSETS_TOPIC]
+    gate = creating[OFFSETS_TOPIC] = Gate()
     wanted = config.offsets_topic_replication_factor
     replicas = min(wanted, sum(not one.fenced for one in image.brokers.values()) or 1)
     settings: dict[str, str | None] = {
@@ -43,6 +46,8 @@ def create_offsets_topic(image: Image, config: BrokerConfig, controller: Proposa
             logger.info("the first group has asked: %s", told)
         elif result.error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
             logger.error("%s cannot be made, so there are no groups: %s", OFFSETS_TOPIC, result.error)
+        gate.open()
 
     topic = NewTopic(OFFSETS_TOPIC, config.offsets_topic_num_partitions, replicas, settings=settings)
     controller.create_topics([topic], False, done)
+    return gate

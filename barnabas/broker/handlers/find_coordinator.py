@@ -1,7 +1,8 @@
 """FindCoordinator (10). A real broker names the broker that leads the group's or transaction's partition.
 
-- The first who asks for a group has `__consumer_offsets` made; until its partition has a leader, groups have
-  COORDINATOR_NOT_AVAILABLE, after which clients ask again.
+- The first who asks for a group has `__consumer_offsets` made, and is answered when its partition is there. Kafka says
+  COORDINATOR_NOT_AVAILABLE at once, and its clients ask again 100 ms later; as does this broker where the topic cannot
+  be made, or a partition of it has no leader.
 - There are no transactions yet, so a transactional id has COORDINATOR_NOT_AVAILABLE.
 - A key named twice is answered once (Kafka answers it twice).
 - v1: key types (0 group, 1 transaction), and an error message. v4: many keys. v5 and v6 name further errors.
@@ -20,7 +21,7 @@ from barnabas.broker.handlers.coordinators import may
 from barnabas.broker.handlers.leaders import endpoint
 from barnabas.broker.handlers.services import Operation, Services
 from barnabas.broker.handlers.steps import SLICE, answer
-from barnabas.broker.jobs import Job
+from barnabas.broker.jobs import Job, wait
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import NO_LEADER
 from barnabas.protocol.requests.find_coordinator import (
@@ -44,23 +45,24 @@ def handle(services: Services, request: FindCoordinatorRequest, context: Request
 
 def _serve(services: Services, request: FindCoordinatorRequest, context: RequestContext) -> Job[None]:
     if context.api_version < _MANY_KEYS_FROM:
-        one = _find(services, context, request.key_type, request.key)
+        one = yield from _find(services, context, request.key_type, request.key)
         text = one.error_message if one.error_code else _FOUND
         told = FindCoordinatorResponse(0, one.error_code, text, one.node_id, one.host, one.port)
         context.respond(told)
         return
     found = []
     for number, key in enumerate(dict.fromkeys(request.coordinator_keys), 1):
-        found.append(_find(services, context, request.key_type, key))
+        one = yield from _find(services, context, request.key_type, key)
+        found.append(one)
         if number % SLICE == 0:
             yield None
     yield from answer(context, FindCoordinatorResponse(coordinators=found), len(found))
 
 
-def _find(services: Services, context: RequestContext, key_type: int, key: str) -> Coordinator:
+def _find(services: Services, context: RequestContext, key_type: int, key: str) -> Job[Coordinator]:
     try:
         if key_type == _GROUP:
-            return _find_group(services, context, key)
+            return (yield from _find_group(services, context, key))
         if key_type == _TRANSACTION:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, _NO_TRANSACTIONS)
         detail = f"Key type {key_type} is unknown: 0 is a group, 1 a transactional id."
@@ -69,15 +71,20 @@ def _find(services: Services, context: RequestContext, key_type: int, key: str) 
         return Coordinator(key, NO_LEADER, "", -1, fault.code, fault.detail)
 
 
-def _find_group(services: Services, context: RequestContext, group_id: str) -> Coordinator:
+def _find_group(services: Services, context: RequestContext, group_id: str) -> Job[Coordinator]:
     if not may(services, context, Operation.DESCRIBE, group_id):
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "Group authorization failed.")
-    topic = services.image.topics.get(OFFSETS_TOPIC)
+    image = services.image
+    if OFFSETS_TOPIC not in image.topics and not services.recovering():
+        making = create_offsets_topic(image, services.config, services.controller, services.creating)
+        if making is not None:
+            yield from wait(making)
+    topic = image.topics.get(OFFSETS_TOPIC)
     if topic is None:
-        if not services.recovering():
-            create_offsets_topic(services.image, services.config, services.controller, services.creating)
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, _COMING)
     index = partition_of(group_id, len(topic.partitions))
+    while services.replicas.is_coming(topic.keys[index]):
+        yield None
     leader = topic.partitions[index].leader
     place = None if leader == NO_LEADER else endpoint(services, leader, context)
     if place is None or (leader == services.node_id and index not in services.groups.shards):

@@ -19,7 +19,7 @@ from barnabas.broker.group.coordinator import GroupCoordinator
 from barnabas.broker.handlers.line import Line
 from barnabas.broker.handlers.sessions import FetchSessions
 from barnabas.broker.handlers.steps import Runner, work
-from barnabas.broker.jobs import Job
+from barnabas.broker.jobs import Gate, Job
 from barnabas.broker.ports import Entropy, Volume
 from barnabas.broker.replica import ReplicaManager
 from barnabas.protocol.api import ApiKey
@@ -90,7 +90,8 @@ class Services:
     """The rooms below, as handlers see them.
 
     `config` is in force now, `static_config` what the broker was started with; `image` is the committed one.
-    `creating` holds the topics whose creation on first use is under way (at most `AUTO_CREATE_IN_FLIGHT_MAX`).
+    `creating` holds the topics whose creation on first use is under way (at most `AUTO_CREATE_IN_FLIGHT_MAX`);
+    a gate is what waits for its end.
     `account` is charged with what is kept for others; in `line` stand requests with large answers,
     in `file_line` those of them that may wait for files. `metadata_end` is the offset after the last record of the
     metadata log, and its epoch; `volume` what the data directory lies on.
@@ -113,7 +114,7 @@ class Services:
     metadata_end: Callable[[], tuple[int, int]]
     volume: Callable[[], Volume]
     authorise: Authorise = allow_all
-    creating: dict[str, None] = field(default_factory=dict)
+    creating: dict[str, Gate | None] = field(default_factory=dict)
     account: Account = field(default_factory=Account)
     line: Line = field(default_factory=Line)
     file_line: Line = field(default_factory=Line)

@@ -8,10 +8,12 @@ import pytest
 
 from barnabas.broker.cluster.records import PartitionChange
 from barnabas.broker.config.topics import OFFSETS_TOPIC
+from barnabas.broker.context import Connection
 from barnabas.broker.group.placement import partition_of
 from barnabas.broker.group.records import encode
 from barnabas.broker.group.state import Status
 from barnabas.broker.group.values import OffsetRecord
+from barnabas.broker.memory_disk import Faults, MemoryDisk
 from barnabas.protocol.batch import HEADER_SIZE
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import NO_LEADER, TopicPartition
@@ -89,11 +91,13 @@ def committed(world: World, group: str = "g", topics: list[Any] | None = None, v
 # The topic
 
 
-def test_the_first_who_asks_has_the_topic_made() -> None:
+def test_the_first_who_asks_has_the_topic_made_and_waits_for_it() -> None:
+    """Whoever is told that there is none yet comes again 100 ms later, and the first group takes so much longer."""
     world = World()
-    first = find(world)
-    assert (first.error_code, first.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
-    found = find(world)
+    asked = world.send(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
+    assert not asked.done
+    world.settle()
+    found = asked.response.coordinators[0]
     assert (found.error_code, found.node_id, found.host, found.port) == (0, 1, "localhost", 9092)
     topic = world.describe(OFFSETS_TOPIC).topics[0]
     assert (len(topic.partitions), topic.is_internal) == (50, True)
@@ -111,10 +115,31 @@ def test_until_then_nobody_is_the_coordinator_and_no_topic_is_made() -> None:
 
 def test_many_who_ask_at_once_have_it_made_once() -> None:
     world = World(offsets_topic_num_partitions=PARTITIONS)
+    before = world.core.metadata.end_offset
     asked = [world.send(FindCoordinatorRequest(f"g{number}"), 2) for number in range(10)]
     world.settle()
-    assert {one.response.error_code for one in asked} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    assert {one.response.error_code for one in asked} == {0}
+    assert world.core.metadata.end_offset == before + 1 + 3 + PARTITIONS, "the topic, its settings, its partitions"
+
+
+def test_where_it_cannot_be_made_who_waits_is_told_and_the_next_has_it_tried_again() -> None:
+    faults = Faults()
+    world = World(disk=MemoryDisk(faults=faults), offsets_topic_num_partitions=PARTITIONS)
+    faults.refuse(1, count=1_000_000)
+    refused = find(world)
+    assert (refused.error_code, refused.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+    faults.refuse(1, count=0)
     assert find(world).error_code == 0
+
+
+def test_who_is_gone_while_it_waits_takes_nobody_along() -> None:
+    world = World(offsets_topic_num_partitions=PARTITIONS)
+    connection = Connection(99, "PLAINTEXT", "127.0.0.1", "kafka", world.now_ms)
+    world.send(FindCoordinatorRequest(coordinator_keys=["g"]), 4, connection=connection)
+    stays = world.send(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
+    world.core.disconnected(connection)
+    world.settle()
+    assert stays.response.coordinators[0].error_code == 0
 
 
 def test_who_asks_twice_for_a_coordinator_is_told_once() -> None:
