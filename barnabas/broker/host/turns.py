@@ -2,7 +2,8 @@
 
 The loop looks, handles every connection that has brought something, and looks again. Five thousand connections that
 send in one moment are one such round, and whoever comes then waits for all of it. So from some time on requests wait in
-line undecoded, and have their turns in the rounds after this one: a millisecond's worth in each.
+line undecoded, and have their turns in the rounds after this one: a millisecond's worth in each, or half of what the
+round before has taken. Those who are served at once ask again at once, and would keep the line waiting for ever.
 
     in this round            who waits in line
     -                        a connection whose own turn was over before its requests were (`Channel._pump`)
@@ -92,7 +93,7 @@ class Turns:
         self._host.loop.call_soon(self.looked)
 
     def looked(self) -> None:
-        """The loop has been round: turns for those in line, at least one, until this ms is over.
+        """The loop has been round: turns for those in line, at least one, until their time is over.
 
         The broker's jobs have as much time as the line before it goes on: a request may take ten times what a round
         gives to them, and a start under a flood would never come to its end.
@@ -101,10 +102,11 @@ class Turns:
         host = self._host
         began_ms = now_ms = host.now_ms()
         self.late_ms = now_ms + LATE_MS
+        until_ms = now_ms + max(min(now_ms - self._since_ms, VERY_LATE_MS) // 2, 1)
         while self.line and (now_ms >= self._rest_ms or not host.has_jobs):
             self.line.popleft().take_turn()
             now_ms = host.now_ms()
-            if now_ms > began_ms:
+            if now_ms >= until_ms:
                 self._rest_ms = now_ms + (now_ms - began_ms)
                 break
         if self.line:

@@ -170,6 +170,27 @@ async def test_small_requests_wait_too_once_they_have_taken_long() -> None:
         await until(lambda: len(one.served) == 200)
 
 
+async def test_who_waits_has_turns_though_those_who_are_served_ask_again_at_once() -> None:
+    """A thousand members' heartbeats: those in line had 1 ms in each round of 26, and waited for seconds."""
+    async with a_round() as one:
+        many = [one.connect() for _ in range(200)]
+        one.cost_ms = 1
+        for _ in range(12):
+            for channel in many:
+                if not channel.waits:
+                    tell(channel, sized(60))
+            await a_look()
+        assert set(one.served) == {channel.connection.id for channel in many}
+
+
+async def a_look() -> None:
+    """Once round the loop."""
+    loop = asyncio.get_running_loop()
+    looked = loop.create_future()
+    loop.call_soon(looked.set_result, None)
+    await looked
+
+
 @pytest.mark.parametrize(
     ("begin", "request_"),
     [
