@@ -66,6 +66,7 @@ class GroupCoordinator:
         self._now_ms = now_ms
         self._expiry = Alarm(self._expire_all)
         self._timer = self.shared.alarms.timer
+        self._told_ms: int | None = None
         register(registry, self.shared.counts, self.groups)
 
     # Time
@@ -83,7 +84,13 @@ class GroupCoordinator:
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to do."""
-        return self._timer.next_deadline_ms()
+        self._told_ms = deadline_ms = self._timer.next_deadline_ms()
+        return deadline_ms
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is due, nor anything earlier than `next_deadline_ms` last said."""
+        return not self._timer.due and self._timer.next_deadline_ms() == self._told_ms
 
     # Leadership
 

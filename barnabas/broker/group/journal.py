@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from barnabas.broker.replica import ReplicaManager
 from barnabas.broker.replica.partition import Partition
 from barnabas.protocol.ids import Buffer
 
 
 class PartitionJournal:
-    """A led partition's log (a `shard.Journal`)."""
+    """A led partition's log (a `shard.Journal`). `committed` is called when its high watermark rises, while listening.
 
-    __slots__ = ("_partition", "_replicas")
+    Whoever listens is told after every append, at the end of the step, which costs a commit a fifth more.
+    """
 
-    def __init__(self, replicas: ReplicaManager, partition: Partition) -> None:
+    __slots__ = ("_heard", "_partition", "_replicas")
+
+    def __init__(self, replicas: ReplicaManager, partition: Partition, committed: Callable[[], None]) -> None:
         self._replicas = replicas
         self._partition = partition
+        self._heard = lambda high_watermark, now_ms: committed()
 
     @property
     def batch_bytes_max(self) -> int:
@@ -35,3 +41,11 @@ class PartitionJournal:
         """
         info = self._replicas.append_as_coordinator(self._partition, batch, wall_ms, now_ms)
         return info.last_offset + 1
+
+    def listen(self, listens: bool) -> None:
+        """Have `committed` called from now on, or no more."""
+        listeners = self._partition.listeners
+        if self._heard in listeners:
+            listeners.remove(self._heard)
+        if listens:
+            listeners.append(self._heard)

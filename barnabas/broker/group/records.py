@@ -21,7 +21,12 @@ from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.ids import Buffer, TopicPartition
 from barnabas.protocol.kafka.coordinator import records
 from barnabas.protocol.kafka.coordinator.classic_groups import GroupMetadataKey, GroupMetadataValue, MemberMetadata
-from barnabas.protocol.kafka.coordinator.offsets import OffsetCommitKey, OffsetCommitValue
+from barnabas.protocol.kafka.coordinator.offsets import (
+    OffsetCommitKey,
+    OffsetCommitValue,
+    commit_key,
+    commit_value,
+)
 
 _WITH_EXPIRY: Final = 1
 
@@ -34,7 +39,7 @@ def encode(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
     """Key and value; None for what is gone."""
     if type(record) is OffsetRecord:
         group_id, (topic, partition), committed = record
-        key = records.encode_key(OffsetCommitKey(group_id, topic, partition))
+        key = commit_key(group_id, topic, partition)
         return key, None if committed is None else _encode_offset(committed)
     assert type(record) is GroupRecord, record
     key = records.encode_key(GroupMetadataKey(record.group_id))
@@ -43,8 +48,10 @@ def encode(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
 
 def _encode_offset(committed: CommittedOffset) -> bytes:
     offset, leader_epoch, metadata, committed_ms, expires_ms = committed
+    if expires_ms == NO_EXPIRY:
+        return commit_value(offset, leader_epoch, metadata, committed_ms)
     value = OffsetCommitValue(offset, leader_epoch, metadata, committed_ms, expires_ms)
-    return records.encode_value(value, None if expires_ms == NO_EXPIRY else _WITH_EXPIRY)
+    return records.encode_value(value, _WITH_EXPIRY)
 
 
 def _encode_group(group: StoredGroup) -> bytes:

@@ -52,6 +52,9 @@ class Journal(Protocol):
             KafkaError: nothing was appended.
         """
 
+    def listen(self, listens: bool) -> None:
+        """Have the shard told when the high watermark rises (`Shard.committed`), or no more."""
+
 
 class _Held(NamedTuple):
     end: int
@@ -109,6 +112,7 @@ class Shard:
         deadline_ms = now_ms + self.shared.config.offsets_commit_timeout_ms
         if not self._held:
             self.shared.alarms.set(self._held_alarm, deadline_ms)
+            self.journal.listen(True)
         self._held.append(_Held(self.end, deadline_ms, reply, response))
 
     def committed(self) -> None:
@@ -118,8 +122,13 @@ class Shard:
         while held and held[0].end <= high_watermark:
             one = held.popleft()
             one.reply.send(one.response)
-        if not held:
+        self._rest()
+
+    def _rest(self) -> None:
+        """Where nobody waits, no append has to tell of itself."""
+        if not self._held:
             self.shared.alarms.stop(self._held_alarm)
+            self.journal.listen(False)
 
     def _give_up(self, now_ms: int) -> None:
         held = self._held
@@ -128,6 +137,7 @@ class Shard:
             held.popleft().reply.refuse(code)
         if held:
             self.shared.alarms.set(self._held_alarm, held[0].deadline_ms)
+        self._rest()
 
     @property
     def behind(self) -> bool:
@@ -214,7 +224,7 @@ class Shard:
     def end_all(self, code: int) -> None:
         """Led here no longer: whoever waits for what was written is told so."""
         held, self._held = self._held, deque()
-        self.shared.alarms.stop(self._held_alarm)
+        self._rest()
         for one in held:
             one.reply.refuse(code)
 

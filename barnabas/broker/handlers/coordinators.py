@@ -35,16 +35,22 @@ def reply_to(request: Any, context: RequestContext) -> Reply:
     return Reply(context, lambda code: error_response(context.api_key, request, code))
 
 
+def nothing_left(services: Services) -> bool:
+    """Whether a group's request has left nothing to do (see `registry`): most set an alarm off and no earlier one."""
+    return not services.replicas.actions and services.groups.is_settled
+
+
 def serve(
     services: Services,
     request: Any,
     reply: Reply,
     ask: Callable[[Shard, Reply], None],
     operation: Operation = Operation.READ,
-) -> None:
-    """Have a group's shard serve a request about that group."""
+) -> bool:
+    """Have a group's shard serve a request about that group; True if nothing is left to do."""
     try:
         check_named(services, reply.context, operation, request.group_id)
         ask(services.groups.shard_of(request.group_id), reply)
     except KafkaError as fault:
         reply.refuse(fault.code)
+    return nothing_left(services)

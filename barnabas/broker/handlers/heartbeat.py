@@ -14,9 +14,11 @@ from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.requests.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
-def handle(services: Services, request: HeartbeatRequest, context: RequestContext, now_ms: int) -> None:
+def handle(services: Services, request: HeartbeatRequest, context: RequestContext, now_ms: int) -> bool:
     """Note that the member is there."""
-    serve(services, request, Reply(context, _failure), lambda shard, reply: heartbeat(shard, request, reply, now_ms))
+    return serve(
+        services, request, Reply(context, _failure), lambda shard, reply: heartbeat(shard, request, reply, now_ms)
+    )
 
 
 def _failure(code: int) -> HeartbeatResponse:

@@ -14,7 +14,7 @@ from barnabas.broker.context import RequestContext
 from barnabas.broker.group.joining import join
 from barnabas.broker.group.membership import NULL_PROTOCOL_FROM
 from barnabas.broker.group.reply import Reply
-from barnabas.broker.handlers.coordinators import check_named
+from barnabas.broker.handlers.coordinators import check_named, nothing_left
 from barnabas.broker.handlers.services import Operation, Services
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.requests.join_group import JoinGroupRequest, JoinGroupResponse
@@ -30,7 +30,7 @@ _WITHOUT_MEMBER: Final = frozenset(
 """Errors that Kafka tells without repeating who asked."""
 
 
-def handle(services: Services, request: JoinGroupRequest, context: RequestContext, now_ms: int) -> None:
+def handle(services: Services, request: JoinGroupRequest, context: RequestContext, now_ms: int) -> bool:
     """Let the member in, now or later."""
     member_id = request.member_id
 
@@ -49,3 +49,4 @@ def handle(services: Services, request: JoinGroupRequest, context: RequestContex
         join(services.groups.shard_of(request.group_id), request, reply, now_ms)
     except KafkaError as fault:
         reply.refuse(fault.code)
+    return nothing_left(services)

@@ -16,7 +16,7 @@ from barnabas.broker.cluster.image import TopicState
 from barnabas.broker.context import RequestContext, source_of
 from barnabas.broker.group.offsets import Commit, Committer, commit
 from barnabas.broker.group.shard import Shard
-from barnabas.broker.handlers.coordinators import may, reply_to
+from barnabas.broker.handlers.coordinators import may, nothing_left, reply_to
 from barnabas.broker.handlers.services import Operation, Resource, Services
 from barnabas.broker.handlers.steps import SLICE, slices
 from barnabas.broker.jobs import Job
@@ -33,9 +33,10 @@ from barnabas.protocol.requests.offset_commit import (
 _IDS_FROM = 10
 
 
-def handle(services: Services, request: OffsetCommitRequest, context: RequestContext, now_ms: int) -> None:
+def handle(services: Services, request: OffsetCommitRequest, context: RequestContext, now_ms: int) -> bool:
     """Write the offsets, and answer when they are committed."""
     services.work(_serve(services, request, context, now_ms), request, context)
+    return nothing_left(services)
 
 
 def _serve(services: Services, request: OffsetCommitRequest, context: RequestContext, now_ms: int) -> Job[None]:

@@ -17,10 +17,10 @@ from barnabas.protocol.requests.sync_group import SyncGroupRequest
 _PROTOCOL_FROM: Final = 5
 
 
-def handle(services: Services, request: SyncGroupRequest, context: RequestContext, now_ms: int) -> None:
+def handle(services: Services, request: SyncGroupRequest, context: RequestContext, now_ms: int) -> bool:
     """Tell the member its assignment, now or later."""
     reply = reply_to(request, context)
     if context.api_version >= _PROTOCOL_FROM and (request.protocol_type is None or request.protocol_name is None):
         reply.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        return
-    serve(services, request, reply, lambda shard, reply: sync(shard, request, reply, now_ms))
+        return True
+    return serve(services, request, reply, lambda shard, reply: sync(shard, request, reply, now_ms))

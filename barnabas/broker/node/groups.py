@@ -38,14 +38,10 @@ def assemble(core: Core) -> GroupCoordinator:
             return
         partition.listeners.clear()
         if leads and partition.is_leader and partition.leader_epoch == epoch:
-            coordinator.elected(index, epoch, partition.log, PartitionJournal(core.replicas, partition))
-            partition.listeners.append(partial(_rose, coordinator, index))
+            journal = PartitionJournal(core.replicas, partition, partial(coordinator.committed, index))
+            coordinator.elected(index, epoch, partition.log, journal)
         else:
             coordinator.resigned(index)
 
     core.replicas.shared.leadership.append(heard)
     return coordinator
-
-
-def _rose(coordinator: GroupCoordinator, index: int, high_watermark: int, now_ms: int) -> None:
-    coordinator.committed(index)

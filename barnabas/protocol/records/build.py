@@ -111,9 +111,10 @@ class BatchBuilder:
         """
         if not self.count:
             raise ValueError("a batch needs at least one record")
+        data = _joined(self._parts, self._codec, self._level)
         header = BatchHeader(
             base_offset=0,
-            length=0,
+            length=len(data) - batch.LOG_OVERHEAD,
             leader_epoch=-1,
             magic=batch.MAGIC,
             crc=0,
@@ -126,22 +127,19 @@ class BatchBuilder:
             base_sequence=base_sequence,
             record_count=self.count,
         )
-        return _finish(header, self._parts, self._level)
+        return _seal(header, data)
 
 
-def _finish(header: BatchHeader, parts: list[Buffer], level: int | None) -> bytearray:
-    """Header (whose place is the first part) and records as one batch, summed up."""
-    if header.compression:
-        area = compress(header.compression, b"".join(parts[1:]), level)
-        data = bytearray().join((parts[0], area))
-    else:
-        data = bytearray().join(parts)
-    return _seal(header, data)
+def _joined(parts: list[Buffer], codec: int, level: int | None) -> bytearray:
+    """The place of the header, which is the first part, and the records."""
+    if codec:
+        parts = [parts[0], compress(codec, b"".join(parts[1:]), level)]
+    return bytearray().join(parts)
 
 
 def _seal(header: BatchHeader, data: bytearray) -> bytearray:
-    """Write the header where it belongs, and sum up."""
-    batch.write_header(data, 0, header._replace(length=len(data) - batch.LOG_OVERHEAD))
+    """Write the header, which knows its length, where it belongs, and sum up."""
+    batch.write_header(data, 0, header)
     batch.set_crc(data, 0, len(data))
     return data
 
@@ -187,9 +185,11 @@ class BatchRewriter:
             header = header._replace(max_timestamp=self._max_timestamp)
         header = header._replace(record_count=self._count)
         if self._stream is None:
-            return _finish(header, [bytes(HEADER_SIZE), bytes(self._area)], self._level)
-        self._stream.add(bytes(self._area))
-        return _seal(header, bytearray().join((bytes(HEADER_SIZE), self._stream.finish())))
+            data = _joined([bytes(HEADER_SIZE), bytes(self._area)], header.compression, self._level)
+        else:
+            self._stream.add(bytes(self._area))
+            data = bytearray().join((bytes(HEADER_SIZE), self._stream.finish()))
+        return _seal(header._replace(length=len(data) - batch.LOG_OVERHEAD), data)
 
 
 def encode_batch(header: BatchHeader, records: Iterable[Record], *, level: int | None = None) -> bytearray:

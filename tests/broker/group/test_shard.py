@@ -157,12 +157,38 @@ def test_answers_that_wait_leave_in_their_order_each_at_its_end() -> None:
     assert second.waits
 
 
+def test_a_shard_listens_while_somebody_waits_and_no_longer() -> None:
+    """Each append told it of the high watermark at the end of its step, which nobody waited for."""
+    world = World(offsets_commit_timeout_ms=5000)
+    world.join(group="a")
+    assert not world.journal.listens
+    world.journal.lags = True
+    first = world.join(group="b")
+    end = len(world.journal.records)
+    second = world.join(group="c")
+    assert world.journal.listens
+    world.journal.high_watermark = end
+    world.shard.committed()
+    assert (first.waits, second.waits) == (False, True)
+    assert world.journal.listens
+    world.advance(5000)
+    assert not second.waits
+    assert not world.journal.listens, "its time was over"
+    third = world.join(group="d")
+    assert world.journal.listens
+    world.journal.high_watermark = len(world.journal.records)
+    world.shard.committed()
+    assert not third.waits
+    assert not world.journal.listens
+
+
 def test_a_shard_that_ends_refuses_what_waits() -> None:
     world = World()
     world.journal.lags = True
     told = world.join()
     world.shard.end_all(ErrorCode.NOT_COORDINATOR)
     assert told.error == ErrorCode.NOT_COORDINATOR
+    assert not world.journal.listens
     world.advance(60_000)
 
 

@@ -76,6 +76,7 @@ class Journal:
         self.batch_bytes_max = 1_048_588
         self.fault: ErrorCode | None = None
         self.lags = False
+        self.listens = False
 
     def write(self, batch: Buffer, wall_ms: int, now_ms: int) -> int:
         if self.fault is not None:
@@ -87,6 +88,10 @@ class Journal:
         if not self.lags:
             self.high_watermark = len(self.records)
         return len(self.records)
+
+    def listen(self, listens: bool) -> None:
+        """A test says itself that the high watermark rose."""
+        self.listens = listens
 
     def decoded(self) -> list[CoordinatorRecord]:
         return [decode(key, value) for key, value in self.records]

@@ -213,8 +213,29 @@ def test_an_answer_leaves_after_the_sync_that_the_topic_asks_for() -> None:
     world = world_with_coordinator(log_flush_interval_messages=1)
     told = world.send(commit_request({0: 5}), 8)
     assert not told.done
+    assert listeners(world) == 1
     world.settle()
     assert told.response.topics[0].partitions[0].error_code == 0
+    assert listeners(world) == 0
+
+
+def listeners(world: World) -> int:
+    """Who hears of the high watermark of the partition that has the group `g`."""
+    partition = world.core.replicas.partition(TopicPartition(OFFSETS_TOPIC, partition_of("g", PARTITIONS)))
+    assert partition is not None
+    return len(partition.listeners)
+
+
+def test_what_nobody_waits_for_leaves_nothing_to_the_end_of_the_step() -> None:
+    """A heartbeat and a commit set no earlier alarm: the host need not ask again when something is due."""
+    world = world_with_coordinator()
+    member_id, generation = member(world)
+    for request, version in ((HeartbeatRequest("g", generation, member_id), 3), (commit_request({0: 5}, "other"), 8)):
+        world.ask(request, version)
+        world.core.next_deadline_ms()
+        assert world.send(request, version).done
+        assert not world.core.rescheduled
+    assert listeners(world) == 0
 
 
 # Leadership

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from barnabas.protocol.errors import EncodeError, ProtocolError
 from barnabas.protocol.kafka.coordinator import classic_groups as classic
 from barnabas.protocol.kafka.coordinator import consumer_groups as groups
-from barnabas.protocol.kafka.coordinator.offsets import OffsetCommitKey, OffsetCommitValue
+from barnabas.protocol.kafka.coordinator.offsets import OffsetCommitKey, OffsetCommitValue, commit_key, commit_value
 from barnabas.protocol.kafka.coordinator.records import (
     KINDS,
     RecordType,
@@ -208,3 +208,20 @@ def test_damaged_records_are_read_or_refused(key: tuple[Any, str], value: tuple[
     one[random.randrange(len(one))] = random.randrange(256)
     with suppress(ProtocolError):
         decode(*map(bytes, spoiled))
+
+
+@given(
+    st.text(max_size=300),
+    st.text(max_size=300),
+    st.integers(-(2**31), 2**31 - 1),
+    st.integers(-(2**63), 2**63 - 1),
+    st.integers(-(2**31), 2**31 - 1),
+    st.text(max_size=300),
+    st.integers(-(2**63), 2**63 - 1),
+)
+def test_a_commit_is_written_by_hand_as_its_tables_write_it(
+    group: str, topic: str, partition: int, offset: int, epoch: int, metadata: str, committed_ms: int
+) -> None:
+    assert commit_key(group, topic, partition) == encode_key(OffsetCommitKey(group, topic, partition))
+    written = commit_value(offset, epoch, metadata, committed_ms)
+    assert written == encode_value(OffsetCommitValue(offset, epoch, metadata, committed_ms))
