@@ -19,8 +19,9 @@ CHARGED_BYTES_MIN: Final = 512
 """Requests from so many bytes on are charged while they wait for their answer."""
 DECODED_WEIGHT: Final = 12
 """What a decoded request takes, as a multiple of its bytes (lists of topics and partitions: measured 6 to 13)."""
-WEIGHTS: Final[dict[int, int]] = {ApiKey.PRODUCE: 1}
-"""Records are not decoded. What a fetch keeps while it waits is charged by partition (`replica/shared.py`)."""
+WEIGHTS: Final[dict[int, int]] = {ApiKey.PRODUCE: 1, ApiKey.JOIN_GROUP: 1, ApiKey.SYNC_GROUP: 1}
+"""Records are not decoded. Who waits in a group keeps nothing of its request; what the group took over of it is counted
+there (`group/holdings.py`). What a fetch keeps while it waits is charged by partition (`replica/shared.py`)."""
 
 DECODING_MS_MAX: Final = 2
 """A large request that took longer to decode is long to serve, too: that is a step of its own."""
@@ -117,8 +118,9 @@ def weigh(api_key: int, size: int, pinned_bytes: int) -> int:
     `pinned_bytes`: of the buffer it keeps, while logs are recovered. What is decoded then lies between what recovery
     makes, and its memory does not go back to the system: twice the charge means half as many.
     """
-    decoded = size * WEIGHTS.get(api_key, DECODED_WEIGHT)
-    return 2 * decoded + pinned_bytes if pinned_bytes else decoded
+    if not pinned_bytes:
+        return size * WEIGHTS.get(api_key, DECODED_WEIGHT)
+    return 2 * size * (1 if api_key == ApiKey.PRODUCE else DECODED_WEIGHT) + pinned_bytes
 
 
 def _split(buffers: list[Buffer], size: int) -> tuple[bytes, list[Buffer]]:

@@ -204,8 +204,32 @@ def fetch(partitions: int) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
+def join(metadata: int) -> bytes:
+    """A JoinGroup v3."""
+    body = struct.pack(">hhih", 11, 3, 9, -1) + struct.pack(">h", 1) + b"g" + struct.pack(">ii", 10_000, 60_000)
+    body += struct.pack(">h", 0) + struct.pack(">h", 1) + b"c" + struct.pack(">i", 1) + struct.pack(">h", 1) + b"p"
+    body += struct.pack(">i", metadata) + bytes(metadata)
+    return struct.pack(">i", len(body)) + body
+
+
+def sync(assignment: int) -> bytes:
+    """A SyncGroup v1 of one assignment."""
+    body = struct.pack(">hhih", 14, 1, 9, -1) + struct.pack(">h", 1) + b"g" + struct.pack(">i", 1)
+    body += struct.pack(">h", 1) + b"m" + struct.pack(">i", 1) + struct.pack(">h", 1) + b"m"
+    body += struct.pack(">i", assignment) + bytes(assignment)
+    return struct.pack(">i", len(body)) + body
+
+
 @pytest.mark.parametrize(
-    ("request_bytes", "weight"), [(produce(100_000), 1), (fetch(2000), FETCH_WEIGHT), (fetch(30), FETCH_WEIGHT)]
+    ("request_bytes", "weight"),
+    [
+        (produce(100_000), 1),
+        (fetch(2000), FETCH_WEIGHT),
+        (fetch(30), FETCH_WEIGHT),
+        (join(100_000), 1),
+        (sync(100_000), 1),
+    ],
+    ids=["produce", "wide fetch", "fetch", "join", "sync"],
 )
 async def test_a_request_is_charged_while_it_waits_for_its_answer(request_bytes: bytes, weight: int) -> None:
     core = small_core()

@@ -178,6 +178,28 @@ def test_a_join_that_waits_holds_no_heartbeat_back() -> None:
     assert again.response.generation_id == waits.response.generation_id == generation + 1
 
 
+def test_who_waits_in_a_group_keeps_nothing_of_what_it_came_with() -> None:
+    """A view into the buffer that all connections receive into would keep all of that."""
+    world = world_with_coordinator()
+    member_id, _ = member(world)
+    received = bytearray(1000)
+    protocols = [JoinGroupRequestProtocol("range", memoryview(received)[:500])]
+    asks = JoinGroupRequest("g", 10_000, 60_000, "", None, "test", protocols)
+    other = world.send(asks, 3)
+    assert not other.done
+    del asks, protocols
+    received.clear()  # fails while anything looks into it
+    again = join(world, member_id)
+    world.settle()
+    generation, received = again.response.generation_id, bytearray(1000)
+    given = [SyncGroupRequestAssignment(member_id, memoryview(received)[:500])]
+    asked = SyncGroupRequest("g", generation, other.response.member_id, assignments=given)
+    waits = world.send(asked, 3)
+    assert not waits.done
+    del asked, given
+    received.clear()
+
+
 def test_what_does_not_exist_cannot_be_committed_and_the_rest_can() -> None:
     world = world_with_coordinator()
     assert commit(world, {0: 5, 9: 5}) == {0: 0, 9: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
