@@ -121,9 +121,7 @@ class BrokerConfig:
     log_cleaner_max_compaction_lag_ms: int = long(LONG_MAX, at_least(1), _DYNAMIC)
     log_cleaner_min_cleanable_ratio: float = double(0.5, between(0, 1), _DYNAMIC)
     log_cleaner_min_compaction_lag_ms: int = long(0, at_least(0), _DYNAMIC)
-    log_cleanup_policy: frozenset[str] = setting(
-        Kind.LIST, frozenset({"delete"}), check=all_of("compact", "delete"), update=_DYNAMIC
-    )
+    log_cleanup_policy: tuple[str, ...] = words(("delete",), all_of("compact", "delete"), _DYNAMIC)
     log_flush_interval_messages: int = long(LONG_MAX, at_least(1), _DYNAMIC)
     log_flush_interval_ms: int | None = optional(Kind.LONG, None, _DYNAMIC)
     log_flush_offset_checkpoint_interval_ms: int = integer(60_000, at_least(0))

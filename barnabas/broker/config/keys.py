@@ -79,8 +79,7 @@ class Key(NamedTuple):
         if self.kind is Kind.STRING:
             return text
         if self.kind is Kind.LIST:
-            words = tuple(word.strip() for word in text.split(",") if word.strip())
-            return frozenset(words) if isinstance(self.default, frozenset) else words
+            return tuple(word.strip() for word in text.split(",") if word.strip())
         if self.kind is Kind.DOUBLE:
             try:
                 return float(text)
@@ -105,7 +104,7 @@ class Key(NamedTuple):
         if self.kind is Kind.BOOLEAN:
             return "true" if value else "false"
         if self.kind is Kind.LIST:
-            return ",".join(sorted(value) if isinstance(value, frozenset) else value)
+            return ",".join(value)
         return str(value)
 
 
@@ -181,7 +180,7 @@ def one_of(*allowed: str) -> Check:
 def all_of(*allowed: str) -> Check:
     """Refuses lists that hold a word that is not listed; an empty one is fine (KIP-1161: nothing is ever cleaned)."""
 
-    def check(value: tuple[str, ...] | frozenset[str]) -> str | None:
+    def check(value: tuple[str, ...]) -> str | None:
         good = all(word in allowed for word in value)
         return None if good else f"no such choice; write one or more of {', '.join(allowed)}"
 

@@ -21,8 +21,8 @@ from barnabas.broker.config.keys import (
     keys_of,
     long,
     one_of,
-    setting,
     string,
+    words,
 )
 from barnabas.protocol.errors import ConfigError
 
@@ -31,7 +31,7 @@ from barnabas.protocol.errors import ConfigError
 class TopicConfig:
     """All settings of one topic. Construction checks nothing; `topic_config` does. Times are ms, sizes bytes."""
 
-    cleanup_policy: frozenset[str] = setting(Kind.LIST, frozenset({"delete"}), check=all_of("compact", "delete"))
+    cleanup_policy: tuple[str, ...] = words(("delete",), all_of("compact", "delete"))
     compression_gzip_level: int = integer(
         -1, lambda level: None if level == -1 or 1 <= level <= 9 else "out of range; write 1 to 9, or -1"
     )

@@ -320,7 +320,7 @@ class Partition:
         log = self.log
         if not self.is_leader:
             raise self.not_leader()
-        if log.config.cleanup_policy == {"compact"}:
+        if set(log.config.cleanup_policy) == {"compact"}:
             detail = f"{self.topic_partition} is only compacted; DeleteRecords needs cleanup.policy=delete"
             raise KafkaError(ErrorCode.POLICY_VIOLATION, detail)
         meant = log.high_watermark if offset == -1 else offset

@@ -44,7 +44,7 @@ def test_overrides_win_and_unknown_ones_are_refused() -> None:
     broker = BrokerConfig(log_retention_hours=1, message_max_bytes=5)
     config = topic_config(broker, {"retention.bytes": "7", "cleanup.policy": "compact,delete"})
     assert (config.retention_ms, config.max_message_bytes, config.retention_bytes) == (3_600_000, 5, 7)
-    assert config.cleanup_policy == {"compact", "delete"}
+    assert config.cleanup_policy == ("compact", "delete")
     assert topic_config(broker, {"local.retention.ms": "1"}) == topic_config(broker)
     with pytest.raises(ConfigError, match="Unknown topic config name"):
         topic_config(broker, {"log.retention.ms": "1"})

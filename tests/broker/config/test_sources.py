@@ -163,7 +163,7 @@ def test_a_bad_value_is_told_with_what_to_write(setting: str, message: str) -> N
 def test_values_may_have_blanks_and_any_case() -> None:
     config = load(overrides={"log.cleaner.enable": " FALSE ", "log.cleanup.policy": " compact , delete "}).config
     assert config.log_cleaner_enable is False
-    assert config.log_cleanup_policy == {"compact", "delete"}
+    assert config.log_cleanup_policy == ("compact", "delete")
 
 
 def test_a_setting_that_is_kept_without_effect_is_named_too() -> None:

@@ -148,7 +148,7 @@ def test_unknown_codecs_are_a_server_error(memory):
 
 
 def test_null_keys_on_a_compacted_topic_name_the_records(memory):
-    log = memory.new_log(cleanup_policy=frozenset({"compact"}))
+    log = memory.new_log(cleanup_policy=("compact",))
     error = refused(log, batch(b"a", b"b", b"c", keys=[b"k", None, b"k"]))
     assert isinstance(error, InvalidRecord)
     assert error.code == ErrorCode.INVALID_RECORD
@@ -212,7 +212,7 @@ def test_where_nothing_is_asked_the_header_tells_what_a_close_look_tells(config)
         ({"message_timestamp_type": "LogAppendTime", "message_timestamp_before_max_ms": 5}, Demands(append_time=True)),
         ({"compression_type": "lz4"}, Demands(codec=Codec.LZ4)),
         ({"compression_type": "uncompressed"}, Demands(codec=Codec.NONE)),
-        ({"cleanup_policy": frozenset({"compact", "delete"})}, Demands(walked=True)),
+        ({"cleanup_policy": ("compact", "delete")}, Demands(walked=True)),
     ],
 )
 def test_what_settings_ask_beyond_the_header(settings, asked):
@@ -222,7 +222,7 @@ def test_what_settings_ask_beyond_the_header(settings, asked):
 def test_new_settings_hold_from_the_next_batch_on(memory):
     log = memory.new_log()
     append(log, b"a")
-    log.configure(TopicConfig(cleanup_policy=frozenset({"compact"})))
+    log.configure(TopicConfig(cleanup_policy=("compact",)))
     assert refused(log, batch(b"b", keys=[None])).code == ErrorCode.INVALID_RECORD
     log.configure(TopicConfig())
     append(log, b"c")

@@ -17,7 +17,7 @@ from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.records import decode as decode_module
 from tests.broker.log.harness import NOW, append, append_apart, batch, everything, headers_in
 
-COMPACT = frozenset({"compact"})
+COMPACT = ("compact",)
 
 
 def new_log(world, **settings):
@@ -144,7 +144,7 @@ def test_the_last_batch_of_a_producer_and_of_the_round_stay_empty(world):
 
 def test_the_last_batch_of_the_round_stays_empty_so_that_the_end_of_the_log_is_known(world):
     """Its only record has no key: it was written before the topic was compacted."""
-    log = world.new_log(cleanup_policy=frozenset({"delete"}))
+    log = world.new_log(cleanup_policy=("delete",))
     put(log, b"a", b"1")
     put(log, None, b"no key")
     put(log, None, b"no key either")
@@ -226,7 +226,7 @@ def test_what_retention_deletes_during_a_round_stays_deleted(memory):
     steps = 0
     while True:
         memory.disk.remove("t-0")
-        log = new_log(memory, cleanup_policy=frozenset({"compact", "delete"}), retention_ms=-1)
+        log = new_log(memory, cleanup_policy=("compact", "delete"), retention_ms=-1)
         for i in range(2):
             put(log, b"a", b"%d" % i)
             put(log, b"b%d" % i, b"x")

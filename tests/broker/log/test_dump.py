@@ -40,7 +40,7 @@ def directory(tmp_path_factory):
     """A log of several segments with all codecs, an idempotent producer, and one compacted segment, cleanly closed."""
     path = tmp_path_factory.mktemp("data")
     world = World("real", path)
-    log = world.new_log(segment_bytes=4000, index_interval_bytes=300, cleanup_policy=frozenset({"compact", "delete"}))
+    log = world.new_log(segment_bytes=4000, index_interval_bytes=300, cleanup_policy=("compact", "delete"))
     for i in range(120):
         fields = {"pid": 7, "epoch": 0, "sequence": i // 3} if i % 3 == 0 else {"codec": i % 5}
         value = None if i == 50 else b"value-%d" % i

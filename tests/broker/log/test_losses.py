@@ -166,7 +166,7 @@ def test_a_segment_that_is_gone_is_said(world):
 
 
 def test_offsets_that_compaction_removed_are_no_loss(memory):
-    config = TopicConfig(segment_bytes=150, index_interval_bytes=50, cleanup_policy=frozenset({"compact"}))
+    config = TopicConfig(segment_bytes=150, index_interval_bytes=50, cleanup_policy=("compact",))
     filled(memory, config)
     for suffix in ("log", "index", "timeindex"):
         memory.disk.remove(f"t-0/00000000000000000002.{suffix}")

@@ -332,7 +332,7 @@ def test_retention_runs_when_it_is_due(memory):
 
 
 def test_the_cleaner_goes_on_until_all_is_clean(memory):
-    config = TopicConfig(cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.01)
+    config = TopicConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.01)
     manager = manager_of(memory, log_initial_task_delay_ms=10)
     manager.start(0)
     logs = [manager.create(TopicPartition("c", i), TOPIC_ID, config) for i in range(2)]
@@ -350,7 +350,7 @@ def test_the_cleaner_goes_on_until_all_is_clean(memory):
 
 
 def test_the_dirtiest_log_is_compacted_first(memory):
-    config = TopicConfig(cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.01)
+    config = TopicConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.01)
     manager = manager_of(memory, log_initial_task_delay_ms=10)
     manager.start(0)
     logs = [manager.create(TopicPartition("c", i), TOPIC_ID, config) for i in range(3)]

@@ -31,7 +31,7 @@ class LogModel(RuleBasedStateMachine):
             segment_bytes=segment_bytes,
             index_interval_bytes=interval,
             flush_messages=flush,
-            cleanup_policy=frozenset({"compact", "delete"}),
+            cleanup_policy=("compact", "delete"),
             retention_ms=1000,
         )
         self.log = self.world.new_log(

@@ -87,7 +87,7 @@ def test_only_what_is_committed_goes(memory):
 
 @pytest.mark.parametrize("start", [4, 5])
 def test_below_the_log_start_whole_segments_go_for_every_policy(world, start):
-    log = filled(world, 9, cleanup_policy=frozenset({"compact"}), retention_bytes=0)
+    log = filled(world, 9, cleanup_policy=("compact",), retention_bytes=0)
     log.raise_log_start_offset(start)
     assert world.run(log.retain(NOW)) == 2
     assert (log.bases, log.log_start_offset) == ([4, 6, 8], start)
@@ -105,7 +105,7 @@ def test_the_rules_go_in_order_each_on_what_the_one_before_left(world):
 
 
 def test_size_and_age_are_for_the_delete_policy(memory):
-    log = filled(memory, 9, cleanup_policy=frozenset({"compact"}), retention_bytes=0, retention_ms=1)
+    log = filled(memory, 9, cleanup_policy=("compact",), retention_bytes=0, retention_ms=1)
     assert memory.run(log.retain(NOW + 10_000)) == 0
 
 

@@ -54,7 +54,7 @@ def test_no_producer_is_forgotten_for_a_jump(memory):
 def test_no_tombstone_goes_and_nothing_is_compacted_too_early_for_a_jump(memory):
     clock = Clock()
     config = TopicConfig(
-        cleanup_policy=frozenset({"compact"}), segment_ms=HOUR, min_compaction_lag_ms=DAY, min_cleanable_dirty_ratio=0
+        cleanup_policy=("compact",), segment_ms=HOUR, min_compaction_lag_ms=DAY, min_cleanable_dirty_ratio=0
     )
     manager = manager_of(memory, clock, config)
     manager.start(0)

@@ -257,7 +257,7 @@ def test_settings_that_cannot_be_changed(world: World) -> None:
 def test_lists_are_appended_to_and_subtracted_from(world: World) -> None:
     world.create()
     assert alter(world, 2, "t", ("cleanup.policy", 2, "compact")) == 0
-    assert describe(world, 2, "t", "cleanup.policy")["cleanup.policy"].value == "compact,delete"
+    assert describe(world, 2, "t", "cleanup.policy")["cleanup.policy"].value == "delete,compact", "in order"
     assert alter(world, 2, "t", ("cleanup.policy", 3, "delete")) == 0
     assert describe(world, 2, "t", "cleanup.policy")["cleanup.policy"].value == "compact"
     assert world.put(batch(b"no key")).error_code == 87

@@ -43,7 +43,7 @@ def test_below_the_log_start_is_success_without_change():
 
 def test_a_topic_that_only_compacts_refuses():
     world = World()
-    world.topic_config = TopicConfig(cleanup_policy=frozenset({"compact"}))
+    world.topic_config = TopicConfig(cleanup_policy=("compact",))
     world.host(P(0))
     assert world.delete_records({P(0): 0}).codes == [ErrorCode.POLICY_VIOLATION]
 
