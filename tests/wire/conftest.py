@@ -5,6 +5,7 @@
 
 import itertools
 import os
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -12,6 +13,9 @@ import pytest
 from tests.conformance.raw import Connection
 from tests.conformance.targets import ApacheKafka, Barnabas, Target
 from tests.conformance.world import FETCH, fetch_body, fetched
+
+SECONDS_MAX = 30.0
+VALUES = [b"%d " % number + b"x" * 50 for number in range(100)]
 
 
 @pytest.fixture(scope="session")
@@ -40,3 +44,11 @@ def stored_codecs(address: str, topic: str) -> set[str]:
     with Connection(int(address.rsplit(":", 1)[1])) as peer:
         part = fetched(peer.call("fetch", FETCH, fetch_body([(topic, 0, 0)])))[topic, 0]
     return {("none", "gzip", "snappy", "lz4", "zstd")[batch.attributes & 7] for batch in part.batches}
+
+
+def until(done: Callable[[], bool], step: Callable[[], object], state: Callable[[], object] = lambda: None) -> None:
+    """Take steps, each of which may wait for a client a little, until it is so; `state` says how far it came."""
+    deadline = time.monotonic() + SECONDS_MAX
+    while not done():
+        assert time.monotonic() < deadline, state()
+        step()
