@@ -260,7 +260,7 @@ def test_every_tests_folder_is_a_package(folder: Path) -> None:
 
 def test_the_project_speaks_of_itself_alone() -> None:
     """No path of a developer's machine, no unfinished marks."""
-    for path in [*modules(), *ROOT.glob("docs/*.md"), *ROOT.glob("*.md"), *ROOT.glob("examples/*.py")]:
+    for path in [*modules(), *ROOT.glob("docs/*.md"), *ROOT.glob("*.md"), *ROOT.glob("examples/*.*")]:
         text = path.read_text()
         for mark in ("TODO", "FIXME", "XXX", str(ROOT), "NotImplementedError"):
             assert mark not in text, f"{path.name} holds {mark}"
