@@ -18,6 +18,7 @@ from barnabas.cli.look import get
 from barnabas.protocol.errors import BarnabasError
 from barnabas.spark_bridge import session
 from barnabas.spark_bridge.java import find_java_home
+from tests.oracle.spark_connector import kept_connector
 
 
 class Cluster:
@@ -82,6 +83,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.showConsoleProgress": "false",
     }
+    if kept_connector():
+        conf["spark.jars"] = kept_connector()
     spark = session("tests", master="local[2]", conf=conf, log_file=directory / "spark.log")
     yield spark
     spark.stop()
@@ -99,8 +102,9 @@ def read(spark: Any, cluster: Cluster) -> Callable[..., Any]:
 class Job:
     """A streaming query over one topic that can crash inside a batch and go on from its checkpoint."""
 
-    def __init__(self, spark: Any, servers: str, topic: str, checkpoint: Path) -> None:
+    def __init__(self, spark: Any, servers: str, topic: str, checkpoint: Path, source: str = "barnabas") -> None:
         self._spark, self._servers, self._topic, self._checkpoint = spark, servers, topic, checkpoint
+        self._source = source
         self.seen: list[int] = []
         self.sizes: list[int] = []
         self.progress: Any = None
@@ -124,7 +128,7 @@ class Job:
             self.progress = query.lastProgress
 
     def start(self, take: Callable[[Any, int], None], trigger: dict[str, Any], **options: Any) -> Any:
-        reader = self._spark.readStream.format("barnabas").option("kafka.bootstrap.servers", self._servers)
+        reader = self._spark.readStream.format(self._source).option("kafka.bootstrap.servers", self._servers)
         stream = reader.options(**{"subscribe": self._topic, **options}).load()
         writer = stream.writeStream.foreachBatch(take).option("checkpointLocation", str(self._checkpoint))
         return (writer.trigger(**trigger) if trigger else writer).start()
