@@ -14,6 +14,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 if hasattr(signal, "SIGHUP"):
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+pytest.register_assert_rewrite("tests.wire.matrix")  # its asserts are tests', though it is none of them
+
 _outcomes = {"passed": 0, "failed": 0, "skipped": 0}
 _forbidden: list[str] = []
 

@@ -13,6 +13,7 @@ import pytest
 from tests.conformance.raw import Connection
 from tests.conformance.targets import ApacheKafka, Barnabas, Target
 from tests.conformance.world import FETCH, fetch_body, fetched
+from tests.wire.programs import ClientUnavailable, Program
 
 SECONDS_MAX = 30.0
 VALUES = [b"%d " % number + b"x" * 50 for number in range(100)]
@@ -52,3 +53,24 @@ def until(done: Callable[[], bool], step: Callable[[], object], state: Callable[
     while not done():
         assert time.monotonic() < deadline, state()
         step()
+
+
+@pytest.fixture(scope="class")
+def client(request: pytest.FixtureRequest, address: str) -> Iterator[Program]:
+    """The program of the client that the class tries, with the broker to ask."""
+    assert request.cls
+    try:
+        program = Program(request.cls.tried.folder, address)
+    except ClientUnavailable as missing:
+        pytest.skip(str(missing))
+    with program:
+        yield program
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A client of the matrix is tried with the codecs and the groups that it knows."""
+    tried = getattr(metafunc.cls, "tried", None)
+    if tried is not None and "codec" in metafunc.fixturenames:
+        metafunc.parametrize("codec", tried.codecs)
+    if tried is not None and "assignor" in metafunc.fixturenames:
+        metafunc.parametrize(("protocol", "assignor"), tried.groups)

@@ -1,0 +1,64 @@
+"""The clients that the tests of this folder try, and with what: the tests take it from here, and so does a page."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.oracle.kafka import VERSION
+
+HERE = Path(__file__).parent
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+def _of_go(module: str) -> Callable[[str], str]:
+    """The version of a Go module, from the go.mod of the client's program."""
+
+    def version(folder: str) -> str:
+        found = re.search(rf"{re.escape(module)} v(\S+)", (HERE / "clients" / folder / "go.mod").read_text())
+        assert found, module
+        return found[1]
+
+    return version
+
+
+def _of_npm(folder: str) -> str:
+    locked = json.loads((HERE / "clients" / folder / "package-lock.json").read_text())
+    return str(locked["packages"][f"node_modules/{folder}"]["version"])
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A client with a program in `clients/`.
+
+    Args:
+        name: as its users call it.
+        folder: of its program.
+        version: how its version is found, given the folder.
+        classic: its assignors in groups of the classic protocol.
+        consumer: the server's assignors, in groups of the consumer protocol (KIP-848); none if it does not know that.
+        deletes_offsets: whether it can delete what a group has committed for a partition.
+    """
+
+    name: str
+    folder: str
+    version: Callable[[str], str]
+    classic: tuple[str, ...]
+    consumer: tuple[str, ...] = ()
+    codecs: tuple[str, ...] = CODECS
+    deletes_offsets: bool = True
+
+    @property
+    def groups(self) -> list[tuple[str, str]]:
+        """The protocols and assignors that its groups are tried with."""
+        return [("classic", one) for one in self.classic] + [("consumer", one) for one in self.consumer]
+
+
+EAGER = ("range", "roundrobin", "sticky")
+FRANZ_GO = Client("franz-go", "franz_go", _of_go("github.com/twmb/franz-go"), (*EAGER, "cooperative-sticky"))
+SARAMA = Client("sarama", "sarama", _of_go("github.com/IBM/sarama"), (*EAGER, "cooperative-sticky"))
+KAFKAJS = Client("kafkajs", "kafkajs", _of_npm, ("roundrobin",), deletes_offsets=False)
+JAVA = Client("Apache Kafka's Java client", "java", lambda _: VERSION, (*EAGER, "cooperative-sticky"))
