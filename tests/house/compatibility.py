@@ -1,5 +1,7 @@
 """docs/COMPATIBILITY.md, from the registry of what is served and from what Apache Kafka 4.3.0 told of itself (V18b).
 
+Its table of clients is made from what their tests try (`tests/wire/tried.py`).
+
 An API that Kafka tells and that is not served, or not at each of its versions, needs a reason here; so does one that is
 served with less behind it than there. A test finds what lacks one, and reasons that nothing needs any more.
 """
@@ -11,6 +13,8 @@ from collections.abc import Iterator
 from barnabas.broker.handlers.registry import UNADVERTISED, advertised_versions
 from barnabas.protocol.api import STEMS, VERSIONS, ApiKey, name_of
 from tests.conformance.scenarios.versions import recorded
+from tests.oracle.kafka import VERSION
+from tests.wire.tried import CLIENTS, CODECS, SCRIPTS
 
 ONE_BROKER = "there is one broker, so nothing is moved"
 SECURITY = "authentication and access control are still to come"
@@ -110,9 +114,34 @@ def rows() -> Iterator[str]:
         yield f"| {key} | {name} | {ours or 'no'} | {theirs or 'no'} | {why} |\n".replace("|  |", "| |")
 
 
+TRIED_HEAD = """
+## Clients
+
+What `tests/wire` runs against the broker, unchanged: each produces with every codec that it knows, reads back what it
+wrote, produces idempotently, shares a topic between two members of a group of which one leaves, commits, fetches and
+resets offsets, and administers topics and groups as far as it can. The same tests pass against Apache Kafka.
+
+| client | version | codecs | assignors of its groups |
+|---|---|---|---|
+"""
+
+
+def clients() -> str:
+    """The part about who has been tried."""
+    rows = ""
+    for each in CLIENTS:
+        codecs = "all" if each.codecs == CODECS else ", ".join(each.codecs)
+        groups = ", ".join(each.classic)
+        if each.consumer:
+            groups += f"; of the server (KIP-848): {', '.join(each.consumer)}"
+        rows += f"| {each.name} | {each.version(each.folder)} | {codecs} | {groups} |\n"
+    scripts = ", ".join(f"`{name}`" for name in SCRIPTS)
+    return f"{TRIED_HEAD}{rows}\nThe command line tools of Apache Kafka {VERSION} that are run: {scripts}.\n"
+
+
 def page() -> str:
     """The text of docs/COMPATIBILITY.md."""
     served = sum(1 for key in KAFKA if not lacking(key))
     summary = f"**{served} of the {len(KAFKA)} APIs** that Apache Kafka tells are served, at all of its versions.\n\n"
     table = "| key | API | served | Kafka 4.3.0 | |\n|---|---|---|---|---|\n"
-    return HEAD + summary + table + "".join(rows())
+    return HEAD + summary + table + "".join(rows()) + clients()

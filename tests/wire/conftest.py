@@ -12,7 +12,7 @@ import pytest
 
 from tests.conformance.raw import Connection
 from tests.conformance.targets import ApacheKafka, Barnabas, Target
-from tests.conformance.world import FETCH, fetch_body, fetched
+from tests.conformance.world import FETCH, fetch_body, fetched, topic_body
 from tests.wire.programs import ClientUnavailable, Program
 
 SECONDS_MAX = 30.0
@@ -65,6 +65,14 @@ def client(request: pytest.FixtureRequest, address: str) -> Iterator[Program]:
         pytest.skip(str(missing))
     with program:
         yield program
+
+
+def make_topic(address: str, topic: str, partitions: int) -> None:
+    """For a client that cannot: it is there, and led, when this returns."""
+    with Connection(int(address.rsplit(":", 1)[1])) as peer:
+        body = {"topics": [topic_body(topic, partitions, 1, {})], "timeout": 10_000}
+        (made,) = peer.call("create_topics", 7, body).body.topics
+        assert int(made.error_code) == 0, made
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -10,33 +10,7 @@ import pytest
 
 from tests.oracle.kafka import run_tool
 from tests.wire.programs import Program
-from tests.wire.tried import JAVA
-
-TOOLS = "org.apache.kafka.tools."
-SCRIPTS = {
-    "kafka-acls": TOOLS + "AclCommand",
-    "kafka-broker-api-versions": TOOLS + "BrokerApiVersionsCommand",
-    "kafka-client-metrics": TOOLS + "ClientMetricsCommand",
-    "kafka-cluster": TOOLS + "ClusterTool",
-    "kafka-configs": "kafka.admin.ConfigCommand",
-    "kafka-console-consumer": TOOLS + "consumer.ConsoleConsumer",
-    "kafka-console-producer": TOOLS + "ConsoleProducer",
-    "kafka-consumer-groups": TOOLS + "consumer.group.ConsumerGroupCommand",
-    "kafka-consumer-perf-test": TOOLS + "ConsumerPerformance",
-    "kafka-delete-records": TOOLS + "DeleteRecordsCommand",
-    "kafka-features": TOOLS + "FeatureCommand",
-    "kafka-get-offsets": TOOLS + "GetOffsetShell",
-    "kafka-groups": TOOLS + "GroupsCommand",
-    "kafka-leader-election": TOOLS + "LeaderElectionCommand",
-    "kafka-log-dirs": TOOLS + "LogDirsCommand",
-    "kafka-metadata-quorum": TOOLS + "MetadataQuorumCommand",
-    "kafka-producer-perf-test": TOOLS + "ProducerPerformance",
-    "kafka-reassign-partitions": TOOLS + "reassign.ReassignPartitionsCommand",
-    "kafka-topics": TOOLS + "TopicCommand",
-    "kafka-transactions": TOOLS + "TransactionsCommand",
-    "kafka-verifiable-consumer": TOOLS + "VerifiableConsumer",
-    "kafka-verifiable-producer": TOOLS + "VerifiableProducer",
-}
+from tests.wire.tried import JAVA, SCRIPTS
 
 
 class TestKafkaTools:

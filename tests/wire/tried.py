@@ -32,11 +32,11 @@ def _of_npm(folder: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A client with a program in `clients/`.
+    """A client, and what is tried with it.
 
     Args:
         name: as its users call it.
-        folder: of its program.
+        folder: of its program in `clients/`; empty if it needs none.
         version: how its version is found, given the folder.
         classic: its assignors in groups of the classic protocol.
         consumer: the server's assignors, in groups of the consumer protocol (KIP-848); none if it does not know that.
@@ -62,3 +62,36 @@ FRANZ_GO = Client("franz-go", "franz_go", _of_go("github.com/twmb/franz-go"), (*
 SARAMA = Client("sarama", "sarama", _of_go("github.com/IBM/sarama"), (*EAGER, "cooperative-sticky"))
 KAFKAJS = Client("kafkajs", "kafkajs", _of_npm, ("roundrobin",), deletes_offsets=False)
 JAVA = Client("Apache Kafka's Java client", "java", lambda _: VERSION, (*EAGER, "cooperative-sticky"))
+KCAT = Client(
+    "kcat", "", lambda _: "1.7 or later", ("range", "roundrobin", "cooperative-sticky"), deletes_offsets=False
+)
+
+CLIENTS = (KCAT, FRANZ_GO, SARAMA, KAFKAJS, JAVA)
+"""Those whose tests take what they try from here."""
+
+TOOLS = "org.apache.kafka.tools."
+SCRIPTS = {
+    "kafka-acls": TOOLS + "AclCommand",
+    "kafka-broker-api-versions": TOOLS + "BrokerApiVersionsCommand",
+    "kafka-client-metrics": TOOLS + "ClientMetricsCommand",
+    "kafka-cluster": TOOLS + "ClusterTool",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-console-consumer": TOOLS + "consumer.ConsoleConsumer",
+    "kafka-console-producer": TOOLS + "ConsoleProducer",
+    "kafka-consumer-groups": TOOLS + "consumer.group.ConsumerGroupCommand",
+    "kafka-consumer-perf-test": TOOLS + "ConsumerPerformance",
+    "kafka-delete-records": TOOLS + "DeleteRecordsCommand",
+    "kafka-features": TOOLS + "FeatureCommand",
+    "kafka-get-offsets": TOOLS + "GetOffsetShell",
+    "kafka-groups": TOOLS + "GroupsCommand",
+    "kafka-leader-election": TOOLS + "LeaderElectionCommand",
+    "kafka-log-dirs": TOOLS + "LogDirsCommand",
+    "kafka-metadata-quorum": TOOLS + "MetadataQuorumCommand",
+    "kafka-producer-perf-test": TOOLS + "ProducerPerformance",
+    "kafka-reassign-partitions": TOOLS + "reassign.ReassignPartitionsCommand",
+    "kafka-topics": TOOLS + "TopicCommand",
+    "kafka-transactions": TOOLS + "TransactionsCommand",
+    "kafka-verifiable-consumer": TOOLS + "VerifiableConsumer",
+    "kafka-verifiable-producer": TOOLS + "VerifiableProducer",
+}
+"""Apache Kafka's command line tools that are run: a script, and the main class behind it."""
