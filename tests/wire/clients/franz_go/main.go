@@ -387,6 +387,8 @@ func answerTo(line []byte) (answer, error) {
 		return offsets(ctx, q)
 	case "admin":
 		return administer(ctx, q)
+	case "console":
+		return look(ctx, q)
 	}
 	return nil, fmt.Errorf("unknown question %q", q.Do)
 }

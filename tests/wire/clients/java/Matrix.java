@@ -15,6 +15,7 @@ import java.util.TreeMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.function.BooleanSupplier;
+import java.util.function.Consumer;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
@@ -80,6 +81,8 @@ public final class Matrix {
                 return offsets(question);
             case "admin":
                 return administer(question);
+            case "console":
+                return console(question);
             case "tool":
                 return Tool.run(question);
             default:
@@ -136,17 +139,17 @@ public final class Matrix {
         try (var consumer = consumer(Map.of())) {
             consumer.assign(List.of(new TopicPartition(topic, 0)));
             until(() -> {
-                for (ConsumerRecord<String, String> each : consumer.poll(Duration.ofMillis(50))) {
+                poll(consumer, each -> {
                     String origin = new String(each.headers().lastHeader("origin").value(), StandardCharsets.UTF_8);
                     records.add(List.of(each.offset(), each.key(), each.value(), origin));
-                }
+                });
                 return records.size() >= count;
             });
         }
         return Map.of("offsets", offsets, "records", records);
     }
 
-    private static void until(BooleanSupplier done) {
+    static void until(BooleanSupplier done) {
         long late = System.nanoTime() + PATIENCE.toNanos();
         while (!done.getAsBoolean()) {
             if (System.nanoTime() > late) {
@@ -168,10 +171,12 @@ public final class Matrix {
         return consumer(settings);
     }
 
+    static void poll(KafkaConsumer<String, String> consumer, Consumer<ConsumerRecord<String, String>> seen) {
+        consumer.poll(Duration.ofMillis(50)).forEach(seen);
+    }
+
     private static void poll(KafkaConsumer<String, String> consumer, Collection<List<Long>> seen) {
-        for (ConsumerRecord<String, String> each : consumer.poll(Duration.ofMillis(50))) {
-            seen.add(List.of((long) each.partition(), each.offset()));
-        }
+        poll(consumer, each -> seen.add(List.of((long) each.partition(), each.offset())));
     }
 
     private static List<Integer> owned(KafkaConsumer<String, String> consumer) {
@@ -294,5 +299,21 @@ public final class Matrix {
             told.put("controller", admin.describeCluster().controller().get().id());
         }
         return told;
+    }
+
+    private static Map<String, Object> console(JsonNode question) throws Exception {
+        String topic = question.get("topic").asText();
+        try (Admin admin = admin(); var member = member(question); var reader = consumer(Map.of())) {
+            admin.createTopics(List.of(new NewTopic(topic, 2, (short) 1))).all().get();
+            produce(topic, 0, 10, Map.of());
+            List<List<Long>> seen = new ArrayList<>();
+            member.subscribe(List.of(topic));
+            until(() -> {
+                poll(member, seen);
+                return seen.size() >= 10;
+            });
+            member.commitSync();
+            return Console.look(admin, question, reader);
+        }
     }
 }
