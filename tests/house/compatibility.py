@@ -63,7 +63,6 @@ GAPS: dict[int, tuple[str, str]] = {
 }
 """What Apache Kafka tells and is not served here: its name, and why."""
 
-CONSUMER_GROUPS = "groups of the consumer protocol (KIP-848) are still to come"
 NO_RECEIVER = "answered, and left out of ApiVersions, as by a Kafka that has no receiver of metrics"
 REMARKS: dict[int, str] = {
     ApiKey.FIND_COORDINATOR: f"of groups, the first answer once their topic is made; {TRANSACTIONS}",
@@ -76,8 +75,6 @@ REMARKS: dict[int, str] = {
     ApiKey.DESCRIBE_QUORUM: VOTERS,
     ApiKey.UPDATE_FEATURES: "each feature keeps the level of the release; what asks for it succeeds",
     ApiKey.LIST_TRANSACTIONS: f"none: {TRANSACTIONS}",
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: f"UNSUPPORTED_VERSION: {CONSUMER_GROUPS}",
-    ApiKey.CONSUMER_GROUP_DESCRIBE: f"GROUP_ID_NOT_FOUND: {CONSUMER_GROUPS}",
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: NO_RECEIVER,
     ApiKey.PUSH_TELEMETRY: NO_RECEIVER,
     ApiKey.LIST_CONFIG_RESOURCES: "topics, groups and brokers; levels of loggers are no resource here",

@@ -21,11 +21,13 @@ from barnabas.broker.config.keys import (
     one_of,
     optional,
     setting,
+    some_of,
     string,
     words,
 )
 
 _DYNAMIC = Update.CLUSTER_WIDE
+_PROTOCOLS = ("classic", "consumer", "share", "streams")
 _CODECS = ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -79,14 +81,18 @@ class BrokerConfig:
 
     # Groups, and what they commit.
     group_consumer_assignment_interval_ms: int = integer(1000, at_least(0), _DYNAMIC)
+    group_consumer_assignors: tuple[str, ...] = words(("uniform", "range"), some_of("uniform", "range"))
     group_consumer_heartbeat_interval_ms: int = integer(5000, at_least(1))
     group_consumer_max_assignment_interval_ms: int = integer(15_000, at_least(0))
     group_consumer_max_heartbeat_interval_ms: int = integer(15_000, at_least(1))
     group_consumer_max_session_timeout_ms: int = integer(60_000, at_least(1))
+    group_consumer_max_size: int = integer(1000, at_least(1))
     group_consumer_min_assignment_interval_ms: int = integer(0, at_least(0))
     group_consumer_min_heartbeat_interval_ms: int = integer(5000, at_least(1))
     group_consumer_min_session_timeout_ms: int = integer(45_000, at_least(1))
+    group_consumer_regex_refresh_interval_ms: int = integer(600_000, at_least(10_000))
     group_consumer_session_timeout_ms: int = integer(45_000, at_least(1))
+    group_coordinator_rebalance_protocols: tuple[str, ...] = words(_PROTOCOLS[:2], some_of(*_PROTOCOLS))
     group_initial_rebalance_delay_ms: int = integer(3000)
     group_max_session_timeout_ms: int = integer(1_800_000)
     group_max_size: int = integer(1000, at_least(1))

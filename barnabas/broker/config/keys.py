@@ -187,6 +187,22 @@ def all_of(*allowed: str) -> Check:
     return check
 
 
+def some_of(*allowed: str) -> Check:
+    """Refuses lists that are empty, or hold a word twice or one that is not listed."""
+
+    def check(value: tuple[str, ...]) -> str | None:
+        good = value and len(set(value)) == len(value) and all(word in allowed for word in value)
+        return None if good else f"write one or more of {', '.join(allowed)}, each once"
+
+    return check
+
+
+def any_case(*allowed: str) -> Check:
+    """Refuses words that are not listed, in whichever case."""
+    listed = OneOf(allowed)
+    return lambda value: listed(value.lower())
+
+
 @cache
 def keys_of(config_class: type) -> dict[str, Key]:
     """The table of a configuration class, by Kafka's names, in the order of its fields."""

@@ -40,14 +40,18 @@ class BrokerSettings(TypedDict, total=False):
     producer_purgatory_purge_interval_requests: int | None
     transaction_max_timeout_ms: int | None
     group_consumer_assignment_interval_ms: int | None
+    group_consumer_assignors: str | Sequence[str] | None
     group_consumer_heartbeat_interval_ms: int | None
     group_consumer_max_assignment_interval_ms: int | None
     group_consumer_max_heartbeat_interval_ms: int | None
     group_consumer_max_session_timeout_ms: int | None
+    group_consumer_max_size: int | None
     group_consumer_min_assignment_interval_ms: int | None
     group_consumer_min_heartbeat_interval_ms: int | None
     group_consumer_min_session_timeout_ms: int | None
+    group_consumer_regex_refresh_interval_ms: int | None
     group_consumer_session_timeout_ms: int | None
+    group_coordinator_rebalance_protocols: str | Sequence[str] | None
     group_initial_rebalance_delay_ms: int | None
     group_max_session_timeout_ms: int | None
     group_max_size: int | None

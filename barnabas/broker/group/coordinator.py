@@ -7,19 +7,19 @@ has; without the topic there are no groups, and nothing is imported that only th
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.config.topics import OFFSETS_TOPIC
 from barnabas.broker.group.alarms import Alarm
+from barnabas.broker.group.consumer.topics import Topics
 from barnabas.broker.group.counts import Counts, register
-from barnabas.broker.group.group import Group
+from barnabas.broker.group.kinds import AnyGroup
 from barnabas.broker.group.placement import partition_of
-from barnabas.broker.group.shared import Shared
+from barnabas.broker.group.shared import RunJob, Shared
 from barnabas.broker.group.state import Status
-from barnabas.broker.jobs import Job
 from barnabas.broker.log import Log
 from barnabas.broker.metrics import MetricsRegistry
 from barnabas.broker.ports import Entropy, WallClock
@@ -29,8 +29,6 @@ from barnabas.protocol.ids import TopicPartition
 if TYPE_CHECKING:
     from barnabas.broker.group.loading import Loader
     from barnabas.broker.group.shard import Journal, Shard
-
-RunJob = Callable[[Job[None], Callable[[Exception | None], None]], None]
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +41,8 @@ class GroupCoordinator:
         wall_clock: time of day.
         entropy: for member ids.
         registry: where what can be counted is registered.
-        partitions: how many partitions `__consumer_offsets` has; 0 when there is none.
+        topics: those of the cluster, `__consumer_offsets` among them.
+        group_overrides: the settings given to a group itself.
         run: takes on a job, and says how it ended.
         now_ms: monotonic.
     """
@@ -54,13 +53,14 @@ class GroupCoordinator:
         wall_clock: WallClock,
         entropy: Entropy,
         registry: MetricsRegistry,
-        partitions: Callable[[], int],
+        topics: Topics,
+        group_overrides: Callable[[str], Mapping[str, str]],
         run: RunJob,
         now_ms: int,
     ) -> None:
-        self.shared = Shared(config, wall_clock, entropy, Counts(), now_ms)
+        self.shared = Shared(config, wall_clock, entropy, Counts(), topics, group_overrides, run, now_ms)
         self.shards: dict[int, Shard] = {}
-        self._partitions = partitions
+        self._topics = topics
         self._run = run
         self._loaders: dict[int, Loader] = {}
         self._now_ms = now_ms
@@ -128,14 +128,14 @@ class GroupCoordinator:
         shard = self.shards.pop(index, None)
         if shard is None:
             return
-        from barnabas.broker.group.rebalance import close
+        from barnabas.broker.group.deleting import close_any
 
         loader = self._loaders.pop(index, None)
         if loader is not None:
             loader.cancelled = True
         shard.status = Status.FAILED
         for group in list(shard.groups.values()):
-            close(shard, group, ErrorCode.NOT_COORDINATOR)
+            close_any(shard, group, ErrorCode.NOT_COORDINATOR)
             shard.remove(group)
         shard.end_all(ErrorCode.NOT_COORDINATOR)
         if not self.shards:
@@ -156,10 +156,10 @@ class GroupCoordinator:
             KafkaError: COORDINATOR_NOT_AVAILABLE: there is no such topic yet; NOT_COORDINATOR: another broker leads it;
                 COORDINATOR_LOAD_IN_PROGRESS.
         """
-        count = self._partitions()
-        if not count:
+        offsets_topic = self._topics.get(OFFSETS_TOPIC)
+        if offsets_topic is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
-        shard = self.shards.get(partition_of(group_id, count))
+        shard = self.shards.get(partition_of(group_id, offsets_topic[1]))
         if shard is None or shard.status is Status.FAILED:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         if shard.status is Status.LOADING:
@@ -171,16 +171,17 @@ class GroupCoordinator:
         """Whether some groups are still to be read."""
         return bool(self._loaders)
 
-    def groups(self) -> Iterator[Group]:
+    def groups(self) -> Iterator[AnyGroup]:
         """All groups, as they are now."""
         for shard in list(self.shards.values()):
             yield from list(shard.groups.values())
 
     # What becomes of what was committed
 
-    def partitions_gone(self, gone: Collection[TopicPartition]) -> None:
-        """Topics were deleted, with these partitions."""
-        if not self.shards:
+    def topics_changed(self, gone: Collection[TopicPartition]) -> None:
+        """Topics have come, gone or grown; those that are gone had these partitions."""
+        self._topics.changed()
+        if not self.shards or not gone:
             return
         from barnabas.broker.group.deleting import forget_topics
 

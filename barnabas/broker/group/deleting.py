@@ -6,10 +6,13 @@ from collections.abc import Collection
 from itertools import islice
 from typing import Final
 
-from barnabas.broker.group.group import Group
+from barnabas.broker.group.consumer.group import ConsumerGroup
+from barnabas.broker.group.consumer.replaying import release_all
+from barnabas.broker.group.consumer.values import EpochRecord, PatternRecord, TargetEpochRecord
+from barnabas.broker.group.kinds import AnyGroup
 from barnabas.broker.group.rebalance import close
 from barnabas.broker.group.shard import Shard
-from barnabas.broker.group.state import GroupState, Status
+from barnabas.broker.group.state import Status
 from barnabas.broker.group.values import CoordinatorRecord, GroupRecord, OffsetRecord
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -28,13 +31,13 @@ def delete_group(shard: Shard, group_id: str, now_ms: int) -> Job[None]:
     group = shard.groups.get(group_id)
     if group is None:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
-    if group.state is not GroupState.EMPTY:
+    if not group.is_empty:
         raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
     deleted = yield from remove_group(shard, group, now_ms)
     shard.shared.counts.deletions += deleted
 
 
-def remove_group(shard: Shard, group: Group, now_ms: int) -> Job[int]:
+def remove_group(shard: Shard, group: AnyGroup, now_ms: int) -> Job[int]:
     """Write that an empty group and its offsets are gone, so many at a time; the group goes last.
 
     Returns:
@@ -47,30 +50,41 @@ def remove_group(shard: Shard, group: Group, now_ms: int) -> Job[int]:
     deleted = 0
     while group.offsets:
         keys = list(islice(group.offsets, at_once))
-        _write(shard, [OffsetRecord(group.group_id, key, None) for key in keys], now_ms)
+        shard.write([OffsetRecord(group.group_id, key, None) for key in keys], now_ms)
         deleted += len(keys)
         if group.offsets:
             yield None
             _check_still_empty(shard, group)
-    _write(shard, [GroupRecord(group.group_id, None)], now_ms)
-    close(shard, group, ErrorCode.UNKNOWN_MEMBER_ID)
+    shard.write(tombstones(group), now_ms)
+    close_any(shard, group, ErrorCode.UNKNOWN_MEMBER_ID)
     return deleted
 
 
-def _check_still_empty(shard: Shard, group: Group) -> None:
+def tombstones(group: AnyGroup) -> list[CoordinatorRecord]:
+    """What says that a group without members is gone."""
+    group_id = group.group_id
+    if not isinstance(group, ConsumerGroup):
+        return [GroupRecord(group_id, None)]
+    patterns = [PatternRecord(group_id, text, None) for text in group.resolved]
+    return [TargetEpochRecord(group_id, None), *patterns, EpochRecord(group_id, None)]
+
+
+def close_any(shard: Shard, group: AnyGroup, code: int) -> None:
+    """A group of either kind ends here: whoever waits is told why, and nothing rings any more."""
+    if isinstance(group, ConsumerGroup):
+        release_all(shard, group)
+    else:
+        close(shard, group, code)
+
+
+def _check_still_empty(shard: Shard, group: AnyGroup) -> None:
     """Others had their turn."""
     if shard.status is not Status.ACTIVE:
         raise KafkaError(ErrorCode.NOT_COORDINATOR)
     if shard.groups.get(group.group_id) is not group:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
-    if group.state is not GroupState.EMPTY:
+    if not group.is_empty:
         raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
-
-
-def _write(shard: Shard, records: list[CoordinatorRecord], now_ms: int) -> None:
-    code = shard.append(records, now_ms)
-    if code:
-        raise KafkaError(code)
 
 
 def forget_topics(shard: Shard, gone: Collection[TopicPartition], now_ms: int) -> Job[None]:

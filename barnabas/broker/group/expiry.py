@@ -2,6 +2,7 @@
 
     Empty, had members      `offsets.retention.minutes` after it became empty
     Stable, consumers       those of topics that nobody of it consumes, so long after they were committed
+    consumer protocol       the same in every state
     never had members       so long after they were committed (a simple group)
     any other               never
     committed with a retention of its own (OffsetCommit v2 to v4)    when that is over
@@ -16,7 +17,7 @@ from typing import Final
 
 from barnabas.broker.group.deleting import remove_group
 from barnabas.broker.group.group import CONSUMER, Group
-from barnabas.broker.group.offsets import consumes
+from barnabas.broker.group.kinds import AnyGroup
 from barnabas.broker.group.shard import Shard
 from barnabas.broker.group.state import GroupState, Status
 from barnabas.broker.group.values import NO_EXPIRY, CommittedOffset, OffsetRecord
@@ -41,7 +42,7 @@ def expire(shard: Shard, now_ms: int) -> Job[None]:
             yield None
 
 
-def _expire_group(shard: Shard, group: Group, now_ms: int) -> Job[None]:
+def _expire_group(shard: Shard, group: AnyGroup, now_ms: int) -> Job[None]:
     """Others have their turn between the steps: what they commit meanwhile stays."""
     wall_ms = shard.shared.wall_clock.now_ms()
     expired: dict[TopicPartition, CommittedOffset] = {}
@@ -64,7 +65,7 @@ def _expire_group(shard: Shard, group: Group, now_ms: int) -> Job[None]:
         shard.shared.counts.expirations += len(part)
         if len(expired) > at_once:
             yield None
-    if group.offsets or group.pending or group.state is not GroupState.EMPTY:
+    if group.offsets or not group.is_empty or (isinstance(group, Group) and group.pending):
         return
     try:
         yield from remove_group(shard, group, now_ms)
@@ -74,15 +75,15 @@ def _expire_group(shard: Shard, group: Group, now_ms: int) -> Job[None]:
         logger.info("group %s was empty for long and is deleted", group.group_id)
 
 
-def is_expired(shard: Shard, group: Group, key: TopicPartition, committed: CommittedOffset, wall_ms: int) -> bool:
+def is_expired(shard: Shard, group: AnyGroup, key: TopicPartition, committed: CommittedOffset, wall_ms: int) -> bool:
     """Whether an offset's time is over at that time of day."""
     since_ms = committed.committed_ms
-    if group.protocol_type is not None:
+    if isinstance(group, Group) and group.protocol_type is not None:
         if group.state is GroupState.EMPTY:
             since_ms = group.state_since_ms if group.state_since_ms >= 0 else since_ms
         elif not (group.state is GroupState.STABLE and group.protocol_type == CONSUMER and group.topics is not None):
             return False
-    if consumes(group, key.topic):
+    if group.consumes(key.topic):
         return False
     if committed.expires_ms != NO_EXPIRY:
         return wall_ms >= committed.expires_ms

@@ -158,6 +158,15 @@ class Group:
         self.state_since_ms = wall_ms
 
     @property
+    def is_empty(self) -> bool:
+        """Whether it has no members, and nobody is about to come."""
+        return self.state is GroupState.EMPTY
+
+    def consumes(self, topic: str) -> bool:
+        """Whether it consumes a topic, as far as anybody can know: one that says nothing may consume any."""
+        return self.protocol_type == CONSUMER if self.topics is None else topic in self.topics
+
+    @property
     def can_rebalance(self) -> bool:
         """Whether a rebalance may begin now."""
         return self.state in CAN_REBALANCE

@@ -18,6 +18,8 @@ import uuid
 from typing import Final
 
 from barnabas.broker.context import source_of
+from barnabas.broker.group.consumer.group import ConsumerGroup
+from barnabas.broker.group.deleting import tombstones
 from barnabas.broker.group.group import Group, Member, Protocols
 from barnabas.broker.group.holdings import GROUP_BYTES, MEMBERS_BYTES_MAX
 from barnabas.broker.group.membership import (
@@ -65,12 +67,14 @@ def join(shard: Shard, request: JoinGroupRequest, reply: Reply, now_ms: int) -> 
     """
     protocols = protocols_of(request)
     group = shard.groups.get(request.group_id)
-    if group is None:
+    if isinstance(group, ConsumerGroup) and not group.is_empty:
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if not isinstance(group, Group):
         if request.member_id:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         if not request.protocol_type or not protocols:
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        group = _make_group(shard, request.group_id, reply, now_ms)
+        group = _make_group(shard, request.group_id, group, reply, now_ms)
     if not _has_place(shard, group, request.member_id):
         _forget(shard, group, request.member_id, now_ms)
         raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
@@ -89,16 +93,18 @@ def protocols_of(request: JoinGroupRequest) -> Protocols:
     return tuple({one.name: bytes(one.metadata) for one in reversed(request.protocols)}.items())[::-1]
 
 
-def _make_group(shard: Shard, group_id: str, reply: Reply, now_ms: int) -> Group:
+def _make_group(shard: Shard, group_id: str, before: ConsumerGroup | None, reply: Reply, now_ms: int) -> Group:
+    """A new group, or one in place of an empty one of the consumer protocol."""
     address = source_of(reply.context.connection.client_host)
-    if not shard.shared.holdings.room_for(address, GROUP_BYTES + size_of_text(group_id)):
+    if before is None and not shard.shared.holdings.room_for(address, GROUP_BYTES + size_of_text(group_id)):
         raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
     empty = StoredGroup(None, 0, None, None, shard.shared.wall_clock.now_ms())
-    code = shard.append([GroupRecord(group_id, empty)], now_ms)
-    if code:
-        raise KafkaError(code)
+    gone = [] if before is None else tombstones(before)
+    shard.write([*gone, GroupRecord(group_id, empty)], now_ms)
     group = shard.groups[group_id]
-    shard.claim(group, address)
+    assert isinstance(group, Group), "the record says so"
+    if before is None:
+        shard.claim(group, address)
     return group
 
 

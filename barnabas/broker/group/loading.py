@@ -1,8 +1,8 @@
 """A shard comes up: its partition's log is read from its start, in bounded steps. Source: `CoordinatorLoaderImpl`.
 
 What cannot be read is named in the log, passed over, and lost: a batch whose checksum does not fit, a record that is
-none, one that fits to nothing. The rest goes on. Groups of other protocols, and records of later releases, are left
-where they are and counted in one line.
+none, one that fits to nothing. The rest goes on. Groups of other protocols (share, streams), and records of later
+releases, are left where they are and counted in one line.
 """
 
 from __future__ import annotations
@@ -11,6 +11,10 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
+from barnabas.broker.group.consumer.group import ConsumerGroup
+from barnabas.broker.group.consumer.members import keep_alive as keep_consumer_alive
+from barnabas.broker.group.consumer.members import watch_revocation
+from barnabas.broker.group.group import Group
 from barnabas.broker.group.membership import weigh
 from barnabas.broker.group.rebalance import keep_alive, prepare
 from barnabas.broker.group.records import OtherRecord, decode
@@ -48,7 +52,9 @@ class Loader:
         if self.cancelled:
             return
         if self._others:
-            logger.warning("%s: %d records are none of classic groups and stay as they are", shard.key, self._others)
+            logger.warning(
+                "%s: %d records are of other groups or releases and stay as they are", shard.key, self._others
+            )
         shard.end = self._log.log_end_offset
 
     def _take(self, header: BatchHeader, records: Sequence[Record]) -> None:
@@ -73,11 +79,16 @@ def activate(shard: Shard, now_ms: int) -> Job[None]:
     size_max = shard.shared.config.group_max_size
     members = done = 0
     for group in list(shard.groups.values()):
-        for member in group.members.values():
-            weigh(shard, member)
-            keep_alive(shard, group, member, now_ms)
+        if isinstance(group, ConsumerGroup):
+            for one in group.members.values():
+                keep_consumer_alive(shard, group, one, now_ms)
+                watch_revocation(shard, group, one, now_ms)
+        else:
+            for member in group.members.values():
+                weigh(shard, member)
+                keep_alive(shard, group, member, now_ms)
         members += len(group.members)
-        if group.state is GroupState.STABLE and len(group.members) > size_max:
+        if isinstance(group, Group) and group.state is GroupState.STABLE and len(group.members) > size_max:
             logger.warning("group %s has %d members, %d are allowed", group.group_id, len(group.members), size_max)
             prepare(shard, group, now_ms)
         done += 1 + len(group.members)

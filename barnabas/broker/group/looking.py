@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from barnabas.broker.group.consumer.describing import CONSUMER_TYPE, snapshot_consumer
+from barnabas.broker.group.consumer.group import ConsumerGroup
 from barnabas.broker.group.group import Group
+from barnabas.broker.group.kinds import AnyGroup
 from barnabas.broker.group.shard import Shard
 from barnabas.broker.group.state import GroupState
 from barnabas.protocol.errors import ErrorCode
@@ -13,16 +16,23 @@ from barnabas.protocol.requests.list_groups import ListedGroup
 
 NOT_FOUND_FROM: Final = 6
 CLASSIC: Final = "classic"
+_CONSUMER: Final = (CONSUMER_TYPE, CONSUMER_TYPE)
 
 
 def describe(shard: Shard, group_id: str, version: int) -> DescribedGroup:
-    """One group. One that is not there is Dead; from v6 on it is GROUP_ID_NOT_FOUND as well (KIP-1043)."""
+    """One classic group. What is none is Dead; from v6 on it is GROUP_ID_NOT_FOUND as well (KIP-1043)."""
     group = shard.groups.get(group_id)
     if group is None:
         told = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
         if version >= NOT_FOUND_FROM:
             told.error_code = ErrorCode.GROUP_ID_NOT_FOUND
             told.error_message = f"Group {group_id} not found."
+        return told
+    if isinstance(group, ConsumerGroup):
+        told = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
+        if version >= NOT_FOUND_FROM:
+            told.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+            told.error_message = f"Group {group_id} is not a classic group."
         return told
     stable = group.state is GroupState.STABLE
     return DescribedGroup(
@@ -44,15 +54,21 @@ def describe(shard: Shard, group_id: str, version: int) -> DescribedGroup:
     )
 
 
-def listed(group: Group, states: frozenset[str], types: frozenset[str]) -> ListedGroup | None:
+def listed(group: AnyGroup, states: frozenset[str], types: frozenset[str]) -> ListedGroup | None:
     """One group in a list, unless a filter (in lower case; empty for none) keeps it out."""
-    if (states and group.state.value.lower() not in states) or (types and CLASSIC not in types):
+    kind, protocol_type = (CLASSIC, group.protocol_type or "") if isinstance(group, Group) else _CONSUMER
+    if types and kind not in types:
         return None
-    return ListedGroup(group.group_id, group.protocol_type or "", group.state.value, CLASSIC)
+    state = group.state.value
+    if states and state.lower() not in states:
+        return None
+    return ListedGroup(group.group_id, protocol_type, state, kind)
 
 
-def snapshot(group: Group) -> dict[str, Any]:
+def snapshot(group: AnyGroup) -> dict[str, Any]:
     """One group as plain values, for `/state`."""
+    if isinstance(group, ConsumerGroup):
+        return snapshot_consumer(group)
     return {
         "group": group.group_id,
         "type": CLASSIC,

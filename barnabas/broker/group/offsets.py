@@ -8,19 +8,31 @@ Whose commit counts (`ClassicGroup.validateOffsetCommit`), first rule that fits:
     names a member       UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, or ILLEGAL_GENERATION
     names none           UNKNOWN_MEMBER_ID while there are members
     CompletingRebalance  REBALANCE_IN_PROGRESS
+
+Groups of the consumer protocol have rules of their own (`consumer/committing.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
+from barnabas.broker.group.consumer.committing import check_commit
+from barnabas.broker.group.consumer.group import ConsumerGroup
 from barnabas.broker.group.group import CONSUMER, Group
 from barnabas.broker.group.holdings import GROUP_BYTES
+from barnabas.broker.group.kinds import AnyGroup
 from barnabas.broker.group.rebalance import keep_alive
 from barnabas.broker.group.shard import Shard, size_of_offset, size_of_text
 from barnabas.broker.group.state import GroupState
-from barnabas.broker.group.values import NO_EXPIRY, CommittedOffset, CoordinatorRecord, OffsetRecord
+from barnabas.broker.group.values import (
+    NO_EXPIRY,
+    Commit,
+    CommittedOffset,
+    Committer,
+    CoordinatorRecord,
+    OffsetRecord,
+)
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
 
@@ -28,26 +40,6 @@ NOT_FOUND_FROM: Final = 9
 
 _EMPTY, _PREPARING = GroupState.EMPTY, GroupState.PREPARING
 _COMPLETING, _STABLE = GroupState.COMPLETING, GroupState.STABLE
-
-
-class Committer(NamedTuple):
-    """Who commits: what the request says of it, from where it came, and the request's version."""
-
-    group_id: str
-    generation: int
-    member_id: str
-    instance_id: str | None
-    address: str
-    version: int
-
-
-class Commit(NamedTuple):
-    """What is to be committed for one partition."""
-
-    key: TopicPartition
-    offset: int
-    leader_epoch: int
-    metadata: str
 
 
 def commit(
@@ -70,6 +62,9 @@ def commit(
     """
     shared = shard.shared
     group = _committing(shard, by, now_ms)
+    if isinstance(group, ConsumerGroup):
+        commits = list(commits)
+        check_commit(group, by, commits, shared.topics)
     wall_ms = shared.wall_clock.now_ms()
     expires_ms = NO_EXPIRY if retention_ms == -1 else wall_ms + retention_ms
     codes: dict[TopicPartition, int] = {}
@@ -97,7 +92,7 @@ def commit(
     return codes
 
 
-def _committing(shard: Shard, by: Committer, now_ms: int) -> Group | None:
+def _committing(shard: Shard, by: Committer, now_ms: int) -> AnyGroup | None:
     """The group that commits; None for one that this commit makes.
 
     Raises:
@@ -109,7 +104,7 @@ def _committing(shard: Shard, by: Committer, now_ms: int) -> Group | None:
             return None
         known = by.version >= NOT_FOUND_FROM
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND if known else ErrorCode.ILLEGAL_GENERATION)
-    if by.generation < 0 and group.state is _EMPTY:
+    if isinstance(group, ConsumerGroup) or (by.generation < 0 and group.state is _EMPTY):
         return group
     if by.generation < 0 and not by.member_id and by.instance_id is None:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -131,12 +126,12 @@ def delete(shard: Shard, group_id: str, keys: Iterable[TopicPartition], now_ms: 
     group = shard.groups.get(group_id)
     if group is None:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
-    if group.state is not _EMPTY and group.protocol_type != CONSUMER:
+    if isinstance(group, Group) and not group.is_empty and group.protocol_type != CONSUMER:
         raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
     codes: dict[TopicPartition, int] = {}
     records: list[CoordinatorRecord] = []
     for key in keys:
-        if consumes(group, key.topic):
+        if group.consumes(key.topic):
             codes[key] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
             continue
         codes[key] = ErrorCode.NONE
@@ -148,8 +143,3 @@ def delete(shard: Shard, group_id: str, keys: Iterable[TopicPartition], now_ms: 
             raise KafkaError(code)
         shard.shared.counts.deletions += len(records)
     return codes
-
-
-def consumes(group: Group, topic: str) -> bool:
-    """Whether a group consumes a topic, as far as anybody can know: one that says nothing may consume any."""
-    return group.protocol_type == CONSUMER if group.topics is None else topic in group.topics

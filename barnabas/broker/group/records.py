@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from barnabas.broker.group.consumer import records as consumer
 from barnabas.broker.group.values import (
     NO_EXPIRY,
     CommittedOffset,
@@ -41,9 +42,11 @@ def encode(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
         group_id, (topic, partition), committed = record
         key = commit_key(group_id, topic, partition)
         return key, None if committed is None else _encode_offset(committed)
-    assert type(record) is GroupRecord, record
-    key = records.encode_key(GroupMetadataKey(record.group_id))
-    return key, None if record.group is None else _encode_group(record.group)
+    if type(record) is GroupRecord:
+        key = records.encode_key(GroupMetadataKey(record.group_id))
+        return key, None if record.group is None else _encode_group(record.group)
+    named, said = consumer.to_messages(record)  # type: ignore[arg-type]
+    return records.encode_key(named), None if said is None else records.encode_value(said)
 
 
 def _encode_offset(committed: CommittedOffset) -> bytes:
@@ -92,7 +95,10 @@ def decode(key: Buffer | None, value: Buffer | None) -> CoordinatorRecord:
         return OffsetRecord(named.group, TopicPartition(named.topic, named.partition), _offset_of(said))
     if isinstance(named, GroupMetadataKey):
         return GroupRecord(named.group, _group_of(said))
-    raise OtherRecord(f"a record of the consumer protocol: {type(named).__name__}")
+    found = consumer.from_messages(named, said)
+    if found is None:
+        raise OtherRecord(f"a record that nothing needs: {type(named).__name__}")
+    return found
 
 
 def _offset_of(value: OffsetCommitValue | None) -> CommittedOffset | None:

@@ -15,8 +15,11 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from barnabas.broker.group.alarms import Alarm
+from barnabas.broker.group.consumer.group import ConsumerGroup
+from barnabas.broker.group.consumer.replaying import release_all, replay_consumer
 from barnabas.broker.group.group import Group
 from barnabas.broker.group.holdings import GROUP_BYTES, OFFSET_BYTES
+from barnabas.broker.group.kinds import AnyGroup
 from barnabas.broker.group.records import encode
 from barnabas.broker.group.reply import Reply
 from barnabas.broker.group.shared import Shared, told_for
@@ -74,7 +77,7 @@ class Shard:
         self.journal = journal
         self.shared = shared
         self.status = Status.LOADING
-        self.groups: dict[str, Group] = {}
+        self.groups: dict[str, AnyGroup] = {}
         self.end = 0
         self._held: deque[_Held] = deque()
         self._held_alarm = Alarm(self._give_up)
@@ -103,6 +106,16 @@ class Shard:
         for record in records:
             self.replay(record)
         return 0
+
+    def write(self, records: Sequence[CoordinatorRecord], now_ms: int) -> None:
+        """Write records as one batch and replay them.
+
+        Raises:
+            KafkaError: what the client is to be told; nothing is changed.
+        """
+        code = self.append(records, now_ms)
+        if code:
+            raise KafkaError(code)
 
     def answer(self, reply: Reply, response: Any, now_ms: int) -> None:
         """Answer, once all that was written so far is committed."""
@@ -155,9 +168,10 @@ class Shard:
         """Be as a record says, which is in the log."""
         if type(record) is OffsetRecord:
             self._replay_offset(record)
-        else:
-            assert type(record) is GroupRecord, record
+        elif type(record) is GroupRecord:
             self._replay_group(record)
+        else:
+            replay_consumer(self, record)  # type: ignore[arg-type]
 
     def _replay_offset(self, record: OffsetRecord) -> None:
         group_id, key, committed = record
@@ -169,7 +183,7 @@ class Shard:
                 holdings.take(group.address, -size_of_offset(key, gone))
             return
         if group is None:
-            group = self._add(group_id)
+            group = self.put(Group(group_id))
         before = group.offsets.get(key)
         group.offsets[key] = committed
         size = size_of_offset(key, committed)
@@ -182,35 +196,56 @@ class Shard:
         group_id, stored = record
         group = self.groups.get(group_id)
         if stored is None:
-            if group is not None:
-                self.remove(group)
-        elif self.status is Status.ACTIVE:
-            group = group or self._add(group_id)
-            group.adopt(stored)
-            group.topics = consumed_topics(group)
-        else:  # a later record of the log takes the place of an earlier one
-            new = Group(group_id)
-            if group is not None:
-                new.offsets = group.offsets
-                self.groups[group_id] = new
-            else:
-                self._add(group_id, new)
-            new.adopt(stored)
-            new.topics = consumed_topics(new)
+            if isinstance(group, Group):
+                self.drop(group)
+            return
+        # While the log is read, a later record takes the place of an earlier one.
+        if self.status is not Status.ACTIVE or not isinstance(group, Group):
+            group = Group(group_id)
+            self.put(group)
+        group.adopt(stored)
+        group.topics = consumed_topics(group)
 
-    def _add(self, group_id: str, group: Group | None = None) -> Group:
-        made = self.groups[group_id] = group or Group(group_id)
-        self.shared.holdings.take("", size_of_group(made))
-        return made
+    def put(self, group: AnyGroup) -> AnyGroup:
+        """A group more, or one in place of another, whose offsets it has from now on."""
+        before = self.groups.get(group.group_id)
+        if before is None:
+            self.shared.holdings.take(group.address, size_of_group(group))
+        else:
+            if isinstance(before, ConsumerGroup):
+                release_all(self, before)
+                self.shared.holdings.take(before.address, -before.pattern_bytes)
+            group.offsets, group.address = before.offsets, before.address
+        self.groups[group.group_id] = group
+        return group
 
-    def claim(self, group: Group, address: str) -> None:
+    def drop(self, group: AnyGroup) -> None:
+        """The log says that a group is gone; offsets that it still has are then those of nobody's group."""
+        if group.offsets:
+            self.put(Group(group.group_id))
+        else:
+            self.remove(group)
+
+    def consumer_group(self, group_id: str) -> ConsumerGroup:
+        """A group of the consumer protocol.
+
+        Raises:
+            KafkaError: GROUP_ID_NOT_FOUND.
+        """
+        group = self.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            return group
+        kind = "not found" if group is None else "is not a consumer group"
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {kind}.")
+
+    def claim(self, group: AnyGroup, address: str) -> None:
         """A group was made for this address: what it takes is of its share."""
         size = size_with_offsets(group)
         self.shared.holdings.take(group.address, -size)
         group.address = address
         self.shared.holdings.take(address, size)
 
-    def remove(self, group: Group) -> None:
+    def remove(self, group: AnyGroup) -> None:
         """A group is no more; nobody waits in it."""
         del self.groups[group.group_id]
         self.shared.holdings.take(group.address, -size_with_offsets(group))
@@ -229,14 +264,15 @@ class Shard:
             one.reply.refuse(code)
 
 
-def size_of_group(group: Group) -> int:
+def size_of_group(group: AnyGroup) -> int:
     """Bytes that a group takes, without members and offsets."""
     return GROUP_BYTES + size_of_text(group.group_id)
 
 
-def size_with_offsets(group: Group) -> int:
+def size_with_offsets(group: AnyGroup) -> int:
     """Bytes that a group takes, without members."""
-    return size_of_group(group) + sum(size_of_offset(*each) for each in group.offsets.items())
+    patterns = group.pattern_bytes if isinstance(group, ConsumerGroup) else 0
+    return size_of_group(group) + patterns + sum(size_of_offset(*each) for each in group.offsets.items())
 
 
 def size_of_offset(key: TopicPartition, committed: CommittedOffset) -> int:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
 
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.group.alarms import Alarms
+from barnabas.broker.group.consumer.topics import Topics
 from barnabas.broker.group.counts import Counts
 from barnabas.broker.group.holdings import Holdings
+from barnabas.broker.jobs import Job
 from barnabas.broker.ports import Entropy, WallClock
 from barnabas.protocol.errors import ErrorCode
+
+RunJob: TypeAlias = Callable[[Job[None], Callable[[Exception | None], None]], None]
+"""Takes on a job, and says how it ended."""
 
 _MEANS: Final[dict[int, ErrorCode]] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -33,14 +39,26 @@ def told_for(code: int) -> int:
 class Shared:
     """One per broker."""
 
-    __slots__ = ("alarms", "config", "counts", "entropy", "holdings", "wall_clock")
+    __slots__ = ("alarms", "config", "counts", "entropy", "group_overrides", "holdings", "run", "topics", "wall_clock")
 
     def __init__(
-        self, config: BrokerConfig, wall_clock: WallClock, entropy: Entropy, counts: Counts, now_ms: int
+        self,
+        config: BrokerConfig,
+        wall_clock: WallClock,
+        entropy: Entropy,
+        counts: Counts,
+        topics: Topics,
+        group_overrides: Callable[[str], Mapping[str, str]],
+        run: RunJob,
+        now_ms: int,
     ) -> None:
         self.config = config
         self.wall_clock = wall_clock
         self.entropy = entropy
         self.counts = counts
+        self.topics = topics
+        self.group_overrides = group_overrides
+        """The settings given to a group itself, by its id."""
+        self.run = run
         self.alarms = Alarms(now_ms)
         self.holdings = Holdings()

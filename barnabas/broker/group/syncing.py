@@ -29,7 +29,7 @@ def sync(shard: Shard, request: SyncGroupRequest, reply: Reply, now_ms: int) -> 
         KafkaError: it is refused.
     """
     group = shard.groups.get(request.group_id)
-    if group is None or group.state is _EMPTY:
+    if not isinstance(group, Group) or group.state is _EMPTY:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
     member = group.check_member(request.member_id, request.group_instance_id)
     if request.generation_id != group.generation:
@@ -88,7 +88,7 @@ def heartbeat(shard: Shard, request: HeartbeatRequest, reply: Reply, now_ms: int
         KafkaError: it is no member, or of another generation.
     """
     group = shard.groups.get(request.group_id)
-    if group is None:
+    if not isinstance(group, Group):
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
     member = group.check_member(request.member_id, request.group_instance_id)
     if request.generation_id != group.generation:
@@ -105,7 +105,7 @@ def leave(shard: Shard, group_id: str, leaving: list[MemberIdentity], now_ms: in
         KafkaError: UNKNOWN_MEMBER_ID, there is no such group.
     """
     group = shard.groups.get(group_id)
-    if group is None:
+    if not isinstance(group, Group):
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
     told = []
     for one in leaving:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, TypeAlias
 
+from barnabas.broker.group.consumer.values import ConsumerRecord
 from barnabas.protocol.ids import TopicPartition
 
 NO_EXPIRY: Final = -1
@@ -46,6 +47,26 @@ class CommittedOffset(NamedTuple):
     expires_ms: int = NO_EXPIRY
 
 
+class Committer(NamedTuple):
+    """Who commits: what the request says of it, from where it came, and the request's version."""
+
+    group_id: str
+    generation: int
+    member_id: str
+    instance_id: str | None
+    address: str
+    version: int
+
+
+class Commit(NamedTuple):
+    """What is to be committed for one partition."""
+
+    key: TopicPartition
+    offset: int
+    leader_epoch: int
+    metadata: str
+
+
 class GroupRecord(NamedTuple):
     """A group is as `group` says, or gone."""
 
@@ -61,4 +82,4 @@ class OffsetRecord(NamedTuple):
     committed: CommittedOffset | None
 
 
-CoordinatorRecord: TypeAlias = GroupRecord | OffsetRecord
+CoordinatorRecord: TypeAlias = GroupRecord | OffsetRecord | ConsumerRecord

@@ -1,41 +1,48 @@
-"""ConsumerGroupDescribe (69). A real broker tells of groups of the consumer protocol (KIP-848); there are none yet.
+"""ConsumerGroupDescribe (69). A real broker tells of groups of the consumer protocol (KIP-848), member by member.
 
-So each is GROUP_ID_NOT_FOUND, after which an admin client asks DescribeGroups.
+One that is not there, or a classic one, is GROUP_ID_NOT_FOUND, after which an admin client asks DescribeGroups. v1:
+which members speak the classic protocol. One named twice is told once (Kafka tells it twice).
 """
 
 from __future__ import annotations
 
-from typing import Final
-
 from barnabas.broker.context import RequestContext
+from barnabas.broker.group.consumer.describing import describe_consumer
 from barnabas.broker.handlers.coordinators import check_named
-from barnabas.broker.handlers.services import Operation, Services
+from barnabas.broker.handlers.services import Operation, Resource, Services, authorised_operations
 from barnabas.broker.handlers.steps import SLICE, answer
 from barnabas.broker.jobs import Job
-from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.requests.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     DescribedGroup,
 )
 
-_IS_NOT: Final = {False: "not found", True: "is not a consumer group"}
-
 
 def handle(services: Services, request: ConsumerGroupDescribeRequest, context: RequestContext, now_ms: int) -> None:
-    """Say for each that it is not there."""
-    services.work(_serve(services, request, context), request, context)
+    """Tell of each group."""
+    services.work_in_line(_serve(services, request, context), request, context)
 
 
 def _serve(services: Services, request: ConsumerGroupDescribeRequest, context: RequestContext) -> Job[None]:
     told = []
-    for number, group_id in enumerate(request.group_ids, 1):
-        try:
-            check_named(services, context, Operation.DESCRIBE, group_id)
-            shard = services.groups.shard_of(group_id)
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {_IS_NOT[group_id in shard.groups]}.")
-        except KafkaError as fault:
-            told.append(DescribedGroup(fault.code, fault.detail or None, group_id))
-        if number % SLICE == 0:
+    elements = 0
+    for group_id in dict.fromkeys(request.group_ids):
+        one = _one(services, context, group_id)
+        if request.include_authorized_operations and not one.error_code:
+            resource = Resource("group", group_id)
+            one.authorized_operations = authorised_operations(services, context, resource)
+        told.append(one)
+        before, elements = elements, elements + 1 + 3 * len(one.members)
+        if elements // SLICE > before // SLICE:
             yield None
-    yield from answer(context, ConsumerGroupDescribeResponse(groups=told), len(told))
+    yield from answer(context, ConsumerGroupDescribeResponse(groups=told), elements)
+
+
+def _one(services: Services, context: RequestContext, group_id: str) -> DescribedGroup:
+    try:
+        check_named(services, context, Operation.DESCRIBE, group_id)
+        return describe_consumer(services.groups.shard_of(group_id), group_id)
+    except KafkaError as fault:
+        return DescribedGroup(fault.code, fault.detail or None, group_id)

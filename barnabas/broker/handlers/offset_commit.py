@@ -14,8 +14,9 @@ from collections.abc import Sequence
 
 from barnabas.broker.cluster.image import TopicState
 from barnabas.broker.context import RequestContext, source_of
-from barnabas.broker.group.offsets import Commit, Committer, commit
+from barnabas.broker.group.offsets import commit
 from barnabas.broker.group.shard import Shard
+from barnabas.broker.group.values import Commit, Committer
 from barnabas.broker.handlers.coordinators import may, nothing_left, reply_to
 from barnabas.broker.handlers.services import Operation, Resource, Services
 from barnabas.broker.handlers.steps import SLICE, slices

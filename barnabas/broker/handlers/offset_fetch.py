@@ -3,7 +3,8 @@
 - What was never committed, also of a group that nobody knows: offset -1, and no error.
 - v1 says an error in each partition, v2 to v7 once for all. v2: null topics mean all that was committed.
 - v7: `require_stable`; there are no transactions yet whose offsets could be undecided. v8: many groups, each with an
-  error of its own. v9: a member of the consumer protocol says who it is; of classic groups nobody asks. v10: topic ids.
+  error of its own. v9: a member of the consumer protocol says who it is, and has to be in its epoch:
+  STALE_MEMBER_EPOCH; of classic groups nobody asks. v10: topic ids.
 - A group named twice is told once, as it was named last, and a partition of it once (Kafka tells them twice).
 """
 
@@ -13,7 +14,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from barnabas.broker.context import RequestContext
-from barnabas.broker.group.group import Group
+from barnabas.broker.group.consumer.committing import check_fetch
+from barnabas.broker.group.consumer.group import ConsumerGroup
+from barnabas.broker.group.kinds import AnyGroup
 from barnabas.broker.group.shard import Shard
 from barnabas.broker.group.values import CommittedOffset
 from barnabas.broker.handlers.coordinators import may, reply_to
@@ -76,6 +79,9 @@ def _serve(
         told.append(one)
         try:
             shard = _shard(services, context, group.group_id)
+            known = shard.groups.get(group.group_id)
+            if isinstance(known, ConsumerGroup):
+                check_fetch(known, group.member_id, group.member_epoch)
         except KafkaError as fault:
             one.error_code = fault.code
             elements += 1
@@ -130,7 +136,7 @@ def _shard(services: Services, context: RequestContext, group_id: str) -> Shard:
 def _tell(
     services: Services,
     context: RequestContext,
-    group: Group | None,
+    group: AnyGroup | None,
     asked: OffsetFetchRequestGroup,
     told: OffsetFetchResponseGroup,
     elements: int,

@@ -342,8 +342,8 @@ class Core:
             self.jobs.add("partitions", startup.catch_up(self, [*delta.removed, *delta.partitions]))
         elif delta.partitions or delta.removed:
             self.replicas.apply(delta.partitions, delta.removed, self.now_ms)
-        if delta.removed:
-            self.groups.partitions_gone(delta.removed)
+        if delta.partitions or delta.removed:
+            self.groups.topics_changed(delta.removed)
         self._set_topic_configs(list(delta.topic_configs))
         if self.metadata.snapshot_due:
             self.jobs.add("metadata snapshot", self.metadata.snapshot(self.image))

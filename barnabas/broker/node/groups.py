@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from barnabas.broker.cluster.image import Image
 from barnabas.broker.config.topics import OFFSETS_TOPIC
 from barnabas.broker.group.coordinator import GroupCoordinator
 from barnabas.broker.group.journal import PartitionJournal
@@ -13,21 +15,61 @@ from barnabas.broker.replica.partition import Partition
 if TYPE_CHECKING:
     from barnabas.broker.node.core import Core
 
+HASHES_MAX: Final = 10_000
+"""Topics whose hash is kept."""
+
+
+class ImageTopics:
+    """The topics of an image, for groups (`group/consumer/topics.py`)."""
+
+    __slots__ = ("_hashes", "_image", "version")
+
+    def __init__(self, image: Image) -> None:
+        self._image = image
+        self._hashes: dict[str, tuple[bytes, int, int]] = {}
+        self.version = 0
+
+    def changed(self) -> None:
+        """Topics have come, gone or grown."""
+        self.version += 1
+
+    def get(self, name: str) -> tuple[bytes, int] | None:
+        """A topic's id, and how many partitions it has; None if there is none."""
+        topic = self._image.topics.get(name)
+        return None if topic is None else (topic.topic_id, len(topic.partitions))
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        """The name of the topic with that id; None if there is none."""
+        topic = self._image.topics_by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    def names(self) -> Iterable[str]:
+        """All of them."""
+        return self._image.topics
+
+    def hash_of(self, name: str) -> int:
+        """The hash of a topic that is there; kept while some group asks for it."""
+        topic = self._image.topics[name]
+        count = len(topic.partitions)
+        known = self._hashes.get(name)
+        if known is None or known[:2] != (topic.topic_id, count):
+            from barnabas.broker.group.consumer.hashing import topic_hash
+
+            if len(self._hashes) >= HASHES_MAX:
+                self._hashes.clear()
+            known = self._hashes[name] = (topic.topic_id, count, topic_hash(name, topic.topic_id, count))
+        return known[2]
+
 
 def assemble(core: Core) -> GroupCoordinator:
     """The coordinator of this broker, which hears of each partition of `__consumer_offsets` that it leads."""
-    image = core.image
-
-    def partitions() -> int:
-        topic = image.topics.get(OFFSETS_TOPIC)
-        return 0 if topic is None else len(topic.partitions)
-
     coordinator = GroupCoordinator(
         core.config,
         core.clock,
         core.entropy,
         core.registry,
-        partitions,
+        ImageTopics(core.image),
+        core.image.group_overrides,
         lambda job, ended: core.jobs.add("groups", job, ended),
         core.now_ms,
     )

@@ -269,15 +269,14 @@ class Members(RuleBasedStateMachine):
 
     @invariant()
     def generations_never_go_back(self) -> None:
-        group = self.world.shard.groups.get("g")
-        if group is not None:
+        for group in self.world.groups:
             assert group.generation >= self.highest
             self.highest = group.generation
 
     @invariant()
     def who_waits_is_waited_with(self) -> None:
         parked = [one.reply.context for one in self.world.shard._held]
-        for group in self.world.shard.groups.values():
+        for group in self.world.groups:
             for member in group.members.values():
                 assert member.joining is None or group.state is GroupState.PREPARING
                 assert member.syncing is None or group.state is GroupState.COMPLETING
@@ -291,7 +290,7 @@ class Members(RuleBasedStateMachine):
     @invariant()
     def counts_are_right(self) -> None:
         holdings = Holdings()
-        for group in self.world.shard.groups.values():
+        for group in self.world.groups:
             holdings.take(group.address, size_of_group(group))
             for key, committed in group.offsets.items():
                 holdings.take(group.address, size_of_offset(key, committed))

@@ -6,8 +6,8 @@ import pytest
 
 from barnabas.broker.group import loading
 from barnabas.broker.group.alarms import SPENT_MAX, Alarm, Alarms
+from barnabas.broker.group.deleting import close_any
 from barnabas.broker.group.placement import java_hash, partition_of
-from barnabas.broker.group.rebalance import close
 from barnabas.broker.group.records import OtherRecord, decode, encode
 from barnabas.broker.group.state import GroupState, Status
 from barnabas.broker.group.values import (
@@ -224,7 +224,7 @@ def test_a_shard_that_ends_while_its_members_are_counted_keeps_nothing(monkeypat
     next(steps)
     shard.status = Status.FAILED
     for each in list(shard.groups.values()):
-        close(shard, each, ErrorCode.NOT_COORDINATOR)
+        close_any(shard, each, ErrorCode.NOT_COORDINATOR)
         shard.remove(each)
     assert list(steps) == []
     assert shard.shared.holdings.total == 0
@@ -297,7 +297,7 @@ def test_what_is_no_record_is_refused_by_name() -> None:
     with pytest.raises(OtherRecord):
         decode(b"\x03\xe8\x00\x01g", b"")
     with pytest.raises(OtherRecord):
-        decode(b"\x00\x03\x00\x01g", None)
+        decode(b"\x00\x04\x00\x01g", None)
 
 
 def test_a_generation_in_which_a_member_stands_twice_is_no_record() -> None:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.context import Connection, RequestContext
+from barnabas.broker.group.consumer.hashing import topic_hash
 from barnabas.broker.group.counts import Counts
 from barnabas.broker.group.group import Group
 from barnabas.broker.group.joining import join
 from barnabas.broker.group.loading import activate
-from barnabas.broker.group.offsets import Commit, Committer, commit
+from barnabas.broker.group.offsets import commit
 from barnabas.broker.group.records import decode
 from barnabas.broker.group.reply import Reply
 from barnabas.broker.group.shard import Shard
 from barnabas.broker.group.shared import Shared
 from barnabas.broker.group.state import GroupState, Status
 from barnabas.broker.group.syncing import heartbeat, leave, sync
-from barnabas.broker.group.values import CoordinatorRecord, StoredGroup
+from barnabas.broker.group.values import Commit, Committer, CoordinatorRecord, StoredGroup
+from barnabas.broker.jobs import Job
 from barnabas.explain.stage import CountingEntropy
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -97,6 +100,41 @@ class Journal:
         return [decode(key, value) for key, value in self.records]
 
 
+class FakeTopics:
+    """Topics by name; `have` makes one, or lets it grow."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._topics: dict[str, tuple[bytes, int]] = {}
+
+    def have(self, name: str, partitions: int) -> bytes:
+        self.version += 1
+        topic_id = f"{name}-{self.version}".encode().ljust(16, b".")[:16]
+        topic_id, _ = self._topics.get(name, (topic_id, 0))
+        self._topics[name] = (topic_id, partitions)
+        return topic_id
+
+    def changed(self) -> None:
+        self.version += 1
+
+    def lose(self, name: str) -> None:
+        self.version += 1
+        del self._topics[name]
+
+    def get(self, name: str) -> tuple[bytes, int] | None:
+        return self._topics.get(name)
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        return next((name for name, (one, _) in self._topics.items() if one == topic_id), None)
+
+    def names(self) -> Iterable[str]:
+        return self._topics
+
+    def hash_of(self, name: str) -> int:
+        topic_id, partitions = self._topics[name]
+        return topic_hash(name, topic_id, partitions)
+
+
 class World:
     """One active shard. `now_ms` is moved by `advance` alone."""
 
@@ -104,6 +142,8 @@ class World:
         self.now_ms = 1_000_000
         self.config = BrokerConfig(**settings)
         self.journal = Journal()
+        self.topics = FakeTopics()
+        self.group_settings: dict[str, dict[str, str]] = {}
         self.entropy = CountingEntropy()
         self.connections = itertools.count(1)
         self.waiting: list[Told] = []
@@ -121,8 +161,19 @@ class World:
     def wall_ms(self) -> int:
         return START_WALL_MS + self.now_ms - 1_000_000
 
+    def _overrides(self, group_id: str) -> dict[str, str]:
+        return self.group_settings.get(group_id, {})
+
+    def _run(self, job: Job[None], ended: Callable[[Exception | None], None]) -> None:
+        """Jobs end at once here."""
+        for _ in job:
+            pass
+        ended(None)
+
     def _new_shard(self) -> Shard:
-        shared = Shared(self.config, World._Wall(self), self.entropy, Counts(), self.now_ms)
+        shared = Shared(
+            self.config, World._Wall(self), self.entropy, Counts(), self.topics, self._overrides, self._run, self.now_ms
+        )
         return Shard(OFFSETS, 1, self.journal, shared)
 
     # Time
@@ -248,7 +299,16 @@ class World:
 
     @property
     def group(self) -> Group:
-        return self.shard.groups["g"]
+        group = self.shard.groups["g"]
+        assert isinstance(group, Group)
+        return group
+
+    @property
+    def groups(self) -> list[Group]:
+        """All groups, which are classic ones."""
+        found = [group for group in self.shard.groups.values() if isinstance(group, Group)]
+        assert len(found) == len(self.shard.groups)
+        return found
 
     @property
     def state(self) -> GroupState:
@@ -280,6 +340,7 @@ def durable(shard: Shard) -> dict[str, tuple[StoredGroup, dict[TopicPartition, A
     """What of a shard's groups is in the log."""
     found = {}
     for group_id, group in shard.groups.items():
+        assert isinstance(group, Group)
         assignments = {one.member_id: one.assignment for one in group.members.values()}
         found[group_id] = (group.stored(assignments, group.state_since_ms), dict(group.offsets))
     return found

@@ -1,0 +1,39 @@
+"""What the topics of a group look like, as one number: where it has changed, the group is assigned anew (KIP-1101).
+
+It is Apache Kafka's number, so that either takes over the other's log without a rebalance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from barnabas.broker.group.consumer.group import ConsumerGroup
+from barnabas.broker.group.consumer.topics import Topics
+from barnabas.broker.group.consumer.xxh3 import xxh3_64
+
+
+def group_hash(topics: Topics, names: Iterable[str]) -> int:
+    """The hash of all topics that are there, signed 64 bits; 0 for none. Source: `Utils.computeGroupHash`."""
+    found = [topics.hash_of(name) for name in sorted(names) if topics.get(name) is not None]
+    return xxh3_64(b"".join(one.to_bytes(8, "little", signed=True) for one in found)) if found else 0
+
+
+def topic_hash(name: str, topic_id: bytes, partitions: int) -> int:
+    """The hash of one topic whose partitions have no racks, signed 64 bits. Source: `Utils.computeTopicHash`."""
+    units = name.encode("utf-16-le", "surrogatepass")
+    return xxh3_64(
+        b"\0"
+        + topic_id[7::-1]
+        + topic_id[:7:-1]
+        + units
+        + (len(units) // 2).to_bytes(4, "little")
+        + partitions.to_bytes(4, "little")
+        + b"".join(number.to_bytes(4, "little") for number in range(partitions))
+    )
+
+
+def hash_after(group: ConsumerGroup, topics: Topics, names: frozenset[str]) -> int:
+    """The hash once a group wants these topics; that of before where neither they nor the metadata have changed."""
+    if group.checked == topics.version and names == group.names.keys():
+        return group.metadata_hash
+    return group_hash(topics, names)

@@ -1,0 +1,124 @@
+"""ConsumerGroupHeartbeat: a member comes, says what it wants and has, is told what it is to have, and goes.
+
+Source: `GroupMetadataManager.consumerGroupHeartbeat`. One heartbeat of a member does this:
+
+    who it is        found, new, or in the place of a static member that left for a while (`identifying`)
+    what it wants    written if it is new; the group epoch rises if that changes what the group is to be assigned
+    the target       computed anew if it is older than the group epoch, and the last one is not too young
+    what it has      a step nearer to its target, written if that is one (`reconciling`)
+
+Member epochs in a request: 0 joins, -1 leaves, -2 leaves for a while (a static member), above 0 is where it stands.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+
+from barnabas.broker.context import source_of
+from barnabas.broker.group.consumer.advancing import Step, advance, check_place, settle
+from barnabas.broker.group.consumer.identifying import holder_of, identify
+from barnabas.broker.group.consumer.members import fence, keep_alive
+from barnabas.broker.group.consumer.reconciling import owned_of
+from barnabas.broker.group.consumer.resolving import refresh_if_due
+from barnabas.broker.group.consumer.settings import heartbeat_interval_ms
+from barnabas.broker.group.consumer.targets import Change
+from barnabas.broker.group.consumer.upgrading import group_for
+from barnabas.broker.group.consumer.values import LEFT_FOR_A_WHILE, CurrentRecord, Given, Subscription
+from barnabas.broker.group.reply import Reply
+from barnabas.broker.group.shard import Shard
+from barnabas.broker.group.values import CoordinatorRecord
+from barnabas.protocol.requests.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+logger = logging.getLogger(__name__)
+
+
+def heartbeat(shard: Shard, request: ConsumerGroupHeartbeatRequest, reply: Reply, now_ms: int) -> None:
+    """Serve one heartbeat, whose fields the handler has looked at.
+
+    Raises:
+        KafkaError: it is refused, and nothing has changed.
+    """
+    leaves = request.member_epoch < 0
+    response = _leave(shard, request, now_ms) if leaves else _beat(shard, request, reply, now_ms)
+    shard.answer(reply, response, now_ms)
+
+
+def _leave(shard: Shard, request: ConsumerGroupHeartbeatRequest, now_ms: int) -> ConsumerGroupHeartbeatResponse:
+    group = shard.consumer_group(request.group_id)
+    member_id, epoch = request.member_id, request.member_epoch
+    if request.instance_id is None:
+        member = group.member(member_id)
+    else:
+        member = holder_of(group, request.instance_id, member_id)
+    logger.info("group %s: member %s leaves, epoch %d", group.group_id, member_id, epoch)
+    if request.instance_id is not None and epoch == LEFT_FOR_A_WHILE:
+        away = member.current._replace(epoch=LEFT_FOR_A_WHILE, revoking={})
+        shard.write([CurrentRecord(group.group_id, member_id, away)], now_ms)
+    else:
+        fence(shard, group, [member], now_ms)
+    return ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=epoch)
+
+
+def _beat(
+    shard: Shard, request: ConsumerGroupHeartbeatRequest, reply: Reply, now_ms: int
+) -> ConsumerGroupHeartbeatResponse:
+    context, group_id, epoch = reply.context, request.group_id, request.member_epoch
+    records: list[CoordinatorRecord] = []
+    group, converted = group_for(shard, group_id, epoch == 0, records)
+    check_place(shard, group, request.member_id)
+    member_id = request.member_id or base64.urlsafe_b64encode(shard.shared.entropy.uuid()).rstrip(b"=").decode()
+    owned = owned_of(request.topic_partitions)
+    before, replaces = identify(group, member_id, epoch, request.instance_id, owned, records)
+    host = context.connection.client_host
+    said = _said(before.subscription, request, context.client_id or "", f"/{host}")
+    step = Step(before, Change(member_id, said, replaces), owned)
+    had = before.current
+    current = advance(shard, group, step, records)
+    member = before
+    if records:
+        member = settle(shard, group, step, current, records, source_of(host), now_ms)
+        group = shard.consumer_group(group_id)
+        if converted is not None:
+            converted.finish(shard, group, now_ms)
+    keep_alive(shard, group, member, now_ms)
+    if group.patterns:
+        refresh_if_due(shard, group, now_ms)
+    response = ConsumerGroupHeartbeatResponse(
+        member_id=member_id,
+        member_epoch=current.epoch,
+        heartbeat_interval_ms=heartbeat_interval_ms(shard.shared, group_id),
+    )
+    if epoch == 0 or _says_all(request) or current.assigned != had.assigned:
+        response.assignment = _told(current.assigned)
+    return response
+
+
+def _said(before: Subscription, request: ConsumerGroupHeartbeatRequest, client_id: str, host: str) -> Subscription:
+    """What a member wants: what the request leaves out is as before."""
+    names, timeout_ms = request.subscribed_topic_names, request.rebalance_timeout_ms
+    return Subscription(
+        before.instance_id if request.instance_id is None else request.instance_id,
+        before.rack_id if request.rack_id is None else request.rack_id,
+        client_id,
+        host,
+        before.topics if names is None else tuple(sorted(set(names))),
+        before.pattern if request.subscribed_topic_regex is None else request.subscribed_topic_regex,
+        before.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        before.assignor if request.server_assignor is None else request.server_assignor,
+    )
+
+
+def _says_all(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether a member that is there says everything again, as it does after an error: so it is told everything."""
+    wants = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
+    return wants and request.rebalance_timeout_ms != -1 and request.topic_partitions is not None
+
+
+def _told(assigned: Given) -> Assignment:
+    return Assignment([TopicPartitions(topic_id, sorted(numbers)) for topic_id, numbers in sorted(assigned.items())])

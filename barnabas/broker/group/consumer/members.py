@@ -1,0 +1,115 @@
+"""Members are heard of, are out of time, and go. Source: `GroupMetadataManager.consumerGroupFenceMembers`.
+
+Whoever goes leaves its partitions free: they are the others' with the next target. A session, and the time that a
+member has to give partitions up, end on the timing wheel; where the log takes nothing then, it is tried again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from barnabas.broker.group.alarms import Alarm
+from barnabas.broker.group.consumer.group import ConsumerGroup, ConsumerMember
+from barnabas.broker.group.consumer.hashing import hash_after
+from barnabas.broker.group.consumer.settings import session_timeout_ms
+from barnabas.broker.group.consumer.values import (
+    CurrentRecord,
+    EpochRecord,
+    MemberRecord,
+    MemberState,
+    PatternRecord,
+    TargetRecord,
+)
+from barnabas.broker.group.shard import Shard
+from barnabas.broker.group.values import CoordinatorRecord
+from barnabas.protocol.errors import KafkaError
+
+AGAIN_MS: Final = 500
+"""So long after a record that the log did not take, it is tried again (`CoordinatorRuntime`)."""
+
+logger = logging.getLogger(__name__)
+
+
+def keep_alive(shard: Shard, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
+    """A member was heard of: its session lasts its timeout from now on."""
+    alarm = member.session
+    if alarm is None:
+        reason = "the member session expired"
+        alarm = member.session = Alarm(partial(_time_is_over, shard, group, member, "session", reason))
+    classic = member.subscription.classic
+    timeout_ms = session_timeout_ms(shard.shared, group.group_id) if classic is None else classic.session_timeout_ms
+    shard.shared.alarms.set(alarm, now_ms + timeout_ms)
+
+
+def watch_revocation(shard: Shard, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
+    """A member that is to give partitions up has its rebalance timeout for it."""
+    alarm = member.rebalance
+    if member.current.state is not MemberState.UNREVOKED_PARTITIONS or member.classic is not None:
+        if alarm is not None:
+            shard.shared.alarms.stop(alarm)
+        return
+    timeout_ms = member.subscription.rebalance_timeout_ms
+    reason = f"it failed to transition from epoch {member.current.epoch} within {timeout_ms}ms"
+    alarm = Alarm(partial(_time_is_over, shard, group, member, "rebalance", reason))
+    if member.rebalance is not None:
+        shard.shared.alarms.stop(member.rebalance)
+    member.rebalance = alarm
+    shard.shared.alarms.set(alarm, now_ms + timeout_ms)
+
+
+def _time_is_over(
+    shard: Shard, group: ConsumerGroup, member: ConsumerMember, alarm: str, reason: str, now_ms: int
+) -> None:
+    logger.info("group %s: member %s is fenced because %s", group.group_id, member.member_id, reason)
+    try:
+        fence(shard, group, [member], now_ms)
+    except KafkaError as fault:
+        logger.warning("group %s: member %s cannot be fenced yet: %s", group.group_id, member.member_id, fault)
+        ringing = getattr(member, alarm)
+        if ringing is not None:
+            shard.shared.alarms.set(ringing, now_ms + AGAIN_MS)
+
+
+def fence(shard: Shard, group: ConsumerGroup, members: Sequence[ConsumerMember], now_ms: int) -> None:
+    """Take members out of a group.
+
+    Raises:
+        KafkaError: the log takes nothing; they are still in.
+    """
+    if not members:
+        return
+    shard.write(records_of_fencing(shard, group, members), now_ms)
+
+
+def records_of_fencing(
+    shard: Shard, group: ConsumerGroup, members: Sequence[ConsumerMember]
+) -> list[CoordinatorRecord]:
+    """What is to be written when these members go. The order is Kafka's, whose replay counts on it."""
+    group_id, topics = group.group_id, shard.shared.topics
+    records: list[CoordinatorRecord] = []
+    patterns: dict[str, int] = {}
+    for member in members:
+        records += tombstones(group_id, member.member_id)
+        pattern = member.subscription.pattern
+        if pattern:
+            patterns[pattern] = patterns.get(pattern, 0) + 1
+    records += [
+        PatternRecord(group_id, pattern, None)
+        for pattern, count in patterns.items()
+        if group.patterns[pattern] == count
+    ]
+    names = group.topics_after([member.subscription for member in members], ())
+    records.append(EpochRecord(group_id, group.epoch + 1, hash_after(group, topics, names)))
+    return records
+
+
+def tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
+    """A member is gone."""
+    return [
+        CurrentRecord(group_id, member_id, None),
+        TargetRecord(group_id, member_id, None),
+        MemberRecord(group_id, member_id, None),
+    ]

@@ -1,0 +1,89 @@
+"""The topics that a group's regular expressions match are found anew, as a job. Source: `TopicRegexResolver`.
+
+At most every 10 s for a group, where a pattern is new, where topics have come or gone, and now and then: what is found
+is written, and the group epoch rises if that is something else than before.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from barnabas.broker.group.consumer.group import ConsumerGroup
+from barnabas.broker.group.consumer.hashing import group_hash
+from barnabas.broker.group.consumer.values import EpochRecord, PatternRecord, Resolved
+from barnabas.broker.group.shard import Shard
+from barnabas.broker.group.state import Status
+from barnabas.broker.group.values import CoordinatorRecord
+from barnabas.broker.jobs import Job
+from barnabas.protocol.errors import KafkaError
+
+BATCH_MS: Final = 10_000
+"""Patterns that come within this time are resolved together (`REGEX_BATCH_REFRESH_MIN_INTERVAL_MS`)."""
+
+logger = logging.getLogger(__name__)
+
+
+def refresh_if_due(shard: Shard, group: ConsumerGroup, now_ms: int) -> None:
+    """Find the topics of a group's patterns anew, if it is time for that."""
+    if group.resolving:
+        return
+    shared = shard.shared
+    wall_ms = shared.wall_clock.now_ms()
+    last = next(iter(group.resolved.values()), None)
+    if last is not None:
+        if last.at_ms <= wall_ms <= last.at_ms + BATCH_MS:
+            return
+        interval_ms = shared.config.group_consumer_regex_refresh_interval_ms
+        complete = group.patterns.keys() == group.resolved.keys()
+        if complete and last.version == shared.topics.version and wall_ms <= last.at_ms + interval_ms:
+            return
+    group.resolving = True
+    shared.run(_refresh(shard, group, now_ms), lambda fault: _ended(group, fault))
+
+
+def _ended(group: ConsumerGroup, fault: Exception | None) -> None:
+    group.resolving = False
+    if fault is not None:
+        logger.error("group %s: its regular expressions cannot be resolved: %s", group.group_id, fault)
+
+
+def _refresh(shard: Shard, group: ConsumerGroup, now_ms: int) -> Job[None]:
+    from barnabas.broker.group.consumer.patterns import compile_pattern
+
+    topics, wall_ms = shard.shared.topics, shard.shared.wall_clock.now_ms()
+    version, names = topics.version, list(topics.names())
+    found: dict[str, Resolved] = {}
+    for text in list(group.patterns):
+        matching = yield from compile_pattern(text).matching(names)
+        found[text] = Resolved(frozenset(matching), version, wall_ms)
+        yield None
+    if shard.status is not Status.ACTIVE or shard.groups.get(group.group_id) is not group:
+        return
+    try:
+        _write(shard, group, found, now_ms)
+    except KafkaError as fault:
+        logger.warning("group %s: what its patterns match cannot be written yet: %s", group.group_id, fault)
+
+
+def _write(shard: Shard, group: ConsumerGroup, found: dict[str, Resolved], now_ms: int) -> None:
+    group_id, topics = group.group_id, shard.shared.topics
+    records: list[CoordinatorRecord] = []
+    names = dict(group.names)
+    others = False
+    for text, new in found.items():
+        if text not in group.patterns:
+            continue
+        records.append(PatternRecord(group_id, text, new))
+        old = group.resolved.get(text)
+        before = frozenset[str]() if old is None else old.topics
+        others = others or before != new.topics
+        for change, some in ((-1, before), (1, new.topics)):
+            for name in some:
+                names[name] = names.get(name, 0) + change
+    metadata_hash = group_hash(topics, [name for name, count in names.items() if count])
+    if others or metadata_hash != group.metadata_hash:
+        records.append(EpochRecord(group_id, group.epoch + 1, metadata_hash))
+    if records:
+        shard.write(records, now_ms)
+        group.checked = topics.version

@@ -1,0 +1,209 @@
+"""Members of the consumer protocol come, share, give up, are fenced and go, as with Apache Kafka 4.3."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.protocol.errors import ErrorCode
+from tests.broker.group.consumer.world import ConsumerWorld
+
+
+@pytest.fixture
+def world() -> ConsumerWorld:
+    return ConsumerWorld()
+
+
+def test_the_first_member_has_everything_at_once(world: ConsumerWorld) -> None:
+    told = world.beat("a")
+    assert (told.member_id, told.member_epoch, told.heartbeat_interval_ms) == ("a", 2, 5000)
+    assert world.given(told) == {"t": [0, 1, 2, 3]}
+    assert world.consumers().state.value == "Stable"
+
+
+def test_what_a_member_has_is_told_once_and_again_when_it_says_everything(world: ConsumerWorld) -> None:
+    world.join("a")
+    assert world.given(world.beat("a", 2)) is None
+    assert world.given(world.beat("a", 2, owned={"t": [0, 1, 2, 3]})) is None
+    everything = world.beat("a", 2, topics=["t"], rebalance_ms=30_000, owned={"t": [0, 1, 2, 3]})
+    assert world.given(everything) == {"t": [0, 1, 2, 3]}
+    assert world.given(world.beat("a", 0)) == {"t": [0, 1, 2, 3]}
+
+
+def test_a_member_without_an_id_is_given_one(world: ConsumerWorld) -> None:
+    told = world.beat("")
+    assert told.member_id is not None
+    assert len(told.member_id) == 22
+
+
+def test_a_second_member_is_given_its_part_when_the_first_has_let_go(world: ConsumerWorld) -> None:
+    """Each partition is with one member at any time."""
+    world.join("a")
+    second = world.beat("b")
+    assert (second.member_epoch, world.given(second)) == (3, {})
+    first = world.beat("a", 2, owned={"t": [0, 1, 2, 3]})
+    kept = world.given(first)
+    assert first.member_epoch == 2
+    assert kept is not None
+    assert len(kept["t"]) == 2
+    assert world.given(world.beat("b", 3)) is None, "the first has not let go yet"
+    assert world.beat("a", 2, owned={"t": [0, 1, 2, 3]}).member_epoch == 2, "it says that it has them still"
+    assert world.beat("a", 2, owned=kept).member_epoch == 3
+    given = world.given(world.beat("b", 3))
+    assert given is not None
+    assert sorted(kept["t"] + given["t"]) == [0, 1, 2, 3]
+    assert world.consumers().state.value == "Stable"
+
+
+def test_what_a_member_leaves_is_the_others_with_their_next_heartbeat(world: ConsumerWorld) -> None:
+    world.join("a")
+    world.beat("b")
+    world.settled("a", "b")
+    left = world.beat("b", -1)
+    assert (left.error_code, left.member_id, left.member_epoch, left.heartbeat_interval_ms) == (0, "b", -1, 0)
+    assert world.consumers().state.value == "Assigning"
+    assert world.given(world.beat("a", 3)) == {"t": [0, 1, 2, 3]}
+    assert world.beat("b", 3).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_the_last_who_leaves_leaves_an_empty_group(world: ConsumerWorld) -> None:
+    world.join("a")
+    world.beat("a", -1)
+    assert world.consumers().state.value == "Empty"
+    assert world.beat("a", 0).member_epoch == 4
+
+
+@pytest.mark.parametrize(
+    ("epoch", "code"), [(4, ErrorCode.FENCED_MEMBER_EPOCH), (1, ErrorCode.FENCED_MEMBER_EPOCH), (2, ErrorCode.NONE)]
+)
+def test_a_member_of_another_epoch_is_fenced(world: ConsumerWorld, epoch: int, code: ErrorCode) -> None:
+    world.join("a")
+    assert world.beat("a", epoch).error_code == code
+
+
+def test_the_epoch_before_is_taken_from_one_who_has_nothing_that_is_not_its_own(world: ConsumerWorld) -> None:
+    world.join("a")
+    world.beat("b")
+    world.settled("a", "b")
+    world.beat("b", -1)
+    world.beat("a", 3)  # its answer with epoch 4 is lost
+    own = world.has("a")["t"]
+    assert world.beat("a", 3).error_code == ErrorCode.FENCED_MEMBER_EPOCH, "it does not say what it has"
+    assert world.beat("a", 3, owned={"t": own[:2]}).member_epoch == 4
+    assert world.beat("a", 3, owned={"t": [9]}).error_code == ErrorCode.FENCED_MEMBER_EPOCH
+    assert world.beat("a", 2, owned={"t": own[:2]}).error_code == ErrorCode.FENCED_MEMBER_EPOCH
+
+
+def test_who_is_unknown_is_told_so(world: ConsumerWorld) -> None:
+    told = world.beat("a", 3)
+    assert (told.error_code, told.error_message) == (ErrorCode.GROUP_ID_NOT_FOUND, "Consumer group g not found.")
+    world.join("a")
+    told = world.beat("b", 3)
+    assert (told.error_code, told.error_message) == (
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        "Member b is not a member of group g.",
+    )
+    assert world.beat("b", -1).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_group_has_no_more_members_than_it_may() -> None:
+    world = ConsumerWorld(group_consumer_max_size=1)
+    world.join("a")
+    told = world.beat("b")
+    assert told.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert told.error_message == "The consumer group has reached its maximum capacity of 1 members."
+    assert world.beat("a", 2).error_code == 0
+
+
+def test_who_is_silent_is_out_after_its_session(world: ConsumerWorld) -> None:
+    world.join("a")
+    world.advance(30_000)
+    world.beat("b")
+    world.advance(20_000)
+    assert list(world.consumers().members) == ["b"]
+    assert world.given(world.beat("b", 3)) == {"t": [0, 1, 2, 3]}
+
+
+def test_who_does_not_give_up_in_time_is_out(world: ConsumerWorld) -> None:
+    world.beat("a", rebalance_ms=10_000)
+    world.beat("b")
+    for _ in range(4):
+        world.beat("a", 2, owned={"t": [0, 1, 2, 3]})
+        world.advance(3000)
+    assert list(world.consumers().members) == ["b"]
+    assert world.beat("a", 2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_who_gives_up_in_time_stays(world: ConsumerWorld) -> None:
+    world.beat("a", rebalance_ms=10_000)
+    world.beat("b")
+    kept = world.given(world.beat("a", 2, owned={"t": [0, 1, 2, 3]}))
+    world.advance(9000)
+    world.beat("a", 2, owned=kept)
+    world.advance(9000)
+    assert list(world.consumers().members) == ["a", "b"]
+
+
+def test_a_log_that_is_full_when_a_session_ends_is_asked_again(world: ConsumerWorld) -> None:
+    world.join("a")
+    world.journal.fault = ErrorCode.KAFKA_STORAGE_ERROR
+    world.advance(46_000)
+    assert list(world.consumers().members) == ["a"]
+    world.journal.fault = None
+    world.advance(1000)
+    assert not world.consumers().members
+
+
+def test_an_append_that_fails_leaves_all_as_it_was(world: ConsumerWorld) -> None:
+    world.journal.fault = ErrorCode.KAFKA_STORAGE_ERROR
+    assert world.beat("a").error_code == ErrorCode.NOT_COORDINATOR
+    assert not world.shard.groups
+    assert world.shard.shared.holdings.total == 0
+    world.journal.fault = None
+    assert world.join("a") == {"t": [0, 1, 2, 3]}
+
+
+def test_a_topic_that_comes_grows_and_goes_is_seen_with_the_next_heartbeat(world: ConsumerWorld) -> None:
+    world.beat("a", topics=["t", "u"])
+    world.topics.have("other", 3)
+    assert world.given(world.beat("a", 2)) is None, "a topic that nobody wants changes nothing"
+    world.topics.have("u", 1)
+    assert world.given(world.beat("a", 2)) == {"t": [0, 1, 2, 3], "u": [0]}
+    world.topics.have("u", 2)
+    assert world.given(world.beat("a", 3)) == {"t": [0, 1, 2, 3], "u": [0, 1]}
+    world.topics.lose("u")
+    told = world.beat("a", 4)
+    assert world.given(told) == {"t": [0, 1, 2, 3]}
+    assert world.given(world.beat("a", told.member_epoch, owned={"t": [0, 1, 2, 3]})) is None
+    assert world.member("a").current.epoch == 5
+
+
+def test_a_member_that_wants_others_gives_up_what_it_does_not_want_in_the_same_epoch() -> None:
+    """Also while the last target is too young for a new one."""
+    world = ConsumerWorld(group_consumer_assignment_interval_ms=1000)
+    world.topics.have("u", 2)
+    world.beat("a", topics=["t", "u"])
+    told = world.beat("a", 2, topics=["u"], owned={"t": [0, 1, 2, 3], "u": [0, 1]})
+    assert (told.member_epoch, world.given(told)) == (2, {"u": [0, 1]})
+    world.advance(1000)
+    told = world.beat("a", 2, owned={"u": [0, 1]})
+    assert told.member_epoch == 3
+
+
+def test_a_target_is_computed_at_most_once_in_an_interval() -> None:
+    world = ConsumerWorld(group_consumer_assignment_interval_ms=1000)
+    world.join("a")
+    world.advance(999)
+    told = world.beat("b")
+    assert (told.member_epoch, world.given(told)) == (2, {}), "it shares the last target, and has nothing of it"
+    assert world.consumers().state.value == "Assigning"
+    world.advance(1)
+    assert world.given(world.beat("a", 2, owned={"t": [0, 1, 2, 3]})) is not None
+    assert world.consumers().target_epoch == 3
+
+
+def test_what_most_ask_for_assigns(world: ConsumerWorld) -> None:
+    world.topics.have("u", 1)
+    for name in ("a", "b", "c"):
+        world.beat(name, topics=["t", "u"], assignor=None if name == "a" else "range")
+    world.settled("a", "b", "c")
+    assert world.has("a") == {"t": [0, 1], "u": [0]}, "uniform would give the first two of five"

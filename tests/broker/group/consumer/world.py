@@ -1,0 +1,102 @@
+"""Groups of the consumer protocol on the shard of `tests/broker/group/world.py`, under its virtual clock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from barnabas.broker.group.consumer.group import ConsumerGroup, ConsumerMember
+from barnabas.broker.group.consumer.heartbeats import heartbeat
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.requests.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from tests.broker.group.world import World
+
+Partitions = dict[str, list[int]]
+
+
+class ConsumerWorld(World):
+    """A world with one topic of four partitions, whose groups are assigned anew at every change."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{"group_consumer_assignment_interval_ms": 0} | settings)
+        self.topics.have("t", 4)
+
+    def beat(
+        self,
+        member_id: str,
+        epoch: int = 0,
+        *,
+        group: str = "g",
+        topics: list[str] | None = None,
+        pattern: str | None = None,
+        owned: Partitions | None = None,
+        instance: str | None = None,
+        rack: str | None = None,
+        assignor: str | None = None,
+        rebalance_ms: int = -1,
+        client: str = "c",
+        host: str = "10.0.0.1",
+    ) -> ConsumerGroupHeartbeatResponse:
+        """One heartbeat as a member sends it; a refusal comes as the answer that the handler makes of it."""
+        if epoch == 0:
+            owned = {} if owned is None else owned
+            rebalance_ms = 30_000 if rebalance_ms == -1 else rebalance_ms
+            topics = ["t"] if topics is None and pattern is None else topics
+        told, reply = self._reply(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, None, client, host)
+        parts = None
+        if owned is not None:
+            parts = [TopicPartitions(self.id_of(name), numbers) for name, numbers in owned.items()]
+        request = ConsumerGroupHeartbeatRequest(
+            group, member_id, epoch, instance, rack, rebalance_ms, topics, pattern, assignor, parts
+        )
+        try:
+            heartbeat(self.shard, request, reply, self.now_ms)
+        except KafkaError as fault:
+            reply.send(ConsumerGroupHeartbeatResponse(error_code=fault.code, error_message=fault.detail))
+        self.settle()
+        response: ConsumerGroupHeartbeatResponse = told.response
+        return response
+
+    def id_of(self, name: str) -> bytes:
+        known = self.topics.get(name)
+        return name.encode().ljust(16, b"?") if known is None else known[0]
+
+    def given(self, response: ConsumerGroupHeartbeatResponse) -> Partitions | None:
+        """What a heartbeat was told to have; None if nothing was said."""
+        assert response.error_code == 0, (ErrorCode(response.error_code), response.error_message)
+        if response.assignment is None:
+            return None
+        names = {one.topic_id: self.topics.name_of(one.topic_id) for one in response.assignment.topic_partitions}
+        return {names[one.topic_id] or "?": one.partitions for one in response.assignment.topic_partitions}
+
+    def join(self, member_id: str = "", **options: Any) -> Any:  # type: ignore[override]
+        """A member's first heartbeat; what it was given."""
+        return self.given(self.beat(member_id, **options))
+
+    def consumers(self, group: str = "g") -> ConsumerGroup:
+        found = self.shard.groups[group]
+        assert isinstance(found, ConsumerGroup)
+        return found
+
+    def has(self, member_id: str, group: str = "g") -> Partitions:
+        """What a member has by the coordinator's account."""
+        assigned = self.member(member_id, group).current.assigned
+        return {self.topics.name_of(topic_id) or "?": sorted(numbers) for topic_id, numbers in assigned.items()}
+
+    def member(self, member_id: str, group: str = "g") -> ConsumerMember:
+        return self.consumers(group).members[member_id]
+
+    def settled(self, *member_ids: str, group: str = "g") -> None:
+        """Heartbeats of obedient members until all have what they are to have."""
+        for _ in range(10):
+            for member_id in member_ids:
+                epoch = self.member(member_id, group).current.epoch
+                owned = self.has(member_id, group)
+                self.beat(member_id, epoch, owned=owned, group=group)
+        states = {one: self.member(one, group).current for one in member_ids}
+        target = self.consumers(group).target_epoch
+        assert all(one.epoch == target and one.state == 0 for one in states.values()), states
