@@ -12,6 +12,7 @@ from barnabas.broker.config.keys import (
     Kind,
     Update,
     all_of,
+    any_case,
     at_least,
     between,
     boolean,
@@ -27,6 +28,7 @@ from barnabas.broker.config.keys import (
 )
 
 _DYNAMIC = Update.CLUSTER_WIDE
+_POLICIES = ("bidirectional", "disabled", "downgrade", "upgrade")
 _PROTOCOLS = ("classic", "consumer", "share", "streams")
 _CODECS = ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
 
@@ -87,6 +89,7 @@ class BrokerConfig:
     group_consumer_max_heartbeat_interval_ms: int = integer(15_000, at_least(1))
     group_consumer_max_session_timeout_ms: int = integer(60_000, at_least(1))
     group_consumer_max_size: int = integer(1000, at_least(1))
+    group_consumer_migration_policy: str = string("bidirectional", any_case(*_POLICIES))
     group_consumer_min_assignment_interval_ms: int = integer(0, at_least(0))
     group_consumer_min_heartbeat_interval_ms: int = integer(5000, at_least(1))
     group_consumer_min_session_timeout_ms: int = integer(45_000, at_least(1))

@@ -46,6 +46,7 @@ class BrokerSettings(TypedDict, total=False):
     group_consumer_max_heartbeat_interval_ms: int | None
     group_consumer_max_session_timeout_ms: int | None
     group_consumer_max_size: int | None
+    group_consumer_migration_policy: str | None
     group_consumer_min_assignment_interval_ms: int | None
     group_consumer_min_heartbeat_interval_ms: int | None
     group_consumer_min_session_timeout_ms: int | None

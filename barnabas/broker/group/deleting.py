@@ -8,12 +8,12 @@ from typing import Final
 
 from barnabas.broker.group.consumer.group import ConsumerGroup
 from barnabas.broker.group.consumer.replaying import release_all
-from barnabas.broker.group.consumer.values import EpochRecord, PatternRecord, TargetEpochRecord
 from barnabas.broker.group.kinds import AnyGroup
 from barnabas.broker.group.rebalance import close
 from barnabas.broker.group.shard import Shard
 from barnabas.broker.group.state import Status
-from barnabas.broker.group.values import CoordinatorRecord, GroupRecord, OffsetRecord
+from barnabas.broker.group.tombstones import of_group
+from barnabas.broker.group.values import OffsetRecord
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
@@ -55,18 +55,9 @@ def remove_group(shard: Shard, group: AnyGroup, now_ms: int) -> Job[int]:
         if group.offsets:
             yield None
             _check_still_empty(shard, group)
-    shard.write(tombstones(group), now_ms)
+    shard.write(of_group(group), now_ms)
     close_any(shard, group, ErrorCode.UNKNOWN_MEMBER_ID)
     return deleted
-
-
-def tombstones(group: AnyGroup) -> list[CoordinatorRecord]:
-    """What says that a group without members is gone."""
-    group_id = group.group_id
-    if not isinstance(group, ConsumerGroup):
-        return [GroupRecord(group_id, None)]
-    patterns = [PatternRecord(group_id, text, None) for text in group.resolved]
-    return [TargetEpochRecord(group_id, None), *patterns, EpochRecord(group_id, None)]
 
 
 def close_any(shard: Shard, group: AnyGroup, code: int) -> None:

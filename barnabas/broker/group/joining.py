@@ -2,6 +2,7 @@
 
 First rule that fits:
 
+    of the consumer protocol            `consumer/classic_members.py`, or a new one in its place if it is empty
     no such group                       with a member id UNKNOWN_MEMBER_ID, else it is made
     full (`group.max.size`, `holdings`) GROUP_MAX_SIZE_REACHED
     other protocol type, or no protocol that all know   INCONSISTENT_GROUP_PROTOCOL
@@ -18,8 +19,8 @@ import uuid
 from typing import Final
 
 from barnabas.broker.context import source_of
+from barnabas.broker.group.consumer import classic_members
 from barnabas.broker.group.consumer.group import ConsumerGroup
-from barnabas.broker.group.deleting import tombstones
 from barnabas.broker.group.group import Group, Member, Protocols
 from barnabas.broker.group.holdings import GROUP_BYTES, MEMBERS_BYTES_MAX
 from barnabas.broker.group.membership import (
@@ -47,6 +48,7 @@ from barnabas.broker.group.rebalance import (
 from barnabas.broker.group.reply import Reply
 from barnabas.broker.group.shard import Shard, size_of_text
 from barnabas.broker.group.state import GroupState
+from barnabas.broker.group.tombstones import of_group
 from barnabas.broker.group.values import GroupRecord, StoredGroup
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.requests.join_group import JoinGroupRequest, JoinGroupResponse
@@ -68,7 +70,10 @@ def join(shard: Shard, request: JoinGroupRequest, reply: Reply, now_ms: int) -> 
     protocols = protocols_of(request)
     group = shard.groups.get(request.group_id)
     if isinstance(group, ConsumerGroup) and not group.is_empty:
-        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        if not protocols:
+            raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        classic_members.join(shard, group, request, protocols, reply, now_ms)
+        return
     if not isinstance(group, Group):
         if request.member_id:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -99,7 +104,7 @@ def _make_group(shard: Shard, group_id: str, before: ConsumerGroup | None, reply
     if before is None and not shard.shared.holdings.room_for(address, GROUP_BYTES + size_of_text(group_id)):
         raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
     empty = StoredGroup(None, 0, None, None, shard.shared.wall_clock.now_ms())
-    gone = [] if before is None else tombstones(before)
+    gone = [] if before is None else of_group(before)
     shard.write([*gone, GroupRecord(group_id, empty)], now_ms)
     group = shard.groups[group_id]
     assert isinstance(group, Group), "the record says so"

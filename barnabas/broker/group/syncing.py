@@ -6,6 +6,8 @@ are told; whoever comes later, too. A member that the leader has left out has no
 
 from __future__ import annotations
 
+from barnabas.broker.group.consumer import classic_members
+from barnabas.broker.group.consumer.group import ConsumerGroup
 from barnabas.broker.group.group import Group, Member
 from barnabas.broker.group.membership import answer_sync, remove_member, take_pending, weigh
 from barnabas.broker.group.rebalance import keep_alive, maybe_complete, prepare, prepare_or_complete, refuse_syncs
@@ -29,6 +31,9 @@ def sync(shard: Shard, request: SyncGroupRequest, reply: Reply, now_ms: int) -> 
         KafkaError: it is refused.
     """
     group = shard.groups.get(request.group_id)
+    if isinstance(group, ConsumerGroup) and not group.is_empty:
+        classic_members.sync(shard, group, request, reply, now_ms)
+        return
     if not isinstance(group, Group) or group.state is _EMPTY:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
     member = group.check_member(request.member_id, request.group_instance_id)
@@ -88,6 +93,9 @@ def heartbeat(shard: Shard, request: HeartbeatRequest, reply: Reply, now_ms: int
         KafkaError: it is no member, or of another generation.
     """
     group = shard.groups.get(request.group_id)
+    if isinstance(group, ConsumerGroup):
+        classic_members.heartbeat(shard, group, request, reply, now_ms)
+        return
     if not isinstance(group, Group):
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
     member = group.check_member(request.member_id, request.group_instance_id)
@@ -105,6 +113,8 @@ def leave(shard: Shard, group_id: str, leaving: list[MemberIdentity], now_ms: in
         KafkaError: UNKNOWN_MEMBER_ID, there is no such group.
     """
     group = shard.groups.get(group_id)
+    if isinstance(group, ConsumerGroup):
+        return classic_members.leave(shard, group, leaving, now_ms)
     if not isinstance(group, Group):
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
     told = []

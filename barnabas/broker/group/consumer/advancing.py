@@ -159,8 +159,8 @@ def settle(
     moved = current != step.before.current
     shard.write(records, now_ms)
     written = shard.consumer_group(group_id)
-    if there is None:
-        shard.claim(written, address)
+    if there is not written:
+        shard.claim(written, address if there is None else there.address)
     if any(type(record) is EpochRecord for record in records):
         written.checked = shard.shared.topics.version
     member = written.members[member_id]

@@ -17,7 +17,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from barnabas.broker.group.consumer.group import NOTHING, ConsumerGroup, ConsumerMember
-from barnabas.broker.group.consumer.members import tombstones
 from barnabas.broker.group.consumer.reconciling import Owned
 from barnabas.broker.group.consumer.values import (
     LEFT_FOR_A_WHILE,
@@ -26,6 +25,7 @@ from barnabas.broker.group.consumer.values import (
     MemberRecord,
     TargetRecord,
 )
+from barnabas.broker.group.tombstones import of_member
 from barnabas.broker.group.values import CoordinatorRecord
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
@@ -77,7 +77,7 @@ def replace(group: ConsumerGroup, holder: ConsumerMember, member_id: str, record
     """Let a static member be back under another id, with all that it had, in epoch 0."""
     group_id = group.group_id
     current = holder.current._replace(epoch=0, previous_epoch=0)
-    records += tombstones(group_id, holder.member_id)
+    records += of_member(group_id, holder.member_id)
     records.append(MemberRecord(group_id, member_id, holder.subscription))
     records.append(TargetRecord(group_id, member_id, group.targets.get(holder.member_id, NOTHING)))
     records.append(CurrentRecord(group_id, member_id, current))

@@ -12,18 +12,17 @@ from functools import partial
 from typing import Final
 
 from barnabas.broker.group.alarms import Alarm
+from barnabas.broker.group.consumer.downgrading import downgrade, may_downgrade, staying_of
 from barnabas.broker.group.consumer.group import ConsumerGroup, ConsumerMember
 from barnabas.broker.group.consumer.hashing import hash_after
 from barnabas.broker.group.consumer.settings import session_timeout_ms
 from barnabas.broker.group.consumer.values import (
-    CurrentRecord,
     EpochRecord,
-    MemberRecord,
     MemberState,
     PatternRecord,
-    TargetRecord,
 )
 from barnabas.broker.group.shard import Shard
+from barnabas.broker.group.tombstones import of_member
 from barnabas.broker.group.values import CoordinatorRecord
 from barnabas.protocol.errors import KafkaError
 
@@ -38,7 +37,7 @@ def keep_alive(shard: Shard, group: ConsumerGroup, member: ConsumerMember, now_m
     alarm = member.session
     if alarm is None:
         reason = "the member session expired"
-        alarm = member.session = Alarm(partial(_time_is_over, shard, group, member, "session", reason))
+        alarm = member.session = Alarm(partial(time_is_over, shard, group, member, "session", reason))
     classic = member.subscription.classic
     timeout_ms = session_timeout_ms(shard.shared, group.group_id) if classic is None else classic.session_timeout_ms
     shard.shared.alarms.set(alarm, now_ms + timeout_ms)
@@ -53,16 +52,17 @@ def watch_revocation(shard: Shard, group: ConsumerGroup, member: ConsumerMember,
         return
     timeout_ms = member.subscription.rebalance_timeout_ms
     reason = f"it failed to transition from epoch {member.current.epoch} within {timeout_ms}ms"
-    alarm = Alarm(partial(_time_is_over, shard, group, member, "rebalance", reason))
+    alarm = Alarm(partial(time_is_over, shard, group, member, "rebalance", reason))
     if member.rebalance is not None:
         shard.shared.alarms.stop(member.rebalance)
     member.rebalance = alarm
     shard.shared.alarms.set(alarm, now_ms + timeout_ms)
 
 
-def _time_is_over(
+def time_is_over(
     shard: Shard, group: ConsumerGroup, member: ConsumerMember, alarm: str, reason: str, now_ms: int
 ) -> None:
+    """An alarm of a member has rung, that of this name: the member is out, or the alarm rings again."""
     logger.info("group %s: member %s is fenced because %s", group.group_id, member.member_id, reason)
     try:
         fence(shard, group, [member], now_ms)
@@ -81,6 +81,9 @@ def fence(shard: Shard, group: ConsumerGroup, members: Sequence[ConsumerMember],
     """
     if not members:
         return
+    if may_downgrade(shard, group, members):
+        downgrade(shard, group, staying_of(group, members), True, now_ms)
+        return
     shard.write(records_of_fencing(shard, group, members), now_ms)
 
 
@@ -92,7 +95,7 @@ def records_of_fencing(
     records: list[CoordinatorRecord] = []
     patterns: dict[str, int] = {}
     for member in members:
-        records += tombstones(group_id, member.member_id)
+        records += of_member(group_id, member.member_id)
         pattern = member.subscription.pattern
         if pattern:
             patterns[pattern] = patterns.get(pattern, 0) + 1
@@ -104,12 +107,3 @@ def records_of_fencing(
     names = group.topics_after([member.subscription for member in members], ())
     records.append(EpochRecord(group_id, group.epoch + 1, hash_after(group, topics, names)))
     return records
-
-
-def tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """A member is gone."""
-    return [
-        CurrentRecord(group_id, member_id, None),
-        TargetRecord(group_id, member_id, None),
-        MemberRecord(group_id, member_id, None),
-    ]

@@ -1,18 +1,41 @@
 """A member of the consumer protocol comes to a group that is none yet: a new one, or a classic one to be converted.
 
-Source: `getOrMaybeCreateConsumerGroup`, `convertToConsumerGroup`.
+The members of a classic group stay in it, with what their leader has assigned, in an epoch that is the generation; the
+new member's subscription raises that by one. Those who wait in JoinGroup or SyncGroup are told REBALANCE_IN_PROGRESS.
+Source: `getOrMaybeCreateConsumerGroup`, `validateOnlineUpgrade`, `ConsumerGroup.fromClassicGroup`.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import logging
+from typing import Final, NamedTuple
 
+from barnabas.broker.group.consumer.embedded import assigned_of, wants_of
 from barnabas.broker.group.consumer.group import ConsumerGroup
-from barnabas.broker.group.group import Group
+from barnabas.broker.group.consumer.hashing import group_hash
+from barnabas.broker.group.consumer.members import keep_alive
+from barnabas.broker.group.consumer.replaying import claim_member
+from barnabas.broker.group.consumer.values import (
+    Classic,
+    ConsumerRecord,
+    Current,
+    CurrentRecord,
+    EpochRecord,
+    MemberRecord,
+    MemberState,
+    Subscription,
+    TargetEpochRecord,
+    TargetRecord,
+)
+from barnabas.broker.group.group import CONSUMER, Group, Member
 from barnabas.broker.group.rebalance import close
 from barnabas.broker.group.shard import Shard
 from barnabas.broker.group.values import CoordinatorRecord, GroupRecord
 from barnabas.protocol.errors import ErrorCode, KafkaError
+
+_ALLOWING: Final = frozenset({"bidirectional", "upgrade"})
+
+logger = logging.getLogger(__name__)
 
 
 class Converted(NamedTuple):
@@ -21,8 +44,16 @@ class Converted(NamedTuple):
     before: Group
 
     def finish(self, shard: Shard, group: ConsumerGroup, now_ms: int) -> None:
-        """It is written: nothing is left of the classic one."""
+        """It is written: whoever waits in the classic group is told, and its members' sessions go on in the other."""
+        addresses = {member_id: member.address for member_id, member in self.before.members.items()}
         close(shard, self.before, ErrorCode.REBALANCE_IN_PROGRESS)
+        for member_id, address in addresses.items():
+            member = group.members.get(member_id)
+            if member is not None:
+                claim_member(shard, member, address)
+                keep_alive(shard, group, member, now_ms)
+        if addresses:
+            logger.info("group %s is of the consumer protocol now, with %d classic", group.group_id, len(addresses))
 
 
 def group_for(
@@ -40,7 +71,93 @@ def group_for(
         if not joins:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
         return ConsumerGroup(group_id), None
-    if joins and group.is_empty:
-        records.append(GroupRecord(group_id, None))
-        return ConsumerGroup(group_id), Converted(group)
-    raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+    if not joins:
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+    made = ConsumerGroup(group_id)
+    if not group.is_empty:
+        _check_upgrade(shard, group)
+    records.append(GroupRecord(group_id, None))
+    if not group.is_empty:
+        for record in _records_of(shard, group):
+            records.append(record)
+            made.adopt(record)
+    return made, Converted(group)
+
+
+def _check_upgrade(shard: Shard, group: Group) -> None:
+    """Refuse a classic group that is not to be converted.
+
+    Raises:
+        KafkaError: GROUP_ID_NOT_FOUND.
+    """
+    config = shard.shared.config
+    because = None
+    if config.group_consumer_migration_policy.lower() not in _ALLOWING:
+        because = "online upgrade is disabled"
+    elif group.protocol_type != CONSUMER:
+        because = "the group does not use the consumer embedded protocol"
+    elif len(group.members) > config.group_consumer_max_size:
+        because = "the group size exceeds the consumer group maximum size"
+    if because is not None:
+        raise _refusal(group, because)
+
+
+def _refusal(group: Group, because: str) -> KafkaError:
+    detail = f"Cannot upgrade classic group {group.group_id} to consumer group because {because}."
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, detail)
+
+
+def _records_of(shard: Shard, group: Group) -> list[ConsumerRecord]:
+    """A classic group with its members as one of the consumer protocol."""
+    group_id, epoch, topics = group.group_id, group.generation, shard.shared.topics
+    said: list[ConsumerRecord] = []
+    targets: list[ConsumerRecord] = []
+    currents: list[ConsumerRecord] = []
+    names: set[str] = set()
+    taken: set[tuple[bytes, int]] = set()
+    for member in group.members.values():
+        subscription, assigned = _as_consumer(shard, group, member)
+        names.update(subscription.topics)
+        own: dict[bytes, dict[int, int]] = {}
+        for topic_id, numbers in assigned.items():
+            kept = {number: epoch for number in numbers if (topic_id, number) not in taken}
+            taken.update((topic_id, number) for number in kept)
+            if kept:
+                own[topic_id] = kept
+        said.append(MemberRecord(group_id, member.member_id, subscription))
+        target = {topic_id: frozenset(kept) for topic_id, kept in own.items()}
+        targets.append(TargetRecord(group_id, member.member_id, target))
+        current = Current(epoch, epoch, MemberState.STABLE, own)
+        currents.append(CurrentRecord(group_id, member.member_id, current))
+    said.append(EpochRecord(group_id, epoch, group_hash(topics, names)))
+    targets.append(TargetEpochRecord(group_id, epoch))
+    return said + targets + currents
+
+
+def _as_consumer(shard: Shard, group: Group, member: Member) -> tuple[Subscription, dict[bytes, set[int]]]:
+    topics = shard.shared.topics
+    metadata = member.metadata(group.protocol) if group.protocol is not None else member.protocols[0][1]
+    try:
+        wants = wants_of(metadata, topics)
+        assigned = assigned_of(member.assignment, topics)
+    except KafkaError as fault:
+        logger.warning("group %s is not upgraded: member %s: %s", group.group_id, member.member_id, fault.detail)
+        raise _refusal(group, "the embedded consumer protocol is malformed") from None
+    except ValueError:
+        because = (
+            "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default "
+            "assignor before re-attempting the upgrade"
+        )
+        raise _refusal(group, because) from None
+    subscription = Subscription(
+        member.instance_id,
+        wants.rack_id,
+        member.client_id,
+        member.client_host,
+        wants.topics,
+        "",
+        member.rebalance_timeout_ms,
+        None,
+        Classic(member.session_timeout_ms, member.protocols),
+    )
+    return subscription, assigned

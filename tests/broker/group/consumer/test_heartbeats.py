@@ -21,7 +21,7 @@ def test_the_first_member_has_everything_at_once(world: ConsumerWorld) -> None:
 
 
 def test_what_a_member_has_is_told_once_and_again_when_it_says_everything(world: ConsumerWorld) -> None:
-    world.join("a")
+    world.comes("a")
     assert world.given(world.beat("a", 2)) is None
     assert world.given(world.beat("a", 2, owned={"t": [0, 1, 2, 3]})) is None
     everything = world.beat("a", 2, topics=["t"], rebalance_ms=30_000, owned={"t": [0, 1, 2, 3]})
@@ -37,7 +37,7 @@ def test_a_member_without_an_id_is_given_one(world: ConsumerWorld) -> None:
 
 def test_a_second_member_is_given_its_part_when_the_first_has_let_go(world: ConsumerWorld) -> None:
     """Each partition is with one member at any time."""
-    world.join("a")
+    world.comes("a")
     second = world.beat("b")
     assert (second.member_epoch, world.given(second)) == (3, {})
     first = world.beat("a", 2, owned={"t": [0, 1, 2, 3]})
@@ -55,7 +55,7 @@ def test_a_second_member_is_given_its_part_when_the_first_has_let_go(world: Cons
 
 
 def test_what_a_member_leaves_is_the_others_with_their_next_heartbeat(world: ConsumerWorld) -> None:
-    world.join("a")
+    world.comes("a")
     world.beat("b")
     world.settled("a", "b")
     left = world.beat("b", -1)
@@ -66,7 +66,7 @@ def test_what_a_member_leaves_is_the_others_with_their_next_heartbeat(world: Con
 
 
 def test_the_last_who_leaves_leaves_an_empty_group(world: ConsumerWorld) -> None:
-    world.join("a")
+    world.comes("a")
     world.beat("a", -1)
     assert world.consumers().state.value == "Empty"
     assert world.beat("a", 0).member_epoch == 4
@@ -76,12 +76,12 @@ def test_the_last_who_leaves_leaves_an_empty_group(world: ConsumerWorld) -> None
     ("epoch", "code"), [(4, ErrorCode.FENCED_MEMBER_EPOCH), (1, ErrorCode.FENCED_MEMBER_EPOCH), (2, ErrorCode.NONE)]
 )
 def test_a_member_of_another_epoch_is_fenced(world: ConsumerWorld, epoch: int, code: ErrorCode) -> None:
-    world.join("a")
+    world.comes("a")
     assert world.beat("a", epoch).error_code == code
 
 
 def test_the_epoch_before_is_taken_from_one_who_has_nothing_that_is_not_its_own(world: ConsumerWorld) -> None:
-    world.join("a")
+    world.comes("a")
     world.beat("b")
     world.settled("a", "b")
     world.beat("b", -1)
@@ -96,7 +96,7 @@ def test_the_epoch_before_is_taken_from_one_who_has_nothing_that_is_not_its_own(
 def test_who_is_unknown_is_told_so(world: ConsumerWorld) -> None:
     told = world.beat("a", 3)
     assert (told.error_code, told.error_message) == (ErrorCode.GROUP_ID_NOT_FOUND, "Consumer group g not found.")
-    world.join("a")
+    world.comes("a")
     told = world.beat("b", 3)
     assert (told.error_code, told.error_message) == (
         ErrorCode.UNKNOWN_MEMBER_ID,
@@ -107,7 +107,7 @@ def test_who_is_unknown_is_told_so(world: ConsumerWorld) -> None:
 
 def test_a_group_has_no_more_members_than_it_may() -> None:
     world = ConsumerWorld(group_consumer_max_size=1)
-    world.join("a")
+    world.comes("a")
     told = world.beat("b")
     assert told.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert told.error_message == "The consumer group has reached its maximum capacity of 1 members."
@@ -115,7 +115,7 @@ def test_a_group_has_no_more_members_than_it_may() -> None:
 
 
 def test_who_is_silent_is_out_after_its_session(world: ConsumerWorld) -> None:
-    world.join("a")
+    world.comes("a")
     world.advance(30_000)
     world.beat("b")
     world.advance(20_000)
@@ -144,7 +144,7 @@ def test_who_gives_up_in_time_stays(world: ConsumerWorld) -> None:
 
 
 def test_a_log_that_is_full_when_a_session_ends_is_asked_again(world: ConsumerWorld) -> None:
-    world.join("a")
+    world.comes("a")
     world.journal.fault = ErrorCode.KAFKA_STORAGE_ERROR
     world.advance(46_000)
     assert list(world.consumers().members) == ["a"]
@@ -159,7 +159,7 @@ def test_an_append_that_fails_leaves_all_as_it_was(world: ConsumerWorld) -> None
     assert not world.shard.groups
     assert world.shard.shared.holdings.total == 0
     world.journal.fault = None
-    assert world.join("a") == {"t": [0, 1, 2, 3]}
+    assert world.comes("a") == {"t": [0, 1, 2, 3]}
 
 
 def test_a_topic_that_comes_grows_and_goes_is_seen_with_the_next_heartbeat(world: ConsumerWorld) -> None:
@@ -191,7 +191,7 @@ def test_a_member_that_wants_others_gives_up_what_it_does_not_want_in_the_same_e
 
 def test_a_target_is_computed_at_most_once_in_an_interval() -> None:
     world = ConsumerWorld(group_consumer_assignment_interval_ms=1000)
-    world.join("a")
+    world.comes("a")
     world.advance(999)
     told = world.beat("b")
     assert (told.member_epoch, world.given(told)) == (2, {}), "it shares the last target, and has nothing of it"

@@ -8,12 +8,18 @@ from barnabas.broker.group.consumer.group import ConsumerGroup, ConsumerMember
 from barnabas.broker.group.consumer.heartbeats import heartbeat
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.kafka.consumer_protocol import (
+    ConsumerProtocolSubscription,
+    TopicPartition,
+    decode_assignment,
+    encode_subscription,
+)
 from barnabas.protocol.requests.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from tests.broker.group.world import World
+from tests.broker.group.world import Told, World
 
 Partitions = dict[str, list[int]]
 
@@ -73,9 +79,35 @@ class ConsumerWorld(World):
         names = {one.topic_id: self.topics.name_of(one.topic_id) for one in response.assignment.topic_partitions}
         return {names[one.topic_id] or "?": one.partitions for one in response.assignment.topic_partitions}
 
-    def join(self, member_id: str = "", **options: Any) -> Any:  # type: ignore[override]
+    def comes(self, member_id: str, **options: Any) -> Partitions | None:
         """A member's first heartbeat; what it was given."""
         return self.given(self.beat(member_id, **options))
+
+    # Members that speak the classic protocol
+
+    def classic(self, member_id: str = "", owned: Partitions | None = None, **options: Any) -> Told:
+        """A JoinGroup of a member that wants `t`, and says what it owns."""
+        parts = [TopicPartition(name, numbers) for name, numbers in (owned or {}).items()]
+        said = encode_subscription(ConsumerProtocolSubscription(["t"], None, parts))
+        names = options.pop("names", ("range",))
+        protocols = tuple((name, said) for name in names)
+        return self.join(member_id, protocols=protocols, protocol_type="consumer", **options)
+
+    def classic_member(self, member_id: str = "", **options: Any) -> str:
+        """One that has joined and synced as often as it takes; its id."""
+        told = self.classic(member_id, **options)
+        if told.error == ErrorCode.MEMBER_ID_REQUIRED:
+            told = self.classic(told.response.member_id, **options)
+        self.until(told)
+        assert told.error == 0
+        return str(told.response.member_id)
+
+    def synced(self, member_id: str, generation: int, **options: Any) -> Partitions:
+        """What a SyncGroup is told."""
+        told = self.sync(member_id, generation, **options)
+        assert told.error == 0, told.error
+        assignment = decode_assignment(told.response.assignment)
+        return {part.topic: part.partitions for part in assignment.assigned_partitions}
 
     def consumers(self, group: str = "g") -> ConsumerGroup:
         found = self.shard.groups[group]
