@@ -15,7 +15,7 @@ from barnabas.broker.context import RequestContext
 from barnabas.broker.group.consumer.heartbeats import heartbeat
 from barnabas.broker.group.consumer.values import LEFT, LEFT_FOR_A_WHILE
 from barnabas.broker.group.reply import Reply
-from barnabas.broker.handlers.coordinators import check_named
+from barnabas.broker.handlers.coordinators import may
 from barnabas.broker.handlers.services import Operation, Services
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.requests.consumer_group_heartbeat import (
@@ -32,7 +32,8 @@ def handle(services: Services, request: ConsumerGroupHeartbeatRequest, context: 
     try:
         if "consumer" not in config.group_coordinator_rebalance_protocols:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-        check_named(services, context, Operation.READ, request.group_id)
+        if not may(services, context, Operation.READ, request.group_id):
+            raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         check(request, context.api_version, config.group_consumer_assignors)
         heartbeat(services.groups.shard_of(request.group_id), request, Reply(context, _failure), now_ms)
     except KafkaError as fault:
@@ -52,6 +53,7 @@ def check(request: ConsumerGroupHeartbeatRequest, version: int, assignors: tuple
     epoch = request.member_epoch
     if version >= _OWN_ID_FROM or epoch > 0 or epoch == LEFT:
         _check_text(request.member_id, "MemberId can't be empty.")
+    _check_text(request.group_id, "GroupId can't be empty.")
     _check_text(request.instance_id, "InstanceId can't be empty.")
     _check_text(request.rack_id, "RackId can't be empty.")
     if epoch == 0:

@@ -3,6 +3,9 @@
 from tests.conformance.scenarios import (
     admin,
     connections,
+    consumer_group_offsets,
+    consumer_group_topics,
+    consumer_groups,
     fetch,
     group_edges,
     group_settings,
@@ -28,6 +31,9 @@ from tests.conformance.scenarios import (
 __all__ = [
     "admin",
     "connections",
+    "consumer_group_offsets",
+    "consumer_group_topics",
+    "consumer_groups",
     "fetch",
     "group_edges",
     "group_settings",

@@ -120,17 +120,7 @@ def v47(world: World) -> Facts:
     return ask(world, "V47", "offset_delete", range(1), {"group_id": "V47", "topics": topics})
 
 
-@versions(
-    68,
-    "ConsumerGroupHeartbeat v0 and v1 by a member that the group does not know",
-    differs={
-        "v0 to v1": "{throttle_time 0, error_code 35, "
-        "error_message This release has no groups of the consumer protocol; set group.protocol=classic., "
-        "member_id null, member_epoch 0, heartbeat_interval 0, assignment null}"
-    },
-    note="groups of the consumer protocol (KIP-848) are still to come",
-    alone=True,
-)
+@versions(68, "ConsumerGroupHeartbeat v0 and v1 by a member that the group does not know", alone=True)
 def v68(world: World) -> Facts:
     body = {"group_id": "V68", "member_id": "nobody", "member_epoch": 1, "rebalance_timeout": -1}
     return ask(world, "V68", "consumer_group_heartbeat", range(2), body)
