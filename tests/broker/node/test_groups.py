@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -183,7 +183,7 @@ def test_who_waits_in_a_group_keeps_nothing_of_what_it_came_with() -> None:
     world = world_with_coordinator()
     member_id, _ = member(world)
     received = bytearray(1000)
-    protocols = [JoinGroupRequestProtocol("range", memoryview(received)[:500])]
+    protocols = [JoinGroupRequestProtocol("range", cast("bytes", memoryview(received)[:500]))]
     asks = JoinGroupRequest("g", 10_000, 60_000, "", None, "test", protocols)
     other = world.send(asks, 3)
     assert not other.done
@@ -192,7 +192,7 @@ def test_who_waits_in_a_group_keeps_nothing_of_what_it_came_with() -> None:
     again = join(world, member_id)
     world.settle()
     generation, received = again.response.generation_id, bytearray(1000)
-    given = [SyncGroupRequestAssignment(member_id, memoryview(received)[:500])]
+    given = [SyncGroupRequestAssignment(member_id, cast("bytes", memoryview(received)[:500]))]
     asked = SyncGroupRequest("g", generation, other.response.member_id, assignments=given)
     waits = world.send(asked, 3)
     assert not waits.done
