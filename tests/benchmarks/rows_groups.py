@@ -1,8 +1,9 @@
 """Rows of consumer groups: joining, one that leaves, heartbeats, commits, and the first group of a fresh broker.
 
 Members are raw (`groups.c`): what a client library costs is not in the figures. `net` is the time in which the server
-owed somebody an answer: a rebalance waits for heartbeats that are not due yet, and whoever waits with it is owed
-nothing. Ours and, where asked, Apache Kafka have no initial delay (`group.initial.rebalance.delay.ms=0`).
+owed somebody an answer that brings the group on: a rebalance waits for heartbeats that are not due yet, and whoever
+waits with it is owed nothing. Ours and, where asked, Apache Kafka have no initial delay
+(`group.initial.rebalance.delay.ms=0`).
 """
 
 from __future__ import annotations
