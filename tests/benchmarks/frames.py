@@ -66,6 +66,11 @@ def fetch(topic: str, max_bytes: int, max_wait_ms: int = 0, partitions: int = 1)
     return FetchFrame(frame, len(frame) - len(asked) + 4)
 
 
+def find_coordinator(group: str) -> bytes:
+    """A FindCoordinator v2 frame; the error code of its answer stands behind the length, the id and the throttle time."""
+    return _frame(10, 2, _string(group) + b"\x00")
+
+
 def offset_commit(group: str, topic: str) -> bytes:
     """An OffsetCommit v7 frame of one partition, of a group without members."""
     who = _string(group) + struct.pack(">i", -1) + _string("") + struct.pack(">h", -1)

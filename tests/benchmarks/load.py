@@ -152,15 +152,26 @@ def commits(server: Server, group: str, topic: str, connections: int, depth: int
     """OffsetCommit of one partition, by nobody in particular, as fast as they are answered.
 
     Raises:
-        RuntimeError: the first one is refused.
+        RuntimeError: there is no coordinator, or it refuses the first one.
     """
     frame = frames.offset_commit(group, topic)
     with socket.create_connection(("127.0.0.1", server.port)) as s:
+        _find_coordinator(s, group)
         s.sendall(frame)
         told = s.recv(4096)
     if told[-2:] != bytes(2):  # the error code of the only partition
         raise RuntimeError(f"{server.name} refuses a commit with error {int.from_bytes(told[-2:], 'big')}")
     return _run(server, "requests", _file(frame), str(connections), str(depth), str(seconds))
+
+
+def _find_coordinator(s: socket.socket, group: str) -> None:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        s.sendall(frames.find_coordinator(group))
+        if s.recv(4096)[12:14] == bytes(2):
+            return
+        time.sleep(0.1)
+    raise RuntimeError(f"no coordinator for {group} after 20 s")
 
 
 def small_requests(server: Server, topic: str, connections: int, depth: int, seconds: float) -> Load:
