@@ -12,13 +12,25 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, Unpack
 
-from barnabas.client.answers import BROKER, GROUP, TOPIC
-from barnabas.client.async_admin import Answers, AsyncAdmin, ClusterDescription, NewTopic
+from barnabas.client.answers import BROKER, CLIENT_METRICS, GROUP, TOPIC
+from barnabas.client.async_access import Acl, Quota
+from barnabas.client.async_admin import Answers, AsyncAdmin, NewTopic
+from barnabas.client.async_cluster import Outcomes
 from barnabas.client.async_configs import ConfigEntry
+from barnabas.client.cluster_views import (
+    ClusterDescription,
+    Features,
+    LogDir,
+    ProducerState,
+    QuorumDescription,
+    Reassignment,
+    TransactionListing,
+)
 from barnabas.client.consume.group.values import OffsetAndMetadata
 from barnabas.client.group_views import GroupDescription, GroupListing, GroupMember
 from barnabas.client.handle import Handle
 from barnabas.client.loop_thread import LoopThread
+from barnabas.client.offsets import OffsetAndTimestamp
 from barnabas.net.counts import Metrics
 from barnabas.net.errors import ClientClosed
 from barnabas.net.topology import TopicInfo
@@ -30,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BROKER",
+    "CLIENT_METRICS",
     "GROUP",
     "TOPIC",
     "Admin",
@@ -138,6 +151,12 @@ class Admin(Handle):
         """Deletes the records before an offset of each partition (-1: all); returns the new first offsets."""
         return self._call(self._inner.delete_records(before))
 
+    def list_offsets(
+        self, timestamps: Mapping[TopicPartition, int], *, isolation_level: str = "read_uncommitted"
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """The first offset at or after a timestamp in ms since the epoch (-2 first, -1 end, -3 the youngest)."""
+        return self._call(self._inner.list_offsets(timestamps, isolation_level=isolation_level))
+
     def lag(
         self, positions: Mapping[TopicPartition, int], *, isolation_level: str = "read_uncommitted"
     ) -> dict[TopicPartition, int]:
@@ -174,13 +193,71 @@ class Admin(Handle):
         """The cluster's id, controller and brokers."""
         return self._call(self._inner.describe_cluster())
 
-    def list_groups(self, *, states: Iterable[str] = ()) -> list[GroupListing]:
-        """All groups that the brokers know, only those in one of these states if any are named."""
-        return self._call(self._inner.list_groups(states=states))
+    def describe_quorum(self) -> QuorumDescription:
+        """Who leads and who keeps the metadata log, and how far each replica is."""
+        return self._call(self._inner.describe_quorum())
+
+    def describe_features(self) -> Features:
+        """The levels of the cluster's features, and which ones a broker knows."""
+        return self._call(self._inner.describe_features())
+
+    def update_features(
+        self, levels: Mapping[str, int], *, downgrade: bool = False, validate_only: bool = False
+    ) -> None:
+        """Sets features to these levels: up, with `downgrade` down where nothing is lost by it."""
+        self._call(self._inner.update_features(levels, downgrade=downgrade, validate_only=validate_only))
+
+    def list_config_resources(self, *kinds: int) -> list[tuple[int, str]]:
+        """(kind, name) of all that has settings of its own; only of these kinds if any are named."""
+        return self._call(self._inner.list_config_resources(*kinds))
+
+    def describe_partitions(self, *names: str, page: int = 2000) -> dict[str, TopicInfo]:
+        """Partitions, leaders and replicas of topics, asked for in pages: of however many partitions."""
+        return self._call(self._inner.describe_partitions(*names, page=page))
+
+    def describe_log_dirs(self) -> dict[int, tuple[LogDir, ...]]:
+        """By broker, the directories of its logs: their sizes in bytes, and what each partition takes."""
+        return self._call(self._inner.describe_log_dirs())
+
+    def describe_producers(self, *partitions: TopicPartition) -> dict[TopicPartition, tuple[ProducerState, ...]]:
+        """The idempotent producers that each partition knows."""
+        return self._call(self._inner.describe_producers(*partitions))
+
+    def elect_leaders(self, *partitions: TopicPartition, unclean: bool = False) -> Outcomes:
+        """Makes the preferred replica of each partition its leader (of all, if none is named); what became of each."""
+        return self._call(self._inner.elect_leaders(*partitions, unclean=unclean))
+
+    def list_partition_reassignments(self) -> dict[TopicPartition, Reassignment]:
+        """The partitions whose replicas move at present."""
+        return self._call(self._inner.list_partition_reassignments())
+
+    def list_transactions(self, *, states: Iterable[str] = ()) -> list[TransactionListing]:
+        """The transactions that the brokers know, only those in one of these states if any are named."""
+        return self._call(self._inner.list_transactions(states=states))
+
+    def list_groups(self, *, states: Iterable[str] = (), kinds: Iterable[str] = ()) -> list[GroupListing]:
+        """All groups that the brokers know, only those in one of these states, and of these kinds, if any are named."""
+        return self._call(self._inner.list_groups(states=states, kinds=kinds))
 
     def describe_groups(self, *names: str) -> dict[str, GroupDescription]:
         """Who is in these groups, and what each member has."""
         return self._call(self._inner.describe_groups(*names))
+
+    def remove_group_members(self, name: str, *members: GroupMember) -> dict[str, KafkaError | None]:
+        """Removes members, all if none is named; what became of each, by member id."""
+        return self._call(self._inner.remove_group_members(name, *members))
+
+    def describe_acls(self) -> list[Acl]:
+        """All access rules."""
+        return self._call(self._inner.describe_acls())
+
+    def describe_client_quotas(self) -> list[Quota]:
+        """All quotas that are set."""
+        return self._call(self._inner.describe_client_quotas())
+
+    def describe_user_scram_credentials(self) -> dict[str, list[tuple[int, int]]]:
+        """By user, the mechanisms there is a password for, and their iterations."""
+        return self._call(self._inner.describe_user_scram_credentials())
 
     def delete_group(self, name: str) -> None:
         """Deletes a group without members, with its offsets."""

@@ -16,6 +16,7 @@ from barnabas.protocol.requests.metadata import MetadataResponseTopic
 
 TOPIC: Final = 2
 BROKER: Final = 4
+CLIENT_METRICS: Final = 16
 GROUP: Final = 32
 """Kinds of resources that have settings (Kafka's ConfigResource.Type)."""
 
@@ -80,10 +81,10 @@ def check(code: int, what: str, message: str | None) -> None:
         raise error
 
 
-def led(cluster: Cluster, name: str) -> bool:
-    """Whether all partitions of a topic have a leader."""
+def led(cluster: Cluster, name: str, count: int) -> bool:
+    """Whether a topic has so many partitions, and all have a leader."""
     infos = cluster.partitions_for(name)
-    return bool(infos) and all(info.leader in cluster.nodes for info in infos)
+    return len(infos) >= count and all(info.leader in cluster.nodes for info in infos)
 
 
 def text(value: Any) -> str:

@@ -16,21 +16,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Never, Self, Unpack
 
 from barnabas.client.answers import (
     check,
-    codes,
     error_of,
     led,
-    note_asked_twice,
     text,
     topic_info,
 )
 from barnabas.client.arguments import check_named, checked_partitions, checked_topic, checked_topics
+from barnabas.client.async_access import AsyncAccess
+from barnabas.client.async_cluster import AsyncCluster
 from barnabas.client.async_configs import AsyncConfigs
 from barnabas.client.async_groups import AsyncGroups
 from barnabas.client.consume.lookups import ISOLATION
-from barnabas.client.offsets import lookup
+from barnabas.client.offsets import OffsetAndTimestamp, lookup
 from barnabas.net.config import ClientConfig
 from barnabas.net.counts import Metrics
-from barnabas.net.errors import ClientTimeout, ConfigError, Disconnected
+from barnabas.net.errors import ClientTimeout, ConfigError
 from barnabas.net.host.connection import Client
 from barnabas.net.host.surroundings import REAL
 from barnabas.net.metadata import Metadata
@@ -41,7 +41,6 @@ from barnabas.protocol.requests.create_partitions import CreatePartitionsRequest
 from barnabas.protocol.requests.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from barnabas.protocol.requests.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from barnabas.protocol.requests.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from barnabas.protocol.requests.describe_cluster import DescribeClusterRequest
 from barnabas.protocol.requests.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -65,16 +64,7 @@ Answers = dict[str, KafkaError | None]
 """What became of each topic: None, or why not."""
 
 
-class ClusterDescription(NamedTuple):
-    """The cluster as one broker sees it."""
-
-    cluster_id: str
-    controller_id: int
-    brokers: tuple[tuple[int, str, int], ...]
-    """(id, host, port) of every broker."""
-
-
-class AsyncAdmin(AsyncConfigs, AsyncGroups):
+class AsyncAdmin(AsyncCluster, AsyncConfigs, AsyncGroups, AsyncAccess):
     """Admin requests on the running loop. Settings carry Kafka's names: `config` or keywords, as with `Producer`.
 
     `start` connects, `close` ends; `async with` does both.
@@ -176,7 +166,7 @@ class AsyncAdmin(AsyncConfigs, AsyncGroups):
         response = await self._to_controller(request)
         return {each.name: error_of(each.error_code, each.name, each.error_message) for each in response.topics}
 
-    async def _until_led(self, names: Collection[str]) -> None:
+    async def _until_led(self, names: Collection[str], count: int = 1) -> None:
         deadline_ms = self._client.now_ms() + self.config.default_api_timeout_ms
         leaderless = set(names)
         while leaderless:
@@ -187,7 +177,7 @@ class AsyncAdmin(AsyncConfigs, AsyncGroups):
                     f"made, but not all partitions got a leader in time: {told}{self._client.metadata.troubles.why()}"
                 )
             cluster = await self._client.refresh_metadata(leaderless, left_ms)
-            leaderless = {name for name in leaderless if not led(cluster, name)}
+            leaderless = {name for name in leaderless if not led(cluster, name, count)}
 
     async def delete_topic(self, name: str) -> None:
         """Deletes a topic.
@@ -225,7 +215,7 @@ class AsyncAdmin(AsyncConfigs, AsyncGroups):
         for result in response.results:
             check(result.error_code, result.name, result.error_message)
         if not validate_only:
-            await self._until_led({name})
+            await self._until_led({name}, count)
 
     async def list_topics(self, *, internal: bool = False) -> list[str]:
         """The names of all topics, internal ones only if asked for."""
@@ -277,6 +267,20 @@ class AsyncAdmin(AsyncConfigs, AsyncGroups):
                     low[TopicPartition(each.name, part.partition_index)] = part.low_watermark
         return low
 
+    async def list_offsets(
+        self, timestamps: Mapping[TopicPartition, int], *, isolation_level: str = "read_uncommitted"
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """The first offset at or after a timestamp (ms since the epoch), -1 where no record is so young.
+
+        -2 asks for the first offset, -1 for the end, -3 for that of the largest timestamp.
+
+        Raises:
+            ConfigError: an isolation level that is none.
+            ClientTimeout: a partition is unknown, or its leader did not answer, in `default.api.timeout.ms`.
+        """
+        wanted = dict(zip(checked_partitions(timestamps, "list_offsets"), timestamps.values(), strict=True))
+        return await lookup(self._client, wanted, _isolation(isolation_level))
+
     async def group_lag(self, name: str, *, isolation_level: str = "read_uncommitted") -> dict[TopicPartition, int]:
         """How many offsets lie between what a group has committed and the end, of each partition it committed."""
         offsets = await self.group_offsets(name)
@@ -295,49 +299,12 @@ class AsyncAdmin(AsyncConfigs, AsyncGroups):
             ConfigError: an isolation level that is none.
             ClientTimeout: a partition is unknown, or its leader did not answer, in `default.api.timeout.ms`.
         """
-        if isolation_level not in ISOLATION:
-            raise ConfigError(f"isolation_level: {isolation_level!r} is none of {', '.join(ISOLATION)}")
         wanted = dict.fromkeys(checked_partitions(positions, "lag"), LATEST_TIMESTAMP)
-        ends = await lookup(self._client, wanted, ISOLATION[isolation_level])
+        ends = await lookup(self._client, wanted, _isolation(isolation_level))
         return {where: ends[where].offset - position for where, position in positions.items()}
 
-    # ---- the cluster ----------------------------------------------------------------------------------------------
 
-    async def describe_cluster(self) -> ClusterDescription:
-        """The cluster's id, controller and brokers."""
-        response = await self._to_any(DescribeClusterRequest())
-        check(response.error_code, "the cluster", response.error_message)
-        brokers = tuple((each.broker_id, each.host, each.port) for each in response.brokers)
-        return ClusterDescription(response.cluster_id, response.controller_id, brokers)
-
-    # ---- inside ---------------------------------------------------------------------------------------------------
-
-    async def _to_any(self, request: Any) -> Any:
-        node = await self._client.any_node()
-        return await self._client.send(node.id, request)
-
-    async def _to_controller(self, request: Any) -> Any:
-        """Sends to the controller; where that moved or is unknown, learns anew and tries once more."""
-        asked = False
-        for attempt in (1, 2):
-            cluster = self._client.cluster
-            if cluster.controller_id not in cluster.nodes:
-                cluster = await self._client.refresh_metadata()
-            controller = cluster.controller_id
-            if controller not in cluster.nodes:
-                controller = (await self._client.any_node()).id
-            try:
-                response = await self._client.send(controller, request)
-            except Disconnected as error:
-                if attempt == 2 or error.timed_out:
-                    raise
-                asked = True
-                await self._client.refresh_metadata()
-                continue
-            if asked:
-                note_asked_twice(request, response)
-            if attempt == 1 and ErrorCode.NOT_CONTROLLER in codes(response):
-                await self._client.refresh_metadata()
-                continue
-            return response
-        raise AssertionError("the second attempt returns or raises")
+def _isolation(level: str) -> int:
+    if level not in ISOLATION:
+        raise ConfigError(f"isolation_level: {level!r} is none of {', '.join(ISOLATION)}")
+    return ISOLATION[level]

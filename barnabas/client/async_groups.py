@@ -21,7 +21,7 @@ from barnabas.client.consume.group.commits import (
 )
 from barnabas.client.consume.group.coordinator import AGAIN, MOVED, find_request, read_found
 from barnabas.client.consume.group.values import Identity, OffsetAndMetadata, Offsets, checked_offsets
-from barnabas.client.group_views import GroupDescription, GroupListing, described, described_by_epochs
+from barnabas.client.group_views import GroupDescription, GroupListing, GroupMember, described, described_by_epochs
 from barnabas.client.handle import Handle
 from barnabas.net.config import ClientConfig
 from barnabas.net.errors import ClientTimeout, ConfigError, Disconnected, FeatureMissing
@@ -31,6 +31,7 @@ from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.requests.consumer_group_describe import ConsumerGroupDescribeRequest
 from barnabas.protocol.requests.delete_groups import DeleteGroupsRequest
 from barnabas.protocol.requests.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from barnabas.protocol.requests.leave_group import LeaveGroupRequest, MemberIdentity
 from barnabas.protocol.requests.list_groups import ListGroupsRequest
 from barnabas.protocol.requests.offset_delete import (
     OffsetDeleteRequest,
@@ -47,13 +48,13 @@ class AsyncGroups(Handle):
     config: ClientConfig
     _client: Client
 
-    async def list_groups(self, *, states: Iterable[str] = ()) -> list[GroupListing]:
-        """All groups that the brokers know, only those in one of these states if any are named."""
-        if isinstance(states, str):
-            raise ConfigError(f"states: {states!r} is one word; give a list of them: states=[{states!r}]")
-        wanted = list(states)
+    async def list_groups(self, *, states: Iterable[str] = (), kinds: Iterable[str] = ()) -> list[GroupListing]:
+        """All groups that the brokers know, only those in one of these states, and of these kinds, if any are named."""
+        for name, words in (("states", states), ("kinds", kinds)):
+            if isinstance(words, str):
+                raise ConfigError(f"{name}: {words!r} is one word; give a list of them: {name}=[{words!r}]")
         cluster = await self._client.refresh_metadata()
-        request = ListGroupsRequest(states_filter=wanted)
+        request = ListGroupsRequest(list(states), list(kinds))
         answers = await asyncio.gather(*(self._client.send(node, request) for node in cluster.nodes))
         found = []
         for answer in answers:
@@ -114,6 +115,27 @@ class AsyncGroups(Handle):
         (error,) = (await self.delete_groups(name)).values()
         if error is not None:
             raise error
+
+    async def remove_group_members(self, name: str, *members: GroupMember) -> dict[str, KafkaError | None]:
+        """Removes members, all if none is named: their partitions go to others. A member that lives joins again.
+
+        Returns:
+            By member id, what became of each: None, or why not (UNKNOWN_MEMBER_ID).
+
+        Raises:
+            KafkaError: GROUP_ID_NOT_FOUND.
+        """
+        (group,) = _checked_groups([name], "remove_group_members")
+        going = members or (await self._describe(group)).members
+        if not going:
+            return {}
+        told = [MemberIdentity(each.member_id, each.instance_id, "removed by an admin client") for each in going]
+        request = LeaveGroupRequest(group, members=told)
+        _, answer = await self._to_coordinator(group, request, lambda answer: int(answer.error_code))
+        return {
+            each.member_id: error_of(each.error_code, f"group {group}: member {each.member_id}", None)
+            for each in answer.members
+        }
 
     # ---- offsets ----------------------------------------------------------------------------------------------------
 

@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
 from barnabas import Admin, Broker
 from tests.client.served import APACHE, BARNABAS, HEARTBEATS, Served
-from tests.oracle.kafka import Kafka, KafkaUnavailable
+from tests.oracle.kafka import Kafka, KafkaUnavailable, java, libs
 
 
 @pytest.fixture(scope="session")
 def apache_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The servers of a real one, which nothing of this project is in."""
-    for _ in range(3):
-        try:
-            with Kafka(tmp_path_factory.mktemp("kafka"), HEARTBEATS, quick=True) as running:
-                if itself(running):
-                    yield f"127.0.0.1:{running.port}"
-                    return
-        except KafkaUnavailable as missing:
-            pytest.skip(str(missing))
-    raise AssertionError("its port is another one's, again and again")
+    try:
+        java(), libs()
+    except KafkaUnavailable as missing:
+        pytest.skip(str(missing))
+    for _ in range(5):
+        running = Kafka(tmp_path_factory.mktemp("kafka"), HEARTBEATS, quick=True)
+        with suppress(KafkaUnavailable):  # its port was given to another process before it began to listen
+            running.start()
+            if itself(running):
+                break
+        running.stop()
+    else:
+        raise AssertionError("Apache Kafka does not start, or its port is another one's, again and again")
+    yield f"127.0.0.1:{running.port}"
+    running.stop()
 
 
 def itself(running: Kafka) -> bool:
-    """Whether it is that answers: another process may have been given its port just before it began to listen."""
+    """Whether it is that answers there."""
     kept = (running.data_dir / "meta.properties").read_text()
     with Admin(f"127.0.0.1:{running.port}") as admin:
         return f"cluster.id={admin.describe_cluster().cluster_id}" in kept.split()

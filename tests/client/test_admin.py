@@ -19,6 +19,7 @@ from barnabas.protocol.requests.create_topics import CreatableTopicResult, Creat
 from barnabas.protocol.requests.delete_topics import DeletableTopicResult, DeleteTopicsResponse
 from barnabas.protocol.requests.describe_groups import DescribeGroupsResponse
 from barnabas.protocol.requests.find_coordinator import Coordinator, FindCoordinatorResponse
+from barnabas.protocol.requests.metadata import MetadataResponsePartition
 from tests.client.scripted import ScriptedBroker
 
 
@@ -246,6 +247,28 @@ async def test_a_request_that_had_to_be_asked_twice_says_so(dry: bool) -> None:
             assert TWICE not in str((await admin.delete_topics("t"))["t"])  # asked once
     assert [TWICE in str(error) for error in errors] == [not dry] * len(errors)
     assert "there is one" in str(errors[0])
+
+
+async def test_a_topic_has_grown_once_that_is_told() -> None:
+    """The broker that is asked for metadata hears of it later than the one that did it."""
+    told: list[int] = []
+
+    async with ScriptedBroker() as broker, aio.Admin(broker.servers, retry_backoff_ms=1) as admin:
+
+        def metadata(request: Any) -> Any:
+            answer = broker.metadata(request)
+            told.append(1 if len(told) < 3 else 2)
+            for topic in answer.topics:
+                topic.partitions = [
+                    MetadataResponsePartition(partition_index=number, leader_id=1) for number in range(told[-1])
+                ]
+            return answer
+
+        broker.handlers[ApiKey.METADATA] = metadata
+        grown = CreatePartitionsTopicResult("t", error_code=0)
+        broker.handlers[ApiKey.CREATE_PARTITIONS] = lambda _: CreatePartitionsResponse(results=[grown])
+        await admin.create_partitions("t", 2)
+        assert told[-1] == 2
 
 
 async def test_who_reaches_no_broker_hears_why() -> None:

@@ -1,0 +1,286 @@
+"""The cluster as an admin client sees it: brokers, directories, producers, features, elections, what has settings.
+
+The base of `AsyncAdmin` for these, and for whom to ask: any broker, each of them, a partition's leader, the controller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from barnabas.client.answers import check, codes, error_of, note_asked_twice, topic_info
+from barnabas.client.arguments import checked_partitions, checked_topics
+from barnabas.client.cluster_views import (
+    ClusterDescription,
+    Features,
+    LogDir,
+    ProducerState,
+    QuorumDescription,
+    Reassignment,
+    ReplicaSize,
+    TransactionListing,
+    replica,
+)
+from barnabas.client.handle import Handle
+from barnabas.net.config import ClientConfig
+from barnabas.net.errors import ConfigError, Disconnected
+from barnabas.net.host.connection import Client
+from barnabas.net.network import SOFTWARE_NAME, SOFTWARE_VERSION
+from barnabas.net.topology import TopicInfo
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.requests import describe_producers, describe_quorum, elect_leaders
+from barnabas.protocol.requests.api_versions import ApiVersionsRequest
+from barnabas.protocol.requests.describe_cluster import DescribeClusterRequest
+from barnabas.protocol.requests.describe_log_dirs import DescribeLogDirsRequest
+from barnabas.protocol.requests.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
+from barnabas.protocol.requests.list_config_resources import ListConfigResourcesRequest
+from barnabas.protocol.requests.list_partition_reassignments import ListPartitionReassignmentsRequest
+from barnabas.protocol.requests.list_transactions import ListTransactionsRequest
+from barnabas.protocol.requests.metadata import MetadataResponseTopic
+from barnabas.protocol.requests.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+
+_METADATA_LOG: Final = "__cluster_metadata"
+_PREFERRED, _UNCLEAN = 0, 1
+_UPGRADE, _SAFE_DOWNGRADE = 1, 2
+
+Outcomes = dict[TopicPartition, KafkaError | None]
+"""What became of each partition: None, or why not."""
+
+
+class AsyncCluster(Handle):
+    """The part of `AsyncAdmin` that the cluster has."""
+
+    config: ClientConfig
+    _client: Client
+
+    async def describe_cluster(self) -> ClusterDescription:
+        """The cluster's id, controller and brokers."""
+        response = await self._to_any(DescribeClusterRequest())
+        check(response.error_code, "the cluster", response.error_message)
+        brokers = tuple((each.broker_id, each.host, each.port) for each in response.brokers)
+        return ClusterDescription(response.cluster_id, response.controller_id, brokers)
+
+    async def describe_quorum(self) -> QuorumDescription:
+        """Who leads and who keeps the metadata log, and how far each replica is."""
+        partition = describe_quorum.RequestedPartitionData(0)
+        topic = describe_quorum.RequestedTopicData(_METADATA_LOG, [partition])
+        response = await self._to_any(describe_quorum.DescribeQuorumRequest([topic]))
+        check(response.error_code, "the quorum", response.error_message)
+        part = response.topics[0].partitions[0]
+        check(part.error_code, "the quorum", part.error_message)
+        voters, observers = (tuple(map(replica, each)) for each in (part.current_voters, part.observers))
+        return QuorumDescription(part.leader_id, part.leader_epoch, part.high_watermark, voters, observers)
+
+    async def describe_features(self) -> Features:
+        """The levels of the cluster's features, and which ones a broker knows."""
+        response = await self._to_any(ApiVersionsRequest(SOFTWARE_NAME, SOFTWARE_VERSION))
+        check(response.error_code, "the features", None)
+        return Features(
+            response.finalized_features_epoch,
+            {each.name: each.max_version_level for each in response.finalized_features},
+            {each.name: (each.min_version, each.max_version) for each in response.supported_features},
+        )
+
+    async def update_features(
+        self, levels: Mapping[str, int], *, downgrade: bool = False, validate_only: bool = False
+    ) -> None:
+        """Sets features to these levels: up, with `downgrade` down where nothing is lost by it.
+
+        Raises:
+            KafkaError: INVALID_UPDATE_VERSION, FEATURE_UPDATE_FAILED.
+        """
+        way = _SAFE_DOWNGRADE if downgrade else _UPGRADE
+        updates = [FeatureUpdateKey(name, level, downgrade, way) for name, level in levels.items()]
+        request = UpdateFeaturesRequest(self.config.default_api_timeout_ms, updates, validate_only)
+        response = await self._to_controller(request)
+        for each in response.results:
+            check(each.error_code, each.feature, each.error_message)
+        check(response.error_code, "the features", response.error_message)
+
+    async def list_config_resources(self, *kinds: int) -> list[tuple[int, str]]:
+        """(kind, name) of all that has settings of its own; only of these kinds if any are named.
+
+        Raises:
+            KafkaError: UNSUPPORTED_VERSION, of a kind that the broker does not list.
+        """
+        response = await self._to_any(ListConfigResourcesRequest(list(kinds)))
+        check(response.error_code, "the resources", None)
+        return sorted((each.resource_type, each.resource_name) for each in response.config_resources)
+
+    # ---- partitions -----------------------------------------------------------------------------------------------
+
+    async def describe_partitions(self, *names: str, page: int = 2000) -> dict[str, TopicInfo]:
+        """Partitions, leaders and replicas of topics, asked for in pages: of however many partitions.
+
+        Raises:
+            ConfigError: a page of no partition.
+            KafkaError: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION.
+        """
+        if page < 1:
+            raise ConfigError(f"describe_partitions: a page of {page} partitions; give 1 or more")
+        asked = [TopicRequest(name) for name in sorted(set(checked_topics(names, "describe_partitions")))]
+        found: dict[str, MetadataResponseTopic] = {}
+        cursor = None
+        while asked:
+            response = await self._to_any(DescribeTopicPartitionsRequest(asked, page, cursor))
+            for told in response.topics:
+                name = told.name or ""
+                check(told.error_code, name, None)
+                topic = found.setdefault(name, MetadataResponseTopic(0, name, told.topic_id, told.is_internal))
+                topic.partitions += told.partitions
+            ahead = response.next_cursor
+            if ahead is None or (cursor is not None and _place(ahead) <= _place(cursor)):
+                break
+            cursor = ahead
+        return {name: topic_info(topic) for name, topic in found.items()}
+
+    async def describe_log_dirs(self) -> dict[int, tuple[LogDir, ...]]:
+        """By broker, the directories of its logs: their sizes in bytes, and what each partition takes.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR: a directory is lost.
+        """
+        found = {}
+        for node, answer in await self._to_all(DescribeLogDirsRequest(None)):
+            check(answer.error_code, f"the directories of broker {node}", None)
+            dirs = []
+            for each in answer.results:
+                check(each.error_code, f"{each.log_dir} of broker {node}", None)
+                replicas = {
+                    TopicPartition(topic.name, part.partition_index): ReplicaSize(
+                        part.partition_size, part.offset_lag, part.is_future_key
+                    )
+                    for topic in each.topics
+                    for part in topic.partitions
+                }
+                dirs.append(LogDir(each.log_dir, each.total_bytes, each.usable_bytes, replicas))
+            found[node] = tuple(dirs)
+        return found
+
+    async def describe_producers(self, *partitions: TopicPartition) -> dict[TopicPartition, tuple[ProducerState, ...]]:
+        """The idempotent producers that each partition knows.
+
+        Raises:
+            KafkaError: UNKNOWN_TOPIC_OR_PARTITION.
+        """
+        wanted = checked_partitions(partitions, "describe_producers")
+        cluster = await self._client.refresh_metadata({where.topic for where in wanted})
+        found = {}
+        for where in wanted:
+            info = cluster.partition(*where)
+            if info is None or info.leader not in cluster.nodes:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, str(where))
+            asked = describe_producers.TopicRequest(where.topic, [where.partition])
+            answer = await self._client.send(info.leader, describe_producers.DescribeProducersRequest([asked]))
+            part = answer.topics[0].partitions[0]
+            check(part.error_code, str(where), part.error_message)
+            found[where] = tuple(
+                ProducerState(
+                    each.producer_id,
+                    each.producer_epoch,
+                    each.last_sequence,
+                    each.last_timestamp,
+                    each.current_txn_start_offset if each.current_txn_start_offset >= 0 else None,
+                )
+                for each in part.active_producers
+            )
+        return found
+
+    async def elect_leaders(self, *partitions: TopicPartition, unclean: bool = False) -> Outcomes:
+        """Makes the preferred replica of each partition its leader (of all partitions, if none is named).
+
+        With `unclean` any replica that lives, where there is no leader: records may be lost.
+
+        Returns:
+            What became of each: None, or why not (ELECTION_NOT_NEEDED: it leads already). Of all partitions, only those
+            whose leader changed or could not are told of.
+        """
+        topics: dict[str, elect_leaders.TopicPartitions] = {}
+        for where in checked_partitions(partitions, "elect_leaders"):
+            topics.setdefault(where.topic, elect_leaders.TopicPartitions(where.topic)).partitions.append(
+                where.partition
+            )
+        asked = list(topics.values()) if topics else None
+        kind = _UNCLEAN if unclean else _PREFERRED
+        response = await self._to_controller(
+            elect_leaders.ElectLeadersRequest(kind, asked, self.config.default_api_timeout_ms)
+        )
+        check(response.error_code, "the election", None)
+        return {
+            TopicPartition(topic.topic, part.partition_id): error_of(
+                part.error_code, f"{topic.topic}-{part.partition_id}", part.error_message
+            )
+            for topic in response.replica_election_results
+            for part in topic.partition_result
+        }
+
+    async def list_partition_reassignments(self) -> dict[TopicPartition, Reassignment]:
+        """The partitions whose replicas move at present."""
+        request = ListPartitionReassignmentsRequest(self.config.default_api_timeout_ms, None)
+        response = await self._to_controller(request)
+        check(response.error_code, "the reassignments", response.error_message)
+        return {
+            TopicPartition(topic.name, part.partition_index): Reassignment(
+                tuple(part.replicas), tuple(part.adding_replicas), tuple(part.removing_replicas)
+            )
+            for topic in response.topics
+            for part in topic.partitions
+        }
+
+    async def list_transactions(self, *, states: Iterable[str] = ()) -> list[TransactionListing]:
+        """The transactions that the brokers know, only those in one of these states if any are named."""
+        if isinstance(states, str):
+            raise ConfigError(f"states: {states!r} is one word; give a list of them: states=[{states!r}]")
+        found = []
+        for _, answer in await self._to_all(ListTransactionsRequest(list(states))):
+            check(answer.error_code, "list_transactions", None)
+            found += [
+                TransactionListing(each.transactional_id, each.producer_id, each.transaction_state)
+                for each in answer.transaction_states
+            ]
+        return sorted(found)
+
+    # ---- whom to ask ----------------------------------------------------------------------------------------------
+
+    async def _to_all(self, request: Any) -> list[tuple[int, Any]]:
+        cluster = await self._client.refresh_metadata()
+        nodes = sorted(cluster.nodes)
+        return list(
+            zip(nodes, await asyncio.gather(*(self._client.send(node, request) for node in nodes)), strict=True)
+        )
+
+    async def _to_any(self, request: Any) -> Any:
+        node = await self._client.any_node()
+        return await self._client.send(node.id, request)
+
+    async def _to_controller(self, request: Any) -> Any:
+        """Sends to the controller; where that moved or is unknown, learns anew and tries once more."""
+        asked = False
+        for attempt in (1, 2):
+            cluster = self._client.cluster
+            if cluster.controller_id not in cluster.nodes:
+                cluster = await self._client.refresh_metadata()
+            controller = cluster.controller_id
+            if controller not in cluster.nodes:
+                controller = (await self._client.any_node()).id
+            try:
+                response = await self._client.send(controller, request)
+            except Disconnected as error:
+                if attempt == 2 or error.timed_out:
+                    raise
+                asked = True
+                await self._client.refresh_metadata()
+                continue
+            if asked:
+                note_asked_twice(request, response)
+            if attempt == 1 and ErrorCode.NOT_CONTROLLER in codes(response):
+                await self._client.refresh_metadata()
+                continue
+            return response
+        raise AssertionError("the second attempt returns or raises")
+
+
+def _place(cursor: Any) -> tuple[str, int]:
+    return cursor.topic_name, cursor.partition_index
