@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from barnabas import Admin, Broker
-from tests.client.served import APACHE, BARNABAS, HEARTBEATS, Served
+from tests.client.served import APACHE, BARNABAS, HEARTBEATS, SETTINGS, Served
 from tests.oracle.kafka import Kafka, KafkaUnavailable, java, libs
 
 
@@ -20,7 +20,7 @@ def apache_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     except KafkaUnavailable as missing:
         pytest.skip(str(missing))
     for _ in range(5):
-        running = Kafka(tmp_path_factory.mktemp("kafka"), HEARTBEATS, quick=True)
+        running = Kafka(tmp_path_factory.mktemp("kafka"), SETTINGS | HEARTBEATS, quick=True)
         with suppress(KafkaUnavailable):  # its port was given to another process before it began to listen
             running.start()
             if itself(running):
@@ -43,7 +43,7 @@ def _serve(request: pytest.FixtureRequest, setting: str, protocol: str) -> Itera
     if setting == APACHE:
         yield Served(request.getfixturevalue("apache_kafka"), setting, protocol)
         return
-    with Broker() as broker:
+    with Broker(config=SETTINGS) as broker:
         yield Served(broker.bootstrap_servers, setting, protocol)
 
 

@@ -20,6 +20,9 @@ QUICK: dict[str, dict[str, Any]] = {
 }
 """Members of either protocol that are heard often; of the newer one the broker says how often, see `HEARTBEATS`."""
 
+SETTINGS = {"num.partitions": "4", "log.message.timestamp.after.max.ms": str(2**62)}
+"""Of every cluster: topics that are used before they are made have 4 partitions, and records may be of the future."""
+
 HEARTBEATS = {"group.consumer.heartbeat.interval.ms": "50", "group.consumer.min.heartbeat.interval.ms": "50"}
 
 
@@ -29,10 +32,9 @@ class Served:
     def __init__(self, servers: str, setting: str, protocol: str = "classic") -> None:
         self.apache = setting == APACHE
         self.protocol = protocol
-        self.settings: dict[str, Any] = {
-            "bootstrap_servers": servers,
-            "dialect": "kafka" if self.apache else setting,
-        }
+        self.servers = servers
+        self.dialect = "kafka" if self.apache else setting
+        self.settings: dict[str, Any] = {"bootstrap_servers": servers, "dialect": self.dialect}
         self.quick = QUICK[protocol]
 
     def topic(self, partitions: int, records: int = 0) -> str:

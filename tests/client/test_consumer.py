@@ -1,4 +1,4 @@
-"""The consumer, asyncio and blocking, against a real broker in memory, in both dialects."""
+"""The consumer, asyncio and blocking, in three settings: this broker in both dialects, and Apache Kafka."""
 
 from __future__ import annotations
 
@@ -10,34 +10,28 @@ from typing import Any
 import pytest
 
 import barnabas.client.consumer as blocking
-from barnabas import Broker, Consumer, Producer, aio
+from barnabas import Consumer, Producer, aio
 from barnabas.client import async_consumer
 from barnabas.client.consume import taken
 from barnabas.client.consume.taken import decode_taken
 from barnabas.net.errors import ClientClosed, ClientTimeout, ConfigError
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
+from tests.client.served import Served
 
 START = 1_900_000_000_000
-_numbers = itertools.count()
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker(config={"num.partitions": 2, "log.message.timestamp.after.max.ms": 2**62}) as broker:
-        yield broker
-
-
-@pytest.fixture(scope="module")
-def producer(broker: Broker) -> Iterator[Producer]:
-    with Producer(bootstrap_servers=broker.bootstrap_servers, linger_ms=0) as producer:
+def producer(served: Served) -> Iterator[Producer]:
+    with Producer(**served.settings, linger_ms=0) as producer:
         yield producer
 
 
 @pytest.fixture
-def topic(producer: Producer) -> str:
+def topic(served: Served, producer: Producer) -> str:
     """A topic of two partitions with the numbers 0 to 9, even ones in partition 0."""
-    name = f"numbers-{next(_numbers)}"
+    name = served.topic(2)
     put(producer, name, range(10))
     return name
 
@@ -51,10 +45,10 @@ def put(producer: Producer, topic: str, numbers: range) -> None:
         future.result(30)
 
 
-@pytest.fixture(params=["kafka", "native"])
-async def consumer(request: pytest.FixtureRequest, broker: Broker) -> AsyncIterator[aio.Consumer]:
-    settings = {"auto.offset.reset": "earliest", "dialect": request.param, "fetch.max.wait.ms": 50}
-    async with aio.Consumer(config=settings, bootstrap_servers=broker.bootstrap_servers) as consumer:
+@pytest.fixture
+async def consumer(served: Served) -> AsyncIterator[aio.Consumer]:
+    settings = {"auto.offset.reset": "earliest", "fetch.max.wait.ms": 50}
+    async with aio.Consumer(config=settings, **served.settings) as consumer:
         yield consumer
 
 
@@ -202,11 +196,11 @@ async def test_partitions_of_a_topic(consumer: aio.Consumer, topic: str) -> None
     assert caught.value.code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-async def test_deserializers_and_a_closed_consumer(broker: Broker, producer: Producer) -> None:
-    name = f"texts-{next(_numbers)}"
+async def test_deserializers_and_a_closed_consumer(served: Served, producer: Producer) -> None:
+    name = served.name("texts")
     producer.send(name, b'{"a":1}', b"key", partition=0).result(30)
     settings = {"key.deserializer": "string", "value.deserializer": "json", "auto.offset.reset": "earliest"}
-    async with aio.Consumer(name, config=settings, bootstrap_servers=broker.bootstrap_servers) as consumer:
+    async with aio.Consumer(name, config=settings, bootstrap_servers=served.servers) as consumer:
         (record,) = await consumer.poll(10)
         assert (record.key, record.value) == ("key", {"a": 1})
         waiting = asyncio.ensure_future(consumer.poll())
@@ -218,11 +212,11 @@ async def test_deserializers_and_a_closed_consumer(broker: Broker, producer: Pro
 NOTHING = "nothing to read: no topic or partition was named; subscribe"
 
 
-async def test_who_named_nothing_to_read_does_not_wait_for_it(broker: Broker, consumer: aio.Consumer) -> None:
+async def test_who_named_nothing_to_read_does_not_wait_for_it(served: Served, consumer: aio.Consumer) -> None:
     for call in (consumer.poll, consumer.poll_columns, lambda: anext(aiter(consumer))):
         with pytest.raises(ConfigError, match=NOTHING):
             await asyncio.wait_for(call(), 10)
-    with Consumer(config=broker.bootstrap_servers) as blocking:
+    with Consumer(config=served.servers) as blocking:
         calls: list[Any] = [blocking.poll, blocking.poll_columns, lambda: next(iter(blocking))]
         for call in calls:
             with pytest.raises(ConfigError, match=NOTHING):
@@ -247,9 +241,9 @@ async def test_nobody_there_is_told_in_time() -> None:
             pass
 
 
-def test_the_blocking_form_does_the_same(broker: Broker, topic: str, producer: Producer) -> None:
+def test_the_blocking_form_does_the_same(served: Served, topic: str, producer: Producer) -> None:
     even = TopicPartition(topic, 0)
-    servers = broker.bootstrap_servers
+    servers = served.servers
     with Consumer(topic, bootstrap_servers=servers, auto_offset_reset="earliest", fetch_max_wait_ms=50) as consumer:
         found = [int(record.value) for record in itertools.islice(consumer, 10)]
         assert sorted(found) == list(range(10))
@@ -281,11 +275,11 @@ async def test_columns_of_nothing_are_passed_over(
 
 
 def test_columns_of_nothing_are_passed_over_by_a_blocked_thread_within_its_time(
-    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+    served: Served, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("pyarrow")
     monkeypatch.setattr(blocking, "decode_or_give_back", FirstNothing())
-    with Consumer(bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+    with Consumer(bootstrap_servers=served.servers, auto_offset_reset="earliest") as consumer:
         consumer.assign([(topic, 0)])
         assert sum(map(len, consumer.poll_columns(10))) == 5
         assert consumer.poll_columns(0) == []
@@ -312,8 +306,8 @@ async def test_columns_too_many_for_one_call_come_with_the_next(consumer: aio.Co
 
 
 @pytest.mark.usefixtures("one_record_a_call")
-def test_columns_too_many_for_one_call_of_a_blocked_thread_come_with_the_next(broker: Broker, topic: str) -> None:
-    with Consumer(bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+def test_columns_too_many_for_one_call_of_a_blocked_thread_come_with_the_next(served: Served, topic: str) -> None:
+    with Consumer(bootstrap_servers=served.servers, auto_offset_reset="earliest") as consumer:
         consumer.assign([(topic, 0)])
         found: list[int] = []
         while len(found) < 5:
@@ -365,16 +359,16 @@ def test_what_an_interrupted_thread_was_decoding_goes_back(monkeypatch: pytest.M
     assert back == [(parts, None)]
 
 
-def test_a_thread_that_polls_again_and_again_leaves_nothing_behind(broker: Broker, topic: str) -> None:
-    with Consumer(topic, bootstrap_servers=broker.bootstrap_servers) as consumer:
+def test_a_thread_that_polls_again_and_again_leaves_nothing_behind(served: Served, topic: str) -> None:
+    with Consumer(topic, bootstrap_servers=served.servers) as consumer:
         consumer.pause(*consumer.assignment())
         for _ in range(50):
             assert consumer.poll(0) == []
         assert len(consumer._inner._asked) <= 1
 
 
-def test_a_time_that_is_none_is_refused(broker: Broker) -> None:
-    with Consumer(bootstrap_servers=broker.bootstrap_servers) as consumer, pytest.raises(ConfigError):
+def test_a_time_that_is_none_is_refused(served: Served) -> None:
+    with Consumer(bootstrap_servers=served.servers) as consumer, pytest.raises(ConfigError):
         consumer.poll("100")  # type: ignore[arg-type]
 
 
@@ -395,10 +389,10 @@ async def test_an_iteration_takes_nothing_from_the_other_ways(consumer: aio.Cons
     assert offsets == [2, 3, 4]
 
 
-def test_a_blocking_iteration_takes_nothing_from_the_other_ways(broker: Broker, topic: str) -> None:
+def test_a_blocking_iteration_takes_nothing_from_the_other_ways(served: Served, topic: str) -> None:
     pytest.importorskip("pyarrow")
     even = TopicPartition(topic, 0)
-    settings = {"bootstrap_servers": broker.bootstrap_servers, "auto_offset_reset": "earliest"}
+    settings = {"bootstrap_servers": served.servers, "auto_offset_reset": "earliest"}
     with Consumer(config=settings) as consumer:
         consumer.assign([even])
         iteration = iter(consumer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import re
 import threading
 from collections import Counter
@@ -23,7 +24,18 @@ from barnabas import (
     WaitRefused,
     aio,
 )
+from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.kafka import consumer_protocol
+from barnabas.protocol.requests.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from barnabas.protocol.requests.find_coordinator import Coordinator, FindCoordinatorResponse
+from barnabas.protocol.requests.join_group import JoinGroupResponse
+from barnabas.protocol.requests.sync_group import SyncGroupResponse
+from tests.client.scripted import ScriptedBroker
 from tests.client.served import QUICK, WAIT, Served
 
 
@@ -345,6 +357,61 @@ def test_a_close_ends_when_nobody_answers() -> None:
     broker.close()
     consumer.close(0.3)  # there is something to commit, and nobody who takes it
     consumer.close()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("answered", [ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.OFFSET_FETCH])
+async def test_a_close_ends_though_the_coordinator_never_answers(protocol: str, answered: ApiKey) -> None:
+    """Nothing of groups is answered; or who coordinates, and no join; or a share, and neither commit nor leave."""
+    settings = {**QUICK[protocol], "group_id": "g", "auto_commit_interval_ms": 60_000}
+    joined = answered == ApiKey.OFFSET_FETCH
+    async with ScriptedBroker() as broker, asyncio.timeout(WAIT):
+        if answered != ApiKey.METADATA:
+            found = Coordinator("g", 1, "127.0.0.1", broker.port)
+            broker.handlers[ApiKey.FIND_COORDINATOR] = lambda _: FindCoordinatorResponse(coordinators=[found])
+        if joined:
+            share(broker)
+        for blocking in (False, True):
+            consumer: Any = (
+                await asyncio.to_thread(Consumer, "t", config=broker.servers, **settings)
+                if blocking
+                else await aio.Consumer("t", config=broker.servers, **settings).start()
+            )
+            call = asyncio.to_thread if blocking else called
+            while (await call(consumer.health)).state != ("stable" if joined else "joining"):
+                await call(consumer.poll, 0.01)
+                if answered == ApiKey.METADATA:
+                    break
+            if joined:
+                await call(consumer.seek, TopicPartition("t", 0), 3)
+            await call(consumer.close, 0.2)
+            assert (consumer._inner if blocking else consumer).health().state == "closed"
+
+
+async def called(function: Callable[..., Any], *arguments: Any) -> Any:
+    """An asyncio form's call, whether it is one that is awaited."""
+    told = function(*arguments)
+    return await told if inspect.isawaitable(told) else told
+
+
+def share(broker: ScriptedBroker) -> None:
+    """Its first member has the only partition; after that, nothing is answered that commits, or leaves."""
+    topics = [consumer_protocol.TopicPartition("t", [0])]
+    told = consumer_protocol.encode_assignment(consumer_protocol.ConsumerProtocolAssignment(topics))
+    broker.handlers[ApiKey.JOIN_GROUP] = lambda _: JoinGroupResponse(
+        generation_id=1, protocol_name="range", leader="another", member_id="m"
+    )
+    broker.handlers[ApiKey.SYNC_GROUP] = lambda _: SyncGroupResponse(assignment=told)
+    broker.handlers[ApiKey.CONSUMER_GROUP_HEARTBEAT] = lambda request: (
+        ConsumerGroupHeartbeatResponse(
+            member_id=request.member_id,
+            member_epoch=1,
+            heartbeat_interval_ms=5000,
+            assignment=Assignment([TopicPartitions(b"t" * 16, [0])]),
+        )
+        if request.member_epoch >= 0
+        else None
+    )
 
 
 async def test_a_consumer_that_never_polled_closes_at_once() -> None:

@@ -1,11 +1,10 @@
-"""Both producers against an embedded broker, in both dialects: futures, callbacks, threads, flush, close, fork."""
+"""Both producers in three settings (this broker in both dialects, Apache Kafka): futures, callbacks, threads, ends."""
 
 import asyncio
 import multiprocessing
 import socket
 import sys
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -22,20 +21,25 @@ from barnabas.net.host.surroundings import REAL
 from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.records import decode_records
 from barnabas.protocol.requests.fetch import FetchPartition, FetchRequest, FetchTopic
+from tests.client.served import Served
 
-BOTH = pytest.mark.parametrize("dialect", ["kafka", "native"])
 WAIT = 20.0
 
 
-@pytest.fixture(scope="module")
-def servers() -> Iterator[str]:
-    with Broker(config={"num.partitions": 4}) as broker:
-        yield broker.bootstrap_servers
+@pytest.fixture
+def servers(served: Served) -> str:
+    return served.servers
 
 
 @pytest.fixture
-def topic(request: pytest.FixtureRequest) -> str:
-    return "".join(c if c.isalnum() else "-" for c in request.node.name)
+def dialect(served: Served) -> str:
+    return served.dialect
+
+
+@pytest.fixture
+def topic(served: Served) -> str:
+    """It is made when it is first used, with 4 partitions."""
+    return served.name("sent")
 
 
 async def read(servers: str, topic: str, partitions: int = 4) -> dict[int, list[tuple[bytes | None, bytes | None]]]:
@@ -66,7 +70,6 @@ def values(servers: str, topic: str) -> list[bytes | None]:
     return [value for records in asyncio.run(read(servers, topic)).values() for _, value in records]
 
 
-@BOTH
 def test_records_come_to_lie_where_the_future_says(servers: str, topic: str, dialect: Any) -> None:
     with Producer(servers, dialect=dialect) as producer:
         futures = [producer.send(topic, b"%d" % n, partition=n % 4) for n in range(100)]
@@ -344,7 +347,6 @@ def test_unknown_settings_are_refused_before_anything_starts() -> None:
     assert threading.active_count() == before
 
 
-@BOTH
 async def test_the_asyncio_producer(servers: str, topic: str, dialect: Any) -> None:
     async with AsyncProducer(servers, dialect=dialect) as producer:
         assert len(await producer.partitions_for(topic)) == 4

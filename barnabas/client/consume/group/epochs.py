@@ -158,11 +158,8 @@ class EpochMembership(Standing):
             return
         code = response.error_code
         told = self._coordinator.heard(code, "ConsumerGroupHeartbeat", now_ms)
-        if code in _LOST and self.in_generation:
+        if code == ErrorCode.FENCED_INSTANCE_ID or (code in _LOST and self.in_generation):
             self._lose(code)
-        elif code == ErrorCode.FENCED_INSTANCE_ID:
-            self._lose(code)
-            self._fence(code)
         elif code not in _AGAIN:
             detail = "; ".join(filter(None, (response.error_message, _ADVICE.get(ErrorCode(code)))))
             self._refused(KafkaError(code, f"group {self.config.group_id}: {detail}") if detail else told)
@@ -176,9 +173,12 @@ class EpochMembership(Standing):
         self._on_change()
 
     def _lose(self, code: int) -> None:
-        self.lost, self.state = True, State.OUT
         self._forget()
-        self.want_rejoin(f"the coordinator said {ErrorCode(code).name}")
+        if code == ErrorCode.FENCED_INSTANCE_ID:
+            self.lost = True
+            self._fence(code)
+        else:
+            self._miss(f"the coordinator said {ErrorCode(code).name}")
 
     def _on_heard(self, response: ConsumerGroupHeartbeatResponse) -> None:
         self._failures, self.error = 0, None

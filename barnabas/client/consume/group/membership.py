@@ -112,13 +112,12 @@ class Membership(Standing):
 
     def _lose(self, code: int, why: str) -> None:
         """The group went on without it: its place is gone, and with `name` its name, too."""
-        self.lost = True
         self._forget(name=code in _LOSES_NAME)
         if code == ErrorCode.FENCED_INSTANCE_ID:
+            self.lost = True
             self._fence(code)
         else:
-            self.state = State.OUT
-            self.want_rejoin(why)
+            self._miss(why or "its place was gone when it joined")
 
     # ---- the step -------------------------------------------------------------------------------------------------
 

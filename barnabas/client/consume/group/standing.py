@@ -152,6 +152,14 @@ class Standing(ABC):
 
     # ---- inside ---------------------------------------------------------------------------------------------------
 
+    def _miss(self, why: str) -> None:
+        """The group took this member for dead: whatever it had may be another's. It joins again."""
+        self.lost, self.state = True, State.OUT
+        if self._wishes.owned():
+            told = "this member had been given up, and what it did not commit is read by another; it joins again"
+            log.warning("group %s: %s: %s", self.config.group_id, why, told)
+        self.want_rejoin(why)
+
     def _fence(self, code: int) -> None:
         """Another member has its `group.instance.id`: this one is none any more."""
         self.state = State.FENCED

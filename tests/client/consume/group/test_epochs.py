@@ -216,7 +216,7 @@ def test_another_subscription_gives_up_at_once_what_is_not_in_it() -> None:
 
 
 @pytest.mark.parametrize("code", [25, 69, 110])
-def test_a_place_that_is_lost_is_told_of_and_taken_anew(code: int) -> None:
+def test_a_place_that_is_lost_is_told_of_and_taken_anew(code: int, caplog: pytest.LogCaptureFixture) -> None:
     cluster, one = alone()
     name = one.group.membership.member_id
     cluster.run(20, [one])
@@ -224,6 +224,7 @@ def test_a_place_that_is_lost_is_told_of_and_taken_anew(code: int) -> None:
     refuse(cluster, code)
     cluster.run(200)
     assert one.group.membership.lost
+    assert f"said {ErrorCode(code).name}: this member had been given up" in caplog.text
     assert not one.group.membership.in_generation
     assert isinstance(outcome(one, cluster), CommitFailed)
     cluster.settle(one)

@@ -196,7 +196,7 @@ def test_a_share_that_was_told_of_is_told_of_no_second_time_after_an_interrupt()
 
 
 @pytest.mark.parametrize("code", [25, 22])
-def test_a_place_that_is_lost_is_told_of_and_nothing_is_committed(code: int) -> None:
+def test_a_place_that_is_lost_is_told_of_and_nothing_is_committed(code: int, caplog: pytest.LogCaptureFixture) -> None:
     cluster = Cluster({"t": 2}, records=50)
     one = cluster.member(**QUICK, **{"auto.commit.interval.ms": 100_000})
     cluster.settle(one)
@@ -206,6 +206,7 @@ def test_a_place_that_is_lost_is_told_of_and_nothing_is_committed(code: int) -> 
     cluster.refuse[HeartbeatRequest] = lambda _: HeartbeatResponse(error_code=left.pop()) if left else None
     cluster.run(100)
     assert one.group.membership.lost
+    assert f"said {ErrorCode(code).name}: this member had been given up" in caplog.text
     assert isinstance(outcome(one, cluster), CommitFailed)
     cluster.settle(one)
     assert [name for name, _ in one.told] == ["assigned", "lost", "assigned"]
@@ -221,10 +222,14 @@ def test_an_application_that_stays_away_leaves_and_says_so(caplog: pytest.LogCap
         assert one.group.membership.in_generation, "heartbeats keep it in"
         cluster.run(300)
     assert "nothing was asked for within max.poll.interval.ms=2000" in caplog.text
+    health = health_of(one.core, cluster.now_ms)
+    assert (health.state, health.ok) == ("out", False)
+    assert "max.poll.interval.ms=2000: this member left; poll to join" in str(health.last_error)
     assert len(sent(one, LeaveGroupRequest)) == 1
     assert not cluster.group.members
     cluster.settle(one)
     assert [name for name, _ in one.told] == ["assigned", "lost", "assigned"]
+    assert health_of(one.core, cluster.now_ms).ok
 
 
 def test_an_application_that_waits_or_iterates_is_there() -> None:
