@@ -40,12 +40,16 @@ _MOVES = {
 
 @dataclass(slots=True)
 class NodeConnection:
-    """One node's connection. Times are absolute ms; `versions` are the ranges the broker advertised."""
+    """One node's connection. Times are absolute ms; `versions` are the ranges the broker advertised.
+
+    `attempts` counts the connections that were begun.
+    """
 
     node_id: int
     state: State = State.DISCONNECTED
     last_attempt_ms: int = NEVER_TRIED
     retry_at_ms: int = 0
+    attempts: int = 0
     failures: int = 0
     setup_failures: int = 0
     setup_deadline_ms: int = 0
@@ -88,6 +92,7 @@ class Connections:
         node = self.of(node_id)
         node.move(State.CONNECTING)
         node.last_attempt_ms = now_ms
+        node.attempts += 1
         node.setup_deadline_ms = now_ms + self._setup.wait_ms(node.setup_failures)
         return node
 

@@ -28,7 +28,7 @@ from barnabas.net.metadata import NEVER, Metadata
 from barnabas.net.topology import Cluster, Node
 from barnabas.net.troubles import unreached
 from barnabas.protocol.api import VERSIONS, ApiKey, key_of
-from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError, ProtocolError
+from barnabas.protocol.errors import BarnabasError, EncodeError, ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.ids import Buffer
 from barnabas.protocol.requests.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.requests.metadata import MetadataResponse
@@ -40,6 +40,8 @@ SOFTWARE_VERSION: Final = "0.1.0"
 
 APART: Final = 2**31 - 1
 """A second connection to a node goes by this minus the node's id, as in Kafka's client."""
+
+_TOLD_NODES_MAX: Final = 5
 
 SLOW_MS: Final = 1000
 """A connection that is not set up after so long is a trouble."""
@@ -333,6 +335,26 @@ class NetworkClient:
             return len(self._in_flight.get(node_id, ()))
         return sum(map(len, tuple(self._in_flight.values())))
 
+    def tried(self, now_ms: int) -> str:
+        """What was tried of the nodes, for who waited in vain, as the end of a sentence (empty: all are well)."""
+        told = list(filter(None, (self._tried(node, now_ms) for node in self.cluster.nodes.values())))
+        more = f"; and {len(told) - _TOLD_NODES_MAX} more" if len(told) > _TOLD_NODES_MAX else ""
+        return f": {'; '.join(told[:_TOLD_NODES_MAX])}{more}" if told else ""
+
+    def _tried(self, node: Node, now_ms: int) -> str:
+        connection = self.connections.of(node.id)
+        queue = self._in_flight.get(node.id)
+        if queue and connection.state is State.READY:
+            return f"{node.at} has not answered {ApiKey(queue[0].key).name}"
+        tries = f" (tried {connection.attempts} time{'' if connection.attempts == 1 else 's'})"
+        error = self.metadata.troubles.of(("node", node.id))
+        if error is not None:
+            return (error.detail if isinstance(error, Disconnected) else str(error)) + tries
+        if connection.state in (State.CONNECTING, State.CHECKING):
+            what = "no answer" if connection.state is State.CHECKING else "no connection"
+            return f"{node.at}: {what} for {now_ms - connection.last_attempt_ms} ms{tries}"
+        return ""
+
     def metrics(self) -> dict[str, float]:
         """What Kafka's clients tell of their network, by its names."""
         counts = self.counts
@@ -439,7 +461,7 @@ class NetworkClient:
         key = request.key if per_version else key_of(type(request))
         version = self.api_version(node_id, key, max_version)
         if version is None:
-            on_done(None, FeatureMissing(f"node {node_id} serves no version of {key.name} that we speak"), now_ms)
+            on_done(None, self._missing(node_id, key), now_ms)
             return
         if per_version:
             request = request.make(version)
@@ -517,6 +539,16 @@ class NetworkClient:
             if late is not None:
                 name = ApiKey(late.key).name
                 self.disconnect(node_id, f"{name} was not answered in time", now_ms, timed_out=True)
+
+    def _missing(self, node_id: int, key: ApiKey) -> FeatureMissing:
+        node, theirs = self._node(node_id), self.connections.of(node_id).versions.get(key)
+        who = f"node {node_id}" if node is None else node.at
+        if theirs is None:
+            return FeatureMissing(f"{who} does not serve {key.name}: it is older than this release, or has it not")
+        ours = VERSIONS[key]
+        age = "older" if theirs[1] < ours[0] else "newer"
+        told = f"{who} serves {key.name} at versions {theirs[0]} to {theirs[1]}"
+        return FeatureMissing(f"{told}, and this release speaks {ours[0]} to {ours[1]}: it is {age}")
 
     # ---- inside: troubles -------------------------------------------------------------------------------------------
 
@@ -657,12 +689,15 @@ class NetworkClient:
         def on_done(response: MetadataResponse | None, error: BarnabasError | None, now_ms: int) -> None:
             self._metadata_in_flight = False
             if response is not None:
-                self._told_by = f"{node.host}:{node.port}"
+                self._told_by = node.at
                 self._on_metadata(wish, response, partial, now_ms)
             elif isinstance(error, FeatureMissing):
                 self.metadata.fail_fatally(error)
                 self.metadata.failed(now_ms)
             else:
+                if isinstance(error, EncodeError):
+                    told = FeatureMissing(f"{node.at} is older than what this client needs: {error}")
+                    self.metadata.troubles.note(("node", node_id), told, now_ms)
                 self.metadata.failed(now_ms)
             if not self._closed:
                 self.maybe_refresh(now_ms)

@@ -20,6 +20,18 @@ class Node(NamedTuple):
     port: int
     rack: str | None = None
 
+    @property
+    def at(self) -> str:
+        """`host:port`; an address of IPv6 in brackets, and the path alone of a socket of this machine."""
+        return place_of(self.host, self.port)
+
+
+def place_of(host: str, port: int) -> str:
+    """How an address is written."""
+    if host.startswith("/"):
+        return host
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
 
 class PartitionInfo(NamedTuple):
     """Where one partition lives. `leader` is -1 while there is none; epoch -1 when the broker does not tell it."""

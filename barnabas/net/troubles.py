@@ -25,6 +25,11 @@ AGAIN_MS: Final = (10_000, 60_000, 300_000)
 _KEPT_MAX: Final = 1000
 _TOLD_AT_ONCE_MAX: Final = 3
 _NEVER: Final = 1 << 62
+_SHOWN_BYTES: Final = 16
+
+STRANGER: Final = "no broker answered there"
+_STRANGERS: Final = {b"HTTP/": "an HTTP server", b"SSH-": "an SSH server", b"220 ": "a mail or file server"}
+"""What others say first."""
 
 OnTrouble = Callable[[BarnabasError], None]
 """Called with the error of a trouble when it is told of."""
@@ -109,10 +114,32 @@ class Troubles:
         found = found or next(reversed(self._present.values()), None)
         return None if found is None else found.error
 
+    def last_is_of_another(self, kind: str) -> bool:
+        """Whether the trouble noted last is of another kind than this: keys are (kind, which)."""
+        key = next(reversed(self._present), None)
+        return key is not None and not (isinstance(key, tuple) and key[0] == kind)
+
+    def of(self, key: Hashable) -> BarnabasError | None:
+        """The trouble with this key, if there is one."""
+        found = self._present.get(key)
+        return None if found is None else found.error
+
     def why(self, *keys: Hashable) -> str:
         """The same as the end of a sentence, which is empty where nothing is wrong."""
         error = self.last(*keys)
         return "" if error is None else f": {error.detail if isinstance(error, Disconnected) else error}"
+
+
+def stranger(data: bytes) -> str:
+    """Who answered with these first bytes, which are no frame of Kafka's; empty where that is not known."""
+    if data[:1] in (b"\x15", b"\x16") and data[1:2] == b"\x03":  # an alert, or a handshake (RFC 8446, 5.1)
+        return f"{STRANGER}, but TLS, which this release does not speak: give the port of a PLAINTEXT listener"
+    for head, who in _STRANGERS.items():
+        if data.startswith(head):
+            return f"{STRANGER}, but {who}: give the port of a broker"
+    if data and data[:4].isascii() and data[:4].decode("ascii").isprintable():
+        return f"{STRANGER}, but something that began with {data[:_SHOWN_BYTES]!r}: give the port of a broker"
+    return ""
 
 
 def unreached(node: Node, told_by: str, reason: str, *, reached: bool, handshake: bool) -> Disconnected:
@@ -125,10 +152,10 @@ def unreached(node: Node, told_by: str, reason: str, *, reached: bool, handshake
         reached: there was a connection.
         handshake: it was not set up.
     """
-    at = f"{node.host}:{node.port}"
+    at = node.at
     what = reason if at in reason else f"{at}: {reason}"
-    if handshake:
-        what += " (during the handshake: is this port a broker's, without TLS?)"
+    if handshake and STRANGER not in reason:
+        what += " (during the handshake: is this port a broker's, of Kafka 0.10 or later, without TLS?)"
     if node.id >= 0 and told_by and (handshake or not reached):
         what = f"broker {node.id} cannot be reached where it advertises itself: {what}; {told_by} told that address"
         if told_by != at:

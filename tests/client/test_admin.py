@@ -276,7 +276,7 @@ async def test_who_reaches_no_broker_hears_why() -> None:
         nobody.bind(("127.0.0.1", 0))  # bound, never listening: every connection is refused
         port = nobody.getsockname()[1]
         admin = aio.Admin(bootstrap_servers=f"127.0.0.1:{port}", default_api_timeout_ms=200)
-        with pytest.raises(ClientTimeout, match=rf"within \d+ ms: cannot connect to 127.0.0.1:{port}: .*failed"):
+        with pytest.raises(ClientTimeout, match=rf"cannot connect to 127.0.0.1:{port}: Connection refused \("):
             async with admin:
                 await admin.list_topics()
         await admin.close()

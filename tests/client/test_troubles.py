@@ -13,10 +13,12 @@ import pytest
 
 from barnabas import TopicPartition, aio
 from barnabas.client.produce.placing import Topic, place
+from barnabas.net.errors import FeatureMissing
 from barnabas.net.host.surroundings import Surroundings, monotonic_ms, wall_ms
 from barnabas.net.troubles import Troubles
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.requests.api_versions import ApiVersion, ApiVersionsResponse
 from barnabas.protocol.requests.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
@@ -109,7 +111,8 @@ def test_a_connection_closed_in_the_handshake(caplog: pytest.LogCaptureFixture) 
     world = World()
     world.handlers[ApiKey.API_VERSIONS] = lambda node, request: CLOSE
     (said,) = waiting(caplog, world)
-    assert "boot:9092: closed by the broker (during the handshake: is this port a broker's, without TLS?)" in said
+    hint = "(during the handshake: is this port a broker's, of Kafka 0.10 or later, without TLS?)"
+    assert f"boot:9092: closed by the broker {hint}" in said
 
 
 def test_an_unknown_topic(caplog: pytest.LogCaptureFixture) -> None:
@@ -271,6 +274,59 @@ async def test_a_name_that_is_not_resolved(monkeypatch: pytest.MonkeyPatch) -> N
     said = await failure(aio.Admin("broker.example:9092", **FAST).start())
     assert "no metadata from broker.example:9092 within 300 ms: cannot connect to broker.example:9092" in said
     assert "Name or service not known" in said
+
+
+def test_each_server_is_told_with_what_is_wrong_and_how_often_it_was_asked() -> None:
+    world = World()
+    world.nodes[1] = False
+    bench = Bench(world, bootstrap_servers=["one:1", "two:2"], reconnect_backoff_ms=100, reconnect_backoff_max_ms=100)
+    bench.metadata.add_topics(("t",), world.now_ms)
+    world.run(until_ms=world.now_ms + 1000)
+    told = re.fullmatch(
+        r": one:1: connection refused \(tried (\d+) times\); two:2: connection refused \(tried (\d+) times\)",
+        bench.network.tried(world.now_ms),
+    )
+    assert told is not None
+    assert all(5 <= int(times) <= 15 for times in told.groups())
+
+
+def test_of_many_servers_some_are_named() -> None:
+    world = World()
+    world.nodes[1] = False
+    bench = Bench(world, bootstrap_servers=[f"s{number}:1" for number in range(8)])
+    bench.metadata.add_topics(("t",), world.now_ms)
+    world.run(until_ms=world.now_ms + 5000)
+    told = bench.network.tried(world.now_ms)
+    assert told.count("connection refused") == 5
+    assert told.endswith("; and 3 more")
+
+
+async def test_who_does_not_answer_is_told_with_what_was_asked() -> None:
+    async with ScriptedBroker() as silent:
+        silent.handlers[ApiKey.METADATA] = lambda request: None
+        said = await failure(aio.Admin(silent.servers, default_api_timeout_ms=300, request_timeout_ms=5000).start())
+        assert said.endswith(f"within 300 ms: {silent.servers} has not answered METADATA")
+
+
+async def test_a_broker_that_is_too_old_is_called_so() -> None:
+    async with ScriptedBroker() as broker:
+
+        def old(request: Any) -> ApiVersionsResponse:
+            keys = {ApiKey.METADATA: (0, 0), ApiKey.API_VERSIONS: (0, 4)}
+            return ApiVersionsResponse(api_keys=[ApiVersion(key, *each) for key, each in keys.items()])
+
+        broker.handlers[ApiKey.API_VERSIONS] = old
+        said = await failure(aio.Admin(broker.servers, **FAST).start())
+        assert f"{broker.servers} is older than what this client needs: Metadata v0 request cannot" in said
+
+        def none(request: Any) -> ApiVersionsResponse:
+            return ApiVersionsResponse(api_keys=[ApiVersion(ApiKey.METADATA, 99, 100), ApiVersion(18, 0, 4)])
+
+        broker.handlers[ApiKey.API_VERSIONS] = none
+        with pytest.raises(
+            FeatureMissing, match=r"serves METADATA at versions 99 to 100, and this release speaks 0 to"
+        ):
+            await asyncio.wait_for(aio.Admin(broker.servers, **FAST).start(), WAIT)
 
 
 async def test_an_advertised_address_that_cannot_be_reached_is_told_with_both(closed_port: int) -> None:

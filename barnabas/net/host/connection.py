@@ -13,22 +13,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from collections.abc import Callable, Iterable
 from functools import partial
-from ipaddress import ip_address
 from typing import Any, Final
 
 from barnabas.net.config import ClientConfig
 from barnabas.net.counts import Metrics, Rates, Statistics
 from barnabas.net.errors import NOT_STARTED, ClientClosed, ClientTimeout, raise_it
+from barnabas.net.host.addresses import resolve, words_of
 from barnabas.net.host.forks import belongs_to_parent, let_go, tell_child
 from barnabas.net.host.surroundings import REAL, Surroundings
 from barnabas.net.host.transport import Transport
 from barnabas.net.metadata import NEVER, Metadata
 from barnabas.net.network import Action, Connect, Disconnect, NetworkClient
 from barnabas.net.step import Step
-from barnabas.net.topology import Cluster, Node
+from barnabas.net.topology import Cluster, Node, place_of
 from barnabas.protocol.errors import BarnabasError
 
 log = logging.getLogger(__name__)
@@ -228,7 +227,7 @@ class Client:
                 return node
             now_ms = self.now_ms()
             if now_ms >= deadline_ms:
-                raise ClientTimeout(f"no broker can be reached within {wait_ms} ms{self.metadata.troubles.why()}")
+                raise ClientTimeout(f"no broker can be reached within {wait_ms} ms{self._why()}")
             delays = [self.network.poll_delay_ms(each, now_ms) for each in self.cluster.nodes]
             await asyncio.sleep(min(max(min(delays, default=1), 1), deadline_ms - now_ms, 1000) / 1000)
 
@@ -271,11 +270,19 @@ class Client:
             left_ms = deadline_ms - self.now_ms()
             if left_ms <= 0:
                 servers = ", ".join(self.config.bootstrap_servers)
-                why = self.metadata.troubles.why()
-                raise ClientTimeout(f"no metadata from {servers} within {wait_ms} ms{why}")
+                raise ClientTimeout(f"no metadata from {servers} within {wait_ms} ms{self._why()}")
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             await asyncio.wait([waiter], timeout=left_ms / 1000)
+
+    def _why(self) -> str:
+        """What somebody waited for in vain, as the end of a sentence: of the network, or what is wrong besides."""
+        troubles = self.metadata.troubles
+        return (
+            troubles.why()
+            if troubles.last_is_of_another("node")
+            else self.network.tried(self.now_ms()) or troubles.why()
+        )
 
     def _wake_waiters(self, metadata: Metadata) -> None:
         waiters, self._waiters = self._waiters, []
@@ -344,7 +351,9 @@ class Client:
         node_id = action.node_id
         transport = Transport(node_id, self, self.config.send_buffer_bytes, self.config.receive_buffer_bytes)
         try:
-            address = action.address or self.network.resolved(node_id, await self._resolve(action.host, action.port))
+            address = action.address
+            if address is None:
+                address = self.network.resolved(node_id, await resolve(self._loop, action.host, action.port))
             if address is None:
                 raise OSError(f"{action.host} has no address")
             if address.startswith("/"):
@@ -352,23 +361,9 @@ class Client:
             else:
                 await self._loop.create_connection(lambda: transport, address, action.port)
         except (OSError, OverflowError, ValueError) as error:  # the latter two: no such port, no such host name
-            reason = f"cannot connect to {action.host}:{action.port}: {error}"
+            reason = f"cannot connect to {place_of(action.host, action.port)}: {words_of(error)}"
             self.network.on_disconnected(node_id, reason, self.now_ms())
             self.pump()
-
-    async def _resolve(self, host: str, port: int) -> list[str]:
-        if host.startswith("/"):  # a Unix socket of this machine
-            return [host]
-        try:
-            return [str(ip_address(host))]
-        except ValueError:
-            pass
-        assert self._loop is not None
-        try:
-            found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except RuntimeError:  # asyncio's own loop asks in a thread, and at exit, where the last records go, starts none
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        return list(dict.fromkeys(str(each[4][0]) for each in found))
 
     # ---- the transport's calls --------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ import sys
 from asyncio.trsock import TransportSocket
 from typing import Final, Protocol, cast
 
+from barnabas.net.troubles import stranger
 from barnabas.protocol.ids import Buffer
 
 MAX_FRAME_BYTES: Final = 256 * 1024 * 1024
@@ -64,6 +65,7 @@ class Transport(asyncio.BufferedProtocol):
         self._wake_bytes = 1
         self._paused = False
         self._lost = False
+        self._heard = False  # a frame came
         self._scratch = bytearray(_SCRATCH_BYTES)
         self._scratch_view = memoryview(self._scratch)
         self._filled = 0
@@ -172,7 +174,7 @@ class Transport(asyncio.BufferedProtocol):
         while filled - start >= 4 and not self._lost:
             length = int.from_bytes(view[start : start + 4], "big")
             if length > MAX_FRAME_BYTES or length < 4:
-                self._refuse(length)
+                self._refuse(length, b"" if self._heard or start else bytes(view[:filled]))
                 return
             end = start + 4 + length
             if end > filled:
@@ -183,6 +185,7 @@ class Transport(asyncio.BufferedProtocol):
             self._listener.transport_frame(self, memoryview(bytes(view[start + 4 : end])))
             start = end
         if start:
+            self._heard = True
             left = filled - start
             view[:left] = view[start:filled]
             self._filled = left
@@ -210,10 +213,11 @@ class Transport(asyncio.BufferedProtocol):
             except OSError:  # a system that has no such thing (a sandbox) wakes for every piece
                 self._socket = None
 
-    def _refuse(self, length: int) -> None:
+    def _refuse(self, length: int, first: bytes) -> None:
+        """No frame begins so; `first` are the bytes of a connection on which none came before."""
         self.abort()
         self._lost = False
-        self._tell_lost(f"a frame of {length} bytes is none of Kafka's: is this port a broker's?")
+        self._tell_lost(stranger(first) or f"a frame of {length} bytes is none of Kafka's: is this port a broker's?")
 
     def _tell_lost(self, reason: str) -> None:
         if not self._lost:

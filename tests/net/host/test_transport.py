@@ -207,7 +207,7 @@ async def test_a_socket_that_takes_little_gets_the_rest_later(monkeypatch):
     await end()
 
 
-@pytest.mark.parametrize("length", [MAX_FRAME_BYTES + 1, 3, 0x48545450])
+@pytest.mark.parametrize("length", [MAX_FRAME_BYTES + 1, 3, 0xFFFFFFFF])
 async def test_a_length_that_is_nonsense_ends_the_connection(length):
     async def serve(reader, writer):
         writer.write(length.to_bytes(4, "big") + b"xxxxxxxx")
@@ -217,6 +217,41 @@ async def test_a_length_that_is_nonsense_ends_the_connection(length):
     await told.until(lambda: told.lost)
     assert f"a frame of {length} bytes" in told.lost[0]
     assert told.frames == []
+    await end()
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (bytes.fromhex("15030300020246"), "no broker answered there, but TLS, which this release does not speak"),
+        (
+            b"HTTP/1.1 400 Bad Request\r\n\r\n",
+            "no broker answered there, but an HTTP server: give the port of a broker",
+        ),
+        (b"SSH-2.0-x\r\n", "no broker answered there, but an SSH server"),
+        (b"-ERR unknown\r\n", "but something that began with b'-ERR unknown\\r\\n'"),
+    ],
+)
+async def test_who_is_no_broker_is_called_by_its_name(data, said):
+    async def serve(reader, writer):
+        writer.write(data)
+        await reader.read()
+
+    end, _, told = await pair(serve)
+    await told.until(lambda: told.lost)
+    assert said in told.lost[0]
+    await end()
+
+
+async def test_a_broker_that_sends_nonsense_later_is_still_one():
+    async def serve(reader, writer):
+        writer.write(b"\0\0\0\4abcd" + b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await reader.read()
+
+    end, _, told = await pair(serve)
+    await told.until(lambda: told.lost)
+    assert "a frame of 1213486160 bytes is none of Kafka's" in told.lost[0]
+    assert len(told.frames) == 1
     await end()
 
 
