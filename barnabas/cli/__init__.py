@@ -33,13 +33,34 @@ _ALONE: Final = ("--json",)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code (`codes`)."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if sys.stdout is None:  # it was closed (`>&-`)
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that is not of UTF-8
+    try:
+        try:
+            return _run(given)
+        finally:
+            sys.stdout.flush()  # what it meets is met here, and not at the interpreter's end
+    except BrokenPipeError:  # whoever read our output has left (`barnabas consume | head`)
+        _leave_output()
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except OSError as error:
+        _leave_output()
+        where = f"{error.filename}: " if error.filename else ""
+        return _failed(error, f"{where}{error.strerror or error}")
+
+
+def _run(given: list[str]) -> int:
     before = _options(given)
     name, given = (given[len(before)], given[len(before) + 1 :]) if len(before) < len(given) else ("", [])
     odd = [word for word in given if not _is_text(word)]
     if odd and name != "broker":  # whose paths may be any bytes
         return _wrong(f"{odd[0]!r} is not UTF-8 text")
     if name in COMMANDS:
-        return _run(COMMANDS[name][0], [*before, *given])
+        return _command(COMMANDS[name][0], [*before, *given])
     if name in ("--version", "-V"):
         import barnabas
 
@@ -55,6 +76,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     near = difflib.get_close_matches(name, COMMANDS, n=1)
     hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(COMMANDS)}"
     return _wrong(f"there is no command {name}{hint}")
+
+
+def _command(module: str, arguments: list[str]) -> int:
+    from barnabas.protocol.errors import BarnabasError
+
+    try:
+        code: int = import_module(module).main(arguments)
+    except BarnabasError as error:
+        return _failed(error, str(error))
+    return code
+
+
+def _failed(error: Exception, message: str) -> int:
+    from barnabas.cli.codes import code_of
+    from barnabas.cli.speak import fail
+
+    return fail(message, code_of(error))
+
+
+def _leave_output() -> None:
+    """Nobody can be told anything any more; the interpreter would try it once more at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _options(given: Sequence[str]) -> list[str]:
@@ -82,31 +128,6 @@ def _is_text(word: str) -> bool:
 def _wrong(message: str) -> int:
     print(f"barnabas: {message}", file=sys.stderr)
     return 2
-
-
-def _run(module: str, arguments: list[str]) -> int:
-    from barnabas.protocol.errors import BarnabasError
-
-    if sys.stdout is None:  # it was closed (`>&-`)
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that is not of UTF-8
-    try:
-        code: int = import_module(module).main(arguments)
-    except BrokenPipeError:  # whoever read our output has left (`barnabas consume | head`)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except KeyboardInterrupt:
-        return 130
-    except (BarnabasError, OSError) as error:
-        from barnabas.cli.codes import code_of
-        from barnabas.cli.speak import fail
-
-        if isinstance(error, BarnabasError):
-            return fail(str(error), code_of(error))
-        where = f"{error.filename}: " if error.filename else ""
-        return fail(f"{where}{error.strerror or error}", code_of(error))
-    return code
 
 
 def _help() -> str:

@@ -47,6 +47,10 @@ class Options(argparse.ArgumentParser):
         """Say what is wrong, and end with 2."""
         self.exit(fail(f"{message} ({self.prog} --help says more)", WRONG))
 
+    def print_help(self, file: Any = None) -> None:
+        """Print the help; `argparse` would say nothing of an output that fails."""
+        print(self.format_help(), end="", file=file)
+
     def read(self, arguments: Sequence[str]) -> argparse.Namespace:
         """What was given. Options of a verb may stand before it, and a value may begin with `-`."""
         return self.parse_args(self._arranged(arguments))

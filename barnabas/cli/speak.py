@@ -9,8 +9,8 @@ from typing import Any
 
 
 def say(text: str = "") -> None:
-    """One result."""
-    print(text, flush=True)
+    """One result. It leaves at once on a terminal, and with what follows in a pipe."""
+    print(text)
 
 
 def say_json(**told: Any) -> None:
@@ -28,6 +28,7 @@ def wrapped(text: str) -> str:
 
 def fail(message: str, code: int) -> int:
     """What is wrong; the exit code for it (`codes`)."""
+    sys.stdout.flush()  # what was told before stands before it
     print(f"barnabas: {message}", file=sys.stderr)
     return code
 

@@ -223,3 +223,23 @@ def test_a_closed_output_is_no_traceback(words: list[str]) -> None:
     done = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=20, check=False)
     assert "Traceback" not in done.stderr
     assert done.returncode == (3 if words[0] == "topics" else 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "into", "code", "said"),
+    [
+        (["--help"], "| true", 0, ""),
+        (["topics", "--help"], "| true", 0, ""),
+        (["explain", "wheel"], "| true", 0, ""),
+        (["--help"], "> /dev/full", 4, "barnabas: No space left on device\n"),
+        (["explain", "wheel"], "> /dev/full", 4, "barnabas: No space left on device\n"),
+        (["topics", "--help"], "> /dev/full", 4, "barnabas: No space left on device\n"),
+    ],
+)
+def test_an_output_that_takes_nothing(words: list[str], into: str, code: int, said: str) -> None:
+    """A reader that has left is none of our business, a full disk is."""
+    program = "import sys; from barnabas.cli import main; sys.exit(main())"
+    line = f'"$@" {into}; exit ${{PIPESTATUS[0]}}'
+    command = ["bash", "-c", line, "bash", sys.executable, "-c", program, *words]
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=20, check=False)
+    assert (done.returncode, done.stderr) == (code, said)
