@@ -80,6 +80,12 @@ class TestKafkaTools:
         assert "log.retention.check.interval.ms=500 " in broker
         for kind in ("users", "client-metrics"):
             assert tool("kafka-configs", "--entity-type", kind, "--describe") == ""
+        group = ["--entity-type", "groups", "--entity-name", f"{topic}-group"]
+        tool("kafka-configs", *group, "--alter", "--add-config", "consumer.session.timeout.ms=50000")
+        assert "consumer.session.timeout.ms=50000 " in tool("kafka-configs", *group, "--describe")
+        tool("kafka-configs", *group, "--alter", "--delete-config", "consumer.session.timeout.ms")
+        assert "consumer.session.timeout.ms" not in tool("kafka-configs", *group, "--describe")
+        tool("kafka-configs", "--entity-type", "groups", "--describe")
 
     def test_a_console_consumer_reads_in_a_group(self, tool: Callable[..., str], topic: str) -> None:
         group = f"{topic}-group"
