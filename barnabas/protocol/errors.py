@@ -258,6 +258,10 @@ class ProtocolError(BarnabasError):
     """Bytes that break the protocol: the connection they came on is refused, nothing else."""
 
 
+class NotUtf8(ProtocolError):
+    """A string of a message is not UTF-8; nothing else was found to be wrong with it so far."""
+
+
 class EncodeError(BarnabasError):
     """A message that cannot be written at the version asked for: a fault of the caller, nothing was sent."""
 

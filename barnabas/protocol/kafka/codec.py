@@ -8,17 +8,19 @@ out a list of buffers with it.
     response   correlation_id i32, then in flexible versions a tagged section, save ApiVersions, whose response header
                never has one: a client that asked with a version unknown here must be able to read the answer (KIP-511).
 
-Bytes behind a message are ignored, as Kafka ignores them.
+Bytes behind a message are ignored, as Kafka ignores them; those of a request's strings that are not UTF-8 are read as
+U+FFFD, as Java reads them, and so make a name that no topic has. Answers are read strictly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
+from functools import cache
 from struct import Struct, error
 from typing import Any, Final
 
 from barnabas.protocol.api import VERSIONS, ApiKey, RequestHeader, UnsupportedVersion, check_version
-from barnabas.protocol.errors import ErrorCode, ProtocolError
+from barnabas.protocol.errors import ErrorCode, NotUtf8, ProtocolError
 from barnabas.protocol.ids import Buffer
 from barnabas.protocol.kafka import APIS
 from barnabas.protocol.kafka.compile import (
@@ -91,15 +93,18 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Any]:
             raise ProtocolError(f"request header: client_id announces {length} bytes, {len(frame) - 10} are left")
         try:
             client_id = str(frame[10:position], "utf-8")
-        except UnicodeDecodeError as exc:
-            raise ProtocolError(f"request header: client_id is not UTF-8 ({exc.reason})") from None
+        except UnicodeDecodeError:
+            client_id = str(frame[10:position], "utf-8", "replace")
     header = RequestHeader(key, version, correlation_id, client_id)
     if found is None:
         found = _find_request_decoder(header)
     decode, tagged = found
     if tagged:
         position = _skip_tags(frame, position)
-    request = decode(frame, position)[0]
+    try:
+        request = decode(frame, position)[0]
+    except NotUtf8:
+        return header, _lenient_request_decoder(key, version)(frame, position)[0]
     if again is not None and type(frame) is memoryview:
         again.remember(frame, header, request)
     return header, request
@@ -116,6 +121,12 @@ def _find_request_decoder(header: RequestHeader) -> tuple[Decoder, bool]:
 
         _again[key] = produce_again
     return found
+
+
+@cache
+def _lenient_request_decoder(key: int, version: int) -> Decoder:
+    """Takes the requests that the common one refuses for a string that is not UTF-8, as Kafka does: with U+FFFD."""
+    return compile_decoder(APIS[key], version, response=False, lenient=True)
 
 
 def _skip_tags(frame: Buffer, position: int) -> int:

@@ -25,13 +25,13 @@ def _what(api: Api, version: int, response: bool) -> str:
     return f"{api.name} v{version} {'response' if response else 'request'}"
 
 
-def compile_decoder(api: Api, version: int, *, response: bool) -> Decoder:
-    """A decoder of the requests or responses of an API at one version."""
+def compile_decoder(api: Api, version: int, *, response: bool, lenient: bool = False) -> Decoder:
+    """A decoder of the requests or responses of an API at one version; a `lenient` one takes strings in any bytes."""
     message = api.response if response else api.request
     elements_max = RESPONSE_ELEMENTS_MAX if response else REQUEST_ELEMENTS_MAX.get(api.key, MANY)
     bytes_max = None if response else REQUEST_BYTES_MAX
     what = _what(api, version, response)
-    writer = DecoderWriter(message, version, api.is_flexible(version), what, elements_max, bytes_max)
+    writer = DecoderWriter(message, version, api.is_flexible(version), what, elements_max, bytes_max, lenient=lenient)
     decoder: Decoder = writer.build()
     return decoder
 

@@ -40,15 +40,24 @@ class DecoderWriter:
     """Writes `decode(b, p) -> (message, position after it)`.
 
     `elements_max` bounds arrays and tagged fields together, `bytes_max` the frame of a message without records; None:
-    the frame has its bound elsewhere.
+    the frame has its bound elsewhere. `lenient`: what is not UTF-8 in a string becomes U+FFFD; else it is refused.
     """
 
     def __init__(
-        self, message: Struct, version: int, flexible: bool, what: str, elements_max: int, bytes_max: int | None
+        self,
+        message: Struct,
+        version: int,
+        flexible: bool,
+        what: str,
+        elements_max: int,
+        bytes_max: int | None,
+        *,
+        lenient: bool = False,
     ) -> None:
         self.version = version
         self.flexible = flexible
         self.elements_max = elements_max
+        self.lenient = lenient
         self.keeps_views = holds_records(message)
         self.source = Source(what)
         self._pending: list[tuple[str, str, str]] = []
@@ -210,8 +219,13 @@ class DecoderWriter:
             elif kind is BYTES:
                 source.line(f"{name} = bytes(b[p:q])", path)
             else:
-                source.line(f"{name} = " + ("str(b[p:q], 'utf-8')" if self.keeps_views else "b[p:q].decode()"), path)
+                source.line(f"{name} = {self._text()}", path)
             source.line("p = q")
+
+    def _text(self) -> str:
+        if self.lenient:
+            return "str(b[p:q], 'utf-8', 'replace')"
+        return "str(b[p:q], 'utf-8')" if self.keeps_views else "b[p:q].decode()"
 
     def _array(self, kind: Type, nullable: bool, name: str, path: str) -> None:
         source = self.source

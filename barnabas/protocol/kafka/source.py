@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from barnabas.protocol.errors import EncodeError, ProtocolError
+from barnabas.protocol.errors import EncodeError, NotUtf8, ProtocolError
 from barnabas.protocol.primitives import VarintError, read_uvarint, uvarint
 
 
@@ -92,7 +92,7 @@ class Source:
     def _refused(self, exc: Exception, position: int, size: int) -> ProtocolError:
         where = f"{self.what}: {self._field_at(exc)} at byte {position} of {size}"
         if isinstance(exc, UnicodeDecodeError):
-            return ProtocolError(f"{where} is not UTF-8 ({exc.reason})")
+            return NotUtf8(f"{where} is not UTF-8 ({exc.reason})")
         if isinstance(exc, VarintError):
             return ProtocolError(f"{where}: {exc}")
         return ProtocolError(f"{where}: the bytes end within it")

@@ -27,7 +27,12 @@ from barnabas.protocol.requests.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from barnabas.protocol.requests.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
+from barnabas.protocol.requests.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
 from barnabas.protocol.requests.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.protocol.kafka import oracle
 
@@ -47,6 +52,36 @@ def test_a_request_header_keeps_the_old_client_id_in_flexible_versions() -> None
 def test_a_client_id_may_be_null_or_empty() -> None:
     assert codec.decode_request(frame("00120000 00000001 ffff"))[0].client_id is None
     assert codec.decode_request(frame("00120000 00000001 0000"))[0].client_id == ""
+
+
+def test_what_is_not_utf8_in_a_request_is_replaced_as_java_does() -> None:
+    """Kafka reads U+FFFD, and answers that there is no such topic; the connection was closed here."""
+    assert codec.decode_request(frame("00120000 00000001 0002 ff61"))[0].client_id == "\ufffda"
+    assert (
+        codec.decode_request(frame("00120003 00000001 ffff 00 04ff6162 0231 00"))[1].client_software_name == "\ufffdab"
+    )
+    for version in (1, 9):
+        asked = b"".join(codec.encode_request(ApiKey.METADATA, version, 1, None, MetadataRequest([named("QxyQ")])))
+        _, request = codec.decode_request(memoryview(asked.replace(b"xy", b"\xff\xc3"))[4:])
+        assert request.topics == [named("Q\ufffd\ufffdQ")]
+    data = TopicProduceData("QxyQ", partition_data=[PartitionProduceData(0, b"records \xff")])
+    asked = b"".join(codec.encode_request(ApiKey.PRODUCE, 9, 1, None, ProduceRequest(None, 1, 9, [data])))
+    for _ in range(2):  # nothing of it is remembered for the next one
+        request = codec.decode_request(memoryview(asked.replace(b"xy", b"\xff\xc3"))[4:])[1]
+        (told,) = request.topic_data
+        assert (told.name, bytes(told.partition_data[0].records)) == ("Q\ufffd\ufffdQ", b"records \xff")
+
+
+def named(name: str) -> MetadataRequestTopic:
+    return MetadataRequestTopic(name=name)
+
+
+def test_an_answer_that_is_not_utf8_is_refused() -> None:
+    said = b"".join(
+        codec.encode_response(ApiKey.METADATA, 1, 1, MetadataResponse(topics=[MetadataResponseTopic(0, "QxyQ")]))
+    )
+    with pytest.raises(ProtocolError, match="not UTF-8"):
+        codec.decode_response(ApiKey.METADATA, 1, memoryview(said.replace(b"xy", b"\xff\xc3"))[4:])
 
 
 def test_unknown_tags_are_skipped_in_header_and_body() -> None:
@@ -87,12 +122,10 @@ def test_an_unknown_api_is_refused() -> None:
         ("", "needs 10 bytes"),
         ("0012000000000001", "needs 10 bytes"),
         ("00120000 00000001 0005 6161", "client_id announces 5 bytes, 2 are left"),
-        ("00120000 00000001 0002 ffff", "client_id is not UTF-8"),
         ("00120003 00000001 ffff", "bytes end within the tagged section"),
         ("00120003 00000001 ffff 01 00 7f", "goes beyond the frame"),
         ("00120003 00000001 ffff 00 0361", "client_software_name announces 2 at byte 12, 1 bytes are left"),
         ("00120003 00000001 ffff 00 00", "client_software_name is null at byte 12"),
-        ("00120003 00000001 ffff 00 02ff", "client_software_name at byte 12 of 13 is not UTF-8"),
         (
             "00120003 00000001 ffff 00 ffffffffff7f",
             "client_software_name at byte 12 of 17: varint at byte 11 is longer",
