@@ -66,7 +66,7 @@ def test_nobody_is_locked_out(name: str) -> None:
             told = Peer(stack, process.port).ask(frame(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request))
             assert told is not None
             (answer,) = codec.decode_response(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, told)[1].responses
-            assert answer.error_code == ErrorCode.INVALID_CONFIG
+            assert answer.error_code == ErrorCode.INVALID_REQUEST
         assert Peer(stack, process.port).ask(frame(ApiKey.METADATA, 9, MetadataRequest(None))) is not None
 
 

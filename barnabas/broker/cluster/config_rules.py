@@ -14,7 +14,7 @@ from barnabas.broker.cluster.settings_room import SettingsRoom
 from barnabas.broker.cluster.topic_rules import check_topic_name
 from barnabas.broker.config import BrokerConfig, ConfigError, Key, Kind, TopicConfig, Update, keys_of, topic_config
 from barnabas.broker.config.group_config import UNUSED_GROUP_KEYS, GroupConfig, group_config
-from barnabas.broker.config.known import KAFKA_BROKER_KEYS
+from barnabas.broker.config.known import KAFKA_BROKER_KEYS, LISTENER_PREFIX
 from barnabas.broker.config.topic_config import UNUSED_TOPIC_KEYS
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
@@ -24,6 +24,8 @@ _KEYS: Final[dict[int, tuple[type, Mapping[str, Key]]]] = {
     GROUP_RESOURCE: (GroupConfig, UNUSED_GROUP_KEYS),
 }
 """The settings of each type of resource: those that have an effect, and those that have none."""
+
+_AT_CLUSTER_LEVEL: Final = "Cannot update these configs at default cluster level: {}"
 
 
 class Operation(IntEnum):
@@ -159,7 +161,7 @@ def _apply(change: Alteration, current: str | None, key: Key | None) -> str | No
             f"Can't {verbs[operation]} key {change.name} because its type is not LIST.",
         )
     words = [word for word in (current if current is not None else _default(key)).split(",") if word]
-    asked = dict.fromkeys(word.strip() for word in change.value.split(",") if word.strip())
+    asked = dict.fromkeys(word.strip() for word in change.value.split(","))  # an empty one is for the check to refuse
     if operation is Operation.APPEND:
         there = set(words)
         words += [word for word in asked if word not in there]
@@ -175,17 +177,20 @@ def _default(key: Key | None) -> str:
 def _check_broker_settings(image: Image, changed: Mapping[str, str | None], *, per_broker: bool) -> None:
     table = keys_of(BrokerConfig)
     for name, text in changed.items():
+        if text is None:
+            continue  # whatever an older release took can be taken back
         key = table.get(name)
         if key is None:
+            if name.startswith(LISTENER_PREFIX) and not per_broker:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, _AT_CLUSTER_LEVEL.format(name))
             if name in KAFKA_BROKER_KEYS or name in UNUSED_TOPIC_KEYS:
                 continue
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown broker config name: {name}")
         if key.update is Update.READ_ONLY:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: {name}")
         if key.update is Update.PER_BROKER and not per_broker:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Cannot update these configs at default cluster level: {name}")
-        if text is not None:
-            try:
-                lock_out.check(key, key.parse(text), image)
-            except ConfigError as fault:
-                raise KafkaError(ErrorCode.INVALID_CONFIG, str(fault)) from None
+            raise KafkaError(ErrorCode.INVALID_REQUEST, _AT_CLUSTER_LEVEL.format(name))
+        try:
+            lock_out.check(key, key.parse(text), image)
+        except ConfigError as fault:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, str(fault)) from None

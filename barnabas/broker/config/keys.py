@@ -79,7 +79,9 @@ class Key(NamedTuple):
         if self.kind is Kind.STRING:
             return text
         if self.kind is Kind.LIST:
-            return tuple(word.strip() for word in text.split(",") if word.strip())
+            words = tuple(word.strip() for word in text.split(",")) if text else ()
+            # An empty word is for the check to refuse, where there is one.
+            return words if self.check is not None else tuple(word for word in words if word)
         if self.kind is Kind.DOUBLE:
             try:
                 return float(text)
@@ -96,6 +98,14 @@ class Key(NamedTuple):
         if not -bound - 1 <= value <= bound:
             raise ConfigError(f"{self.name}={text}: too large; write a value between {-bound - 1} and {bound}")
         return value
+
+    def shown(self, text: str) -> str | None:
+        """A value that was written, in Kafka's text form: without blanks, signs and capitals.
+
+        Raises:
+            ConfigError: the text is not of this type.
+        """
+        return self.text(self._typed(text.strip()))
 
     def text(self, value: Any) -> str | None:
         """A value in Kafka's text form (None stays None)."""

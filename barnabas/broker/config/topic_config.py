@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -103,13 +104,21 @@ def _no_tiers(value: object) -> str | None:
     return "tiered storage is not served; write false" if value else None
 
 
+def _throttled(replicas: tuple[str, ...]) -> str | None:
+    """As Kafka's `ThrottledReplicaListValidator`."""
+    if replicas == ("*",) or all(not each or _THROTTLED.fullmatch(each) for each in replicas):
+        return None
+    return "no list of replicas; write partition:broker, with commas between them, or * for all"
+
+
+_THROTTLED: Final = re.compile(r"[0-9]+:[0-9]+")
 _LOCAL_CHECK: Final = at_least(-2)
 UNUSED_TOPIC_KEYS: Final = {
     name: Key(name, "", kind, default, False, check, Update.READ_ONLY)
     for name, kind, default, check in (
-        ("follower.replication.throttled.replicas", Kind.LIST, (), None),
+        ("follower.replication.throttled.replicas", Kind.LIST, (), _throttled),
         ("internal.segment.bytes", Kind.INT, None, None),
-        ("leader.replication.throttled.replicas", Kind.LIST, (), None),
+        ("leader.replication.throttled.replicas", Kind.LIST, (), _throttled),
         ("local.retention.bytes", Kind.LONG, -2, _LOCAL_CHECK),
         ("local.retention.ms", Kind.LONG, -2, _LOCAL_CHECK),
         ("remote.log.copy.disable", Kind.BOOLEAN, False, None),
@@ -121,6 +130,13 @@ UNUSED_TOPIC_KEYS: Final = {
 
 One without a default is told to nobody.
 """
+
+
+UNUSED_SYNONYMS: Final = {
+    "local.retention.bytes": "log.local.retention.bytes",
+    "local.retention.ms": "log.local.retention.ms",
+}
+"""Those of them that Kafka derives from a broker's setting."""
 
 
 def topic_config(broker: BrokerConfig, overrides: Mapping[str, str] | None = None) -> TopicConfig:

@@ -9,9 +9,9 @@ from typing import Any
 
 from barnabas.broker.cluster.dynamic import refresh
 from barnabas.broker.cluster.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE, Image
-from barnabas.broker.config import BrokerConfig, Key, TopicConfig, Update, keys_of
+from barnabas.broker.config import BrokerConfig, ConfigError, Key, TopicConfig, Update, keys_of
 from barnabas.broker.config.group_config import UNUSED_GROUP_KEYS, GroupConfig, stored_group_config, synonym_of
-from barnabas.broker.config.topic_config import SYNONYMS, UNUSED_TOPIC_KEYS, stored_topic_config
+from barnabas.broker.config.topic_config import SYNONYMS, UNUSED_SYNONYMS, UNUSED_TOPIC_KEYS, stored_topic_config
 from barnabas.broker.handlers.services import CLUSTER, Resource
 from barnabas.protocol.errors import ErrorCode
 
@@ -49,22 +49,27 @@ class Entry:
     synonyms: list[tuple[str, str | None, Source]] = field(default_factory=list)
 
 
-def topic_entries(image: Image, static: BrokerConfig, overrides: Mapping[str, str]) -> Iterator[Entry]:
-    """All settings of a topic with these settings of its own."""
+def topic_entries(image: Image, static: BrokerConfig, overrides: Mapping[str, str]) -> list[Entry]:
+    """All settings of a topic with these settings of its own, in the order of their names."""
     broker = _overlaid(image, static)
     effective = stored_topic_config(broker, overrides)
+    entries = []
     for name, key in keys_of(TopicConfig).items():
         synonyms = _broker_synonyms(image, static, SYNONYMS[name])
         if name in overrides:
-            synonyms.insert(0, (name, overrides[name], Source.TOPIC))
+            synonyms.insert(0, (name, _shown(key, overrides[name]), Source.TOPIC))
         source = synonyms[0][2] if synonyms else Source.DEFAULT
-        yield Entry(name, key.text(getattr(effective, key.attribute)), source, key, synonyms=synonyms)
+        entries.append(Entry(name, key.text(getattr(effective, key.attribute)), source, key, synonyms=synonyms))
     for name, key in UNUSED_TOPIC_KEYS.items():
         default = key.text(key.default)
+        synonyms = [] if name not in UNUSED_SYNONYMS else [(UNUSED_SYNONYMS[name], default, Source.DEFAULT)]
         if name in overrides:
-            yield Entry(name, overrides[name], Source.TOPIC, key, synonyms=[(name, overrides[name], Source.TOPIC)])
+            own = _shown(key, overrides[name])
+            entries.append(Entry(name, own, Source.TOPIC, key, synonyms=[(name, own, Source.TOPIC), *synonyms]))
         elif default is not None:
-            yield Entry(name, default, Source.DEFAULT, key)
+            entries.append(Entry(name, default, Source.DEFAULT, key, synonyms=synonyms))
+    entries.sort(key=lambda entry: entry.name)
+    return entries
 
 
 def group_entries(image: Image, static: BrokerConfig, overrides: Mapping[str, str]) -> Iterator[Entry]:
@@ -73,12 +78,12 @@ def group_entries(image: Image, static: BrokerConfig, overrides: Mapping[str, st
     for name, key in keys_of(GroupConfig).items():
         synonyms = _broker_synonyms(image, static, synonym_of(name))
         if name in overrides:
-            synonyms.insert(0, (name, overrides[name], Source.GROUP))
+            synonyms.insert(0, (name, _shown(key, overrides[name]), Source.GROUP))
         yield Entry(name, key.text(getattr(effective, key.attribute)), synonyms[0][2], key, synonyms=synonyms)
     for name, key in UNUSED_GROUP_KEYS.items():
         unused = [(synonym_of(name), key.text(key.default), Source.DEFAULT)]
         if name in overrides:
-            unused.insert(0, (name, overrides[name], Source.GROUP))
+            unused.insert(0, (name, _shown(key, overrides[name]), Source.GROUP))
         yield Entry(name, unused[0][1], unused[0][2], key, synonyms=unused)
 
 
@@ -95,8 +100,8 @@ def cluster_entries(image: Image) -> Iterator[Entry]:
     for name, value in sorted(image.configs.get((BROKER_RESOURCE, ""), {}).items()):
         key = keys_of(BrokerConfig).get(name)
         if key is not None:
-            source = Source.DYNAMIC_DEFAULT_BROKER
-            yield Entry(name, value, source, key, synonyms=[(name, value, source)])
+            source, shown = Source.DYNAMIC_DEFAULT_BROKER, _shown(key, value)
+            yield Entry(name, shown, source, key, synonyms=[(name, shown, source)])
 
 
 def _broker_synonyms(image: Image, static: BrokerConfig, name: str) -> list[tuple[str, str | None, Source]]:
@@ -106,15 +111,23 @@ def _broker_synonyms(image: Image, static: BrokerConfig, name: str) -> list[tupl
     found: list[tuple[str, str | None, Source]] = []
     key = keys_of(BrokerConfig)[name]
     if name in own:
-        found.append((name, own[name], Source.DYNAMIC_BROKER))
+        found.append((name, _shown(key, own[name]), Source.DYNAMIC_BROKER))
     if name in cluster:
-        found.append((name, cluster[name], Source.DYNAMIC_DEFAULT_BROKER))
+        found.append((name, _shown(key, cluster[name]), Source.DYNAMIC_DEFAULT_BROKER))
     value = getattr(static, key.attribute)
     if value != key.default:
         found.append((name, key.text(value), Source.STATIC_BROKER))
     if key.default is not None:
         found.append((name, key.text(key.default), Source.DEFAULT))
     return found
+
+
+def _shown(key: Key, text: str) -> str | None:
+    """A stored value as it is told; one that this release cannot read is told as it stands."""
+    try:
+        return key.shown(text)
+    except ConfigError:
+        return text
 
 
 def _overlaid(image: Image, static: BrokerConfig) -> BrokerConfig:

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable
 from typing import Final
 
 from barnabas.broker.cluster.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
@@ -143,7 +143,7 @@ def _check(services: Services, resource: DescribeConfigsResource, context: Reque
     return name
 
 
-def _entries(services: Services, resource_type: int, name: str) -> Iterator[Entry]:
+def _entries(services: Services, resource_type: int, name: str) -> Iterable[Entry]:
     image, static = services.image, services.static_config
     if resource_type == TOPIC_RESOURCE:
         return topic_entries(image, static, image.topic_overrides(name))

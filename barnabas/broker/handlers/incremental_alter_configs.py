@@ -1,7 +1,8 @@
 """IncrementalAlterConfigs (44). A real broker hands it to the controller and answers when the records are committed.
 
 - One resource twice is INVALID_REQUEST; each resource succeeds or fails as a whole. The checks are in `config_rules`:
-  INVALID_CONFIG for a value, INVALID_REQUEST for what only a restart can change, 3 for an unknown topic.
+  INVALID_CONFIG for a topic's value, INVALID_REQUEST for a broker's and for what only a restart can change, 3 for an
+  unknown topic. A setting that no broker has is INVALID_CONFIG (Kafka keeps it); what is there can always be deleted.
 - Operations: set, delete (back to the default), append and subtract (lists only).
 """
 

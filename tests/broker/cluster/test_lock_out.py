@@ -43,7 +43,7 @@ def test_at_the_extremes_of_every_dynamic_setting_everybody_is_served(name: str)
     taken = []
     for value in WORDS.get(DYNAMIC[name].kind, NUMBERS):
         code = alter(world, name, value)
-        assert code in (0, ErrorCode.INVALID_CONFIG), value
+        assert code in (0, ErrorCode.INVALID_REQUEST), value
         if code == 0:
             taken.append(value)
         admission = Admission(world.core.config, 1000)
@@ -78,7 +78,7 @@ def test_what_would_lock_out_is_refused_when_set_and_ignored_aloud_when_stored(
     name: str, value: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = World()
-    assert alter(world, name, value) == ErrorCode.INVALID_CONFIG
+    assert alter(world, name, value) == ErrorCode.INVALID_REQUEST
     live, static, image = BrokerConfig(), BrokerConfig(), Image()
     image.configs[(BROKER_RESOURCE, "")] = {name: value}
     assert refresh(live, static, image) == []

@@ -21,6 +21,11 @@ from tests.broker.node.world import World
 LISTS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 
 
+def replicas(size: int) -> str:
+    """A list of throttled replicas of so many bytes: one of a broker with a long number."""
+    return "0:" + "1" * (size - 2)
+
+
 @pytest.fixture
 def world() -> World:
     world = World()
@@ -52,11 +57,11 @@ def counted(image: Image) -> None:
 
 
 def test_a_value_has_a_bound(world: World) -> None:
-    assert alter(world, (2, "t", {LISTS[0]: "x" * VALUE_BYTES_MAX})) == [(0, None)]
-    ((code, told),) = alter(world, (2, "t", {LISTS[1]: "x" * (VALUE_BYTES_MAX + 1)}))
+    assert alter(world, (2, "t", {LISTS[0]: replicas(VALUE_BYTES_MAX)})) == [(0, None)]
+    ((code, told),) = alter(world, (2, "t", {LISTS[1]: replicas(VALUE_BYTES_MAX + 1)}))
     assert code == ErrorCode.INVALID_CONFIG
     assert told == f"{LISTS[1]} has a value of 32768 bytes; write 32767 at most"
-    assert create(world, ("u", {LISTS[0]: "x" * (VALUE_BYTES_MAX + 1)})) == [ErrorCode.INVALID_CONFIG]
+    assert create(world, ("u", {LISTS[0]: replicas(VALUE_BYTES_MAX + 1)})) == [ErrorCode.INVALID_CONFIG]
 
 
 def test_a_resource_has_a_bound(world: World) -> None:
@@ -74,23 +79,23 @@ def test_all_of_them_together_have_a_bound_also_within_one_request(
 ) -> None:
     """Two lists of 32 KB on each of 1,500 topics took 295 MB, and stayed."""
     monkeypatch.setattr(settings_room, "ALL_BYTES_MAX", 200_000)
-    assert create(world, *((f"t{number}", {LISTS[0]: "x" * 30_000}) for number in range(8))) == [0] * 6 + [40] * 2
+    assert create(world, *((f"t{number}", {LISTS[0]: replicas(30_000)}) for number in range(8))) == [0] * 6 + [40] * 2
     counted(world.core.image)
-    codes = alter(world, *((2, f"t{number}", {LISTS[1]: "x" * 9_000}) for number in range(3)))
+    codes = alter(world, *((2, f"t{number}", {LISTS[1]: replicas(9_000)}) for number in range(3)))
     assert [code for code, _ in codes] == [0, 0, 40]
     assert "delete some first" in str(codes[-1][1])
     assert alter(world, (2, "t0", {LISTS[0]: None})) == [(0, None)], "less is always taken"
-    assert alter(world, (2, "t2", {LISTS[1]: "x" * 9_000})) == [(0, None)]
+    assert alter(world, (2, "t2", {LISTS[1]: replicas(9_000)})) == [(0, None)]
     assert alter(world, (2, "t", {"retention.ms": "7"})) == [(0, None)]
     counted(world.core.image)
 
 
 def test_what_is_deleted_makes_room(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings_room, "ALL_BYTES_MAX", 40_000)
-    assert create(world, ("u", {LISTS[0]: "x" * 30_000})) == [0]
-    assert create(world, ("v", {LISTS[0]: "x" * 30_000})) == [40]
+    assert create(world, ("u", {LISTS[0]: replicas(30_000)})) == [0]
+    assert create(world, ("v", {LISTS[0]: replicas(30_000)})) == [40]
     assert world.delete("u") == 0
-    assert create(world, ("v", {LISTS[0]: "x" * 30_000})) == [0]
+    assert create(world, ("v", {LISTS[0]: replicas(30_000)})) == [0]
     counted(world.core.image)
 
 
@@ -108,10 +113,10 @@ def test_the_count_is_that_of_the_settings_after_a_restart_and_many_at_once(worl
 
 
 def test_what_is_too_much_already_can_be_kept_and_made_less(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert create(world, ("u", {LISTS[0]: "x" * 30_000})) == [0]
+    assert create(world, ("u", {LISTS[0]: replicas(30_000)})) == [0]
     monkeypatch.setattr(settings_room, "ALL_BYTES_MAX", 1000)
     monkeypatch.setattr(settings_room, "RESOURCE_BYTES_MAX", 1000)
     monkeypatch.setattr(settings_room, "VALUE_BYTES_MAX", 100)
-    assert alter(world, (2, "u", {LISTS[0]: "x" * 90})) == [(0, None)]
+    assert alter(world, (2, "u", {LISTS[0]: replicas(90)})) == [(0, None)]
     told = f"{LISTS[0]} has a value of 101 bytes; write 100 at most"
-    assert alter(world, (2, "u", {LISTS[0]: "x" * 101})) == [(40, told)]
+    assert alter(world, (2, "u", {LISTS[0]: replicas(101)})) == [(40, told)]

@@ -212,7 +212,7 @@ def test_settings_of_kafka_without_effect_are_kept_and_told_and_held_to_their_ty
     }
     assert alter(world, 2, "t", ("local.retention.ms", 0, "60000"), ("remote.storage.enable", 0, "false")) == 0
     told = describe(world, 2, "t", "local.retention.ms")["local.retention.ms"]
-    assert (told.value, told.config_source, [one.value for one in told.synonyms]) == ("60000", 1, ["60000"])
+    assert (told.value, told.config_source, [one.value for one in told.synonyms]) == ("60000", 1, ["60000", "-2"])
     assert alter(world, 2, "t", ("local.retention.ms", 0, "soon")) == 40
     assert alter(world, 2, "t", ("remote.storage.enable", 0, "true")) == 40  # nothing would ever leave this disk
     assert alter(world, 2, "t", ("local.retention.ms", 3, "1")) == 40, "no list"
