@@ -61,7 +61,7 @@ def _serve(services: Services, request: CreateTopicsRequest, context: RequestCon
     for number, topic in enumerate(request.topics, 1):
         if number % SLICE == 0:
             yield None
-        refusal = _refusal(services, topic.name, named[topic.name], context)
+        refusal = _refusal(services, topic, named[topic.name], context)
         wanted = _new_topic(topic)
         if refusal is None and not request.validate_only:
             count = partitions_of(wanted, services.config.num_partitions)
@@ -104,15 +104,23 @@ def _tell(
     yield from answer(context, response, len(answers) + settings)
 
 
-def _refusal(services: Services, name: str, times: int, context: RequestContext) -> KafkaError | None:
+def _refusal(services: Services, topic: CreatableTopic, times: int, context: RequestContext) -> KafkaError | None:
+    name = topic.name
     if times > 1:
         return KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     authorise, principal = services.authorise, context.connection.principal
     allowed = authorise(principal, Operation.CREATE, CLUSTER) or authorise(
         principal, Operation.CREATE, Resource("topic", name)
     )
-    if not allowed or name == METADATA_TOPIC:
+    if name == METADATA_TOPIC:
+        return KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
+    if not allowed:
         return KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+    given = Counter(one.partition_index for one in topic.assignments)
+    twice = next((index for index, times in given.items() if times > 1), None)
+    if twice is not None:
+        detail = f"Found multiple manual partition assignments for partition {twice}"
+        return KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, detail)
     return None
 
 

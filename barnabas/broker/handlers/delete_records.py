@@ -31,7 +31,8 @@ def _serve(services: Services, request: DeleteRecordsRequest, context: RequestCo
     offsets: dict[TopicPartition, int] = {}
     refused: dict[TopicPartition, DeleteRecordsResult] = {}
     for number, topic in enumerate(request.topics, 1):
-        topics[topic.name] = DeleteRecordsTopicResult(topic.name)
+        if topic.partitions:
+            topics[topic.name] = DeleteRecordsTopicResult(topic.name)
         allowed = services.authorise(context.connection.principal, Operation.DELETE, Resource("topic", topic.name))
         for part in topic.partitions:
             key = TopicPartition(topic.name, part.partition_index)

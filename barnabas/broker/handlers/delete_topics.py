@@ -1,7 +1,8 @@
 """DeleteTopics (20). A real broker hands it to the controller and answers when the records are committed.
 
 - v6 on names topics by name or id: both is INVALID_REQUEST; an id that is not known UNKNOWN_TOPIC_ID. Before v6 names
-  come as a plain list. One named twice is INVALID_REQUEST, told once; unknown is UNKNOWN_TOPIC_OR_PARTITION.
+  come as a plain list. One named twice, or by its name and by its id, is INVALID_REQUEST, told once; unknown is
+  UNKNOWN_TOPIC_OR_PARTITION.
 - What is above the mutation quota: THROTTLING_QUOTA_EXCEEDED (v5 on), else a throttled answer.
 - `delete.topic.enable` false: TOPIC_DELETION_DISABLED (v3 on), INVALID_REQUEST before.
 """
@@ -49,38 +50,57 @@ def _serve(
     context: RequestContext,
     now_ms: int,
 ) -> Job[None]:
-    named = Counter((one.name, one.topic_id) for one in asked)
-    answers = [DeletableTopicResult(name, topic_id) for name, topic_id in named]
+    found, answers = yield from _resolve(services, asked, context)
     throttle = Throttle(services, context, QUOTA_REFUSED_FROM, now_ms)
-    pending: list[DeletableTopicResult] = []
-    found: dict[bytes, str] = {}
-    for number, told in enumerate(answers, 1):
+    pending: dict[bytes, DeletableTopicResult] = {}
+    for number, (topic_id, told) in enumerate(found.items(), 1):
         if number % SLICE == 0:
             yield None
-        try:
-            if named[told.name, told.topic_id] > 1:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name or id.")
-            topic_id, name = _find(services, told, context)
-            if topic_id in found:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "The topic is named by its name and by its id.")
-            refusal = throttle.refusal(len(services.image.topics_by_id[topic_id].partitions))
-            if refusal is not None:
-                raise refusal
-        except KafkaError as fault:
-            told.error_code, told.error_message = fault.code, fault.detail or None
-            continue
-        found[topic_id] = told.name = name
-        told.topic_id = topic_id
-        pending.append(told)
+        topic = services.image.topics_by_id.get(topic_id)
+        refusal = None if topic is None else throttle.refusal(len(topic.partitions))
+        if refusal is not None:
+            _fail(told, refusal)
+        else:
+            pending[topic_id] = told
 
     def done(results: list[TopicResult]) -> None:
-        for one, result in zip(pending, results, strict=True):
+        for one, result in zip(pending.values(), results, strict=True):
             if result.error is not None:
-                one.error_code, one.error_message = result.error.code, result.error.detail or None
+                _fail(one, result.error)
         response = DeleteTopicsResponse(throttle.throttle_ms, answers)
         services.work(answer(context, response, len(answers)), request, context)
 
-    services.controller.delete_topics(list(found), done)
+    services.controller.delete_topics(list(pending), done)
+
+
+def _resolve(
+    services: Services, asked: list[DeleteTopicState], context: RequestContext
+) -> Job[tuple[dict[bytes, DeletableTopicResult], list[DeletableTopicResult]]]:
+    """The topics that may be deleted, by id, and the answers to all that were named, of which some are refused."""
+    named = Counter((one.name, one.topic_id) for one in asked)
+    answers: list[DeletableTopicResult] = []
+    known: dict[bytes, DeletableTopicResult] = {}
+    for number, ((name, topic_id), times) in enumerate(named.items(), 1):
+        if number % SLICE == 0:
+            yield None
+        told = DeletableTopicResult(name, topic_id)
+        try:
+            if times > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name or id.")
+            told.topic_id, told.name = _find(services, told, context)
+        except KafkaError as fault:
+            _fail(told, fault)
+        else:
+            twin = known.setdefault(told.topic_id, told)
+            if twin is not told:
+                _fail(twin, KafkaError(ErrorCode.INVALID_REQUEST, "The topic is named by its name and by its id."))
+                continue
+        answers.append(told)
+    return {topic_id: told for topic_id, told in known.items() if not told.error_code}, answers
+
+
+def _fail(told: DeletableTopicResult, fault: KafkaError) -> None:
+    told.error_code, told.error_message = fault.code, fault.detail or None
 
 
 def _find(services: Services, asked: DeletableTopicResult, context: RequestContext) -> tuple[bytes, str]:

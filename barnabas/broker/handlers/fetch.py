@@ -3,6 +3,7 @@
 Order: session (70, 71, 106 for the whole answer), then per partition topic id known (100), permission (29), partition
 known (3), and what reading says: epoch (74, 75), leadership (6), topic id (103), divergence, range (1).
 
+- An isolation level that nobody knows: UNKNOWN_SERVER_ERROR for all, as from a Kafka that fails on it.
 - `max_wait_ms` is capped by `barnabas.fetch.max.wait.ms` (Kafka: a client may wait 24 days).
 - Errors found before reading only join the answer: with one readable partition the request still waits.
 - Records are an empty field, never null, where there are none (kafka-python breaks on null).
@@ -26,6 +27,7 @@ from barnabas.broker.jobs import Job
 from barnabas.broker.log import Isolation
 from barnabas.broker.replica.fetch import FetchResults
 from barnabas.broker.replica.types import FetchInfo, FetchParams, FetchResult
+from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import CONSUMER_REPLICA_ID, ZERO_UUID, TopicPartition
 from barnabas.protocol.requests.fetch import (
@@ -39,6 +41,7 @@ from barnabas.protocol.requests.fetch import (
 )
 
 _READ_COMMITTED: Final = 1
+_LEVELS: Final = (0, _READ_COMMITTED)
 # An enum's member is looked up in its class at every use.
 _READ: Final = Operation.READ
 _LOG_END: Final = Isolation.LOG_END
@@ -50,6 +53,11 @@ _HINTED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOC
 
 def handle(services: Services, request: FetchRequest, context: RequestContext, now_ms: int) -> None:
     """Read, and answer now or when enough has come."""
+    if request.isolation_level not in _LEVELS:
+        from barnabas.broker.handlers.failures import error_response  # loads every API's messages; rarely needed
+
+        context.respond(error_response(ApiKey.FETCH, request, ErrorCode.UNKNOWN_SERVER_ERROR))
+        return
     if services.sessions.size(request) > SLICE:
         services.work_in_line(_serve_in_slices(services, request, context, now_ms), request, context)
         return
@@ -233,6 +241,8 @@ def _refusal(services: Services, asked: Asked, context: RequestContext, params: 
     if not allowed:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if topic is None or asked.partition not in topic.partitions:
+        if topic is None and asked.topic_id == ZERO_UUID and context.api_version >= FIRST_VERSION_WITH_IDS:
+            return ErrorCode.UNKNOWN_TOPIC_ID
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # also for an id that a session resolved while the topic was there
     asked.key = key
     return 0

@@ -4,7 +4,8 @@
     -6 earliest pending upload (v11): no tiered storage, so there is none
 
 - A special value above the request's version, or unknown, is UNSUPPORTED_VERSION; a partition named twice is
-  INVALID_REQUEST, each time.
+  INVALID_REQUEST, told once. A topic without partitions is not told.
+- An isolation level that nobody knows: UNKNOWN_SERVER_ERROR for all, as from a Kafka that fails on it.
 - A new leader that cannot know yet: OFFSET_NOT_AVAILABLE (v5 on), LEADER_NOT_AVAILABLE before.
 - Lookups by time are made a few at a time, for each may look into batches, and out of line, for they may take long.
 - v2 on has the isolation level, v4 on leader epochs. Replicas (>= 0) and debuggers (-2) see up to the log's end; only
@@ -23,6 +24,7 @@ from barnabas.broker.handlers.steps import SLICE, answer, gathered, slices
 from barnabas.broker.jobs import Gate, Job, wait
 from barnabas.broker.log import Isolation
 from barnabas.broker.replica.types import ListOffsetsQuery, ListOffsetsResult
+from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import CONSUMER_REPLICA_ID, DEBUGGING_REPLICA_ID, MAX_TIMESTAMP, TopicPartition
 from barnabas.protocol.requests.list_offsets import (
@@ -39,12 +41,18 @@ Results = dict[TopicPartition, ListOffsetsResult]
 BY_TIME_AT_ONCE: Final = 4
 """Partitions that are looked up by time in one step: about 2 ms each, where batches are compressed."""
 _READ_COMMITTED: Final = 1
+_LEVELS: Final = (0, _READ_COMMITTED)
 _EARLIEST_PENDING_UPLOAD: Final = -6
 _FIRST_VERSION: Final = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, _EARLIEST_PENDING_UPLOAD: 11}
 
 
 def handle(services: Services, request: ListOffsetsRequest, context: RequestContext, now_ms: int) -> None:
     """Look up, and answer now or when the bytes are there."""
+    if request.isolation_level not in _LEVELS:
+        from barnabas.broker.handlers.failures import error_response  # loads every API's messages; rarely needed
+
+        context.respond(error_response(ApiKey.LIST_OFFSETS, request, ErrorCode.UNKNOWN_SERVER_ERROR))
+        return
     size = len(request.topics) + sum(len(topic.partitions) for topic in request.topics)
     by_time = any(_is_by_time(part) for topic in request.topics for part in topic.partitions)
     work = services.work_in_line if size > SLICE and not by_time else services.work
@@ -61,22 +69,24 @@ def _serve(
     named = Counter(
         TopicPartition(topic.name, part.partition_index) for topic in request.topics for part in topic.partitions
     )
-    answers: list[tuple[ListOffsetsTopicResponse, TopicPartition, ListOffsetsResult | None]] = []
-    topics = []
+    answers: dict[TopicPartition, tuple[ListOffsetsTopicResponse, ListOffsetsResult | None]] = {}
+    topics: dict[str, ListOffsetsTopicResponse] = {}
     queries: dict[TopicPartition, ListOffsetsQuery] = {}
-    for number, topic in enumerate(request.topics, 1):
-        told = ListOffsetsTopicResponse(topic.name)
-        topics.append(told)
+    seen = 0
+    for topic in request.topics:
+        told = topics.setdefault(topic.name, ListOffsetsTopicResponse(topic.name))
         allowed = services.authorise(context.connection.principal, Operation.DESCRIBE, Resource("topic", topic.name))
         for part in topic.partitions:
             key = TopicPartition(topic.name, part.partition_index)
             early = _early(part, allowed, named[key], context.api_version)
-            answers.append((told, key, early))
+            answers[key] = told, early
             if early is None:
                 queries[key] = ListOffsetsQuery(part.timestamp, part.current_leader_epoch)
-            if len(answers) % SLICE == 0:
+            seen += 1
+            if seen % SLICE == 0:
                 yield None
-        if number % SLICE == 0:
+        seen += 1
+        if seen % SLICE == 0:
             yield None
     if request.replica_id != CONSUMER_REPLICA_ID:
         isolation = Isolation.LOG_END
@@ -89,7 +99,7 @@ def _serve(
         services.replicas.list_offsets(some, isolation, got, now_ms, leader_only=leader_only, asker=asker)
 
     results: Results = yield from _in_turn(queries, ask) if by_time else gathered(queries, ask)
-    rest = _answer(context, answers, results, topics)
+    rest = _answer(context, answers, results)
     if by_time and len(answers) + len(topics) > SLICE:
         rest = services.file_line.within(context.connection.id, rest)
     yield from rest
@@ -114,16 +124,18 @@ def _in_turn(queries: Queries, ask: Callable[[Queries, Callable[[Results], None]
 
 def _answer(
     context: RequestContext,
-    answers: list[tuple[ListOffsetsTopicResponse, TopicPartition, ListOffsetsResult | None]],
+    answers: dict[TopicPartition, tuple[ListOffsetsTopicResponse, ListOffsetsResult | None]],
     results: Results,
-    topics: list[ListOffsetsTopicResponse],
 ) -> Job[None]:
-    for some in slices(answers):
-        for told, key, early in some:
+    """What is known of each; a topic of which nothing was asked is not told."""
+    topics: dict[str, ListOffsetsTopicResponse] = {}
+    for some in slices(list(answers.items())):
+        for key, (told, early) in some:
+            topics[key.topic] = told
             told.partitions.append(_told(key, early if early is not None else results[key], context.api_version))
-        if some is not answers:
+        if len(some) < len(answers):
             yield None
-    yield from answer(context, ListOffsetsResponse(topics=topics), len(answers) + len(topics))
+    yield from answer(context, ListOffsetsResponse(topics=list(topics.values())), len(answers) + len(topics))
 
 
 def _told(key: TopicPartition, result: ListOffsetsResult, version: int) -> ListOffsetsPartitionResponse:

@@ -4,7 +4,9 @@
 - A topic named that is not there: UNKNOWN_TOPIC_OR_PARTITION, after its creation was started when
   `auto.create.topics.enable`, `allow_auto_topic_creation` (v4 on; always before) and the principal allow it.
   A name no topic can have: INVALID_TOPIC_EXCEPTION.
-- v12 on asks by id: UNKNOWN_TOPIC_ID, name null. At v10 and v11 an id is INVALID_REQUEST for every topic asked.
+- v12 on asks by id: UNKNOWN_TOPIC_ID, name null. Where one topic is asked for by its id, names are not looked at, as in
+  Kafka; neither name nor id: UNKNOWN_TOPIC_ID (Kafka: UNKNOWN_SERVER_ERROR for all). At v10 and v11 an id is
+  INVALID_REQUEST for every topic asked.
 - A partition without leader: LEADER_NOT_AVAILABLE, leader -1; so is one whose log is still to be made here, as many of
   them may be after a topic of thousands was created (Kafka names the leader, which answers NOT_LEADER_OR_FOLLOWER till
   then). A leader without this listener: LISTENER_NOT_FOUND (v6
@@ -135,7 +137,8 @@ def _topics(
         and (request.allow_auto_topic_creation or context.api_version < 4)
         and not services.recovering()
     )
-    once = list({_key(one): one for one in asked}.values())
+    by_id = [topic for topic in asked if topic.topic_id != ZERO_UUID]
+    once = list({_key(one): one for one in by_id or asked}.values())
     return (
         yield from _each(once, lambda topic: _one(services, topic, request, context, creation if may_create else None))
     )
@@ -201,8 +204,8 @@ class Creation:
                 services.controller.create_topics([NewTopic(name) for name in names], False, done)
 
 
-def _key(topic: MetadataRequestTopic) -> tuple[str | None, bytes]:
-    return topic.name, topic.topic_id
+def _key(topic: MetadataRequestTopic) -> str | bytes | None:
+    return topic.name if topic.topic_id == ZERO_UUID else topic.topic_id
 
 
 def _one(
@@ -214,7 +217,7 @@ def _one(
 ) -> Job[MetadataResponseTopic | None]:
     """What is told of a topic named, whose creation is begun if it may be."""
     image = services.image
-    if asked.name is None:
+    if asked.name is None or asked.topic_id != ZERO_UUID:
         topic = image.topics_by_id.get(asked.topic_id)
         if topic is None or not _may_see(services, topic.name, context):
             return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)

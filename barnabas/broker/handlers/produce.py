@@ -125,6 +125,8 @@ def _sorted(services: Services, request: ProduceRequest, context: RequestContext
     transactional = False
     seen = 0
     for data in request.topic_data:
+        if not data.partition_data:
+            continue
         error = 0
         if version >= _TOPIC_IDS:
             known = image.topics_by_id.get(data.topic_id)
@@ -197,8 +199,9 @@ def _append_all(services: Services, request: ProduceRequest, context: RequestCon
 
 
 def _once(layout: Layout, partitions: int) -> Layout:
-    """A partition that is named twice is answered once, as in Kafka; `partitions`: how many there are."""
-    if sum(len(keys) for _, _, keys in layout) == partitions:
+    """What is named twice is answered once, as in Kafka: a topic, and each of the `partitions` that there are."""
+    same = len(layout) == 1 or len({(name, topic_id) for name, topic_id, _ in layout}) == len(layout)
+    if same and sum(len(keys) for _, _, keys in layout) == partitions:
         return layout
     topics: dict[tuple[str, bytes], dict[TopicPartition, None]] = {}
     for name, topic_id, keys in layout:

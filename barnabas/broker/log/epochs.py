@@ -99,8 +99,11 @@ class LeaderEpochs:
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
-        """Where an epoch ended: the greatest known epoch not above it and the start of the next (KIP-101, KIP-279)."""
-        if epoch < 0 or not self._epochs or epoch > self._epochs[-1]:
+        """Where an epoch ended: the greatest known epoch not above it and the start of the next (KIP-101, KIP-279).
+
+        -1 is no epoch; one that lies below it is older than all that are known, as in Kafka's `LeaderEpochFileCache`.
+        """
+        if epoch == -1 or not self._epochs or epoch > self._epochs[-1]:
             return UNDEFINED
         if epoch == self._epochs[-1]:
             return EpochEnd(epoch, log_end_offset)

@@ -193,20 +193,20 @@ def _size_at(view: memoryview) -> int:
 def _only_batch(view: memoryview) -> memoryview:
     """(a) The first and only whole batch, writable. What follows it and makes no batch is ignored."""
     if len(view) < _MAGIC_END:
-        raise InvalidRecord("the records hold no complete batch")
+        raise KafkaError(ErrorCode.INVALID_RECORD, "the records hold no complete batch")
     size = _size_at(view)
     magic = view[16]
     if size - LOG_OVERHEAD < _LEGACY_SIZE_MIN or magic > 2:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of format {magic} announces {size - LOG_OVERHEAD} bytes")
     if size > len(view):
-        raise InvalidRecord("the records hold no complete batch")
+        raise KafkaError(ErrorCode.INVALID_RECORD, "the records hold no complete batch")
     if magic != 2:
-        raise InvalidRecord(f"a batch has the old format {magic}, only 2 is taken")
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"a batch has the old format {magic}, only 2 is taken")
     if size < HEADER_SIZE:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch has {size} bytes, fewer than its header")
     rest = view[size:]
     if len(rest) >= _MAGIC_END and _size_at(rest) - LOG_OVERHEAD >= _LEGACY_SIZE_MIN and _size_at(rest) <= len(rest):
-        raise InvalidRecord("the records hold more than one batch")
+        raise KafkaError(ErrorCode.INVALID_RECORD, "the records hold more than one batch")
     view = view[:size]
     return memoryview(bytearray(view)) if view.readonly else view
 

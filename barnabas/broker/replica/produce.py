@@ -44,6 +44,9 @@ _EXPECTED: Final = frozenset(
     }
 )
 
+# Refusals before the log itself has a say: their answers do not tell where it starts (`appendRecordsToLeader`).
+_BEFORE_THE_LOG: Final = _EXPECTED | {ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.INVALID_RECORD}
+
 _ANSWERED: Final = (1, -1)
 _NEVER: Final = 2**63 - 1  # flush.messages
 
@@ -284,7 +287,7 @@ def _failed(hosted: HostedPartitions, key: TopicPartition, records: Buffer, erro
     start_offset = -1
     if partition is not None:
         counted.append(partition.stats)
-        if isinstance(error, InvalidRecord):
+        if isinstance(error, InvalidRecord) or error.code not in _BEFORE_THE_LOG:
             start_offset = partition.log.log_start_offset
     for stats in counted:
         if error.code not in _EXPECTED:

@@ -55,7 +55,7 @@ LARGE: dict[str, tuple[int, Callable[[], Any], Callable[[Any], list[Any]]]] = {
                 for at in range(MANY)
             ]
         ),
-        lambda answer: answer.topics,
+        lambda answer: answer.topics[0].partitions,
     ),
     "delete_records": (
         2,
