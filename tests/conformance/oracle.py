@@ -12,7 +12,6 @@ no Apache Kafka to ask.
 import argparse
 import dataclasses
 import datetime as dt
-import json
 import os
 import platform
 import sys
@@ -22,8 +21,8 @@ from pathlib import Path
 
 import tests.conformance.scenarios
 from tests.conformance.play import Outcome, play
+from tests.conformance.recordings import record
 from tests.conformance.scenario import ABSENT, ALL, Facts, Scenario
-from tests.conformance.scenarios.versions import RECORDED
 from tests.conformance.targets import OUR_SETTINGS, SETTINGS, ApacheKafka, Barnabas, Target
 from tests.oracle.kafka import VERSION, KafkaUnavailable
 
@@ -62,8 +61,8 @@ class Row:
 
 
 def in_order(id_: str) -> tuple[int, str]:
-    """F, T, P, L, M, G; then by number."""
-    return "FTPLMGHV".find(id_[0]), id_[1:].rjust(4, "0") if id_[1:].isdigit() else id_[1:-1].rjust(4, "0") + id_[-1]
+    """F, T, P, L, M, S, G, H, V; then by number."""
+    return "FTPLMSGHV".find(id_[0]), id_[1:].rjust(4, "0") if id_[1:].isdigit() else id_[1:-1].rjust(4, "0") + id_[-1]
 
 
 def words(facts: Facts, only: list[str] | None = None) -> str:
@@ -151,13 +150,6 @@ def complain(row: Row) -> list[str]:
     return lines
 
 
-def record(theirs: dict[str, Outcome]) -> None:
-    """Keep Apache Kafka's answers to the scenarios of `versions.py`."""
-    kept = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
-    kept |= {id_: outcome.facts for id_, outcome in theirs.items() if id_.startswith("V") and not outcome.failure}
-    RECORDED.write_text(json.dumps(dict(sorted(kept.items())), indent=1) + "\n")
-
-
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog="./dev oracle", description=__doc__.split("\n")[0])
@@ -166,7 +158,7 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="keep the brokers' directories here")
     parser.add_argument("--no-page", action="store_true", help="leave docs/FIDELITY.md as it is")
     parser.add_argument(
-        "--record", action="store_true", help="write what Apache Kafka answers to V.. into versions.json"
+        "--record", action="store_true", help="write what Apache Kafka answers to those whose answers are kept in files"
     )
     options = parser.parse_args()
     unknown = [id_ for id_ in options.ids if id_ not in ALL]
@@ -191,7 +183,7 @@ def main() -> int:
         if options.only != "kafka":
             ours = run(Barnabas(where / "barnabas"), chosen)
     if options.record:
-        record(theirs)
+        record({id_: outcome.facts for id_, outcome in theirs.items() if not outcome.failure})
     rows = [Row(each, theirs.get(each.id), ours.get(each.id)) for each in chosen]
     for row in rows:
         for line in complain(row):

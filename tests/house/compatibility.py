@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from barnabas.broker.handlers.registry import UNADVERTISED, advertised_versions
 from barnabas.protocol.api import STEMS, VERSIONS, ApiKey, name_of
-from tests.conformance.scenarios.versions import recorded
+from tests.conformance.recordings import recorded
 from tests.oracle.kafka import VERSION
 from tests.wire.tried import CLIENTS, CODECS, SCRIPTS
 

@@ -11,6 +11,7 @@ A machine without Maven or Java gets `KafkaUnavailable`, whose text says what to
 """
 
 import contextlib
+import itertools
 import os
 import shutil
 import signal
@@ -112,10 +113,14 @@ def run_tool(main: str, *arguments: str, seconds_max: float = 60.0) -> str:
     return run.stdout
 
 
-def free_port(above: int = 0) -> int:
-    """A port of the 39xxx range that nobody listens on, greater than `above`."""
-    for port in PORTS:
-        if port <= above:
+def free_port(other_than: int = 0) -> int:
+    """A port of the 39xxx range that nobody listens on.
+
+    Each process begins elsewhere: of two that look at the same moment, both would find the same one.
+    """
+    first = os.getpid() * 7 % len(PORTS)
+    for port in itertools.chain(PORTS[first:], PORTS[:first]):
+        if port == other_than:
             continue
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -58,6 +58,9 @@ class ServerProcess:
                 self.end(signal.SIGKILL)
                 raise RuntimeError(self.output()[-3000:])
             threading.Event().wait(0.02)
+        if process.poll() is not None:  # it is another process that answers
+            self._process = None
+            raise RuntimeError(f"port {self._port} is taken\n{self.output()[-3000:]}")
 
     def output(self) -> str:
         """What it printed to stdout and stderr."""

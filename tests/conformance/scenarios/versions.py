@@ -5,20 +5,18 @@ wall-clock times) is told by its shape; a topic's name reads `T`. The recorded a
 `versions.json`: `python -m tests.conformance.oracle --record V01` asks Apache Kafka again.
 """
 
-import json
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from barnabas.broker.handlers.registry import advertised_versions
 from tests.conformance.batches import batch
 from tests.conformance.raw import API_KEYS, fitting, plain
+from tests.conformance.recordings import recorded
 from tests.conformance.scenario import ABSENT, Facts, scenario
 from tests.conformance.world import World, error, fetch_body, now_ms, records
 
 SERVED = {key: (first, last) for key, first, last in advertised_versions()}
-RECORDED = Path(__file__).with_name("versions.json")
 
 HIDDEN = {"host", "port"}
 SHAPES: dict[str, Callable[[Any], Any]] = {
@@ -99,12 +97,6 @@ def coordinator(world: World, *groups: str) -> None:
 
     for group in groups:
         world.wait(lambda group=group: there(group), f"coordinator of {group}")  # type: ignore[misc]
-
-
-def recorded(id_: str) -> Facts:
-    """What Apache Kafka was recorded to answer."""
-    facts: Facts = json.loads(RECORDED.read_text()).get(id_, {}) if RECORDED.exists() else {}
-    return facts
 
 
 def worded(id_: str, texts: dict[str, str]) -> Facts:

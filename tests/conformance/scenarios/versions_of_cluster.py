@@ -6,8 +6,9 @@ from uuid import UUID
 
 from tests.conformance.batches import batch
 from tests.conformance.raw import fitting, plain
+from tests.conformance.recordings import recorded
 from tests.conformance.scenario import Facts
-from tests.conformance.scenarios.versions import recorded, shaped, sweep, told, versions, worded
+from tests.conformance.scenarios.versions import shaped, sweep, told, versions, worded
 from tests.conformance.world import World, now_ms, records
 
 SOMEBODY = UUID(int=7)
