@@ -3,6 +3,8 @@
 from tests.conformance.scenarios import (
     admin,
     connections,
+    consumer_group_changes,
+    consumer_group_edges,
     consumer_group_offsets,
     consumer_group_topics,
     consumer_groups,
@@ -37,6 +39,8 @@ from tests.conformance.scenarios import (
 __all__ = [
     "admin",
     "connections",
+    "consumer_group_changes",
+    "consumer_group_edges",
     "consumer_group_offsets",
     "consumer_group_topics",
     "consumer_groups",

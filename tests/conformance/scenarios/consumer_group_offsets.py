@@ -7,6 +7,7 @@ from tests.conformance.consumers import Consumer, described, listed, settle
 from tests.conformance.members import Member
 from tests.conformance.scenario import Facts, scenario
 from tests.conformance.scenarios.consumer_groups import fresh
+from tests.conformance.scenarios.group_settings import BEAT, SESSION, alter, told
 from tests.conformance.world import EARLY_MS_MAX, World, error
 
 NO_EPOCH = -1
@@ -195,21 +196,41 @@ def k15(world: World) -> Facts:
     return facts
 
 
+@scenario(
+    "K16",
+    "JoinGroup, SyncGroup, Heartbeat and LeaveGroup of members of a consumer group, with their ids",
+    {
+        "heartbeat": "UNKNOWN_MEMBER_ID(25)",
+        "sync": "UNKNOWN_MEMBER_ID(25)",
+        "leave": "NONE NONE",
+        "left": "UNKNOWN_MEMBER_ID(25): Member A is not a member of group g.",
+    },
+)
+def k16(world: World) -> Facts:
+    topic, group = world.topic(), fresh(world)
+    with Consumer(world, group, "A", topic) as a, Member(world, group, "C", {}) as c:
+        a.join()
+        c.member_id, c.generation = a.member_id, 2
+        facts = {"heartbeat": c.heartbeat(), "sync": c.sync()}
+        left = world.call("leave_group", 5, {"group_id": group, "members": [{"member_id": a.member_id}]}).body
+        facts["leave"] = f"{error(left.error_code)} {error(left.members[0].error_code)}"
+        facts["left"] = a.ask()
+    return facts
+
+
 def timeouts(world: World, group: str, session_ms: int, interval_ms: int) -> str:
-    """Let a group have these; the error in words."""
-    configs = [
-        {"name": "consumer.heartbeat.interval.ms", "value": str(interval_ms), "config_operation": 0},
-        {"name": "consumer.session.timeout.ms", "value": str(session_ms), "config_operation": 0},
-    ]
-    body = {"resources": [{"resource_type": 32, "resource_name": group, "configs": configs}], "validate_only": False}
-    return error(world.call("incremental_alter_configs", 1, body).body.responses[0].error_code)
+    """Let a group have these; the errors in words."""
+    codes = alter(world, group, BEAT, str(interval_ms)), alter(world, group, SESSION, str(session_ms))
+    known = f"{session_ms} of "
+    world.wait(lambda: told(world, group, (SESSION,)).get(SESSION, "").startswith(known), "the broker knows of it")
+    return ", ".join(codes)
 
 
 @scenario(
     "K17",
     "a group's own session timeout of 1000 ms: what its member is told, and when, silent, it is a member no longer",
     {
-        "set": "NONE",
+        "set": "NONE, NONE",
         "joins": "epoch 2, assigned [0: 0 1 2 3]",
         "interval": "500 ms",
         "gone": "after 1000 ms or more",
