@@ -27,8 +27,10 @@ from barnabas.protocol.requests.api_versions import (
 
 METADATA_VERSION: Final = 30
 """The feature level of Apache Kafka 4.3."""
-SUPPORTED_FEATURES: Final = {"metadata.version": (7, METADATA_VERSION)}
-"""Feature to (lowest, highest) level. No level of a feature whose requests are not served is told."""
+SUPPORTED_FEATURES: Final = {"group.version": (0, 1), "metadata.version": (7, METADATA_VERSION)}
+"""Feature to (lowest, highest) level, which is the one it has. No level of what is not served is told."""
+_LEVEL_0_FROM: Final = 4
+"""Before, clients may stumble over a feature that can be off, and are not told of it (KIP-1022)."""
 
 SOFTWARE_CHARS_MAX: Final = 255
 """Of a client's name, and of its version, as they are kept with its connection; Kafka keeps all that was sent."""
@@ -49,7 +51,9 @@ def handle(services: Services, request: ApiVersionsRequest, context: RequestCont
         ApiVersionsResponse(
             api_keys=[ApiVersion(key, first, last) for key, first, last in advertised_versions()],
             supported_features=[
-                SupportedFeatureKey(name, low, high) for name, (low, high) in SUPPORTED_FEATURES.items()
+                SupportedFeatureKey(name, low, high)
+                for name, (low, high) in SUPPORTED_FEATURES.items()
+                if low or context.api_version >= _LEVEL_0_FROM
             ],
             finalized_features_epoch=0 if finalized else -1,
             finalized_features=[FinalizedFeatureKey(name, level, level) for name, level in finalized],

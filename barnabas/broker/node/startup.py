@@ -24,7 +24,7 @@ from barnabas.broker.cluster.records import Cluster, FeatureLevel, MetadataRecor
 from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult
 from barnabas.broker.config import parse_topics
 from barnabas.broker.delayed.timer import CallbackTask
-from barnabas.broker.handlers.api_versions import METADATA_VERSION
+from barnabas.broker.handlers.api_versions import SUPPORTED_FEATURES
 from barnabas.broker.jobs import Gate, Job, wait
 from barnabas.broker.node import identity
 from barnabas.broker.node.identity import Identity
@@ -132,8 +132,9 @@ def _missing_records(core: Core, mine: Identity) -> list[MetadataRecord]:
     records: list[MetadataRecord] = []
     if not image.cluster_id:
         records.append(Cluster(mine.cluster_id))
-    if "metadata.version" not in image.features:
-        records.append(FeatureLevel("metadata.version", METADATA_VERSION))
+    records += [
+        FeatureLevel(name, level) for name, (_, level) in SUPPORTED_FEATURES.items() if name not in image.features
+    ]
     if image.next_producer_id < handed_out:
         logger.warning("producer ids below %d may have been given out; they are not given out again", handed_out)
         records.append(ProducerIds(mine.node_id, handed_out))

@@ -144,7 +144,10 @@ def test_m03_versions_of_every_api(world: World, version: int) -> None:
     assert ranges[0] == (0, 13)
     assert ranges[18] == (0, 4)
     assert list(ranges) == sorted(set(VERSIONS) - UNADVERTISED)
-    assert [(one.name, one.max_version_level) for one in response.finalized_features] == [("metadata.version", 30)]
+    levels = {"group.version": 1, "metadata.version": 30}
+    assert {one.name: one.max_version_level for one in response.finalized_features} == levels
+    told = {one.name: (one.min_version, one.max_version) for one in response.supported_features}
+    assert told == {"metadata.version": (7, 30)} | ({"group.version": (0, 1)} if version == 4 else {})
 
 
 def test_a_client_must_name_its_software_as_kafka_wants(world: World) -> None:
