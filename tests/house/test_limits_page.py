@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from barnabas.broker.config import BrokerConfig
+from barnabas.broker.group.consumer.patterns import LENGTH_MAX, MEMORY_MAX, PROGRAM_MAX
 from barnabas.protocol.limits import REQUEST_ELEMENTS_MAX
 
 PAGE = (Path(__file__).parents[2] / "docs" / "SECURITY.md").read_text()
@@ -24,3 +25,8 @@ def test_the_page_names_the_settings_with_their_defaults() -> None:
     assert f"`barnabas.controller.mutation.rate` ({config.barnabas_controller_mutation_rate})" in PAGE
     assert f"`group.max.size` ({config.group_max_size}; Kafka's: 2^31-1)" in PAGE
     assert f"`barnabas.fetch.max.wait.ms` ({config.barnabas_fetch_max_wait_ms // 60_000} min)" in PAGE
+
+
+def test_the_page_names_the_bounds_of_a_pattern() -> None:
+    compiled = f"{PROGRAM_MAX} instructions and {MEMORY_MAX >> 20} MiB once it is compiled"
+    assert f"{LENGTH_MAX} characters of a pattern, {compiled}: INVALID_REGULAR_EXPRESSION" in PAGE
