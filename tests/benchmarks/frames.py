@@ -67,7 +67,7 @@ def fetch(topic: str, max_bytes: int, max_wait_ms: int = 0, partitions: int = 1)
 
 
 def find_coordinator(group: str) -> bytes:
-    """A FindCoordinator v2 frame; the error code of its answer stands behind the length, the id and the throttle time."""
+    """A FindCoordinator v2 frame; the error code of its answer is behind the length, the id and the throttle time."""
     return _frame(10, 2, _string(group) + b"\x00")
 
 
