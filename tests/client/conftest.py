@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from barnabas import Admin, Broker
-from tests.client.served import APACHE, BARNABAS, HEARTBEATS, SETTINGS, Served
+from tests.client.served import APACHE, BARNABAS, QUICK, SETTINGS, Served
 from tests.oracle.kafka import Kafka, KafkaUnavailable, java, libs
 
 
@@ -20,7 +20,7 @@ def apache_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     except KafkaUnavailable as missing:
         pytest.skip(str(missing))
     for _ in range(5):
-        running = Kafka(tmp_path_factory.mktemp("kafka"), SETTINGS | HEARTBEATS, quick=True)
+        running = Kafka(tmp_path_factory.mktemp("kafka"), SETTINGS, quick=True)
         with suppress(KafkaUnavailable):  # its port was given to another process before it began to listen
             running.start()
             if itself(running):
@@ -55,9 +55,9 @@ def served(request: pytest.FixtureRequest) -> Iterator[Served]:
 
 @pytest.fixture(
     scope="module",
-    params=[*((setting, "classic") for setting in (*BARNABAS, APACHE)), (APACHE, "consumer")],
+    params=[(setting, protocol) for setting in (*BARNABAS, APACHE) for protocol in QUICK],
     ids="-".join,
 )
 def grouped(request: pytest.FixtureRequest) -> Iterator[Served]:
-    """A cluster in each setting, for groups of each protocol that it has."""
+    """A cluster in each setting, for groups of each protocol."""
     yield from _serve(request, *request.param)

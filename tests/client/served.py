@@ -18,12 +18,15 @@ QUICK: dict[str, dict[str, Any]] = {
     "classic": {"heartbeat_interval_ms": 50, "auto_offset_reset": "earliest", "auto_commit_interval_ms": 100},
     "consumer": {"group_protocol": "consumer", "auto_offset_reset": "earliest", "auto_commit_interval_ms": 100},
 }
-"""Members of either protocol that are heard often; of the newer one the broker says how often, see `HEARTBEATS`."""
+"""Members of either protocol that are heard often; of the newer one the broker says how often."""
 
-SETTINGS = {"num.partitions": "4", "log.message.timestamp.after.max.ms": str(2**62)}
+SETTINGS = {
+    "num.partitions": "4",
+    "log.message.timestamp.after.max.ms": str(2**62),
+    "group.consumer.heartbeat.interval.ms": "50",
+    "group.consumer.min.heartbeat.interval.ms": "50",
+}
 """Of every cluster: topics that are used before they are made have 4 partitions, and records may be of the future."""
-
-HEARTBEATS = {"group.consumer.heartbeat.interval.ms": "50", "group.consumer.min.heartbeat.interval.ms": "50"}
 
 
 class Served:

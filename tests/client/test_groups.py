@@ -14,6 +14,7 @@ import pytest
 
 from barnabas import (
     Admin,
+    BarnabasError,
     Broker,
     ConfigError,
     Consumer,
@@ -118,13 +119,22 @@ async def consume(grouped: Served, topic: str, group: str, each: Callable[[Any],
     if grouped.protocol == "classic":
         settings["partition_assignment_strategy"] = way
     else:
-        settings["group_remote_assignor"] = {"range": "range", "roundrobin": None}.get(way, "uniform")
+        settings["group_remote_assignor"] = "range" if way == "range" else "uniform"
     async with aio.Consumer(topic, group_id=group, **grouped.settings, **settings) as consumer:
         await each(consumer)
 
 
-@pytest.mark.parametrize("way", ["range", "roundrobin", "sticky", "cooperative-sticky"])
+@pytest.mark.parametrize("way", ["range", "cooperative-sticky"])
 async def test_members_share_and_hand_over_every_record_once(grouped: Served, way: str) -> None:
+    await share_and_hand_over(grouped, way)
+
+
+@pytest.mark.parametrize("way", ["roundrobin", "sticky"])
+async def test_members_of_the_other_ways_do_so_too(served: Served, way: str) -> None:
+    await share_and_hand_over(served, way)
+
+
+async def share_and_hand_over(grouped: Served, way: str) -> None:
     """One begins alone, a second joins while it reads, and leaves again; both commit what they read."""
     topic, group = grouped.topic(4, 400), grouped.group()
     seen: Counter[tuple[int, int]] = Counter()
@@ -161,6 +171,22 @@ async def test_members_share_and_hand_over_every_record_once(grouped: Served, wa
     async with asyncio.timeout(4 * WAIT):
         await asyncio.gather(consume(grouped, topic, group, first, way), joins_later())
     assert seen == Counter((partition, offset) for partition in range(4) for offset in range(100))
+
+
+def test_members_of_both_protocols_share_a_group(served: Served) -> None:
+    """A group of classic members becomes one of the consumer protocol as its members are restarted one by one."""
+    topic, group = served.topic(4, 4), served.group()
+    with Consumer(topic, group_id=group, **served.settings, **QUICK["classic"]) as old:
+        read(old, 4)
+        with Consumer(topic, group_id=group, **served.settings, **QUICK["consumer"]) as new:
+            while len(old.assignment()) != 2 or len(new.assignment()) != 2:
+                assert old.poll(0.05) == new.poll(0.05) == []
+            assert not set(old.assignment()) & set(new.assignment())
+            with Admin(**served.settings) as admin:
+                assert admin.describe_groups(group)[group].kind == "consumer"
+            old.close()
+            while len(new.assignment()) != 4:
+                assert new.poll(0.05) == []
 
 
 def test_listeners_are_called_where_records_are_asked_for(grouped: Served) -> None:
@@ -229,6 +255,26 @@ def test_a_pattern_takes_in_what_is_made_later(grouped: Served) -> None:
             (record,) = consumer.poll(WAIT)
             assert record.topic == f"{prefix}-b"
             assert {where.topic for where in consumer.assignment()} == {f"{prefix}-a", f"{prefix}-b"}
+
+
+def test_a_pattern_that_is_a_string_is_matched_as_a_whole_and_refused_if_it_is_none(grouped: Served) -> None:
+    prefix = grouped.name("q")
+    with Admin(**grouped.settings) as admin:
+        answers = admin.create_topics(f"{prefix}-a", f"{prefix}-b", f"x{prefix}-a", f"{prefix}-cc")
+        assert not any(answers.values())
+    with Consumer(group_id=grouped.group(), **grouped.settings, **grouped.quick) as consumer:
+        consumer.subscribe(pattern=f"{prefix}-[a-z]")
+        while not consumer.assignment():
+            assert consumer.poll(0.05) == []
+        assert {where.topic for where in consumer.assignment()} == {f"{prefix}-a", f"{prefix}-b"}
+        # What the broker matches it refuses, too; what the client matches is refused at once.
+        with pytest.raises(BarnabasError, match=r"INVALID_REGULAR_EXPRESSION|is no regular expression"):
+            read_all_of(consumer, "a(")
+
+
+def read_all_of(consumer: Consumer, pattern: str) -> None:
+    consumer.subscribe(pattern=pattern)
+    consumer.poll(WAIT)
 
 
 def test_a_static_member_comes_back_without_a_rebalance(grouped: Served) -> None:

@@ -306,6 +306,7 @@ class Group:
         self._commits = self.config.enable_auto_commit
         self.subscription = Subscription()
         self._metadata.all_topics = False
+        self.membership.error = self.coordinator.fatal = None  # who leaves is not told what was refused before
         self.membership.leave(now_ms, why, self._on_left)
 
     def _on_left(self) -> None:

@@ -342,6 +342,15 @@ def test_a_commit_carries_the_epoch_and_is_tried_again_until_that_is_known() -> 
     assert cluster.group.offsets == {where: len(cluster.handed_out[where]) for where in (T0, T1)}
 
 
+def test_who_leaves_is_not_told_what_was_refused_before() -> None:
+    cluster, one = alone()
+    refuse(cluster, ErrorCode.INVALID_REGULAR_EXPRESSION)
+    while one.group.membership.error is None:
+        cluster.run(1)
+    one.close()
+    assert not cluster.group.members
+
+
 def test_leaving_says_so_and_ends_though_nobody_answers() -> None:
     cluster, one = alone()
     one.close()
