@@ -32,7 +32,7 @@ TOKENS: Final = {
     "s": "value",
     "S": "length of the value (-1: null)",
     "R": "the same as 4 bytes, big-endian",
-    "h": "headers (n=v,n=v)",
+    "h": "headers (n=v,n=v; one that is null: n)",
 }
 _ESCAPED: Final = re.compile(r"\\(x[0-9a-fA-F]{2}|.?)", re.DOTALL)
 _PLAIN: Final = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}

@@ -13,13 +13,18 @@ if TYPE_CHECKING:
 
 
 class Group(NamedTuple):
-    """A group. `members` is None where the broker does not tell them to this release (groups of KIP-848)."""
+    """A group. `members` is None where it is of a protocol that this release does not know (share, streams).
+
+    `kind` is classic or consumer (KIP-848), and only the latter has an `epoch` (else -1).
+    """
 
     name: str
     state: str
     protocol_type: str
     assignor: str
     members: tuple[GroupMember, ...] | None
+    kind: str = ""
+    epoch: int = -1
 
 
 class Standing(NamedTuple):
@@ -54,10 +59,10 @@ def find(admin: Admin, name: str) -> Group | None:
         if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
             raise
     else:
-        return Group(name, told.state, told.protocol_type, told.assignor, told.members)
-    for each in admin.list_groups():  # Kafka lists groups of KIP-848, which DescribeGroups does not know
+        return Group(name, told.state, told.protocol_type, told.assignor, told.members, told.kind, told.epoch)
+    for each in admin.list_groups():  # Kafka lists share and streams groups, too
         if each.name == name:
-            return Group(name, each.state, each.protocol_type, "", None)
+            return Group(name, each.state, each.protocol_type, "", None, each.kind)
     return None
 
 

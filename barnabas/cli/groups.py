@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.cli.codes import WRONG
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from barnabas.client.admin import Admin
     from barnabas.protocol.ids import TopicPartition
 
+_KNOWN: Final = ("classic", "consumer", "")
 _name = named("a group")
 
 
@@ -87,7 +88,7 @@ def parser() -> Options:
 def _list(admin: Admin, given: argparse.Namespace) -> None:
     rows = []
     for each in admin.list_groups():
-        group = find(admin, each.name) if each.kind in ("classic", "") else None
+        group = find(admin, each.name) if each.kind in _KNOWN else None
         members = None if group is None or group.members is None else len(group.members)
         if given.json:
             say_json(group=each.name, state=each.state, type=each.kind, protocol=each.protocol_type, members=members)
@@ -104,19 +105,22 @@ def _describe(admin: Admin, given: argparse.Namespace) -> None:
             say_json(
                 group=name,
                 state=group.state,
+                type=group.kind,
                 protocol=group.protocol_type,
                 assignor=group.assignor,
-                members=_memberssay_json(group),
+                epoch=group.epoch if group.epoch >= 0 else None,
+                members=_members_json(group),
                 partitions=as_json(rows),
                 total_lag=total_lag(rows),
             )
         else:
-            say("  ".join(filter(None, (name, group.state, group.protocol_type, group.assignor))))
+            epoch = f"epoch {group.epoch}" if group.epoch >= 0 else ""
+            say("  ".join(filter(None, (name, group.state, group.protocol_type, group.assignor, epoch))))
             _say_members(group)
             _say_lag(rows)
 
 
-def _memberssay_json(group: Group) -> list[dict[str, Any]] | None:
+def _members_json(group: Group) -> list[dict[str, Any]] | None:
     if group.members is None:
         return None
     return [
@@ -125,23 +129,35 @@ def _memberssay_json(group: Group) -> list[dict[str, Any]] | None:
             "instance_id": each.instance_id,
             "client_id": each.client_id,
             "host": each.host,
-            "partitions": [{"topic": where.topic, "partition": where.partition} for where in each.assignment],
+            "epoch": each.epoch if each.epoch >= 0 else None,
+            "partitions": _places(each.assignment),
+            "target": _places(each.target) if each.epoch >= 0 else None,
         }
         for each in group.members
     ]
 
 
+def _places(partitions: Iterable[TopicPartition]) -> list[dict[str, Any]]:
+    return [{"topic": where.topic, "partition": where.partition} for where in partitions]
+
+
 def _say_members(group: Group) -> None:
     if group.members is None:
-        say("its members are not known to this release, for it is of the newer protocol (KIP-848)")
+        say(f"its members are not known to this release, which knows no {group.kind or 'such'} groups")
     elif not group.members:
         say("no members")
     else:
-        rows = [
-            (each.member_id, each.client_id, each.host, " ".join(map(str, each.assignment)) or "-")
-            for each in group.members
-        ]
-        say(table(("member", "client id", "host", "partitions"), rows))
+        rows = [[each.member_id, each.client_id, each.host, _words(each.assignment)] for each in group.members]
+        head = ["member", "client id", "host", "partitions"]
+        if group.epoch >= 0:  # of the consumer protocol: where each is on its way to what it is to have
+            head += ["epoch", "is to have"]
+            for row, each in zip(rows, group.members, strict=True):
+                row += [str(each.epoch), "-" if each.target == each.assignment else _words(each.target)]
+        say(table(head, rows))
+
+
+def _words(partitions: Iterable[TopicPartition]) -> str:
+    return " ".join(map(str, partitions)) or "-"
 
 
 def _lag(admin: Admin, given: argparse.Namespace) -> None:

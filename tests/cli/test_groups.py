@@ -54,6 +54,15 @@ def test_a_group_with_a_member_is_listed_described_and_its_lag_told(at: Terminal
     assert rest == lag
 
 
+def test_settings_of_a_group(at: Terminal) -> None:
+    group = at.group(at.topic(), 1)
+    at.good("configs", "set", "group", group, "consumer.session.timeout.ms=50000")
+    rows = at.good("configs", "get", "group", group)
+    assert ["consumer.session.timeout.ms", "50000", "group"] in rows
+    at.good("configs", "delete", "group", group, "consumer.session.timeout.ms")
+    assert ["consumer.session.timeout.ms", "50000", "group"] not in at.good("configs", "get", "group", group, "--all")
+
+
 def test_the_same_for_programs(at: Terminal, member: tuple[str, str]) -> None:
     topic, group = member
     told = [json.loads(line) for line in at("groups", "list", "--json")[1].splitlines()]

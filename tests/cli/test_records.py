@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -115,6 +116,29 @@ def test_a_line_that_is_no_record(line: bytes, said: str) -> None:
 def test_headers_of_an_object_and_a_partition_that_the_key_decides() -> None:
     given = of_json(b'{"value": "v", "headers": {"a": "1"}, "partition": -1, "offset": 7, "topic": "other"}')
     assert given == Given(b"v", None, [("a", b"1")], None, None)
+
+
+KCAT = shutil.which("kcat") or shutil.which("kafkacat")
+
+
+@pytest.mark.skipif(KCAT is None, reason="kcat is not installed: ./dev tools installs it")
+def test_what_kcat_prints(at: Terminal) -> None:
+    """The same words print the same bytes. What is empty is NULL for its -Z, too, and so is a header of no value."""
+    topic = at.name()
+    at.good("topics", "create", topic)
+    at.raw("produce", topic, "-K", ":", "-H", "a=1", "-H", "b=", given=b"k:v\nk\xff:\x00v\n")
+    at.raw("produce", topic, "-Z", "-k", "k", given=b"\n")
+    for words in (
+        ["-f", r"%t [%p] @%o %T: %k=%s (%K, %S) %h %R %%\n\x41"],
+        ["-Z", "-f", "%k=%s|"],
+        ["-K", ":", "-D", r"\t", "-Z"],
+        ["-o", "-2"],
+        ["-o", "1", "-c", "1"],
+    ):
+        begin = [] if "-o" in words else ["-o", "beginning"]
+        command = [str(KCAT), "-b", at.server, "-C", "-t", topic, "-p", "0", "-q", "-e", *begin, *words]
+        theirs = subprocess.run(command, capture_output=True, timeout=BOUND_S, check=True).stdout
+        assert at.raw("consume", topic, "-e", *words) == theirs, words
 
 
 # ---- pieces ----------------------------------------------------------------------------------------------------------

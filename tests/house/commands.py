@@ -21,6 +21,9 @@ One command, `barnabas`, for this broker and for any Kafka (`-b host:port`). Thi
   with `-` and is no option stands behind `--`.
 - `--json` prints an object in a line for each topic, group, setting or record. Bytes that are no UTF-8 text are
   `{"base64": "..."}` there, and null is `null`; `produce --json` takes what `consume --json` prints.
+- Formats (`-f`) and places (`-o`) are kcat's. Two things differ: `-Z` prints NULL for what is null, not for what is
+  empty, and a header without a value is its name alone. Without `-o`, `consume` begins at the end, and with `-e` at the
+  beginning.
 - A person who looks is told how far long work is: on standard error, on a terminal, after the first second.
 - Nothing waits for a broker longer than 10 s, unless `-X default.api.timeout.ms=...` says so. What keeps it waiting is
   said as soon as it is known.
