@@ -48,6 +48,11 @@ def test_an_error_of_the_broker_is_one_line_and_exit_code_1(server: str) -> None
     assert len(ended.stderr.splitlines()) == 1
 
 
+def test_a_topic_without_settings_of_its_own_says_so(server: str) -> None:
+    told = run("configs", "get", "topic", "ready", "-b", server)
+    assert (told.returncode, told.stdout) == (0, "topic ready has defaults alone; --all shows them\n")
+
+
 def test_lines_go_in_and_come_out(server: str) -> None:
     sent = run("produce", "-b", server, "-K", ":", "lines", text="a:one\nb:two\nthree\n")
     assert sent.returncode == 0, sent.stderr
