@@ -111,7 +111,7 @@ def _create(admin: Admin, given: argparse.Namespace) -> None:
     from barnabas.protocol.errors import ErrorCode
 
     wanted = [NewTopic(name, given.partitions, given.replication_factor, dict(given.set)) for name in given.names]
-    answers = dict(admin.create_topics(*wanted, validate_only=given.dry_run))
+    answers = _in_order(given.names, admin.create_topics(*wanted, validate_only=given.dry_run))
     there = {
         name
         for name, error in answers.items()
@@ -131,6 +131,11 @@ def _create(admin: Admin, given: argparse.Namespace) -> None:
     _raise(answers)
 
 
+def _in_order(names: Sequence[str], answers: Mapping[str, KafkaError | None]) -> dict[str, KafkaError | None]:
+    """Answers as they were asked for: Kafka gives them in an order of its own."""
+    return {name: answers[name] for name in dict.fromkeys(names) if name in answers}
+
+
 def _alter(admin: Admin, given: argparse.Namespace) -> None:
     for name in given.names:
         if given.partitions:
@@ -144,7 +149,7 @@ def _alter(admin: Admin, given: argparse.Namespace) -> None:
 
 
 def _delete(admin: Admin, given: argparse.Namespace) -> None:
-    answers = admin.delete_topics(*given.names)
+    answers = _in_order(given.names, admin.delete_topics(*given.names))
     deleted = [name for name, error in answers.items() if error is None]
     if given.json:
         for name, error in answers.items():
