@@ -87,15 +87,26 @@ class TestKafkaTools:
         assert "consumer.session.timeout.ms" not in tool("kafka-configs", *group, "--describe")
         tool("kafka-configs", "--entity-type", "groups", "--describe")
 
-    def test_a_console_consumer_reads_in_a_group(self, tool: Callable[..., str], topic: str) -> None:
+    @pytest.mark.parametrize("protocol", ["classic", "consumer"])
+    def test_a_console_consumer_reads_in_a_group(self, tool: Callable[..., str], topic: str, protocol: str) -> None:
         group = f"{topic}-group"
         until = ["--max-messages", "3", "--timeout-ms", "20000"]
         shown = ["--formatter-property", "print.key=true", "--formatter-property", "print.offset=true"]
-        said = tool("kafka-console-consumer", "--topic", topic, "--group", group, "--from-beginning", *until, *shown)
+        how = [
+            "--topic",
+            topic,
+            "--group",
+            group,
+            "--from-beginning",
+            "--command-property",
+            f"group.protocol={protocol}",
+        ]
+        said = tool("kafka-console-consumer", *how, *until, *shown)
         assert said == "Offset:0\ta\t1\nOffset:1\ta\t2\nOffset:2\ta\t3\n"
         line = next(line for line in tool("kafka-consumer-groups", "--list", "--state").splitlines() if group in line)
         assert line.split() == [group, "Empty"]
-        assert [group, "Classic", "consumer"] in [line.split() for line in tool("kafka-groups", "--list").splitlines()]
+        kind = [group, protocol.title(), "consumer"]
+        assert kind in [line.split() for line in tool("kafka-groups", "--list").splitlines()]
 
         def offsets() -> list[list[str]]:
             lines = tool("kafka-consumer-groups", "--describe", "--group", group).splitlines()

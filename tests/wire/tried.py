@@ -58,10 +58,11 @@ class Client:
 
 
 EAGER = ("range", "roundrobin", "sticky")
-FRANZ_GO = Client("franz-go", "franz_go", _of_go("github.com/twmb/franz-go"), (*EAGER, "cooperative-sticky"))
+OF_SERVER = ("uniform", "range")
+FRANZ_GO = Client("franz-go", "franz_go", _of_go("github.com/twmb/franz-go"), (*EAGER, "cooperative-sticky"), OF_SERVER)
 SARAMA = Client("sarama", "sarama", _of_go("github.com/IBM/sarama"), (*EAGER, "cooperative-sticky"))
 KAFKAJS = Client("kafkajs", "kafkajs", _of_npm, ("roundrobin",), deletes_offsets=False)
-JAVA = Client("Apache Kafka's Java client", "java", lambda _: VERSION, (*EAGER, "cooperative-sticky"))
+JAVA = Client("Apache Kafka's Java client", "java", lambda _: VERSION, (*EAGER, "cooperative-sticky"), OF_SERVER)
 KCAT = Client(
     "kcat", "", lambda _: "1.7 or later", ("range", "roundrobin", "cooperative-sticky"), deletes_offsets=False
 )
