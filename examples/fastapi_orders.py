@@ -1,6 +1,8 @@
 """FastAPI: one path publishes orders, another tells what a customer ordered for, as the app has read it.
 
-KAFKA=localhost:9092 uvicorn --app-dir examples fastapi_orders:app
+    KAFKA=localhost:9092 uvicorn --app-dir examples fastapi_orders:app
+
+Then `curl -X POST localhost:8000/orders/ada/30` and `curl "localhost:8000/orders/ada?at_least=30"`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""FastStream: a worker that turns orders into invoices, from topic to topic.
+"""FastStream: a worker that turns baskets into invoices, from topic to topic.
 
-KAFKA=localhost:9092 faststream run --app-dir examples faststream_invoices:app
+    KAFKA=localhost:9092 faststream run --app-dir examples faststream_invoices:app
+
+`{"customer": "ada", "pieces": 2}` in the topic `baskets` becomes `{"customer": "ada", "pence": 500}` in `invoices`.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ broker = KafkaBroker(os.environ["KAFKA"])
 app = FastStream(broker)
 
 
-class Order(BaseModel):
+class Basket(BaseModel):
     """What a customer wants."""
 
     customer: str
@@ -31,8 +33,8 @@ class Invoice(BaseModel):
     pence: int
 
 
-@broker.subscriber("orders", group_id="invoices", auto_offset_reset="earliest")
+@broker.subscriber("baskets", group_id="invoices", auto_offset_reset="earliest")
 @broker.publisher("invoices")
-async def invoice(order: Order) -> Invoice:
-    """One order, one invoice; a record that is no order is refused and told in the log."""
-    return Invoice(customer=order.customer, pence=PENCE * order.pieces)
+async def invoice(basket: Basket) -> Invoice:
+    """One basket, one invoice; a record that is no basket is refused and told in the log."""
+    return Invoice(customer=basket.customer, pence=PENCE * basket.pieces)

@@ -34,15 +34,15 @@ async def test_fastapi_publishes_and_reads(load: Callable[[str, str], Any]) -> N
             assert (await web.get("/orders/ben")).json() == {"ordered": 0}
 
 
-async def test_faststream_turns_orders_into_invoices(load: Callable[[str, str], Any]) -> None:
+async def test_faststream_turns_baskets_into_invoices(load: Callable[[str, str], Any]) -> None:
     async with Broker() as broker:
         servers = broker.bootstrap_servers
         worker = load("faststream_invoices", servers)
         settings = {"bootstrap.servers": servers, "auto.offset.reset": "earliest", "value.deserializer": "json"}
         async with worker.broker:
             await worker.app.start()
-            await worker.broker.publish({"customer": "ada", "pieces": 2}, "orders")
-            await worker.broker.publish({"customer": "ben", "pieces": 1}, "orders")
+            await worker.broker.publish({"customer": "ada", "pieces": 2}, "baskets")
+            await worker.broker.publish({"customer": "ben", "pieces": 1}, "baskets")
             async with Consumer("invoices", config=settings) as consumer:
                 records = aiter(consumer)
                 invoices = [(await anext(records)).value for _ in range(2)]
