@@ -48,8 +48,8 @@ class ApacheKafka:
 
     name = "Apache Kafka"
 
-    def __init__(self, directory: Path) -> None:
-        self._kafka = Kafka(directory, SETTINGS, quick=True)
+    def __init__(self, directory: Path, settings: dict[str, str] | None = None) -> None:
+        self._kafka = Kafka(directory, {**SETTINGS, **(settings or {})}, quick=True)
         self.port, self.data_dir = self._kafka.port, self._kafka.data_dir
         self.start, self.stop, self.kill = self._kafka.start, self._kafka.stop, self._kafka.kill
 

@@ -23,9 +23,9 @@ VALUES = [b"%d " % number + b"x" * 50 for number in range(100)]
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """host:port of a running broker."""
     directory = tmp_path_factory.mktemp("wire")
-    target: Target = (
-        ApacheKafka(directory) if os.environ.get("BARNABAS_TEST_BROKER") == "kafka" else Barnabas(directory)
-    )
+    settings = {"group.consumer.heartbeat.interval.ms": "500"}  # members hear of a rebalance by their next heartbeat
+    kind = ApacheKafka if os.environ.get("BARNABAS_TEST_BROKER") == "kafka" else Barnabas
+    target: Target = kind(directory, settings)
     target.start()
     yield f"127.0.0.1:{target.port}"
     target.stop()

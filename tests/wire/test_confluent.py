@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.wire.conftest import SECONDS_MAX, VALUES, stored_codecs, until
+from tests.wire.tried import CONFLUENT
 
 confluent_kafka = pytest.importorskip(
     "confluent_kafka", reason="confluent-kafka is not installed: pip install confluent-kafka"
@@ -16,6 +17,7 @@ confluent_kafka = pytest.importorskip(
 admin = pytest.importorskip("confluent_kafka.admin")
 
 PARTITIONS = 4
+PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])  # the second is that of KIP-848
 Place = confluent_kafka.TopicPartition
 
 
@@ -116,7 +118,7 @@ def grid(count: int, start: int = 0) -> list[tuple[int, int]]:
     return [(partition, offset) for partition in range(PARTITIONS) for offset in range(start, start + count)]
 
 
-@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("compression", CONFLUENT.codecs)
 def test_what_is_produced_is_consumed_with_every_compression(
     address: str, topic: str, consumer: Any, compression: str
 ) -> None:
@@ -197,11 +199,12 @@ def test_a_position_before_the_log_is_reset_as_the_setting_says(
     assert message.error().code() == confluent_kafka.KafkaError._AUTO_OFFSET_RESET
 
 
-@pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
+@pytest.mark.parametrize(("protocol", "assignor"), CONFLUENT.groups)
 def test_two_members_share_and_one_that_leaves_gives_back(
-    address: str, topic: str, member: Callable[..., Any], strategy: str
+    address: str, topic: str, member: Callable[..., Any], protocol: str, assignor: str
 ) -> None:
-    settings = {"partition.assignment.strategy": strategy}
+    setting = "partition.assignment.strategy" if protocol == "classic" else "group.remote.assignor"
+    settings = {"group.protocol": protocol, setting: assignor}
     fill(address, topic)
     first = member(topic, **settings)
     first.subscribe([topic])
@@ -220,13 +223,16 @@ def test_two_members_share_and_one_that_leaves_gives_back(
     assert sorted(seen[10 * PARTITIONS :]) == grid(1, start=10)
 
 
-def test_listeners_are_told_what_comes_and_goes(address: str, topic: str, member: Callable[..., Any]) -> None:
+@PROTOCOLS
+def test_listeners_are_told_what_comes_and_goes(topic: str, member: Callable[..., Any], protocol: str) -> None:
     told: list[tuple[str, list[int]]] = []
 
     def note(what: str) -> Callable[[Any, list[Any]], None]:
         return lambda _, places: told.append((what, sorted(place.partition for place in places)))
 
-    settings = {"partition.assignment.strategy": "cooperative-sticky"}
+    settings = {"group.protocol": protocol}
+    if protocol == "classic":
+        settings["partition.assignment.strategy"] = "cooperative-sticky"
     first, second = member(topic, **settings), member(topic, **settings)
     first.subscribe(["^" + topic + "$"], on_assign=note("assigned"), on_revoke=note("revoked"))
     poll_until([first], lambda: bool(told))
@@ -271,15 +277,16 @@ def test_what_is_stored_is_committed_by_itself(address: str, topic: str, member:
     assert [error for error, _ in done] == [None]
 
 
-def test_a_static_member_comes_back_to_its_partitions(topic: str, member: Callable[..., Any]) -> None:
-    first = member(topic, **{"group.instance.id": "a"})
-    second = member(topic, **{"group.instance.id": "b"})
+@PROTOCOLS
+def test_a_static_member_comes_back_to_its_partitions(topic: str, member: Callable[..., Any], protocol: str) -> None:
+    first = member(topic, **{"group.instance.id": "a", "group.protocol": protocol})
+    second = member(topic, **{"group.instance.id": "b", "group.protocol": protocol})
     for each in (first, second):
         each.subscribe([topic])
     poll_until([first, second], lambda: len(numbers(first)) == len(numbers(second)) == 2)
     had = numbers(second)
     second.close()  # a static member does not leave
-    third = member(topic, **{"group.instance.id": "b"})
+    third = member(topic, **{"group.instance.id": "b", "group.protocol": protocol})
     third.subscribe([topic])
     poll_until([first, third], lambda: numbers(third) == had)
     assert len(numbers(first)) == 2
@@ -358,11 +365,12 @@ def test_admin_sees_the_cluster(manager: Any, topic: str) -> None:
     assert elected.name() == "ELECTION_NOT_NEEDED"
 
 
+@PROTOCOLS
 def test_admin_sees_resets_and_deletes_groups(
-    address: str, topic: str, manager: Any, member: Callable[..., Any]
+    address: str, topic: str, manager: Any, member: Callable[..., Any], protocol: str
 ) -> None:
     fill(address, topic)
-    consumer = member(topic)
+    consumer = member(topic, **{"group.protocol": protocol})
     consumer.subscribe([topic])
     seen: list[tuple[int, int]] = []
     poll_until([consumer], lambda: len(seen) == 10 * PARTITIONS, seen)
@@ -375,7 +383,7 @@ def test_admin_sees_resets_and_deletes_groups(
         return {each.group_id for each in manager.list_consumer_groups(**filters).result(SECONDS_MAX).valid}
 
     assert topic in listed(states={confluent_kafka.ConsumerGroupState.STABLE})
-    assert topic in listed(types={confluent_kafka.ConsumerGroupType.CLASSIC})
+    assert topic in listed(types={confluent_kafka.ConsumerGroupType[protocol.upper()]})
     assert topic not in listed(states={confluent_kafka.ConsumerGroupState.EMPTY})
     with pytest.raises(confluent_kafka.KafkaException, match="NON_EMPTY_GROUP"):
         manager.delete_consumer_groups([topic])[topic].result(SECONDS_MAX)

@@ -30,6 +30,10 @@ def _of_npm(folder: str) -> str:
     return str(locked["packages"][f"node_modules/{folder}"]["version"])
 
 
+def _of_pip(_: str) -> str:
+    return "the newest"  # what pip finds when the environment is made
+
+
 @dataclass(frozen=True, slots=True)
 class Client:
     """A client, and what is tried with it.
@@ -66,8 +70,18 @@ JAVA = Client("Apache Kafka's Java client", "java", lambda _: VERSION, (*EAGER, 
 KCAT = Client(
     "kcat", "", lambda _: "1.7 or later", ("range", "roundrobin", "cooperative-sticky"), deletes_offsets=False
 )
+CONFLUENT = Client(
+    "confluent-kafka",
+    "",
+    _of_pip,
+    ("range", "roundrobin", "cooperative-sticky"),
+    ("uniform", "range"),
+    deletes_offsets=False,
+)
+AIOKAFKA = Client("aiokafka", "", _of_pip, EAGER, deletes_offsets=False)
+KAFKA_PYTHON = Client("kafka-python", "", _of_pip, (*EAGER, "cooperative-sticky"))
 
-CLIENTS = (KCAT, FRANZ_GO, SARAMA, KAFKAJS, JAVA)
+CLIENTS = (CONFLUENT, AIOKAFKA, KAFKA_PYTHON, KCAT, FRANZ_GO, SARAMA, KAFKAJS, JAVA)
 """Those whose tests take what they try from here."""
 
 TOOLS = "org.apache.kafka.tools."
