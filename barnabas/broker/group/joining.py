@@ -19,7 +19,6 @@ import uuid
 from typing import Final
 
 from barnabas.broker.context import source_of
-from barnabas.broker.group.consumer import classic_members
 from barnabas.broker.group.consumer.group import ConsumerGroup
 from barnabas.broker.group.group import Group, Member, Protocols
 from barnabas.broker.group.holdings import GROUP_BYTES, MEMBERS_BYTES_MAX
@@ -72,6 +71,8 @@ def join(shard: Shard, request: JoinGroupRequest, reply: Reply, now_ms: int) -> 
     if isinstance(group, ConsumerGroup) and not group.is_empty:
         if not protocols:
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        from barnabas.broker.group.consumer import classic_members
+
         classic_members.join(shard, group, request, protocols, reply, now_ms)
         return
     if not isinstance(group, Group):

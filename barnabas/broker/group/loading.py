@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from barnabas.broker.group.consumer.group import ConsumerGroup
-from barnabas.broker.group.consumer.members import keep_alive as keep_consumer_alive
-from barnabas.broker.group.consumer.members import watch_revocation
 from barnabas.broker.group.group import Group
 from barnabas.broker.group.membership import weigh
 from barnabas.broker.group.rebalance import keep_alive, prepare
@@ -80,9 +78,11 @@ def activate(shard: Shard, now_ms: int) -> Job[None]:
     members = done = 0
     for group in list(shard.groups.values()):
         if isinstance(group, ConsumerGroup):
+            from barnabas.broker.group.consumer import members as consumer
+
             for one in group.members.values():
-                keep_consumer_alive(shard, group, one, now_ms)
-                watch_revocation(shard, group, one, now_ms)
+                consumer.keep_alive(shard, group, one, now_ms)
+                consumer.watch_revocation(shard, group, one, now_ms)
         else:
             for member in group.members.values():
                 weigh(shard, member)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from barnabas.broker.group.consumer import records as consumer
 from barnabas.broker.group.values import (
     NO_EXPIRY,
     CommittedOffset,
@@ -45,6 +44,8 @@ def encode(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
     if type(record) is GroupRecord:
         key = records.encode_key(GroupMetadataKey(record.group_id))
         return key, None if record.group is None else _encode_group(record.group)
+    from barnabas.broker.group.consumer import records as consumer
+
     named, said = consumer.to_messages(record)  # type: ignore[arg-type]
     return records.encode_key(named), None if said is None else records.encode_value(said)
 
@@ -95,6 +96,8 @@ def decode(key: Buffer | None, value: Buffer | None) -> CoordinatorRecord:
         return OffsetRecord(named.group, TopicPartition(named.topic, named.partition), _offset_of(said))
     if isinstance(named, GroupMetadataKey):
         return GroupRecord(named.group, _group_of(said))
+    from barnabas.broker.group.consumer import records as consumer
+
     found = consumer.from_messages(named, said)
     if found is None:
         raise OtherRecord(f"a record that nothing needs: {type(named).__name__}")

@@ -6,7 +6,6 @@ are told; whoever comes later, too. A member that the leader has left out has no
 
 from __future__ import annotations
 
-from barnabas.broker.group.consumer import classic_members
 from barnabas.broker.group.consumer.group import ConsumerGroup
 from barnabas.broker.group.group import Group, Member
 from barnabas.broker.group.membership import answer_sync, remove_member, take_pending, weigh
@@ -32,6 +31,8 @@ def sync(shard: Shard, request: SyncGroupRequest, reply: Reply, now_ms: int) -> 
     """
     group = shard.groups.get(request.group_id)
     if isinstance(group, ConsumerGroup) and not group.is_empty:
+        from barnabas.broker.group.consumer import classic_members
+
         classic_members.sync(shard, group, request, reply, now_ms)
         return
     if not isinstance(group, Group) or group.state is _EMPTY:
@@ -94,6 +95,8 @@ def heartbeat(shard: Shard, request: HeartbeatRequest, reply: Reply, now_ms: int
     """
     group = shard.groups.get(request.group_id)
     if isinstance(group, ConsumerGroup):
+        from barnabas.broker.group.consumer import classic_members
+
         classic_members.heartbeat(shard, group, request, reply, now_ms)
         return
     if not isinstance(group, Group):
@@ -114,6 +117,8 @@ def leave(shard: Shard, group_id: str, leaving: list[MemberIdentity], now_ms: in
     """
     group = shard.groups.get(group_id)
     if isinstance(group, ConsumerGroup):
+        from barnabas.broker.group.consumer import classic_members
+
         return classic_members.leave(shard, group, leaving, now_ms)
     if not isinstance(group, Group):
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)

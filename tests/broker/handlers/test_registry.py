@@ -69,3 +69,20 @@ def test_an_error_loads_the_messages_of_its_own_api_alone() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["offset_commit"]
+
+
+def test_classic_groups_load_nothing_of_how_the_consumer_protocol_works() -> None:
+    """Its assignors, its messages and its records: a third of what a broker's first group waited for."""
+    script = (
+        "import sys\n"
+        "from barnabas.broker.handlers.registry import Handlers\n"
+        "from barnabas.protocol.api import ApiKey\n"
+        "for key in (ApiKey.FIND_COORDINATOR, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT):\n"
+        "    Handlers()[key]\n"
+        "import barnabas.broker.group.loading\n"
+        "room = 'barnabas.broker.group.consumer.'\n"
+        "print(*sorted(name.removeprefix(room) for name in sys.modules if name.startswith(room)))\n"
+        "print('barnabas.protocol.kafka.coordinator.consumer_groups' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["group replaying topics values", "False"]

@@ -11,11 +11,12 @@ Apache Kafka leaves such records out, with a warning. A value of a version above
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.ids import Buffer
-from barnabas.protocol.kafka.coordinator import classic_groups, consumer_groups, offsets
+from barnabas.protocol.kafka.coordinator import classic_groups, offsets
 from barnabas.protocol.kafka.data import Data, number_of
 
 
@@ -41,43 +42,66 @@ class Kind(NamedTuple):
     written: int
 
 
-KINDS: Final[dict[int, Kind]] = {
+_CLASSIC: Final[dict[int, Kind]] = {
     RecordType.OFFSET_COMMIT: Kind(offsets.OFFSET_COMMIT_KEY, offsets.OFFSET_COMMIT_VALUE, 4),
     RecordType.GROUP_METADATA: Kind(classic_groups.GROUP_METADATA_KEY, classic_groups.GROUP_METADATA_VALUE, 3),
-    RecordType.CONSUMER_GROUP_METADATA: Kind(
-        consumer_groups.CONSUMER_GROUP_METADATA_KEY, consumer_groups.CONSUMER_GROUP_METADATA_VALUE, 0
-    ),
-    RecordType.CONSUMER_GROUP_PARTITION_METADATA: Kind(
-        consumer_groups.CONSUMER_GROUP_PARTITION_METADATA_KEY,
-        consumer_groups.CONSUMER_GROUP_PARTITION_METADATA_VALUE,
-        0,
-    ),
-    RecordType.CONSUMER_GROUP_MEMBER_METADATA: Kind(
-        consumer_groups.CONSUMER_GROUP_MEMBER_METADATA_KEY, consumer_groups.CONSUMER_GROUP_MEMBER_METADATA_VALUE, 0
-    ),
-    RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA: Kind(
-        consumer_groups.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_KEY,
-        consumer_groups.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE,
-        0,
-    ),
-    RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER: Kind(
-        consumer_groups.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY,
-        consumer_groups.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE,
-        0,
-    ),
-    RecordType.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT: Kind(
-        consumer_groups.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY,
-        consumer_groups.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE,
-        0,
-    ),
-    RecordType.CONSUMER_GROUP_REGULAR_EXPRESSION: Kind(
-        consumer_groups.CONSUMER_GROUP_REGULAR_EXPRESSION_KEY,
-        consumer_groups.CONSUMER_GROUP_REGULAR_EXPRESSION_VALUE,
-        0,
-    ),
 }
-_BY_KEY: Final[dict[type, int]] = {kind.key.struct.cls: int(number) for number, kind in KINDS.items()}
-_BY_VALUE: Final[dict[type, Kind]] = {kind.value.struct.cls: kind for kind in KINDS.values()}
+
+
+@cache
+def kinds() -> dict[int, Kind]:
+    """All types. Those of the consumer protocol are loaded with the first that is asked for: 8 ms, and 0.3 MB."""
+    from barnabas.protocol.kafka.coordinator import consumer_groups
+
+    return _CLASSIC | {
+        RecordType.CONSUMER_GROUP_METADATA: Kind(
+            consumer_groups.CONSUMER_GROUP_METADATA_KEY, consumer_groups.CONSUMER_GROUP_METADATA_VALUE, 0
+        ),
+        RecordType.CONSUMER_GROUP_PARTITION_METADATA: Kind(
+            consumer_groups.CONSUMER_GROUP_PARTITION_METADATA_KEY,
+            consumer_groups.CONSUMER_GROUP_PARTITION_METADATA_VALUE,
+            0,
+        ),
+        RecordType.CONSUMER_GROUP_MEMBER_METADATA: Kind(
+            consumer_groups.CONSUMER_GROUP_MEMBER_METADATA_KEY, consumer_groups.CONSUMER_GROUP_MEMBER_METADATA_VALUE, 0
+        ),
+        RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA: Kind(
+            consumer_groups.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_KEY,
+            consumer_groups.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE,
+            0,
+        ),
+        RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER: Kind(
+            consumer_groups.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY,
+            consumer_groups.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE,
+            0,
+        ),
+        RecordType.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT: Kind(
+            consumer_groups.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY,
+            consumer_groups.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE,
+            0,
+        ),
+        RecordType.CONSUMER_GROUP_REGULAR_EXPRESSION: Kind(
+            consumer_groups.CONSUMER_GROUP_REGULAR_EXPRESSION_KEY,
+            consumer_groups.CONSUMER_GROUP_REGULAR_EXPRESSION_VALUE,
+            0,
+        ),
+    }
+
+
+def _classes(found: dict[int, Kind]) -> dict[type, tuple[int, Kind]]:
+    """Types by the classes of their keys and values."""
+    return {data.struct.cls: (number, kind) for number, kind in found.items() for data in (kind.key, kind.value)}
+
+
+_BY_CLASS: Final = _classes(_CLASSIC)
+
+
+def _kind_of(message: Any) -> tuple[int, Kind]:
+    found = _BY_CLASS.get(type(message))
+    if found is None:
+        _BY_CLASS.update(_classes(kinds()))
+        found = _BY_CLASS[type(message)]
+    return found
 
 
 class UnknownRecordType(ProtocolError):
@@ -90,8 +114,8 @@ def encode_key(key: Any) -> bytes:
     Raises:
         EncodeError: it holds what cannot be written.
     """
-    number = _BY_KEY[type(key)]
-    return KINDS[number].key.encode(key, 0, number)
+    number, kind = _kind_of(key)
+    return kind.key.encode(key, 0, number)
 
 
 def encode_value(value: Any, version: int | None = None) -> bytes:
@@ -102,7 +126,7 @@ def encode_value(value: Any, version: int | None = None) -> bytes:
     Raises:
         EncodeError: an unknown version, or it holds what cannot be written.
     """
-    kind = _BY_VALUE[type(value)]
+    _, kind = _kind_of(value)
     return kind.value.encode(value, kind.written if version is None else version)
 
 
@@ -114,9 +138,11 @@ def decode(key: Buffer, value: Buffer | None) -> tuple[Any, Any]:
         ProtocolError: bytes that are no such record; the text names the message and the field.
     """
     number = number_of(key, "a record's key")
-    kind = KINDS.get(number)
+    kind = _CLASSIC.get(number) or kinds().get(number)
     if kind is None:
-        raise UnknownRecordType(f"a record of type {number}, which is unknown: {', '.join(map(str, map(int, KINDS)))}")
+        raise UnknownRecordType(
+            f"a record of type {number}, which is unknown: {', '.join(map(str, map(int, kinds())))}"
+        )
     decoded = kind.key.decode(key, 0)
     if value is None:
         return decoded, None

@@ -15,12 +15,12 @@ from barnabas.protocol.kafka.coordinator import classic_groups as classic
 from barnabas.protocol.kafka.coordinator import consumer_groups as groups
 from barnabas.protocol.kafka.coordinator.offsets import OffsetCommitKey, OffsetCommitValue, commit_key, commit_value
 from barnabas.protocol.kafka.coordinator.records import (
-    KINDS,
     RecordType,
     UnknownRecordType,
     decode,
     encode_key,
     encode_value,
+    kinds,
 )
 
 ID = bytes(range(1, 17))
@@ -89,7 +89,7 @@ VALUES: list[tuple[Any, str]] = [
 
 
 def key_of(value: Any) -> Any:
-    (kind,) = [kind for kind in KINDS.values() if kind.value.struct.cls is type(value)]
+    (kind,) = [kind for kind in kinds().values() if kind.value.struct.cls is type(value)]
     return next(key for key, _ in KEYS if type(key) is kind.key.struct.cls)
 
 
@@ -107,9 +107,9 @@ def test_values_are_apache_kafkas(value: Any, written: str) -> None:
 
 
 def test_every_type_of_record_is_among_them() -> None:
-    assert {type(key) for key, _ in KEYS} == {kind.key.struct.cls for kind in KINDS.values()}
-    assert {type(value) for value, _ in VALUES} == {kind.value.struct.cls for kind in KINDS.values()}
-    assert set(KINDS) == set(RecordType)
+    assert {type(key) for key, _ in KEYS} == {kind.key.struct.cls for kind in kinds().values()}
+    assert {type(value) for value, _ in VALUES} == {kind.value.struct.cls for kind in kinds().values()}
+    assert set(kinds()) == set(RecordType)
 
 
 @pytest.mark.parametrize(
