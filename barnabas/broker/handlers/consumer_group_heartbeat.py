@@ -15,7 +15,7 @@ from barnabas.broker.context import RequestContext
 from barnabas.broker.group.consumer.heartbeats import heartbeat
 from barnabas.broker.group.consumer.values import LEFT, LEFT_FOR_A_WHILE
 from barnabas.broker.group.reply import Reply
-from barnabas.broker.handlers.coordinators import may
+from barnabas.broker.handlers.coordinators import may, nothing_left
 from barnabas.broker.handlers.services import Operation, Services
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.requests.consumer_group_heartbeat import (
@@ -26,7 +26,7 @@ from barnabas.protocol.requests.consumer_group_heartbeat import (
 _OWN_ID_FROM = 1
 
 
-def handle(services: Services, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now_ms: int) -> None:
+def handle(services: Services, request: ConsumerGroupHeartbeatRequest, context: RequestContext, now_ms: int) -> bool:
     """Serve one heartbeat."""
     config = services.config
     try:
@@ -38,6 +38,7 @@ def handle(services: Services, request: ConsumerGroupHeartbeatRequest, context: 
         heartbeat(services.groups.shard_of(request.group_id), request, Reply(context, _failure), now_ms)
     except KafkaError as fault:
         context.respond(_failure(fault.code, fault.detail or None))
+    return nothing_left(services)
 
 
 def _failure(code: int, message: str | None = None) -> ConsumerGroupHeartbeatResponse:

@@ -17,6 +17,7 @@ import logging
 
 from barnabas.broker.context import source_of
 from barnabas.broker.group.consumer.advancing import Step, advance, check_place, settle
+from barnabas.broker.group.consumer.group import ConsumerGroup, is_reconciled
 from barnabas.broker.group.consumer.identifying import holder_of, identify
 from barnabas.broker.group.consumer.members import fence, keep_alive
 from barnabas.broker.group.consumer.reconciling import owned_of
@@ -44,9 +45,47 @@ def heartbeat(shard: Shard, request: ConsumerGroupHeartbeatRequest, reply: Reply
     Raises:
         KafkaError: it is refused, and nothing has changed.
     """
+    group = _unchanged(shard, request, reply)
+    if group is not None:
+        keep_alive(shard, group, group.members[request.member_id], now_ms)
+        interval_ms = heartbeat_interval_ms(shard.shared, request.group_id)
+        shard.answer(reply, _alive(request.member_id, request.member_epoch, interval_ms), now_ms)
+        return
     leaves = request.member_epoch < 0
     response = _leave(shard, request, now_ms) if leaves else _beat(shard, request, reply, now_ms)
     shard.answer(reply, response, now_ms)
+
+
+def _unchanged(shard: Shard, request: ConsumerGroupHeartbeatRequest, reply: Reply) -> ConsumerGroup | None:
+    """The group, where a member says no more than that it is there, and has all that it is to have.
+
+    Nearly all heartbeats are such, and of these no rule has anything to say: the rest is for those that do.
+    """
+    group = shard.groups.get(request.group_id)
+    if (
+        not isinstance(group, ConsumerGroup)
+        or request.subscribed_topic_names is not None
+        or request.topic_partitions is not None
+        or request.instance_id is not None
+        or request.rack_id is not None
+        or request.subscribed_topic_regex is not None
+        or request.server_assignor is not None
+        or request.rebalance_timeout_ms != -1
+        or group.epoch != group.target_epoch
+        or group.checked != shard.shared.topics.version
+        or group.patterns
+    ):
+        return None
+    member, epoch = group.members.get(request.member_id), request.member_epoch
+    if member is None or member.current.epoch != epoch or epoch <= 0 or not is_reconciled(member.current, group.epoch):
+        return None
+    said, context = member.subscription, reply.context
+    same = said.client_id == (context.client_id or "") and said.client_host == f"/{context.connection.client_host}"
+    return group if same and said.classic is None else None
+
+
+def _alive(member_id: str, epoch: int, interval_ms: int) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=epoch, heartbeat_interval_ms=interval_ms)
 
 
 def _leave(shard: Shard, request: ConsumerGroupHeartbeatRequest, now_ms: int) -> ConsumerGroupHeartbeatResponse:
@@ -89,11 +128,7 @@ def _beat(
     keep_alive(shard, group, member, now_ms)
     if group.patterns:
         refresh_if_due(shard, group, now_ms)
-    response = ConsumerGroupHeartbeatResponse(
-        member_id=member_id,
-        member_epoch=current.epoch,
-        heartbeat_interval_ms=heartbeat_interval_ms(shard.shared, group_id),
-    )
+    response = _alive(member_id, current.epoch, heartbeat_interval_ms(shard.shared, group_id))
     if epoch == 0 or _says_all(request) or current.assigned != had.assigned:
         response.assignment = _told(current.assigned)
     return response

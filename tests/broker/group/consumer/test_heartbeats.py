@@ -2,15 +2,52 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from barnabas.broker.group.consumer import heartbeats
 from barnabas.protocol.errors import ErrorCode
 from tests.broker.group.consumer.world import ConsumerWorld
 
+UNCHANGED = heartbeats._unchanged
 
-@pytest.fixture
-def world() -> ConsumerWorld:
+
+@pytest.fixture(params=["short way", "common way"])
+def world(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ConsumerWorld:
+    """Heartbeats that say nothing new have a shorter way to the same end: everything is played with it and without."""
+    if request.param == "common way":
+        monkeypatch.setattr(heartbeats, "_unchanged", lambda *_: None)
     return ConsumerWorld()
+
+
+def test_a_heartbeat_that_says_nothing_new_goes_the_short_way(
+    world: ConsumerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.comes("a")
+    expected = world.beat("a", 2)
+    ways: list[str] = []
+
+    def common_way(*_: Any) -> Any:
+        ways.append("common")
+        return expected
+
+    monkeypatch.setattr(heartbeats, "_beat", common_way)
+    common = heartbeats._unchanged is not UNCHANGED
+    assert world.beat("a", 2) == expected
+    assert ways == ["common"] * common
+    world.beat("a", 2, owned={"t": [0, 1, 2, 3]})
+    world.beat("a", 1)
+    assert ways == ["common"] * (2 + common)
+
+
+def test_a_heartbeat_by_the_short_way_keeps_its_member_alive(world: ConsumerWorld) -> None:
+    world.comes("a")
+    for _ in range(4):
+        world.advance(30_000)
+        assert world.beat("a", 2).error_code == 0
+    world.advance(45_000)
+    assert world.beat("a", 2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_the_first_member_has_everything_at_once(world: ConsumerWorld) -> None:
