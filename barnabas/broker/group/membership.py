@@ -74,9 +74,14 @@ def answer_join(shard: Shard, group: Group, member: Member, response: JoinGroupR
 
 def say_joined(shard: Shard, reply: Reply, response: JoinGroupResponse, now_ms: int) -> None:
     """Answer a JoinGroup, as its version can be told."""
+    shard.answer(reply, as_told(reply, response), now_ms)
+
+
+def as_told(reply: Reply, response: JoinGroupResponse) -> JoinGroupResponse:
+    """The answer as the version of the request can be told."""
     if response.protocol_name is None and reply.context.api_version < NULL_PROTOCOL_FROM:
         response.protocol_name = ""
-    shard.answer(reply, response, now_ms)
+    return response
 
 
 def answer_sync(shard: Shard, member: Member, response: SyncGroupResponse, now_ms: int) -> bool:

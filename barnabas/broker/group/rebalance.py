@@ -12,18 +12,20 @@ are in the same generation; each who comes meanwhile adds as much again, up to t
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 from barnabas.broker.group.alarms import Alarm
+from barnabas.broker.group.answering import answer_all
 from barnabas.broker.group.group import Group, Member, Pending
 from barnabas.broker.group.membership import (
-    answer_join,
-    answer_sync,
+    as_told,
     remove_member,
     size_of_pending,
     take_pending,
 )
+from barnabas.broker.group.reply import Reply
 from barnabas.broker.group.shard import Shard
 from barnabas.broker.group.state import GroupState
 from barnabas.broker.group.subscriptions import consumed_topics
@@ -151,12 +153,17 @@ def _begin_generation(shard: Shard, group: Group, now_ms: int) -> None:
     group.move(_COMPLETING, shard.shared.wall_clock.now_ms())
     group.unsynced.clear()
     logger.info("group %s: generation %d of %d members", group.group_id, group.generation, len(group.members))
-    for member in list(group.members.values()):
-        response = joined(group, member)
-        answer_join(shard, group, member, response, now_ms)
+    answers: list[tuple[Reply, JoinGroupResponse]] = []
+    for member in group.members.values():
+        reply = group.unpark_join(member)
+        if reply is not None:
+            answers.append((reply, as_told(reply, joined(group, member))))
+            if member.member_id == group.leader:  # all wait for it: the first to be told
+                answers[0], answers[-1] = answers[-1], answers[0]
         member.is_new = False
         group.unsynced[member.member_id] = None
         keep_alive(shard, group, member, now_ms)
+    answer_all(shard, answers, now_ms)
     alarm = group.sync_alarm = Alarm(partial(_sync_over, shard, group, group.generation))
     shard.shared.alarms.set(alarm, now_ms + group.rebalance_timeout_ms)
 
@@ -209,9 +216,18 @@ def _delay_over(shard: Shard, group: Group, delay_ms: int, rest_ms: int, now_ms:
 
 def refuse_syncs(shard: Shard, group: Group, code: int, now_ms: int) -> None:
     """Whoever waits for its assignment is told that there is none."""
+    tell_synced(shard, group, lambda _: SyncGroupResponse(error_code=code), now_ms)
+
+
+def tell_synced(shard: Shard, group: Group, told: Callable[[Member], SyncGroupResponse], now_ms: int) -> None:
+    """Answer all who wait in SyncGroup; their sessions last a timeout from now on."""
+    answers: list[tuple[Reply, SyncGroupResponse]] = []
     for member in group.members.values():
-        if answer_sync(shard, member, SyncGroupResponse(error_code=code), now_ms):
+        reply, member.syncing = member.syncing, None
+        if reply is not None:
+            answers.append((reply, told(member)))
             keep_alive(shard, group, member, now_ms)
+    answer_all(shard, answers, now_ms)
 
 
 def _sync_over(shard: Shard, group: Group, generation: int, now_ms: int) -> None:

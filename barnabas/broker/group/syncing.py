@@ -6,10 +6,19 @@ are told; whoever comes later, too. A member that the leader has left out has no
 
 from __future__ import annotations
 
+from functools import partial
+
 from barnabas.broker.group.consumer.group import ConsumerGroup
 from barnabas.broker.group.group import Group, Member
 from barnabas.broker.group.membership import answer_sync, remove_member, take_pending, weigh
-from barnabas.broker.group.rebalance import keep_alive, maybe_complete, prepare, prepare_or_complete, refuse_syncs
+from barnabas.broker.group.rebalance import (
+    keep_alive,
+    maybe_complete,
+    prepare,
+    prepare_or_complete,
+    refuse_syncs,
+    tell_synced,
+)
 from barnabas.broker.group.reply import Reply
 from barnabas.broker.group.shard import Shard
 from barnabas.broker.group.state import GroupState
@@ -73,8 +82,7 @@ def _assign(shard: Shard, group: Group, assignments: dict[str, bytes], now_ms: i
     shared.counts.rebalances += 1
     for member in group.members.values():
         weigh(shard, member)
-        if answer_sync(shard, member, _assigned(group, member), now_ms):
-            keep_alive(shard, group, member, now_ms)
+    tell_synced(shard, group, partial(_assigned, group), now_ms)
 
 
 def _assigned(group: Group, member: Member) -> SyncGroupResponse:
