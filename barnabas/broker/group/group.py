@@ -102,6 +102,7 @@ class Group:
         "address",
         "generation",
         "group_id",
+        "held",
         "join_alarm",
         "joined",
         "leader",
@@ -139,6 +140,8 @@ class Group:
         """How many members know a protocol."""
         self.joined = 0
         """How many members wait in JoinGroup."""
+        self.held = 0
+        """Bytes that its members take."""
         self.new_member_added = False
         self.topics: frozenset[str] | None = None
         """What its members consume; None where the coordinator cannot know."""

@@ -125,8 +125,7 @@ def _has_place(shard: Shard, group: Group, member_id: str) -> bool:
 
 
 def _has_room(shard: Shard, group: Group, address: str, growth: int) -> bool:
-    held = sum(member.size for member in group.members.values())
-    return held + growth <= MEMBERS_BYTES_MAX and shard.shared.holdings.room_for(address, growth)
+    return group.held + growth <= MEMBERS_BYTES_MAX and shard.shared.holdings.room_for(address, growth)
 
 
 def _forget(shard: Shard, group: Group, member_id: str, now_ms: int) -> None:
@@ -226,7 +225,7 @@ def _update(
     if growth > 0 and not _has_room(shard, group, member.address, growth):
         raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
     group.update(member, protocols, rebalance_timeout_of(request), request.session_timeout_ms)
-    weigh(shard, member)
+    weigh(shard, group, member)
     before = group.park_join(member, reply)
     if before is not None:  # the client asked again over another connection; Kafka leaves the first unanswered
         say_joined(shard, before, JoinGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), now_ms)
@@ -276,7 +275,7 @@ def _take_stable_place(
     if group.elect_protocol() != group.protocol:
         group.rename(member, member_id)
         keep_alive(shard, group, member, now_ms)
-        weigh(shard, member)
+        weigh(shard, group, member)
         group.park_join(member, reply)
         prepare(shard, group, now_ms)
         return
@@ -296,7 +295,7 @@ def _take_stable_place(
         )
         say_joined(shard, reply, failed, now_ms)
         return
-    weigh(shard, member)
+    weigh(shard, group, member)
     keep_alive(shard, group, member, now_ms)
     leads = group.leader == member_id
     told = JoinGroupResponse(

@@ -85,7 +85,7 @@ def activate(shard: Shard, now_ms: int) -> Job[None]:
                 consumer.watch_revocation(shard, group, one, now_ms)
         else:
             for member in group.members.values():
-                weigh(shard, member)
+                weigh(shard, group, member)
                 keep_alive(shard, group, member, now_ms)
         members += len(group.members)
         if isinstance(group, Group) and group.state is GroupState.STABLE and len(group.members) > size_max:

@@ -30,11 +30,12 @@ def size_of_pending(member_id: str) -> int:
     return PENDING_BYTES + size_of_text(member_id)
 
 
-def weigh(shard: Shard, member: Member) -> None:
+def weigh(shard: Shard, group: Group, member: Member) -> None:
     """Count what a member takes now."""
     size = size_of_member(member)
     if size != member.size:
         shard.shared.holdings.take(member.address, size - member.size)
+        group.held += size - member.size
         member.size = size
 
 
@@ -50,7 +51,7 @@ def add_member(shard: Shard, group: Group, member: Member) -> None:
     if member.member_id in group.pending:
         take_pending(shard, group, member.member_id)
     group.add(member)
-    weigh(shard, member)
+    weigh(shard, group, member)
 
 
 def remove_member(shard: Shard, group: Group, member: Member, now_ms: int) -> None:
@@ -62,6 +63,7 @@ def remove_member(shard: Shard, group: Group, member: Member, now_ms: int) -> No
     if member.session is not None:
         shard.shared.alarms.stop(member.session)
     shard.shared.holdings.take(member.address, -member.size)
+    group.held -= member.size
     member.size = 0
 
 

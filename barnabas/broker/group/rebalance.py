@@ -255,6 +255,7 @@ def close(shard: Shard, group: Group, code: int) -> None:
             syncing.refuse(code)
         _stop(shard, member.session)
         shard.shared.holdings.take(member.address, -member.size)
+        group.held -= member.size
         member.size = 0
     _stop(shard, group.join_alarm)
     _stop(shard, group.sync_alarm)

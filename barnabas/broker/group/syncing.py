@@ -81,7 +81,7 @@ def _assign(shard: Shard, group: Group, assignments: dict[str, bytes], now_ms: i
         return
     shared.counts.rebalances += 1
     for member in group.members.values():
-        weigh(shard, member)
+        weigh(shard, group, member)
     tell_synced(shard, group, partial(_assigned, group), now_ms)
 
 

@@ -296,6 +296,7 @@ class Members(RuleBasedStateMachine):
                 holdings.take(group.address, size_of_offset(key, committed))
             for member in group.members.values():
                 holdings.take(member.address, size_of_member(member))
+            assert group.held == sum(map(size_of_member, group.members.values()))
             for member_id, pending in group.pending.items():
                 holdings.take(pending.address, size_of_pending(member_id))
             assert group.joined == sum(member.joining is not None for member in group.members.values())

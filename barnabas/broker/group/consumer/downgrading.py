@@ -88,7 +88,7 @@ def downgrade(shard: Shard, group: ConsumerGroup, staying: Sequence[Staying], re
         member.address = one.address
         known = made.members[one.member_id]
         written.update(member, known.protocols, known.rebalance_timeout_ms, known.session_timeout_ms)
-        weigh(shard, member)
+        weigh(shard, written, member)
         keep_alive(shard, written, member, now_ms)
     written.topics = consumed_topics(written)
     logger.info("group %s is a classic group now, of %d members", group_id, len(staying))
