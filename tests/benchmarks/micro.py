@@ -26,7 +26,7 @@ from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.kafka import codec
 from barnabas.protocol.primitives import crc32c
 from barnabas.protocol.requests.produce import ProduceRequest, ProduceResponse
-from tests.benchmarks import frames
+from tests.benchmarks import frames, micro_groups
 
 ROUNDS = 9
 MB = 1_048_576
@@ -257,7 +257,12 @@ def wake(bench: Bench) -> Iterator[Row]:
     yield "parked fetch, produce, both answers", best_us(turn, 1000)
 
 
-GROUPS = {each.__name__: each for each in (small, bulk, fetch, wake)}
+def groups(bench: Bench) -> Iterator[Row]:
+    """Commits and heartbeats, and the steps of a generation of a thousand members."""
+    return micro_groups.rows(bench, best_us)
+
+
+GROUPS = {each.__name__: each for each in (small, bulk, fetch, wake, groups)}
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.benchmarks import group_load, load, servers
+from tests.benchmarks.rows_groups import PROTOCOLS
 from tests.benchmarks.servers import Server
 
 MEMBERS = 5
@@ -16,7 +17,8 @@ PARTITIONS = 12
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with servers.barnabas("--set", "group.initial.rebalance.delay.ms=0") as running:
+    at_once = ("group.initial.rebalance.delay.ms=0", "group.consumer.assignment.interval.ms=0")
+    with servers.barnabas(*(word for setting in at_once for word in ("--set", setting))) as running:
         load.create_topic(running, "shared", PARTITIONS)
         yield running
 
@@ -28,17 +30,19 @@ def test_the_first_member_finds_a_coordinator_and_has_its_assignment(server: Ser
     assert found.cpu > 0
 
 
-def test_a_group_joins_and_shares_again_what_one_had_that_left(server: Server) -> None:
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_group_joins_and_shares_again_what_one_had_that_left(server: Server, protocol: str) -> None:
     """That every partition has one owner at both ends, the generator itself looks at."""
-    found = group_load.cycles(server, "classic", "cycle", "shared", PARTITIONS, MEMBERS, 2)
+    found = group_load.cycles(server, protocol, f"cycle-{protocol}", "shared", PARTITIONS, MEMBERS, 2)
     assert found.generations >= 1
     for phase in (found.join, found.leave):
         assert 0 < phase.net <= phase.all
         assert phase.cpu > 0
 
 
-def test_heartbeats_are_counted(server: Server) -> None:
-    found = group_load.beats(server, "classic", "beats", "shared", PARTITIONS, MEMBERS, 0.1)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_heartbeats_are_counted(server: Server, protocol: str) -> None:
+    found = group_load.beats(server, protocol, f"beats-{protocol}", "shared", PARTITIONS, MEMBERS, 0.1)
     assert found.per_s > 0
     assert 0 < found.p50_us <= found.p99_us
     assert found.server_cpu_us > 0

@@ -16,7 +16,7 @@ From the ground up:
     alarms | reply | placement | state | holdings | values    what the others are made of
     group                                                     one classic group: its members, votes, leader
     records | subscriptions | counts                          what is in the log; what is consumed; what is counted
-    shard                                                     one partition: groups, offsets, the log, answers held back
+    shard -> answering                                        one partition: groups, offsets, the log, answers held back
     rebalance -> membership -> joining | syncing              the classic protocol
     offsets | looking | deleting                              committed offsets; describing, listing, deleting groups
     expiry | loading                                          what goes when its time is over; what leadership brings
