@@ -61,8 +61,8 @@ class Row:
 
 
 def in_order(id_: str) -> tuple[int, str]:
-    """F, T, P, L, M, S, G, H, V; then by number."""
-    return "FTPLMSGHV".find(id_[0]), id_[1:].rjust(4, "0") if id_[1:].isdigit() else id_[1:-1].rjust(4, "0") + id_[-1]
+    """F, T, P, L, M, S, G, K, H, V; then by number."""
+    return "FTPLMSGKHV".find(id_[0]), id_[1:].rjust(4, "0") if id_[1:].isdigit() else id_[1:-1].rjust(4, "0") + id_[-1]
 
 
 def words(facts: Facts, only: list[str] | None = None) -> str:
