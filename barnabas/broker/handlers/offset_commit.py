@@ -57,7 +57,8 @@ def _serve(services: Services, request: OffsetCommitRequest, context: RequestCon
     wanted: list[tuple[OffsetCommitResponsePartition, Commit]] = []
     for number, topic in enumerate(request.topics, 1):
         told = OffsetCommitResponseTopic(topic.name, topic.topic_id)
-        response.topics.append(told)
+        if topic.partitions:
+            response.topics.append(told)
         state, code = _topic(services, topic, context)
         for part in topic.partitions:
             answer = OffsetCommitResponsePartition(part.partition_index, code)
@@ -109,7 +110,7 @@ def _topic(
 ) -> tuple[TopicState | None, int]:
     """The topic that a request names, or the error for all of its partitions."""
     image = services.image
-    if context.api_version >= _IDS_FROM and topic.topic_id != ZERO_UUID:
+    if context.api_version >= _IDS_FROM and (topic.topic_id != ZERO_UUID or not topic.name):
         state, missing = image.topics_by_id.get(topic.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
     else:
         state, missing = image.topics.get(topic.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -179,7 +179,7 @@ def _keys(
     seen: set[TopicPartition | tuple[bytes, int]] = set()
     for topic in asked.topics:
         name, error = topic.name, ErrorCode.NONE
-        if by_id and topic.topic_id != ZERO_UUID:
+        if by_id and (topic.topic_id != ZERO_UUID or not name):
             state = image.topics_by_id.get(topic.topic_id)
             name, error = ("", ErrorCode.UNKNOWN_TOPIC_ID) if state is None else (state.name, error)
         if not error and not services.authorise(principal, Operation.DESCRIBE, Resource("topic", name)):
@@ -191,4 +191,5 @@ def _keys(
             if which not in seen:
                 seen.add(which)
                 keys.append(key)
-        yield name, topic.topic_id, error, keys
+        if keys or not topic.partition_indexes:
+            yield name, topic.topic_id, error, keys

@@ -14,9 +14,12 @@ from barnabas.protocol.requests import (
     fetch,
     list_offsets,
     metadata,
+    offset_commit,
+    offset_fetch,
     offset_for_leader_epoch,
     produce,
 )
+from tests.broker.node.test_groups import world_with_coordinator
 from tests.broker.node.test_metadata_scenarios import alter, describe
 from tests.broker.node.world import World, batch
 
@@ -193,3 +196,27 @@ def test_a_broker_s_settings_can_be_taken_back_whatever_they_are(world: World) -
     assert alter(world, 4, "", ("listener.name.x.ssl.keystore.type", 0, "JKS")) == 42
     assert alter(world, 4, "", ("log.cleaner.backoff.ms", 0, "soon")) == 42
     assert alter(world, 4, "", ("no.such.key", 0, "1")) == 40
+
+
+def test_the_zero_id_is_no_topic_whose_offsets_are_kept() -> None:
+    world = world_with_coordinator()
+    part = offset_commit.OffsetCommitRequestPartition(0, 5)
+    known = world.core.image.topics["t"].topic_id
+    topics = [
+        offset_commit.OffsetCommitRequestTopic(topic_id=topic_id, partitions=parts)
+        for topic_id, parts in ((ZERO_UUID, [part]), (known, []), (known, [part]))
+    ]
+    told = world.ask(offset_commit.OffsetCommitRequest("g", topics=topics), 10).topics
+    assert [(one.topic_id, [each.error_code for each in one.partitions]) for one in told] == [
+        (ZERO_UUID, [100]),
+        (known, [0]),
+    ]
+    asked = [offset_fetch.OffsetFetchRequestTopics(topic_id=one, partition_indexes=[0]) for one in (ZERO_UUID, known)]
+    group = offset_fetch.OffsetFetchRequestGroup("g", topics=[*asked, asked[1]])
+    (answer,) = world.ask(offset_fetch.OffsetFetchRequest(groups=[group]), 10).groups
+    assert [
+        (one.topic_id, one.partitions[0].error_code, one.partitions[0].committed_offset) for one in answer.topics
+    ] == [
+        (ZERO_UUID, 100, -1),
+        (known, 0, 5),
+    ]
