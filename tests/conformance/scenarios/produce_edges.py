@@ -1,9 +1,11 @@
-"""P30 to P39: what a Produce answer says beside its error, empty requests, ids, and the same partition twice."""
+"""P30 to P40: what a Produce answer says beside its error, empty requests, ids, and the same partition twice."""
 
 from typing import Any
 from uuid import UUID
 
-from tests.conformance.batches import CONTROL, GZIP, SNAPPY, ZSTD, Record, batch
+import crc32c
+
+from tests.conformance.batches import CONTROL, GZIP, HEADER_BYTES, SNAPPY, ZSTD, Record, batch, varint
 from tests.conformance.raw import Closed
 from tests.conformance.recordings import explained, recorded
 from tests.conformance.scenario import Facts, scenario
@@ -308,3 +310,47 @@ def p39(world: World) -> Facts:
                 facts[name] = "closed" if isinstance(fault, Closed) else "answered"
     facts["offsets"] = world.list_offset(topic, -1)
     return facts
+
+
+def raw_batch(*bodies: bytes) -> bytes:
+    """A batch of records made byte by byte: each is what follows a record's length."""
+    whole = bytearray(batch(records(len(bodies)), timestamp=now_ms())[:HEADER_BYTES])
+    for body in bodies:
+        whole += varint(len(body)) + body
+    whole[8:12] = (len(whole) - 12).to_bytes(4, "big")
+    whole[17:21] = crc32c.crc32c(bytes(whole[21:])).to_bytes(4, "big")
+    return bytes(whole)
+
+
+@scenario(
+    "P40",
+    "records made byte by byte: names of headers that are null or not UTF-8, counts and lengths that are wrong",
+    recorded("P40"),
+    differs=dict.fromkeys(("value of -2", "key of -2"), "INVALID_RECORD(87)"),
+    note="only a length of -1 stands for null; Apache Kafka takes any below 0 for it",
+)
+def p40(world: World) -> Facts:
+    start = b"\0\0\0\1" + varint(1) + b"v"  # attributes, both deltas, no key, a value of one byte
+    name = varint(1) + b"h"
+    asked = {
+        "plain": (start + varint(0),),
+        "a header": (start + varint(1) + name + varint(1) + b"x",),
+        "a header without a value": (start + varint(1) + name + varint(-1),),
+        "a header without a name": (start + varint(1) + varint(-1) + varint(1) + b"x",),
+        "a header with an empty name": (start + varint(1) + varint(0) + varint(1) + b"x",),
+        "a name that is not UTF-8": (start + varint(1) + varint(2) + b"\xff\xfe" + varint(1) + b"x",),
+        "the same header twice": (start + varint(2) + (name + varint(1) + b"x") * 2,),
+        "-1 headers": (start + varint(-1),),
+        "2 headers of 1": (start + varint(2) + name + varint(1) + b"x",),
+        "a million headers": (start + varint(1_000_000),),
+        "bytes behind the headers": (start + varint(0) + b"zz",),
+        "value of -2": (b"\0\0\0\1" + varint(-2) + varint(0),),
+        "value beyond": (b"\0\0\0\1" + varint(90) + b"v" + varint(0),),
+        "key of -2": (b"\0\0\0" + varint(-2) + varint(1) + b"v" + varint(0),),
+        "attributes": (b"\x7f" + start[1:] + varint(0),),
+        "an empty record": (b"",),
+        "one byte": (b"\0",),
+        "second cut": (start + varint(0), start),
+    }
+    topic = world.topic()
+    return {name: world.produce(topic, raw_batch(*bodies)).code for name, bodies in asked.items()}

@@ -1,4 +1,4 @@
-"""S01 to S14: settings described and altered, of topics and of brokers."""
+"""S01 to S15: settings described and altered, of topics and of brokers."""
 
 import re
 from typing import Any
@@ -569,4 +569,53 @@ def s14(world: World) -> Facts:
 
     facts["describe equal"] = told(("retention.ms",), ("retention.ms",))
     facts["describe others"] = told(("retention.ms",), ("segment.ms",))
+    return facts
+
+
+@scenario(
+    "S15",
+    "AlterConfigs of a broker and of all: one setting, another in its place, bad ones, unknown ones, none; validated",
+    recorded("S15"),
+    differs={
+        "unknown": recorded("S15").get("unknown", "").replace("0, error_message null", "40, error_message text"),
+        "nothing of all": recorded("S15")
+        .get("nothing of all", "")
+        .replace("40, error_message text", "0, error_message null"),
+    },
+    note="settings that nobody knows are refused; min.insync.replicas need not stay set for all brokers (KIP-966)",
+    alone=True,
+)
+def s15(world: World) -> Facts:
+    node = str(world.call("metadata", 12, {"topics": []}).body.brokers[0].node_id)
+
+    def body(name: str, *pairs: tuple[str, str | None], dry: bool = False) -> dict[str, Any]:
+        configs = [{"name": key, "value": value} for key, value in pairs]
+        return {
+            "resources": [{"resource_type": BROKER, "resource_name": name, "configs": configs}],
+            "validate_only": dry,
+        }
+
+    asked = {
+        "unknown": body(node, ("no.such.key", "5")),
+        "one": body(node, ("compression.gzip.level", "5")),
+        "another": body(node, ("compression.zstd.level", "5")),
+        "validated": body(node, ("compression.zstd.level", "6"), dry=True),
+        "bad": body(node, ("compression.zstd.level", "x")),
+        "read only": body(node, ("node.id", "5")),
+        "null": body(node, ("compression.zstd.level", None)),
+        "another broker": body("4711", ("compression.zstd.level", "5")),
+    }
+    facts: Facts = {}
+    keys = ("compression.gzip.level", "compression.zstd.level")
+
+    def sources() -> str:
+        found = described(world, BROKER, node, *keys)
+        return "; ".join(f"{key} {found[key].split(', type')[0]}" for key in keys)
+
+    for name, request in asked.items():
+        facts[name] = ask(world, "alter_configs", 2, request, {})
+    world.wait(lambda: sources() == "compression.gzip.level -1, source 5; compression.zstd.level 5, source 2", "both")
+    facts["nothing"] = ask(world, "alter_configs", 2, body(node), {})
+    world.wait(lambda: "source 2" not in sources(), "the end of them")
+    facts["nothing of all"] = ask(world, "alter_configs", 2, body(""), {})
     return facts
