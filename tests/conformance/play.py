@@ -70,6 +70,9 @@ def play(
             if each.restart is None and (each.alone or _only_late(each, out[each.id])):
                 again = each.id in out
                 out[each.id] = _one(world, each)
+                if not again and _only_late(each, out[each.id]):
+                    again = True
+                    out[each.id] = _one(world, each)
                 out[each.id].again = again
                 told(f"{target.name}: {each.id} played alone")
         for step in (STOP, KILL):
