@@ -6,8 +6,9 @@ protocols of members take this way, ConsumerGroupHeartbeat and JoinGroup.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from barnabas.broker.group.consumer.group import ConsumerGroup, ConsumerMember, is_reconciled
 from barnabas.broker.group.consumer.hashing import hash_after
@@ -28,6 +29,12 @@ from barnabas.broker.group.holdings import GROUP_BYTES
 from barnabas.broker.group.shard import Shard, size_of_text
 from barnabas.broker.group.values import CoordinatorRecord
 from barnabas.protocol.errors import ErrorCode, KafkaError
+
+NAMES_MAX: Final = 20_000
+"""Topics that the members of a group may name, different ones: all of them are gone through when one more comes (15
+ms), and a request names no more than that. Apache Kafka has no such bound."""
+PATTERNS_MAX: Final = 100
+"""Regular expressions in a group, different ones: each is held against all topics. Apache Kafka has no such bound."""
 
 
 class Step(NamedTuple):
@@ -54,15 +61,18 @@ def advance(shard: Shard, group: ConsumerGroup, step: Step, records: list[Coordi
     """What the member has from now on; what is to be written for it is added to the records.
 
     Raises:
-        KafkaError: INVALID_REGULAR_EXPRESSION, FENCED_MEMBER_EPOCH.
+        KafkaError: INVALID_REQUEST: more topics than a group may want; INVALID_REGULAR_EXPRESSION, FENCED_MEMBER_EPOCH.
     """
     before, said = step.before.subscription, step.change.subscription
     group_id, member_id = group.group_id, step.change.member_id
     if said != before:
         records.append(MemberRecord(group_id, member_id, said))
     renamed = said.topics != before.topics
+    if renamed:
+        check_names(group_id, group.names.keys(), said.topics)
     repatterned = said.pattern != before.pattern
-    bump = renamed or (repatterned and _means_others(group, before.pattern, said.pattern, records))
+    others = repatterned and _means_others(group, before.pattern, said.pattern, records)
+    bump = renamed or others
     target = _target(shard, group, step, _epoch(shard, group, step, bump, records), records)
     current = step.before.current
     resubscribed = renamed or repatterned
@@ -82,6 +92,18 @@ def advance(shard: Shard, group: ConsumerGroup, step: Step, records: list[Coordi
     return after
 
 
+def check_names(group_id: str, there: Collection[str], more: Iterable[str]) -> None:
+    """Refuse more names than a group may have.
+
+    Raises:
+        KafkaError: INVALID_REQUEST.
+    """
+    new = sum(name not in there for name in more)
+    if new and len(there) + new > NAMES_MAX:
+        detail = f"group {group_id} would name {len(there) + new} topics, {NAMES_MAX} is the most; write a pattern"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, detail)
+
+
 def _means_others(group: ConsumerGroup, before: str, after: str, records: list[CoordinatorRecord]) -> bool:
     """Whether other topics are meant at once; those of a new pattern are found only later (`resolving`)."""
     if before and group.patterns.get(before) == 1:
@@ -89,6 +111,9 @@ def _means_others(group: ConsumerGroup, before: str, after: str, records: list[C
     if not after:
         return True
     if after not in group.patterns:
+        if len(group.patterns) >= PATTERNS_MAX:
+            detail = f"group {group.group_id} has {PATTERNS_MAX} regular expressions, which is the most; share one"
+            raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, detail)
         from barnabas.broker.group.consumer.patterns import compile_pattern
 
         compile_pattern(after)
@@ -116,6 +141,7 @@ def _target(shard: Shard, group: ConsumerGroup, step: Step, epoch: int, records:
     wall_ms = shared.wall_clock.now_ms()
     if not may_compute(group, assignment_interval_ms(shared, group.group_id), wall_ms):
         return last_target(group, step.change)
+    group.tried_at_ms = wall_ms
     default = shared.config.group_consumer_assignors[0]
     assignor = group.preferred_assignor(step.before.subscription, step.change.subscription, default)
     return new_target(group, epoch, step.change, assignor, shared.topics, wall_ms, records)
@@ -163,6 +189,7 @@ def settle(
         shard.claim(written, address if there is None else there.address)
     if any(type(record) is EpochRecord for record in records):
         written.checked = shard.shared.topics.version
+        shard.shared.counts.consumer_rebalances += 1
     member = written.members[member_id]
     claim_member(shard, member, address)
     if moved:

@@ -95,6 +95,7 @@ class ConsumerGroup:
         "target_at_ms",
         "target_epoch",
         "targets",
+        "tried_at_ms",
     )
 
     def __init__(self, group_id: str) -> None:
@@ -103,6 +104,8 @@ class ConsumerGroup:
         self.metadata_hash = 0
         self.target_epoch = FIRST_EPOCH
         self.target_at_ms = 0
+        self.tried_at_ms = 0
+        """When a target was computed last, written or not (time of day)."""
         self.members: dict[str, ConsumerMember] = {}
         self.static: dict[str, str] = {}
         """Instance id to member id."""

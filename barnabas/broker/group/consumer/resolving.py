@@ -11,12 +11,13 @@ from typing import Final
 
 from barnabas.broker.group.consumer.group import ConsumerGroup
 from barnabas.broker.group.consumer.hashing import group_hash
+from barnabas.broker.group.consumer.replaying import size_of_patterns
 from barnabas.broker.group.consumer.values import EpochRecord, PatternRecord, Resolved
 from barnabas.broker.group.shard import Shard
 from barnabas.broker.group.state import Status
 from barnabas.broker.group.values import CoordinatorRecord
 from barnabas.broker.jobs import Job
-from barnabas.protocol.errors import KafkaError
+from barnabas.protocol.errors import ErrorCode, KafkaError
 
 BATCH_MS: Final = 10_000
 """Patterns that come within this time are resolved together (`REGEX_BATCH_REFRESH_MIN_INTERVAL_MS`)."""
@@ -81,9 +82,13 @@ def _write(shard: Shard, group: ConsumerGroup, found: dict[str, Resolved], now_m
         for change, some in ((-1, before), (1, new.topics)):
             for name in some:
                 names[name] = names.get(name, 0) + change
+    growth = size_of_patterns(group.resolved | found) - group.pattern_bytes
+    if growth > 0 and not shard.shared.holdings.room_for(group.address, growth):
+        raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"no memory is left for {growth} bytes")
     metadata_hash = group_hash(topics, [name for name, count in names.items() if count])
     if others or metadata_hash != group.metadata_hash:
         records.append(EpochRecord(group_id, group.epoch + 1, metadata_hash))
     if records:
         shard.write(records, now_ms)
         group.checked = topics.version
+        shard.shared.counts.consumer_rebalances += int(type(records[-1]) is EpochRecord)

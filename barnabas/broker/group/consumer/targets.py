@@ -31,8 +31,9 @@ class Target(NamedTuple):
 
 
 def may_compute(group: ConsumerGroup, interval_ms: int, wall_ms: int) -> bool:
-    """Whether it is time for a new target."""
-    return not group.target_at_ms or not interval_ms or wall_ms >= group.target_at_ms + interval_ms
+    """Whether it is time for a new target. One that could not be written counts, for it may be too large for ever."""
+    last_ms = max(group.target_at_ms, group.tried_at_ms)
+    return not last_ms or not interval_ms or wall_ms >= last_ms + interval_ms
 
 
 def last_target(group: ConsumerGroup, change: Change) -> Target:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from typing import Final, NamedTuple
 
+from barnabas.broker.group.consumer.advancing import NAMES_MAX
 from barnabas.broker.group.consumer.embedded import assigned_of, wants_of
 from barnabas.broker.group.consumer.group import ConsumerGroup
 from barnabas.broker.group.consumer.hashing import group_hash
@@ -129,6 +130,8 @@ def _records_of(shard: Shard, group: Group) -> list[ConsumerRecord]:
         targets.append(TargetRecord(group_id, member.member_id, target))
         current = Current(epoch, epoch, MemberState.STABLE, own)
         currents.append(CurrentRecord(group_id, member.member_id, current))
+    if len(names) > NAMES_MAX:
+        raise _refusal(group, f"its members name {len(names)} topics, {NAMES_MAX} is the most")
     said.append(EpochRecord(group_id, epoch, group_hash(topics, names)))
     targets.append(TargetEpochRecord(group_id, epoch))
     return said + targets + currents

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.group.consumer import heartbeats
-from barnabas.protocol.errors import ErrorCode
+from barnabas.broker.group import holdings
+from barnabas.broker.group.consumer import advancing, heartbeats
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from tests.broker.group.consumer.world import ConsumerWorld
 
 UNCHANGED = heartbeats._unchanged
@@ -244,3 +245,191 @@ def test_what_most_ask_for_assigns(world: ConsumerWorld) -> None:
         world.beat(name, topics=["t", "u"], assignor=None if name == "a" else "range")
     world.settled("a", "b", "c")
     assert world.has("a") == {"t": [0, 1], "u": [0]}, "uniform would give the first two of five"
+
+
+def test_a_group_names_no_more_topics_than_it_may(world: ConsumerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(advancing, "NAMES_MAX", 3)
+    world.beat("a", topics=["t", "u", "v"])
+    told = world.beat("b", topics=["t", "w"])
+    assert told.error_code == ErrorCode.INVALID_REQUEST
+    assert told.error_message == "group g would name 4 topics, 3 is the most; write a pattern"
+    assert world.beat("b", topics=["v", "t"]).error_code == 0
+
+
+def test_a_group_has_no_more_patterns_than_it_may(world: ConsumerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(advancing, "PATTERNS_MAX", 1)
+    world.beat("a", topics=[], pattern="t.*")
+    told = world.beat("b", topics=[], pattern="u.*")
+    assert told.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert world.beat("b", topics=[], pattern="t.*").error_code == 0
+
+
+def test_a_member_that_has_no_room_does_not_come_in(world: ConsumerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holdings, "ADDRESS_BYTES_MAX", 8000)
+    assert world.beat("a").error_code == 0
+    codes = [world.beat(f"b{number}", host="10.0.0.1").error_code for number in range(5)]
+    assert codes[-1] == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert world.beat("c", host="10.0.0.2").error_code == 0
+    assert world.beat("a", 2).error_code == 0, "who is there goes on"
+
+
+def test_a_target_that_the_log_does_not_take_is_not_tried_at_every_heartbeat() -> None:
+    world = ConsumerWorld(group_consumer_assignment_interval_ms=1000)
+    world.comes("a")
+    world.advance(1000)
+    world.topics.have("t", 5)
+    world.journal.fault = ErrorCode.MESSAGE_TOO_LARGE
+    assert world.beat("a", 2).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    world.journal.fault = None
+    assert world.beat("a", 2).member_epoch == 2
+    world.advance(1000)
+    assert world.given(world.beat("a", 2)) == {"t": [0, 1, 2, 3, 4]}
+
+
+# Regular expressions
+
+
+def test_a_pattern_is_resolved_after_the_first_answer(world: ConsumerWorld) -> None:
+    """As with Apache Kafka: epoch 1 and nothing at first, and with the next heartbeat what matches."""
+    told = world.beat("a", topics=[], pattern="t|x.*")
+    assert (told.member_epoch, world.given(told)) == (1, {})
+    told = world.beat("a", 1)
+    assert (told.member_epoch, world.given(told)) == (2, {"t": [0, 1, 2, 3]})
+    assert world.consumers().names == {"t": 1}
+
+
+def test_a_topic_that_matches_is_found_when_it_comes(world: ConsumerWorld) -> None:
+    world.beat("a", topics=[], pattern="t|x.*")
+    world.beat("a", 1)
+    world.topics.have("x1", 1)
+    world.beat("a", 2)
+    assert world.given(world.beat("a", 2)) is None, "patterns are held against the topics once in ten seconds"
+    world.advance(10_001)
+    world.beat("a", 2)
+    assert world.given(world.beat("a", 2)) == {"t": [0, 1, 2, 3], "x1": [0]}
+
+
+def test_a_pattern_that_is_none_is_refused(world: ConsumerWorld) -> None:
+    told = world.beat("a", topics=[], pattern="a(")
+    assert told.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert "`a(`" in str(told.error_message)
+    assert not world.shard.groups
+
+
+def test_a_pattern_that_nobody_has_any_more_is_forgotten(world: ConsumerWorld) -> None:
+    world.topics.have("u", 1)
+    world.beat("a", topics=[], pattern="t")
+    told = world.beat("a", 1, topics=["u"], pattern="", owned={})
+    assert world.given(told) == {"u": [0]}
+    assert not world.consumers().resolved
+    assert world.consumers().names == {"u": 1}
+
+
+def test_what_a_pattern_matched_is_known_after_a_restart(world: ConsumerWorld) -> None:
+    world.beat("a", topics=[], pattern="t")
+    world.beat("a", 1)
+    world.restart()
+    assert world.consumers().resolved["t"].topics == {"t"}
+    assert world.given(world.beat("a", 2)) is None
+
+
+# Static members
+
+
+def test_a_static_member_that_leaves_for_a_while_has_its_part_again(world: ConsumerWorld) -> None:
+    world.beat("a", instance="i")
+    world.beat("b")
+    world.settled("a", "b")
+    had = world.has("a")
+    told = world.beat("a", -2, instance="i")
+    assert (told.error_code, told.member_epoch) == (0, -2)
+    told = world.beat("again", instance="i")
+    assert world.given(told) == had
+    assert told.member_epoch == world.consumers().epoch == 3, "nobody has to share anew"
+    assert world.beat("a", 3, instance="i").error_code == ErrorCode.FENCED_INSTANCE_ID
+    assert sorted(world.consumers().members) == ["again", "b"]
+
+
+def test_a_static_member_that_does_not_come_back_is_out_after_its_session(world: ConsumerWorld) -> None:
+    world.beat("a", instance="i")
+    world.beat("a", -2, instance="i")
+    world.advance(44_000)
+    assert list(world.consumers().members) == ["a"]
+    world.advance(1000)
+    assert world.consumers().is_empty
+
+
+def test_an_instance_that_is_there_is_not_given_away(world: ConsumerWorld) -> None:
+    world.beat("a", instance="i")
+    told = world.beat("b", instance="i")
+    assert told.error_code == ErrorCode.UNRELEASED_INSTANCE_ID
+    assert told.error_message == (
+        "Static member b with instance id i cannot join the group because the instance id is owned by a member."
+    )
+    assert world.beat("b", 2, instance="i").error_code == ErrorCode.FENCED_INSTANCE_ID
+    assert world.beat("b", 2, instance="j").error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+# What is committed
+
+
+@pytest.mark.parametrize(
+    ("epoch", "version", "code"),
+    [
+        (4, 9, ErrorCode.STALE_MEMBER_EPOCH),
+        (3, 9, ErrorCode.NONE),
+        (1, 9, ErrorCode.STALE_MEMBER_EPOCH),
+        (3, 8, ErrorCode.UNSUPPORTED_VERSION),
+    ],
+)
+def test_a_commit_counts_by_its_epoch(world: ConsumerWorld, epoch: int, version: int, code: ErrorCode) -> None:
+    world.comes("a")
+    world.beat("b")
+    world.settled("a", "b")
+    own = world.has("a")["t"][0]
+    assert committed(world, own, "a", epoch, version) == code
+
+
+def test_a_commit_of_an_earlier_epoch_counts_for_what_was_had_since(world: ConsumerWorld) -> None:
+    """KIP-1251: also for what is to be given up, until it is; not for what has come since."""
+    world.comes("a")
+    world.beat("b")
+    kept = world.given(world.beat("a", 2, owned={"t": [0, 1, 2, 3]}))
+    assert kept is not None
+    lost = [one for one in range(4) if one not in kept["t"]]
+    assert committed(world, lost[0], "a", 2) == ErrorCode.NONE
+    world.beat("a", 2, owned=kept)
+    assert committed(world, kept["t"][0], "a", 2) == ErrorCode.NONE
+    assert committed(world, lost[0], "a", 2) == ErrorCode.STALE_MEMBER_EPOCH
+    assert committed(world, lost[0], "a", 3) == ErrorCode.NONE, "in its own epoch a member commits what it wants"
+
+
+def test_nobody_commits_while_there_are_members(world: ConsumerWorld) -> None:
+    world.comes("a")
+    assert committed(world, 0, "", -1) == ErrorCode.UNKNOWN_MEMBER_ID
+    world.beat("a", -1)
+    assert committed(world, 0, "", -1) == ErrorCode.NONE
+    assert committed(world, 0, "a", 2) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def committed(world: ConsumerWorld, partition: int, member_id: str, epoch: int, version: int = 9) -> int:
+    try:
+        return world.commit({partition: 1}, member_id=member_id, generation=epoch, version=version)[partition]
+    except KafkaError as fault:
+        return fault.code
+
+
+def test_a_groups_own_settings_go_before_the_brokers(world: ConsumerWorld) -> None:
+    world.group_settings["g"] = {"consumer.session.timeout.ms": "50000", "consumer.heartbeat.interval.ms": "6000"}
+    assert world.beat("a").heartbeat_interval_ms == 6000
+    world.advance(49_000)
+    assert list(world.consumers().members) == ["a"]
+    world.advance(1000)
+    assert world.consumers().is_empty
+
+
+def test_how_often_groups_are_assigned_anew_is_counted(world: ConsumerWorld) -> None:
+    world.comes("a")
+    world.beat("a", 2)
+    world.beat("b")
+    assert world.shard.shared.counts.consumer_rebalances == 2
