@@ -99,9 +99,28 @@ def _must_be_known(name: str, origin: str) -> None:
         raise ConfigError(f"{name} (from {origin}) is no setting{hint}")
 
 
+def _groups_must_fit(config: BrokerConfig) -> None:
+    """What groups of the consumer protocol go by lies within its own bounds (`GroupCoordinatorConfig`)."""
+    for what in ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms"):
+        field = what.replace(".", "_")
+        value = getattr(config, f"group_consumer_{field}")
+        least = getattr(config, f"group_consumer_min_{field}")
+        most = getattr(config, f"group_consumer_max_{field}")
+        if not least <= value <= most:
+            bounds = f"group.consumer.min.{what} ({least}) and group.consumer.max.{what} ({most})"
+            raise ConfigError(f"group.consumer.{what}={value}: write a value between {bounds}, or change these")
+    interval_ms, session_ms = config.group_consumer_heartbeat_interval_ms, config.group_consumer_session_timeout_ms
+    if interval_ms >= session_ms:
+        raise ConfigError(
+            f"group.consumer.heartbeat.interval.ms={interval_ms}: nobody would be heard of in time; write less than "
+            f"group.consumer.session.timeout.ms ({session_ms})"
+        )
+
+
 def _must_fit_together(config: BrokerConfig) -> None:
     listening_endpoints(config)
     http_endpoint(config)
+    _groups_must_fit(config)
     if 0 <= config.queued_max_request_bytes < config.socket_request_max_bytes:
         raise ConfigError(
             f"queued.max.request.bytes={config.queued_max_request_bytes}: a largest request would never fit; write at "

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from barnabas.broker.config import BrokerConfig, ConfigError, load
@@ -171,4 +173,34 @@ def test_a_setting_that_is_kept_without_effect_is_named_too() -> None:
     assert loaded.config.queued_max_requests == 7
     assert loaded.warnings == (
         "settings of Apache Kafka that have no effect here: log.preallocate, queued.max.requests",
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"group.consumer.session.timeout.ms": "44999"}, "group.consumer.min.session.timeout.ms (45000)"),
+        ({"group.consumer.heartbeat.interval.ms": "15001"}, "group.consumer.max.heartbeat.interval.ms (15000)"),
+        ({"group.consumer.max.assignment.interval.ms": "999"}, "group.consumer.assignment.interval.ms=1000"),
+        (
+            {
+                "group.consumer.min.session.timeout.ms": "5000",
+                "group.consumer.session.timeout.ms": "5000",
+            },
+            "write less than group.consumer.session.timeout.ms (5000)",
+        ),
+        ({"group.consumer.assignors": "uniform,uniform"}, "each once"),
+        ({"group.consumer.assignors": ""}, "write one or more of uniform, range"),
+        ({"group.consumer.migration.policy": "both"}, "bidirectional, disabled, downgrade, upgrade"),
+        ({"group.coordinator.rebalance.protocols": "new"}, "write one or more of classic"),
+    ],
+)
+def test_what_groups_of_the_consumer_protocol_go_by_fits_together(given: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        load(overrides=given)
+
+
+def test_a_policy_is_taken_in_whichever_case() -> None:
+    assert load(overrides={"group.consumer.migration.policy": "Upgrade"}).config.group_consumer_migration_policy == (
+        "Upgrade"
     )

@@ -4,13 +4,14 @@ What holds at every moment:
 
 - A partition is with one member at most: by the coordinator's account, and by what its members read.
 - A commit of a member that was fenced, or of a partition that it does not have, is refused.
-- What the log says is all that is in memory, and what members take is counted.
+- What the log says, compacted or not, is all that is in memory, and what members take is counted.
 - Left in peace, all obedient members have what they are to have, and all of it is theirs.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -273,8 +274,16 @@ class Members(RuleBasedStateMachine):
 
     @invariant()
     def the_log_says_all(self) -> None:
+        """As it is, and as compaction leaves it: the last record of each key, the tombstones too or gone."""
+        written = self.world.journal.records
+        last = {key: number for number, (key, _) in enumerate(written)}
+        compacted = [written[number] for number in sorted(last.values())]
+        for records in (written, compacted, [each for each in compacted if each[1] is not None]):
+            self.is_the_same(records)
+
+    def is_the_same(self, records: list[Any]) -> None:
         other = ConsumerWorld()
-        other.journal, other.topics = self.world.journal, self.world.topics
+        other.journal.records, other.topics = records, self.world.topics
         other.restart()
         groups, found = self.world.shard.groups, other.shard.groups
         assert groups.keys() == found.keys()
