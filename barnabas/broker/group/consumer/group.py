@@ -89,6 +89,7 @@ class ConsumerGroup:
         "owners",
         "pattern_bytes",
         "patterns",
+        "resolve_from_ms",
         "resolved",
         "resolving",
         "static",
@@ -120,6 +121,8 @@ class ConsumerGroup:
         """How many members have a pattern."""
         self.resolved: dict[str, Resolved] = {}
         self.resolving = False
+        self.resolve_from_ms = 0
+        """Not before this time of day again, after what was found could not be written."""
         self.pattern_bytes = 0
         """What the patterns and their topics take."""
         self.classics = 0
@@ -173,7 +176,9 @@ class ConsumerGroup:
     def wanted(self, subscription: Subscription) -> frozenset[str]:
         """All topics that a member wants, by name and by what its pattern has matched so far."""
         found = self.resolved.get(subscription.pattern)
-        return frozenset(subscription.topics) if found is None else found.topics.union(subscription.topics)
+        if found is None:
+            return frozenset(subscription.topics)
+        return found.topics.union(subscription.topics) if subscription.topics else found.topics
 
     def is_free(self, topic_id: bytes, partition: int, *but: str) -> bool:
         """Whether nobody has that partition, other than the members named."""

@@ -21,16 +21,18 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 
 BATCH_MS: Final = 10_000
 """Patterns that come within this time are resolved together (`REGEX_BATCH_REFRESH_MIN_INTERVAL_MS`)."""
+BATCH_BYTES: Final = 256 * 1024
+"""Names of topics that are written at once: a few ms, and less than a batch takes. Kafka writes all in one batch."""
 
 logger = logging.getLogger(__name__)
 
 
 def refresh_if_due(shard: Shard, group: ConsumerGroup, now_ms: int) -> None:
     """Find the topics of a group's patterns anew, if it is time for that."""
-    if group.resolving:
-        return
     shared = shard.shared
     wall_ms = shared.wall_clock.now_ms()
+    if group.resolving or group.resolve_from_ms - BATCH_MS <= wall_ms < group.resolve_from_ms:
+        return
     last = next(iter(group.resolved.values()), None)
     if last is not None:
         if last.at_ms <= wall_ms <= last.at_ms + BATCH_MS:
@@ -59,32 +61,43 @@ def _refresh(shard: Shard, group: ConsumerGroup, now_ms: int) -> Job[None]:
         matching = yield from compile_pattern(text).matching(names)
         found[text] = Resolved(frozenset(matching), version, wall_ms)
         yield None
-    if shard.status is not Status.ACTIVE or shard.groups.get(group.group_id) is not group:
-        return
     try:
-        _write(shard, group, found, now_ms)
+        yield from _write(shard, group, found, now_ms)
     except KafkaError as fault:
+        group.resolve_from_ms = wall_ms + BATCH_MS
         logger.warning("group %s: what its patterns match cannot be written yet: %s", group.group_id, fault)
 
 
-def _write(shard: Shard, group: ConsumerGroup, found: dict[str, Resolved], now_ms: int) -> None:
-    group_id, topics = group.group_id, shard.shared.topics
-    records: list[CoordinatorRecord] = []
-    names = dict(group.names)
-    others = False
-    for text, new in found.items():
-        if text not in group.patterns:
-            continue
-        records.append(PatternRecord(group_id, text, new))
-        old = group.resolved.get(text)
-        before = frozenset[str]() if old is None else old.topics
-        others = others or before != new.topics
-        for change, some in ((-1, before), (1, new.topics)):
-            for name in some:
-                names[name] = names.get(name, 0) + change
+def _write(shard: Shard, group: ConsumerGroup, found: dict[str, Resolved], now_ms: int) -> Job[None]:
+    """Write what was found, in as many batches as that takes; the epoch, if it rises, comes with the last."""
     growth = size_of_patterns(group.resolved | found) - group.pattern_bytes
     if growth > 0 and not shard.shared.holdings.room_for(group.address, growth):
         raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"no memory is left for {growth} bytes")
+    group_id, topics = group.group_id, shard.shared.topics
+    pending: list[PatternRecord] = []
+    size = 0
+    others = False
+    for text, new in found.items():
+        more = sum(map(len, new.topics)) + len(text)
+        if pending and size + more > BATCH_BYTES:
+            if not _is_here(shard, group):
+                return
+            shard.write(pending, now_ms)
+            pending, size = [], 0
+            yield None
+        if text in group.patterns:
+            others = others or _topics(group, text) != new.topics
+            pending.append(PatternRecord(group_id, text, new))
+            size += more
+    if not _is_here(shard, group):
+        return
+    names = dict(group.names)
+    for record in pending:
+        assert record.resolved is not None
+        for change, some in ((-1, _topics(group, record.pattern)), (1, record.resolved.topics)):
+            for name in some:
+                names[name] = names.get(name, 0) + change
+    records: list[CoordinatorRecord] = [*pending]
     metadata_hash = group_hash(topics, [name for name, count in names.items() if count])
     if others or metadata_hash != group.metadata_hash:
         records.append(EpochRecord(group_id, group.epoch + 1, metadata_hash))
@@ -92,3 +105,12 @@ def _write(shard: Shard, group: ConsumerGroup, found: dict[str, Resolved], now_m
         shard.write(records, now_ms)
         group.checked = topics.version
         shard.shared.counts.consumer_rebalances += int(type(records[-1]) is EpochRecord)
+
+
+def _is_here(shard: Shard, group: ConsumerGroup) -> bool:
+    return shard.status is Status.ACTIVE and shard.groups.get(group.group_id) is group
+
+
+def _topics(group: ConsumerGroup, text: str) -> frozenset[str]:
+    found = group.resolved.get(text)
+    return frozenset() if found is None else found.topics

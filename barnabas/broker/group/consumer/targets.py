@@ -58,14 +58,18 @@ def new_target(
     said.pop(change.replaces, None)
     said[change.member_id] = change.subscription
     partitions: dict[bytes, int] = {}
-    ids: dict[tuple[str, tuple[str, ...]], frozenset[bytes]] = {}
+    wanted_by: dict[tuple[str, tuple[str, ...]], frozenset[str]] = {}
+    ids: dict[frozenset[str], frozenset[bytes]] = {}
     members: dict[str, MemberSubscription] = {}
     for member_id, one in said.items():
-        wanted = ids.get((one.pattern, one.topics))
+        names = wanted_by.get((one.pattern, one.topics))
+        if names is None:
+            names = wanted_by[one.pattern, one.topics] = group.wanted(one)
+        wanted = ids.get(names)
         if wanted is None:
-            found = [known for name in group.wanted(one) if (known := topics.get(name)) is not None]
+            found = [known for name in names if (known := topics.get(name)) is not None]
             partitions.update(found)
-            wanted = ids[one.pattern, one.topics] = frozenset(topic_id for topic_id, _ in found)
+            wanted = ids[names] = frozenset(topic_id for topic_id, _ in found)
         had = change.replaces if member_id == change.member_id and change.replaces else member_id
         members[member_id] = MemberSubscription(wanted, group.targets.get(had, NOTHING), one.instance_id, one.rack_id)
     shares = assign(assignor, members, partitions)
