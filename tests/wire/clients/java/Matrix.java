@@ -83,6 +83,10 @@ public final class Matrix {
                 return administer(question);
             case "console":
                 return console(question);
+            case "static":
+            case "pattern":
+            case "change over":
+                return turn(question);
             case "tool":
                 return Tool.run(question);
             default:
@@ -99,6 +103,10 @@ public final class Matrix {
 
     private static Admin admin() {
         return Admin.create(settings(Map.of()));
+    }
+
+    static void create(Admin admin, String topic, int partitions) throws Exception {
+        admin.createTopics(List.of(new NewTopic(topic, partitions, (short) 1))).all().get();
     }
 
     private static List<Long> produce(String topic, int partition, int count, Map<String, String> more) throws Exception {
@@ -159,9 +167,10 @@ public final class Matrix {
     }
 
     /** One consumer of a group, who has not subscribed yet. */
-    private static KafkaConsumer<String, String> member(JsonNode question) {
+    static KafkaConsumer<String, String> member(JsonNode question, Map<String, String> more) {
         String assignor = question.get("assignor").asText();
-        Map<String, String> settings = new TreeMap<>(Map.of("group.id", question.get("group").asText()));
+        Map<String, String> settings = new TreeMap<>(more);
+        settings.put("group.id", question.get("group").asText());
         if (question.get("protocol").asText().equals("consumer")) {
             settings.putAll(Map.of("group.protocol", "consumer", "group.remote.assignor", assignor));
         } else {
@@ -179,7 +188,7 @@ public final class Matrix {
         poll(consumer, each -> seen.add(List.of((long) each.partition(), each.offset())));
     }
 
-    private static List<Integer> owned(KafkaConsumer<String, String> consumer) {
+    static List<Integer> owned(KafkaConsumer<String, String> consumer) {
         return consumer.assignment().stream().map(TopicPartition::partition).sorted().toList();
     }
 
@@ -192,8 +201,8 @@ public final class Matrix {
     private static Map<String, Object> group(JsonNode question) throws Exception {
         String topic = question.get("topic").asText();
         String group = question.get("group").asText();
-        try (Admin admin = admin(); var first = member(question); var second = member(question)) {
-            admin.createTopics(List.of(new NewTopic(topic, 4, (short) 1))).all().get();
+        try (Admin admin = admin(); var first = member(question, Map.of()); var second = member(question, Map.of())) {
+            create(admin, topic, 4);
             fill(topic, 10);
             List<List<Long>> seen = new ArrayList<>();
             first.subscribe(List.of(topic));
@@ -227,6 +236,22 @@ public final class Matrix {
         }
     }
 
+    private static Map<String, Object> turn(JsonNode question) throws Exception {
+        String topic = question.get("topic").asText();
+        try (Admin admin = admin()) {
+            create(admin, topic, 4);
+            fill(topic, 10);
+            switch (question.get("do").asText()) {
+                case "static":
+                    return Turns.known(question);
+                case "pattern":
+                    return Turns.pattern(question, admin);
+                default:
+                    return Turns.changeOver(question, admin);
+            }
+        }
+    }
+
     private static List<Long> committed(Admin admin, String topic, String group) throws Exception {
         var found = admin.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata().get();
         List<Long> offsets = new ArrayList<>();
@@ -248,7 +273,7 @@ public final class Matrix {
         var one = new TopicPartition(topic, 1);
         Map<String, Object> told = new TreeMap<>();
         try (Admin admin = admin()) {
-            admin.createTopics(List.of(new NewTopic(topic, 2, (short) 1))).all().get();
+            create(admin, topic, 2);
             produce(topic, 0, 10, Map.of());
             told.put("unknown", committed(admin, topic, group));
             var both = Map.of(zero, new OffsetAndMetadata(4), one, new OffsetAndMetadata(7));
@@ -303,8 +328,8 @@ public final class Matrix {
 
     private static Map<String, Object> console(JsonNode question) throws Exception {
         String topic = question.get("topic").asText();
-        try (Admin admin = admin(); var member = member(question); var reader = consumer(Map.of())) {
-            admin.createTopics(List.of(new NewTopic(topic, 2, (short) 1))).all().get();
+        try (Admin admin = admin(); var member = member(question, Map.of()); var reader = consumer(Map.of())) {
+            create(admin, topic, 2);
             produce(topic, 0, 10, Map.of());
             List<List<Long>> seen = new ArrayList<>();
             member.subscribe(List.of(topic));
