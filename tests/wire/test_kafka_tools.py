@@ -149,7 +149,9 @@ class TestKafkaTools:
         assert sizes[f"{topic}-{full}"] > 0
 
     def test_the_cluster_is_described(self, tool: Callable[..., str]) -> None:
-        assert "Feature: metadata.version" in tool("kafka-features", "describe")
+        features = tool("kafka-features", "describe")
+        assert "Feature: metadata.version" in features
+        assert "Feature: group.version" in features
         status = tool("kafka-metadata-quorum", "describe", "--status")
         assert "LeaderId:               1\n" in status
         _, *voters = tool("kafka-metadata-quorum", "describe", "--replication").splitlines()
