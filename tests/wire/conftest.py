@@ -60,7 +60,7 @@ def client(request: pytest.FixtureRequest, address: str) -> Iterator[Program]:
     """The program of the client that the class tries, with the broker to ask."""
     assert request.cls
     try:
-        program = Program(request.cls.tried.folder, address)
+        program = Program(request.cls.tried.folder, address, *request.cls.tried.arguments)
     except ClientUnavailable as missing:
         pytest.skip(str(missing))
     with program:

@@ -122,9 +122,9 @@ class Program:
         ClientUnavailable: it cannot be built or run here.
     """
 
-    def __init__(self, name: str, address: str) -> None:
+    def __init__(self, name: str, address: str, *arguments: str) -> None:
         self._name = name
-        self._command = [*built(name), address]
+        self._command = [*built(name), address, *arguments]
 
     def __enter__(self) -> Self:
         self._errors = tempfile.TemporaryFile()

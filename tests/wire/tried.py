@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.oracle.kafka import VERSION
@@ -45,6 +45,7 @@ class Client:
         classic: its assignors in groups of the classic protocol.
         consumer: the server's assignors, in groups of the consumer protocol (KIP-848); none if it does not know that.
         deletes_offsets: whether it can delete what a group has committed for a partition.
+        arguments: what its program is told beside the broker's address.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Client:
     consumer: tuple[str, ...] = ()
     codecs: tuple[str, ...] = CODECS
     deletes_offsets: bool = True
+    arguments: tuple[str, ...] = ()
 
     @property
     def groups(self) -> list[tuple[str, str]]:
@@ -64,7 +66,10 @@ class Client:
 EAGER = ("range", "roundrobin", "sticky")
 OF_SERVER = ("uniform", "range")
 FRANZ_GO = Client("franz-go", "franz_go", _of_go("github.com/twmb/franz-go"), (*EAGER, "cooperative-sticky"), OF_SERVER)
-SARAMA = Client("sarama", "sarama", _of_go("github.com/IBM/sarama"), (*EAGER, "cooperative-sticky"))
+SARAMA = Client(
+    "sarama, for Kafka 2.8 (its default)", "sarama", _of_go("github.com/IBM/sarama"), (*EAGER, "cooperative-sticky")
+)
+SARAMA_NEWEST = replace(SARAMA, name="sarama, for the newest Kafka", arguments=("newest",))
 KAFKAJS = Client("kafkajs", "kafkajs", _of_npm, ("roundrobin",), deletes_offsets=False)
 JAVA = Client("Apache Kafka's Java client", "java", lambda _: VERSION, (*EAGER, "cooperative-sticky"), OF_SERVER)
 KCAT = Client(
@@ -81,7 +86,7 @@ CONFLUENT = Client(
 AIOKAFKA = Client("aiokafka", "", _of_pip, EAGER, deletes_offsets=False)
 KAFKA_PYTHON = Client("kafka-python", "", _of_pip, (*EAGER, "cooperative-sticky"))
 
-CLIENTS = (CONFLUENT, AIOKAFKA, KAFKA_PYTHON, KCAT, FRANZ_GO, SARAMA, KAFKAJS, JAVA)
+CLIENTS = (CONFLUENT, AIOKAFKA, KAFKA_PYTHON, KCAT, FRANZ_GO, SARAMA, SARAMA_NEWEST, KAFKAJS, JAVA)
 """Those whose tests take what they try from here."""
 
 TOOLS = "org.apache.kafka.tools."
