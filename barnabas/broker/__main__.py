@@ -18,6 +18,13 @@ DEFAULT_PORT = 9092
 _EPILOG = """\
 Settings carry Kafka's names. --set wins over the environment (BARNABAS_LOG_RETENTION_MS, then KAFKA_LOG_RETENTION_MS),
 that over the file, that over the default. What clients set while the broker ran is stored, and wins over all of these.
+
+examples:
+  barnabas broker                                          # localhost:9092, data in $XDG_DATA_HOME/barnabas
+  barnabas broker --memory --port 0 --topic flights:4      # a free port, which is printed
+  barnabas broker --config server.properties --set log.retention.ms=60000
+
+exit codes: 0 it was stopped, 2 it could not start, and changed nothing
 """
 
 
@@ -65,7 +72,7 @@ def parser() -> argparse.ArgumentParser:
         "--ignore-stored-settings", action="store_true", help="pass over what clients set while the broker ran"
     )
     options.add_argument("--log-format", choices=("text", "json"), help="text on a terminal, else json")
-    options.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
+    options.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info", help="(info)")
     return options
 
 

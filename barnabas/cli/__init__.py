@@ -69,6 +69,8 @@ def _run(given: list[str]) -> int:
     if name in ("", "--help", "-h", "help"):
         print(_help())
         return 0 if name else 2
+    if name in _WITH_VALUE:
+        return _wrong(f"{name} wants a value, and then a command; barnabas --help says more")
     if name.startswith("-"):
         return _wrong(f"there is no option {name} before a command; barnabas --help says more")
     import difflib
@@ -84,7 +86,9 @@ def _command(module: str, arguments: list[str]) -> int:
     try:
         code: int = import_module(module).main(arguments)
     except BarnabasError as error:
-        return _failed(error, str(error))
+        from barnabas.cli.codes import told
+
+        return _failed(error, told(error))
     return code
 
 

@@ -22,6 +22,21 @@ TABLE: Final = {
 """What each means, for help and documentation. `broker` and `health` have their own: see their help."""
 
 
+_REMEDIES: Final = {
+    "UNKNOWN_TOPIC_OR_PARTITION": "barnabas topics list shows those there are",
+    "TOPIC_ALREADY_EXISTS": "--if-absent leaves it as it is, and barnabas topics alter changes it",
+    "INVALID_TOPIC_EXCEPTION": "a name has 1 to 249 letters, digits, dots, underscores and dashes",
+    "INVALID_CONFIG": "barnabas configs get --all shows settings and their values",
+    "MESSAGE_TOO_LARGE": "send less at once, or raise max.message.bytes of the topic",
+}
+
+
+def told(error: BaseException) -> str:
+    """An error as one sentence; where a broker said no, with what can be done about it."""
+    remedy = _REMEDIES.get(getattr(getattr(error, "code", None), "name", ""))
+    return f"{error}; {remedy}" if remedy else str(error)
+
+
 def code_of(error: BaseException) -> int:
     """The exit code that an error stands for."""
     from barnabas.net.errors import ClientTimeout, Disconnected

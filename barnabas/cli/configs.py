@@ -84,8 +84,18 @@ def main(arguments: Sequence[str]) -> int:
 
     given.number = {"topic": TOPIC, "broker": BROKER, "group": GROUP}[given.kind]
     with Admin(settings_of(given)) as admin:
+        if given.kind == "broker" and given.name:
+            _check_broker(admin, given.name)
         {"get": _get, "set": _set, "delete": _delete}[given.verb](admin, given)
     return 0
+
+
+def _check_broker(admin: Admin, name: str) -> None:
+    from barnabas.protocol.errors import BarnabasError
+
+    there = [str(node) for node, _, _ in admin.describe_cluster().brokers]
+    if name.isdigit() and name not in there:
+        raise BarnabasError(f"there is no broker {name}; the cluster has {', '.join(there)}")
 
 
 def _get(admin: Admin, given: argparse.Namespace) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.cli.codes import REFUSED
+from barnabas.cli.codes import REFUSED, WRONG
 from barnabas.cli.options import Options, server_argument, server_of
 from barnabas.cli.speak import fail, say
 
@@ -26,10 +26,12 @@ def main(arguments: Sequence[str]) -> int:
     given = options.read(arguments)
     server = server_of(options, given)
     from barnabas.cli.look import get
-    from barnabas.protocol.errors import BarnabasError
+    from barnabas.protocol.errors import BarnabasError, ConfigError
 
     try:
         status, body = get(server, "/health", timeout_s=3.0)
+    except ConfigError as error:
+        return fail(str(error), WRONG)
     except BarnabasError as error:
         return fail(str(error), REFUSED)
     if status not in (200, 503):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.cli.codes import REFUSED
 from barnabas.cli.log_dump import dump, words_of
-from barnabas.cli.options import Options, Verbs, json_option
+from barnabas.cli.options import Options, Verbs, json_option, named
 from barnabas.cli.progress import Progress, size
 from barnabas.cli.speak import fail, say, say_json, table, wrapped
 
@@ -34,13 +34,17 @@ def parser() -> Options:
         "barnabas log check ~/.local/share/barnabas",
         "barnabas log check DATA_DIR/orders-0 --json",
     )
-    checked.add_argument("dir", metavar="DIR", help="a data directory, or one directory in it")
+    checked.add_argument(
+        "dir", metavar="DIR", type=named("a directory"), help="a data directory, or one directory in it"
+    )
     segments = verbs.add(
         "segments",
         "the segments of every log, or of one, with their indexes",
         "barnabas log segments DATA_DIR/orders-0",
     )
-    segments.add_argument("dir", metavar="DIR", help="a data directory, or one directory in it")
+    segments.add_argument(
+        "dir", metavar="DIR", type=named("a directory"), help="a data directory, or one directory in it"
+    )
     dumped = verbs.add(
         "dump",
         "batches and records of a log; entries of an index, a snapshot or a checkpoint",
@@ -51,6 +55,7 @@ def parser() -> Options:
     dumped.add_argument(
         "path",
         metavar="PATH",
+        type=named("a file"),
         help="a partition's directory, or a file in it: .log, .index, .timeindex, .snapshot, leader-epoch-checkpoint",
     )
     for each in (checked, segments, dumped):
@@ -61,7 +66,9 @@ def parser() -> Options:
         "barnabas log repair DATA_DIR                              # what it would do, and what is lost",
         "barnabas log repair DATA_DIR --yes",
     )
-    repair.add_argument("dir", metavar="DIR", help="a data directory that no broker serves from")
+    repair.add_argument(
+        "dir", metavar="DIR", type=named("a directory"), help="a data directory that no broker serves from"
+    )
     repair.add_argument("--yes", action="store_true", help="do it (else it is only said what would be done)")
     return options
 

@@ -6,7 +6,7 @@ import json
 import socket
 from typing import Any, Final
 
-from barnabas.protocol.errors import BarnabasError
+from barnabas.protocol.errors import BarnabasError, ConfigError
 
 DEFAULT: Final = "localhost:9092"
 _ANSWER_BYTES_MAX: Final = 256 * 1024 * 1024
@@ -74,9 +74,9 @@ def split(server: str) -> tuple[str, int]:
     """Host and port of `host:port`.
 
     Raises:
-        BarnabasError: it is not of that form.
+        ConfigError: it is not of that form.
     """
     host, colon, port = server.rpartition(":")
     if not (colon and host and port.isascii() and port.isdigit()):
-        raise BarnabasError(f"{server!r} is no address; write host:port such as {DEFAULT}, or a data directory's path")
+        raise ConfigError(f"{server!r} is no address; write host:port such as {DEFAULT}, or a data directory's path")
     return host.strip("[]"), int(port)

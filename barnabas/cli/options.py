@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
@@ -17,6 +18,8 @@ DEFAULT_SERVER: Final = "localhost:9092"
 TIMEOUT_MS: Final = 10_000
 """How long a command waits for an answer, unless `-X default.api.timeout.ms=...` says otherwise."""
 _WHICH: Final = "host:port (localhost:9092), or the data directory of a broker on this machine (./DIRECTORY)"
+_OPTION: Final = re.compile(r"-(?!$|[0-9])")
+"""What begins so is an option: neither `-` nor a number below 0."""
 _CODES: Final = "exit codes: 0 done, 1 refused, 2 wrong call, 3 no broker, 4 this machine (barnabas --help)"
 
 
@@ -67,7 +70,7 @@ class Options(argparse.ArgumentParser):
             if word in with_value and words:
                 options += _joined(word, words.pop(0))
             else:
-                (options if word.startswith("-") and word != "-" else plain).append(word)
+                (options if _OPTION.match(word) else plain).append(word)
         verb = [plain.pop(0)] if verbs and plain else []
         return [*verb, *options, *plain, *words]
 
@@ -133,7 +136,7 @@ def client_options(options: argparse.ArgumentParser) -> None:
         "--setting",
         "-X",
         metavar="KEY=VALUE",
-        type=pair,
+        type=_setting,
         action="append",
         default=[],
         help="a setting of the client, such as request.timeout.ms=1000 (repeatable)",
@@ -186,6 +189,16 @@ def address(text: str) -> str:
     return os.path.join(path, "barnabas.socket") if os.path.isdir(path) else path
 
 
+def _setting(text: str) -> tuple[str, str]:
+    name, value = pair(text)
+    plain = name.replace("_", ".")
+    if plain == "group.id":
+        raise argparse.ArgumentTypeError(f"{text}: consume has --group for it")
+    if plain.endswith("serializer"):
+        raise argparse.ArgumentTypeError(f"{text}: records are bytes here; leave it out")
+    return name, value
+
+
 def pair(text: str) -> tuple[str, str]:
     """`KEY=VALUE`."""
     name, equals, value = text.partition("=")
@@ -205,17 +218,29 @@ def named(what: str) -> Any:
     return name
 
 
-def count(text: str) -> int:
-    """A whole number from 1 on."""
-    return _whole(text, 1)
-
-
 def whole(text: str) -> int:
     """A whole number from 0 on."""
-    return _whole(text, 0)
+    return _whole(text, 0, 2**63 - 1)
 
 
-def _whole(text: str, least: int) -> int:
-    if not (text.isascii() and text.isdigit()) or not least <= int(text[:20]) < 2**63:
-        raise argparse.ArgumentTypeError(f"{text}: write a whole number from {least} on")
+def count(text: str) -> int:
+    """A whole number from 1 on."""
+    return _whole(text, 1, 2**63 - 1)
+
+
+def int32(text: str) -> int:
+    """A whole number from 1 on that the protocol has four bytes for."""
+    return _whole(text, 1, 2**31 - 1)
+
+
+def int16(text: str) -> int:
+    """A whole number from 1 on that the protocol has two bytes for."""
+    return _whole(text, 1, 2**15 - 1)
+
+
+def _whole(text: str, least: int, most: int) -> int:
+    if not (text.isascii() and text.isdigit()) or not least <= int(text[:20]) <= most:
+        raise argparse.ArgumentTypeError(
+            f"{text}: write a whole number from {least} {'on' if most == 2**63 - 1 else f'to {most}'}"
+        )
     return int(text)

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final, cast
 
-from barnabas.cli.codes import HERE, WRONG, code_of
+from barnabas.cli.codes import HERE, WRONG, code_of, told
 from barnabas.cli.formats import BadInput, Given, escaped, header, of_json
 from barnabas.cli.lines import pieces
 from barnabas.cli.options import Options, client_options, count, named, settings_of
 from barnabas.cli.progress import Progress, size
 from barnabas.cli.signals import ended_by_sigterm
 from barnabas.cli.speak import fail, some
+from barnabas.protocol.errors import BarnabasError
 
 if TYPE_CHECKING:
     from io import BufferedReader
@@ -133,6 +134,7 @@ class _Sending:
     def run(self, read: Callable[[int], bytes]) -> int:
         """Send all; the exit code."""
         wrong = ""
+        self._check_partition()
         with Progress(on=not sys.stdin.isatty()) as progress:
             try:
                 for record in islice(records_of(self._given, read), self._given.count):
@@ -142,23 +144,38 @@ class _Sending:
                     if self._sent % 100 == 0 and progress.due():
                         progress.tell(f"{some(self._sent, 'record')}, {size(self._bytes)}")
             except BadInput as error:
-                wrong = f"{error}; {some(self._sent, 'record')} before it {'was' if self._sent == 1 else 'were'} sent"
+                wrong = f"{error}; {some(self._sent, 'record')} before it {_were(self._sent)} sent"
             self._producer.flush()
         if self._failed:
             why = self._failed[0]
-            what = f"{len(self._failed)} of {some(self._sent, 'record')} were not delivered: {why}"
-            return fail(what, code_of(why))
+            what = f"{len(self._failed)} of {some(self._sent, 'record')} {_were(len(self._failed))} not delivered"
+            return fail(f"{what}: {told(why)}", code_of(why))
         return fail(wrong, WRONG) if wrong else 0
 
+    def _check_partition(self) -> None:
+        """One that the topic has not would be waited for; it may be made at any time."""
+        topic, partition = self._given.topic, self._given.partition
+        if partition is not None and partition >= 0:
+            there = len(self._producer.partitions_for(topic))
+            if partition >= there:
+                raise BarnabasError(f"topic {topic} has {some(there, 'partition')}, from 0 on; there is no {partition}")
+
     def _send(self, record: Given) -> None:
-        self._producer.send(
-            self._given.topic,
-            record.value,
-            record.key,
-            headers=record.headers,
-            partition=record.partition,
-            timestamp_ms=record.timestamp_ms,
-            on_delivery=self._told,
-        )
+        try:
+            self._producer.send(
+                self._given.topic,
+                record.value,
+                record.key,
+                headers=record.headers,
+                partition=record.partition,
+                timestamp_ms=record.timestamp_ms,
+                on_delivery=self._told,
+            )
+        except ValueError as error:  # a partition, a time or a header that is none
+            raise BadInput(f"record {self._sent + 1}: {error}") from None
         self._sent += 1
         self._bytes += len(record.value or b"")
+
+
+def _were(number: int) -> str:
+    return "was" if number == 1 else "were"

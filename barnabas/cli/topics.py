@@ -6,8 +6,19 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from barnabas.cli.codes import WRONG
-from barnabas.cli.options import Options, Verbs, client_options, count, json_option, named, pair, settings_of, whole
+from barnabas.cli.codes import WRONG, told
+from barnabas.cli.options import (
+    Options,
+    Verbs,
+    client_options,
+    int16,
+    int32,
+    json_option,
+    named,
+    pair,
+    settings_of,
+    whole,
+)
 from barnabas.cli.places import Place, place, starts
 from barnabas.cli.speak import fail, say, say_json, some, table
 
@@ -38,9 +49,9 @@ def parser() -> Options:
         "barnabas topics create a b c --if-absent",
     )
     _names(created)
-    created.add_argument("--partitions", "-p", metavar="N", type=count, default=-1, help="(num.partitions)")
+    created.add_argument("--partitions", "-p", metavar="N", type=int32, default=-1, help="(num.partitions)")
     created.add_argument(
-        "--replication-factor", "-r", metavar="N", type=count, default=-1, help="(default.replication.factor)"
+        "--replication-factor", "-r", metavar="N", type=int16, default=-1, help="(default.replication.factor)"
     )
     _set(created)
     created.add_argument("--if-absent", action="store_true", help="a topic that is there is left as it is")
@@ -53,7 +64,7 @@ def parser() -> Options:
         "barnabas topics alter flights --set retention.ms=60000 --unset segment.bytes",
     )
     _names(altered)
-    altered.add_argument("--partitions", "-p", metavar="N", type=count, help="raise their number to this")
+    altered.add_argument("--partitions", "-p", metavar="N", type=int32, help="raise their number to this")
     _set(altered)
     altered.add_argument("--unset", metavar="KEY", action="append", default=[], help="back to its default (repeatable)")
     _dry_run(altered)
@@ -123,7 +134,7 @@ def _create(admin: Admin, given: argparse.Namespace) -> None:
         known = error is None and (name in there or made)
         partitions = len(admin.describe_topics(name)[name].partitions) if known else None
         if given.json:
-            say_json(topic=name, created=made, partitions=partitions, error=error and str(error))
+            say_json(topic=name, created=made, partitions=partitions, error=error and told(error))
         elif error is None and given.dry_run:
             say(f"{name} is there" if name in there else f"{name} would be created")
         elif error is None:
@@ -153,7 +164,7 @@ def _delete(admin: Admin, given: argparse.Namespace) -> None:
     deleted = [name for name, error in answers.items() if error is None]
     if given.json:
         for name, error in answers.items():
-            say_json(topic=name, deleted=error is None, error=error and str(error))
+            say_json(topic=name, deleted=error is None, error=error and told(error))
     elif deleted:
         say(f"deleted {', '.join(deleted)}")
     _raise(answers)
@@ -164,7 +175,7 @@ def _raise(answers: Mapping[str, KafkaError | None]) -> None:
 
     refused = [error for error in answers.values() if error is not None]
     if refused:
-        raise BarnabasError("; ".join(map(str, refused)))
+        raise BarnabasError("; ".join(map(told, refused)))
 
 
 def _delete_records(admin: Admin, given: argparse.Namespace) -> None:

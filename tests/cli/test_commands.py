@@ -48,6 +48,13 @@ def test_an_error_of_the_broker_is_one_line_and_exit_code_1(server: str) -> None
     assert len(ended.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize("command", ["health", "top"])
+def test_what_is_no_address_is_a_wrong_call(command: str) -> None:
+    ended = run(command, "nowhere")
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("barnabas: 'nowhere' is no address; write host:port")
+
+
 def test_a_topic_without_settings_of_its_own_says_so(server: str) -> None:
     told = run("configs", "get", "topic", "ready", "-b", server)
     assert (told.returncode, told.stdout) == (0, "topic ready has defaults alone; --all shows them\n")

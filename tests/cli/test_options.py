@@ -106,6 +106,16 @@ def test_a_value_may_begin_with_a_dash(value: str) -> None:
     assert (given.topics, given.format, given.delimiter) == (["t"], value, value.encode())
 
 
+def test_a_number_below_0_is_no_option() -> None:
+    given = import_module("barnabas.cli.explain").parser().read(["wheel", "--tick", "1", "-5"])
+    assert (given.walk, given.delay_ms) == ("wheel", [-5])
+
+
+def test_an_option_before_the_command_wants_its_value() -> None:
+    said = "barnabas: -b wants a value, and then a command; barnabas --help says more\n"
+    assert call("-b") == (2, b"", said)
+
+
 def test_names_of_options_are_not_completed_by_the_parser() -> None:
     """What is short for one option today would be short for two tomorrow."""
     code, _, wrong = call("topics", "list", "--serv", "h:1")

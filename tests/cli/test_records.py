@@ -325,6 +325,8 @@ def test_topics_and_partitions_that_are_not_there(at: Terminal, tens: str) -> No
         (["produce", "t", "--json", "-Z"], "-K, -Z and -D '' are for lines that are no JSON"),
         (["produce", "t", "-K", ""], "-K: the text between key and value cannot be empty"),
         (["produce", "t", "-p", "-2"], "argument --partition/-p: -2: write a partition's number, or -1"),
+        (["consume", "t", "-X", "group_id=g"], "argument --setting/-X: group_id=g: consume has --group for it"),
+        (["consume", "t", "-X", "key.deserializer=json"], "argument --setting/-X: key.deserializer=json: records are"),
         (["produce", ""], "argument TOPIC: a topic's name cannot be empty"),
     ],
 )
@@ -345,11 +347,35 @@ def test_input_that_is_no_record_is_told_with_its_line_and_what_was_sent(at: Ter
     assert at.raw("consume", topic, "-e") == b"1\n"
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b'{"value": "2", "timestamp_ms": -5}', "record 2: timestamp_ms: -5 (int) is no time"),
+        (b'{"value": "2", "partition": -7}', "record 2: partition -7 is negative"),
+        (
+            b'{"value": "2", "headers": [[{"base64": "/w=="}, ""]]}',
+            "record 2: headers: the name '\\udcff' (str) cannot be",
+        ),
+    ],
+)
+def test_a_record_that_cannot_be_is_told_with_its_number(at: Terminal, line: bytes, said: str) -> None:
+    topic = at.name()
+    at.good("topics", "create", topic)
+    told = at.bad("produce", topic, "--json", given=b'{"value": "1"}\n' + line, code=2)
+    assert told.startswith(said)
+    assert told.endswith("; 1 record before it was sent")
+
+
+def test_a_partition_that_is_not_there_is_not_waited_for(at: Terminal, tens: str) -> None:
+    assert at.bad("produce", tens, "-p", "7", given=b"x") == f"topic {tens} has 2 partitions, from 0 on; there is no 7"
+
+
 def test_a_record_that_is_refused_is_counted_with_the_reason(at: Terminal) -> None:
     topic = at.name()
     at.good("topics", "create", topic, "--set", "max.message.bytes=1000")
     said = at.bad("produce", topic, given=b"x" * 2000 + b"\n")
-    assert said.startswith("1 of 1 record were not delivered: MESSAGE_TOO_LARGE(10)")
+    assert said.startswith("1 of 1 record was not delivered: MESSAGE_TOO_LARGE(10)")
+    assert said.endswith("; send less at once, or raise max.message.bytes of the topic")
     said = at.bad("produce", topic, "-X", "max.request.size=1500", given=b"x" * 2000 + b"\n", code=2)
     assert "max.request.size" in said
 
@@ -398,6 +424,21 @@ def test_lines_are_sent_as_they_come(at: Terminal) -> None:
         _, wrong = process.communicate(b"ond", timeout=BOUND_S)
         assert (process.returncode, wrong) == (0, b"")
         assert [bytes(each.value) for each in consumer.poll(BOUND_S)] == [b"second"]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_who_types_may_leave_quietly(at: Terminal, number: signal.Signals, code: int) -> None:
+    topic = at.name()
+    at.good("topics", "create", topic)
+    process = start("produce", topic, "-b", at.server)
+    assert process.stdin is not None
+    with Consumer(topic, config=at.server, auto_offset_reset="earliest") as consumer:
+        process.stdin.write(b"typed\n")
+        process.stdin.flush()
+        assert [bytes(each.value) for each in consumer.poll(BOUND_S)] == [b"typed"]
+    process.send_signal(number)
+    _, wrong = process.communicate(timeout=BOUND_S)
+    assert (process.returncode, wrong) == (code, b"")
 
 
 def test_a_reader_that_leaves_ends_a_follower_quietly(at: Terminal) -> None:

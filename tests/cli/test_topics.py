@@ -109,6 +109,28 @@ def test_of_topics_that_are_not_there(at: Terminal) -> None:
     assert said == f"topic {name} has 2 partitions, counted from 0; there is no {name}-9"
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (
+            ["create", "x", "-p", "2147483648"],
+            2,
+            "argument --partitions/-p: 2147483648: write a whole number from 1 to",
+        ),
+        (["create", "x", "-r", "32768"], 2, "argument --replication-factor/-r: 32768: write a whole number from 1 to"),
+        (["create", "x", "-p", "0"], 2, "argument --partitions/-p: 0: write a whole number from 1 to"),
+        (["create", "not a name"], 1, "INVALID_TOPIC_EXCEPTION(17)"),
+        (["create", "x", "--set", "a=1"], 1, "INVALID_CONFIG(40)"),
+        (["alter", "x"], 2, "nothing to alter: give --partitions, --set or --unset"),
+        (["delete-records", "x", "--before", "e@5"], 2, "--before e@TIME: write s@TIME"),
+    ],
+)
+def test_topics_that_cannot_be(at: Terminal, words: list[str], code: int, said: str) -> None:
+    told = at.bad("topics", *words, code=code)
+    assert told.startswith(said)
+    assert code == 2 or "; " in told  # what to do about it
+
+
 def test_internal_topics_are_listed_when_asked_for(at: Terminal) -> None:
     at.group(at.topic(), 1)
     assert ["__consumer_offsets"] not in at.good("topics", "list")
@@ -155,6 +177,7 @@ def test_settings_of_brokers_say_where_they_come_from(at: Terminal) -> None:
     ("words", "code", "said"),
     [
         (["get", "topic", "nope"], 1, "UNKNOWN_TOPIC_OR_PARTITION(3): nope"),
+        (["get", "broker", "99"], 1, "there is no broker 99; the cluster has 1"),
         (["get", "broker", "one"], 2, "kind=BROKER: 'one' (str) is no broker's id"),
         (["set", "topic", "t", "retention.ms"], 2, "argument KEY=VALUE: retention.ms: write KEY=VALUE, KEY+=VALUE or"),
         (["set", "topic", "t", "=1"], 2, "argument KEY=VALUE: =1: write KEY=VALUE"),
