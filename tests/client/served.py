@@ -14,9 +14,10 @@ BARNABAS = ("kafka", "native")
 """This broker in both dialects."""
 APACHE = "Apache Kafka"
 
+_OFTEN: dict[str, Any] = {"auto_offset_reset": "earliest", "auto_commit_interval_ms": 100, "fetch_max_wait_ms": 50}
 QUICK: dict[str, dict[str, Any]] = {
-    "classic": {"heartbeat_interval_ms": 50, "auto_offset_reset": "earliest", "auto_commit_interval_ms": 100},
-    "consumer": {"group_protocol": "consumer", "auto_offset_reset": "earliest", "auto_commit_interval_ms": 100},
+    "classic": {"heartbeat_interval_ms": 50, **_OFTEN},
+    "consumer": {"group_protocol": "consumer", **_OFTEN},
 }
 """Members of either protocol that are heard often; of the newer one the broker says how often."""
 
@@ -25,6 +26,8 @@ SETTINGS = {
     "log.message.timestamp.after.max.ms": str(2**62),
     "group.consumer.heartbeat.interval.ms": "50",
     "group.consumer.min.heartbeat.interval.ms": "50",
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.min.assignment.interval.ms": "0",
 }
 """Of every cluster: topics that are used before they are made have 4 partitions, and records may be of the future."""
 
@@ -37,7 +40,11 @@ class Served:
         self.protocol = protocol
         self.servers = servers
         self.dialect = "kafka" if self.apache else setting
-        self.settings: dict[str, Any] = {"bootstrap_servers": servers, "dialect": self.dialect}
+        self.settings: dict[str, Any] = {
+            "bootstrap_servers": servers,
+            "dialect": self.dialect,
+            "retry_backoff_max_ms": 50,
+        }
         self.quick = QUICK[protocol]
 
     def topic(self, partitions: int, records: int = 0) -> str:
