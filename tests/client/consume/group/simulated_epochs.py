@@ -70,7 +70,7 @@ class SimulatedEpochs:
         return self.ids.setdefault(name, bytes([len(self.ids) + 1] * 16))
 
     def name_of(self, topic_id: bytes) -> str:
-        return next(name for name, each in self.ids.items() if each == topic_id)
+        return next((name for name, each in self.ids.items() if each == topic_id), "gone")
 
     # ---- heartbeats -----------------------------------------------------------------------------------------------
 

@@ -134,6 +134,27 @@ def test_a_pattern_for_a_broker_that_matches_none_is_refused() -> None:
         one.poll()
 
 
+def test_a_broker_that_never_heard_of_the_protocol_is_told_of() -> None:
+    _, one = alone()
+    missing = FeatureMissing("node 1 serves no version of CONSUMER_GROUP_HEARTBEAT that we speak")
+    one.group.membership._on_answer(None, missing, 0)  # type: ignore[attr-defined]
+    with pytest.raises(FeatureMissing, match=r"that we speak; .* set group\.protocol=classic"):
+        one.poll()
+
+
+def test_a_topic_made_anew_is_owned_by_its_new_id() -> None:
+    cluster, one = alone()
+    fresh = cluster.group.ids["t"] = b"n" * 16
+    one.learn()
+    before = len(beats(one))
+    member = cluster.group.members[one.group.membership.member_id]
+    member.assigned, cluster.group.generation = frozenset(), 2  # its share is worked out anew
+    cluster.run(300, [one])
+    owned = [each.topic_partitions for each in beats(one)[before:] if each.topic_partitions is not None]
+    assert [(each.topic_id, each.partitions) for each in owned[-1]] == [(fresh, [0, 1])]
+    assert one.owned() == {T0, T1}
+
+
 def test_an_empty_pattern_is_refused() -> None:
     with pytest.raises(ConfigError, match="pattern: it is empty"):
         Subscription.of((), "", Listener(), broker_matches=True)
