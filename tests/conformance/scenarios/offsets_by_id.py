@@ -68,7 +68,6 @@ def g30(world: World) -> Facts:
         "partition twice": committing(group, (known, [part(1, 8), part(1, 9)])),
         "no partitions": committing(group, (known, [])),
         "no topics": committing(group),
-        "no group": committing("", (known, [part()])),
         "of a generation": committing(group, (known, [part()]), generation_id_or_member_epoch=1, member_id="x"),
     }
     facts = {name: sorted_topics(text) for name, text in answers(world, "offset_commit", (10,), bodies, {}).items()}
@@ -158,7 +157,6 @@ def g33(world: World) -> Facts:
         "unknown partition": committing(group, (topic, [part(9), part(-1)]), key="name"),
         "no partitions": committing(group, (topic, []), key="name"),
         "no topics": committing(group, key="name"),
-        "no group": committing("", (topic, [part()]), key="name"),
         "no metadata": committing(group, (topic, [part(metadata=None)]), key="name"),
         "4097 letters": committing(group, (topic, [part(metadata="x" * 4097)]), key="name"),
         "offset -1": committing(group, (topic, [part(0, -1)]), key="name"),
