@@ -58,8 +58,7 @@ def _first_reply_ms(environment: dict[str, str]) -> tuple[float, float, float]:
 def _start() -> Iterator[Row]:
     """The start as an installed package has it, with compiled modules, whatever the environment here says of them."""
     with tempfile.TemporaryDirectory() as compiled:
-        environment = {**os.environ, "PYTHONPYCACHEPREFIX": compiled}
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        environment = servers.installed(compiled)
         _first_reply_ms(environment)  # compiles
         samples = sorted(_first_reply_ms(environment) for _ in range(STARTS))
     times = f"of {STARTS}: {samples[0][0]:.0f} to {samples[-1][0]:.0f} ms"
