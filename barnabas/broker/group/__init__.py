@@ -15,6 +15,8 @@ From the ground up:
 
     alarms | reply | placement | state | holdings | values    what the others are made of
     group                                                     one classic group: its members, votes, leader
+    consumer                                                  groups of the consumer protocol (KIP-848)
+    kinds | tombstones                                        what both kinds have in common; how they end
     records | subscriptions | counts                          what is in the log; what is consumed; what is counted
     shard -> answering                                        one partition: groups, offsets, the log, answers held back
     rebalance -> membership -> joining | syncing              the classic protocol

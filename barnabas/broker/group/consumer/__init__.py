@@ -12,12 +12,14 @@ partition is ever with two members, and nobody waits for the slowest.
 
 From the ground up:
 
-    values | topics                     what the others are made of; what is asked of the metadata
-    records | hashing                   what lies in the log
+    values | topics | xxh3              what the others are made of; what is asked of the metadata; a hash
     group                               one group: members, targets, owners; changed by replaying records alone
-    replaying                           a record, and what hangs on it: alarms, memory
-    reconciling | targets               pure: a member's next assignment; what the group is to be assigned
-    patterns                            regular expressions and the topics that they match
-    members -> heartbeats               sessions, fencing, leaving; the heartbeat itself
-    describing                          as it is told
+    records | hashing | replaying       what lies in the log; a record is replayed, and what hangs on it seen to
+    reconciling | assignors | targets   pure: a member's next step; who shares what; what the group is to have
+    patterns | embedded                 regular expressions; what classic members say of topics
+    downgrading -> members              back to a classic group; sessions, fencing
+    identifying -> advancing            who a heartbeat is from; one member's step, written
+    resolving | upgrading               what patterns match, found anew; a classic group with its members taken in
+    heartbeats | classic_members        the requests of members of either protocol
+    committing | describing             whose commit counts; groups as they are told
 """
