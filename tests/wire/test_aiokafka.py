@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -263,23 +264,29 @@ async def test_admin_creates_changes_grows_and_deletes(manager: Any, fresh: Call
     name = fresh()
     made = admin.NewTopic(name, 1, 1, topic_configs={"retention.ms": "60000"})
     await manager.create_topics([made])
-    assert name in await manager.list_topics()
+    await until(manager.list_topics, lambda names: name in names)
     again = await manager.create_topics([made])
     assert again.topic_errors[0][:2] == (name, errors.TopicAlreadyExistsError.errno)
     resource = config_resource.ConfigResource("topic", name, {"retention.ms": "70000"})
-    assert await setting(manager, resource) == "60000"
+    await until(partial(manager.describe_configs, [resource]), lambda answers: setting(answers) == "60000")
     await manager.alter_configs([resource])
-    assert await setting(manager, resource) == "70000"
+    await until(partial(manager.describe_configs, [resource]), lambda answers: setting(answers) == "70000")
     await manager.create_partitions({name: admin.NewPartitions(total_count=3)})
-    (described,) = await manager.describe_topics([name])
-    assert len(described["partitions"]) == 3
+    await until(partial(manager.describe_topics, [name]), lambda topics: len(topics[0]["partitions"]) == 3)
     await manager.delete_topics([name])
-    assert name not in await manager.list_topics()
+    await until(manager.list_topics, lambda names: name not in names)
 
 
-async def setting(manager: Any, resource: Any) -> str:
-    """The value of the one setting that the resource names."""
-    (answer,) = await manager.describe_configs([resource])
+async def until(ask: Callable[[], Awaitable[Any]], done: Callable[[Any], bool]) -> None:
+    """Ask until the answer is so: Apache Kafka takes a moment until it tells a change."""
+    async with asyncio.timeout(SECONDS_MAX):
+        while not done(await ask()):
+            pass
+
+
+def setting(answers: Any) -> str:
+    """The value of the one setting that was asked for."""
+    (answer,) = answers
     ((_, _, _, _, ((_, value, *_),)),) = answer.resources
     return str(value)
 
