@@ -34,6 +34,7 @@ from barnabas.protocol.requests import describe_producers, describe_quorum, elec
 from barnabas.protocol.requests.api_versions import ApiVersionsRequest
 from barnabas.protocol.requests.describe_cluster import DescribeClusterRequest
 from barnabas.protocol.requests.describe_log_dirs import DescribeLogDirsRequest
+from barnabas.protocol.requests.describe_producers import PartitionResponse as ProducersOfPartition
 from barnabas.protocol.requests.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from barnabas.protocol.requests.list_config_resources import ListConfigResourcesRequest
 from barnabas.protocol.requests.list_partition_reassignments import ListPartitionReassignmentsRequest
@@ -41,6 +42,7 @@ from barnabas.protocol.requests.list_transactions import ListTransactionsRequest
 from barnabas.protocol.requests.metadata import MetadataResponseTopic
 from barnabas.protocol.requests.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
+_UNKNOWN_MS: Final = 1000
 _METADATA_LOG: Final = "__cluster_metadata"
 _PREFERRED, _UNCLEAN = 0, 1
 _UPGRADE, _SAFE_DOWNGRADE = 1, 2
@@ -166,27 +168,43 @@ class AsyncCluster(Handle):
             KafkaError: UNKNOWN_TOPIC_OR_PARTITION.
         """
         wanted = checked_partitions(partitions, "describe_producers")
-        cluster = await self._client.refresh_metadata({where.topic for where in wanted})
-        found = {}
-        for where in wanted:
-            info = cluster.partition(*where)
-            if info is None or info.leader not in cluster.nodes:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, str(where))
-            asked = describe_producers.TopicRequest(where.topic, [where.partition])
-            answer = await self._client.send(info.leader, describe_producers.DescribeProducersRequest([asked]))
-            part = answer.topics[0].partitions[0]
-            check(part.error_code, str(where), part.error_message)
-            found[where] = tuple(
-                ProducerState(
-                    each.producer_id,
-                    each.producer_epoch,
-                    each.last_sequence,
-                    each.last_timestamp,
-                    each.current_txn_start_offset if each.current_txn_start_offset >= 0 else None,
-                )
-                for each in part.active_producers
+        return {where: await self._producers_of(where) for where in wanted}
+
+    async def _producers_of(self, where: TopicPartition) -> tuple[ProducerState, ...]:
+        """Asks the leader; again for a second where nobody knows of the partition, which may be made just now."""
+        unknown_until_ms = self._client.now_ms() + _UNKNOWN_MS
+        while True:
+            part = await self._ask_leader(where)
+            unknown = part is None or part.error_code in (
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
             )
-        return found
+            if not unknown or self._client.now_ms() >= unknown_until_ms:
+                break
+            await asyncio.sleep(self.config.retry_backoff_ms / 1000)
+        if part is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, str(where))
+        check(part.error_code, str(where), part.error_message)
+        return tuple(
+            ProducerState(
+                each.producer_id,
+                each.producer_epoch,
+                each.last_sequence,
+                each.last_timestamp,
+                each.current_txn_start_offset if each.current_txn_start_offset >= 0 else None,
+            )
+            for each in part.active_producers
+        )
+
+    async def _ask_leader(self, where: TopicPartition) -> ProducersOfPartition | None:
+        cluster = await self._client.refresh_metadata([where.topic])
+        info = cluster.partition(*where)
+        if info is None or info.leader not in cluster.nodes:
+            return None
+        asked = describe_producers.TopicRequest(where.topic, [where.partition])
+        answer = await self._client.send(info.leader, describe_producers.DescribeProducersRequest([asked]))
+        part: ProducersOfPartition = answer.topics[0].partitions[0]
+        return part
 
     async def elect_leaders(self, *partitions: TopicPartition, unclean: bool = False) -> Outcomes:
         """Makes the preferred replica of each partition its leader (of all partitions, if none is named).
