@@ -29,6 +29,7 @@ from tests.oracle.kafka import VERSION, KafkaUnavailable
 assert tests.conformance.scenarios.__all__  # imported for the list it fills
 
 CELL_CHARS_MAX = 160
+CELL_FACTS_MAX = 16
 PAGE = Path(__file__).parents[2] / "docs" / "FIDELITY.md"
 
 
@@ -70,19 +71,24 @@ def words(facts: Facts, only: list[str] | None = None) -> str:
     parts = [f"{name}: {value}" for name, value in facts.items() if only is None or name in only]
     if only is None:
         parts = [part if len(part) <= CELL_CHARS_MAX else part[:CELL_CHARS_MAX] + " ..." for part in parts]
+    if len(parts) > CELL_FACTS_MAX:
+        parts = [*parts[:CELL_FACTS_MAX], f"and {len(parts) - CELL_FACTS_MAX} more"]
     return "<br>".join(part.replace("|", "\\|") for part in parts)
 
 
 def cells(row: Row) -> tuple[str, str]:
     """Kafka's answer and ours; where they agree, ours is said in one word, else only the facts that differ."""
-    theirs = "not asked" if row.theirs is None else row.theirs.failure.split("\n")[0] or words(row.theirs.facts)
+    differ = [] if row.ours is None or row.theirs is None else row.ours.differs(row.theirs.facts)
+    facts = {} if row.theirs is None else row.theirs.facts
+    # What differs comes first, so that it is not among what a long cell leaves out.
+    first = {name: facts[name] for name in differ if name in facts} | facts
+    theirs = "not asked" if row.theirs is None else row.theirs.failure.split("\n")[0] or words(first)
     if row.ours is None:
         return theirs, "not played"
     if row.ours.failure:
         return theirs, row.ours.failure.split("\n")[0]
     if row.theirs is None:
         return theirs, words(row.ours.facts)
-    differ = row.ours.differs(row.theirs.facts)
     return theirs, words({name: row.ours.facts.get(name, ABSENT) for name in differ}, differ) if differ else "the same"
 
 
@@ -106,7 +112,8 @@ def page(rows: list[Row], seconds: float) -> str:
         "compared: errors, offsets, the bytes of the records, and times (5 ms early to 200 ms late counts as the time",
         "that was asked; a scenario that missed only a time is played once more, alone). Random ids are compared by",
         "their shape. What needs metrics runs on Barnabas alone, against what is documented of Apache Kafka. An answer",
-        f"that is the same on both sides is cut after {CELL_CHARS_MAX} characters here; it is compared to its end.",
+        f"that is the same on both sides is cut after {CELL_CHARS_MAX} characters here, and {CELL_FACTS_MAX} of a",
+        "scenario are shown; all are compared to their end.",
         "",
         "Settings of both: " + ", ".join(f"`{key}={value}`" for key, value in SETTINGS.items()) + "; of Barnabas",
         "also " + ", ".join(f"`{key}={value}`" for key, value in OUR_SETTINGS.items()) + ": Apache Kafka walks the",
