@@ -78,6 +78,13 @@ def _check_still_empty(shard: Shard, group: AnyGroup) -> None:
         raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
 
 
+def _is_stale(shard: Shard, group: AnyGroup, key: TopicPartition) -> bool:
+    """Whether an offset is there, and not of a topic made anew meanwhile."""
+    committed = group.offsets.get(key)
+    topic = shard.shared.topics.get(key.topic)
+    return committed is not None and (topic is None or committed.topic_id != topic[0])
+
+
 def forget_topics(shard: Shard, gone: Collection[TopicPartition], now_ms: int) -> Job[None]:
     """Partitions are no more: what groups have committed for them goes, too (`onPartitionsDeleted`)."""
     for number, group in enumerate(list(shard.groups.values()), 1):
@@ -88,10 +95,13 @@ def forget_topics(shard: Shard, gone: Collection[TopicPartition], now_ms: int) -
         )
         at_once = shard.tombstones_at_once(group.group_id)
         for start in range(0, len(keys), at_once):
+            now = shard.groups.get(group.group_id)
             if shard.status is not Status.ACTIVE:
                 return
-            part = keys[start : start + at_once]
-            if shard.append([OffsetRecord(group.group_id, key, None) for key in part], now_ms):
+            if now is None:
+                break
+            part = [key for key in keys[start : start + at_once] if _is_stale(shard, now, key)]
+            if part and shard.append([OffsetRecord(group.group_id, key, None) for key in part], now_ms):
                 return  # said already; they expire
             yield None
         if number % _LOOKED_AT_PER_STEP == 0 or len(gone) > _LOOKED_AT_PER_STEP:

@@ -70,8 +70,8 @@ def commit(
     codes: dict[TopicPartition, int] = {}
     records: list[CoordinatorRecord] = []
     address, growth = (by.address, GROUP_BYTES + size_of_text(by.group_id)) if group is None else (group.address, 0)
-    for key, offset, leader_epoch, metadata in commits:
-        committed = CommittedOffset(offset, leader_epoch, metadata, wall_ms, expires_ms)
+    for key, offset, leader_epoch, metadata, topic_id in commits:
+        committed = CommittedOffset(offset, leader_epoch, metadata, wall_ms, expires_ms, topic_id)
         before = None if group is None else group.offsets.get(key)
         more = size_of_offset(key, committed) - (0 if before is None else size_of_offset(key, before))
         if len(metadata) > shared.config.offset_metadata_max_bytes:

@@ -51,9 +51,9 @@ def encode(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
 
 
 def _encode_offset(committed: CommittedOffset) -> bytes:
-    offset, leader_epoch, metadata, committed_ms, expires_ms = committed
+    offset, leader_epoch, metadata, committed_ms, expires_ms, topic_id = committed
     if expires_ms == NO_EXPIRY:
-        return commit_value(offset, leader_epoch, metadata, committed_ms)
+        return commit_value(offset, leader_epoch, metadata, committed_ms, topic_id)
     value = OffsetCommitValue(offset, leader_epoch, metadata, committed_ms, expires_ms)
     return records.encode_value(value, _WITH_EXPIRY)
 
@@ -107,8 +107,9 @@ def decode(key: Buffer | None, value: Buffer | None) -> CoordinatorRecord:
 def _offset_of(value: OffsetCommitValue | None) -> CommittedOffset | None:
     if value is None:
         return None
-    expires_ms = value.expire_timestamp
-    return CommittedOffset(value.offset, value.leader_epoch, value.metadata, value.commit_timestamp, expires_ms)
+    return CommittedOffset(
+        value.offset, value.leader_epoch, value.metadata, value.commit_timestamp, value.expire_timestamp, value.topic_id
+    )
 
 
 def _group_of(value: GroupMetadataValue | None) -> StoredGroup | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple, TypeAlias
 
 from barnabas.broker.group.consumer.values import ConsumerRecord
-from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.ids import ZERO_UUID, TopicPartition
 
 NO_EXPIRY: Final = -1
 
@@ -38,13 +38,22 @@ class StoredGroup(NamedTuple):
 
 
 class CommittedOffset(NamedTuple):
-    """How far a group has read a partition. `committed_ms` and `expires_ms` (-1: the broker's) are times of day."""
+    """How far a group has read a partition. `committed_ms` and `expires_ms` (-1: the broker's) are times of day.
+
+    `topic_id` is that of the topic that was read; all zero where the record does not say (with an expiry of its own,
+    and of earlier releases).
+    """
 
     offset: int
     leader_epoch: int
     metadata: str
     committed_ms: int
     expires_ms: int = NO_EXPIRY
+    topic_id: bytes = ZERO_UUID
+
+    def is_of(self, topic_id: bytes) -> bool:
+        """Whether it can be of the topic with that id, and not of one of the same name (`isMismatchedTopicId`)."""
+        return self.topic_id == topic_id or self.topic_id == ZERO_UUID
 
 
 class Committer(NamedTuple):
@@ -65,6 +74,7 @@ class Commit(NamedTuple):
     offset: int
     leader_epoch: int
     metadata: str
+    topic_id: bytes = ZERO_UUID
 
 
 class GroupRecord(NamedTuple):

@@ -64,9 +64,9 @@ def _serve(services: Services, request: OffsetCommitRequest, context: RequestCon
             answer = OffsetCommitResponsePartition(part.partition_index, code)
             told.partitions.append(answer)
             key = None if state is None else state.keys.get(part.partition_index)
-            if key is not None:
-                metadata = part.committed_metadata or ""
-                wanted.append((answer, Commit(key, part.committed_offset, part.committed_leader_epoch, metadata)))
+            if state is not None and key is not None:
+                said = part.committed_offset, part.committed_leader_epoch, part.committed_metadata or ""
+                wanted.append((answer, Commit(key, *said, state.topic_id)))
             elif not code:
                 answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if len(told.partitions) % SLICE == 0:

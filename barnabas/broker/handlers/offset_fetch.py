@@ -5,6 +5,7 @@
 - v7: `require_stable`; there are no transactions yet whose offsets could be undecided. v8: many groups, each with an
   error of its own. v9: a member of the consumer protocol says who it is, and has to be in its epoch:
   STALE_MEMBER_EPOCH; of classic groups nobody asks. v10: topic ids.
+- What was committed of a topic that is gone is not told of one of the same name.
 - A group named twice is told once, as it was named last, and a partition of it once (Kafka tells them twice).
 """
 
@@ -147,10 +148,12 @@ def _tell(
         topic = OffsetFetchResponseTopics(topic_name, topic_id)
         told.topics.append(topic)
         elements += 1
+        living = services.image.topics.get(topic_name)
         for key in keys:
             known = offsets.get(key, _NO_OFFSET) if not error else _NO_OFFSET
-            offset, leader_epoch, metadata, _, _ = known
-            part = OffsetFetchResponsePartitions(key.partition, offset, leader_epoch, metadata, error)
+            if living is not None and not known.is_of(living.topic_id):
+                known = _NO_OFFSET
+            part = OffsetFetchResponsePartitions(key.partition, known.offset, known.leader_epoch, known.metadata, error)
             topic.partitions.append(part)
             elements += 1
             if elements % SLICE == 0:
@@ -169,8 +172,10 @@ def _keys(
     by_id = context.api_version >= _IDS_FROM
     if asked.topics is None:
         all_of: dict[str, list[TopicPartition]] = {}
-        for key in offsets:
-            all_of.setdefault(key.topic, []).append(key)
+        for key, committed in offsets.items():
+            state = image.topics.get(key.topic)
+            if state is None or committed.is_of(state.topic_id):
+                all_of.setdefault(key.topic, []).append(key)
         for name, keys in all_of.items():
             state = image.topics.get(name)
             if services.authorise(principal, Operation.DESCRIBE, Resource("topic", name)) and (state or not by_id):

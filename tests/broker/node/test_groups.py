@@ -231,6 +231,39 @@ def test_offsets_go_with_their_topic() -> None:
     assert committed(world) == {("other", 0): 7}
 
 
+def test_of_a_topic_made_anew_nobody_is_told_what_was_read_of_the_old_one() -> None:
+    """Power fails: that the topic went is synced, and that its offsets went is not."""
+    world = world_with_coordinator()
+    commit(world, {0: 5, 1: 6})
+    path = f"{OFFSETS_TOPIC}-{partition_of('g', PARTITIONS)}/{0:020d}.log"
+    before = len(world.disk.load(path))
+    assert world.delete("t") == 0
+    world.settle()
+    world.create("t", 3)
+    assert len(world.disk.load(path)) > before
+    world.restart(clean=False, keep=lambda where, size: before if where == path else size)
+    assert find(world).error_code == 0
+    asked = [OffsetFetchRequestTopics("t", partition_indexes=[0, 1])]
+    assert committed(world, topics=asked) == {("t", 0): -1, ("t", 1): -1}
+    assert committed(world) == {}
+    commit(world, {0: 1})
+    assert committed(world) == {("t", 0): 1}
+
+
+def test_what_is_committed_of_a_topic_made_anew_does_not_go_with_the_old_one() -> None:
+    """There are many groups, and it takes a while until the last one has forgotten the old one."""
+    world = world_with_coordinator()
+    commit(world, {0: 5, 1: 6})
+    old = list(world.core.image.topics["t"].keys.values())
+    world.delete("t")
+    world.settle()
+    world.create("t", 3)
+    commit(world, {0: 1})
+    world.core.groups.topics_changed(old)
+    world.settle()
+    assert committed(world) == {("t", 0): 1}
+
+
 def test_an_answer_leaves_after_the_sync_that_the_topic_asks_for() -> None:
     world = world_with_coordinator(log_flush_interval_messages=1)
     told = world.send(commit_request({0: 5}), 8)

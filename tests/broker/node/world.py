@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 from barnabas.broker.config import BrokerConfig, Endpoint
@@ -175,12 +176,15 @@ class World:
                 self.core.wake(self.now_ms)
         return self.disk
 
-    def restart(self, *, clean: bool = True) -> None:
-        """Stop the core in good order (or kill it), and start another on the same disk."""
+    def restart(self, *, clean: bool = True, keep: Callable[[str, int], int] = lambda path, size: size) -> None:
+        """Stop the core in good order, or kill it, and start another on the same disk.
+
+        `keep(path, size)` says how many bytes of a file are left where it is killed, of what was not synced.
+        """
         if clean:
             self.stop()
         else:
-            self.disk.crash(lambda path, synced, size: size)  # the process dies, the machine lives
+            self.disk.crash(lambda path, synced, size: keep(path, size))
         self.core = self._new_core()
         self.start()
 

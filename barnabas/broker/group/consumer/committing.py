@@ -44,7 +44,7 @@ def check_commit(group: ConsumerGroup, by: Committer, commits: Iterable[Commit],
         return
     if epoch > current.epoch:
         raise _stale(member, f"Received member epoch {epoch} is newer than current member epoch {current.epoch}.")
-    for (name, partition), _, _, _ in commits:
+    for (name, partition), *_ in commits:
         topic = topics.get(name)
         topic_id = b"" if topic is None else topic[0]
         since = current.assigned.get(topic_id, {}).get(partition)

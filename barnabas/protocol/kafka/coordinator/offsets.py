@@ -58,13 +58,15 @@ OFFSET_COMMIT_VALUE = Data(
 # The two as nearly all commits have them, written by hand in a third of the time:
 #
 #   key      number i16 = 1, group string, topic string, partition i32
-#   value    version i16 = 4, offset i64, leader epoch i32, metadata compact string, time i64, no tags u8 = 0
+#   value    version i16 = 4, offset i64, leader epoch i32, metadata compact string, time i64,
+#            one tag u8 = 1, its number u8 = 0, its size u8 = 16, topic id; or no tags u8 = 0
 _TEXT: Final = Format(">h")
 _KEY: Final = Format(">hh")
 _PARTITION: Final = Format(">i")
 _VALUE: Final = Format(">hqi")
 _TIME: Final = Format(">qb")
 _NO_METADATA: Final = b"\x01"
+_TAGS_OF_ID: Final = b"\x00\x10"
 
 
 def commit_key(group: str, topic: str, partition: int) -> bytes:
@@ -78,11 +80,15 @@ def commit_key(group: str, topic: str, partition: int) -> bytes:
     return b"".join((head, group_name, between, topic_name, _PARTITION.pack(partition)))
 
 
-def commit_value(offset: int, leader_epoch: int, metadata: str, committed_ms: int) -> bytes:
-    """An `OffsetCommitValue` at version 4, without a topic id. Metadata has what a request's string can hold."""
+def commit_value(
+    offset: int, leader_epoch: int, metadata: str, committed_ms: int, topic_id: bytes = ZERO_UUID
+) -> bytes:
+    """An `OffsetCommitValue` at version 4. Metadata has what a request's string can hold."""
+    said = _NO_METADATA
     if metadata:
         text = metadata.encode()
-        return b"".join(
-            (_VALUE.pack(4, offset, leader_epoch), uvarint(len(text) + 1), text, _TIME.pack(committed_ms, 0))
-        )
-    return b"".join((_VALUE.pack(4, offset, leader_epoch), _NO_METADATA, _TIME.pack(committed_ms, 0)))
+        said = uvarint(len(text) + 1) + text
+    head = _VALUE.pack(4, offset, leader_epoch)
+    if topic_id == ZERO_UUID:
+        return b"".join((head, said, _TIME.pack(committed_ms, 0)))
+    return b"".join((head, said, _TIME.pack(committed_ms, 1), _TAGS_OF_ID, topic_id))

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.protocol.errors import EncodeError, ProtocolError
+from barnabas.protocol.ids import ZERO_UUID
 from barnabas.protocol.kafka.coordinator import classic_groups as classic
 from barnabas.protocol.kafka.coordinator import consumer_groups as groups
 from barnabas.protocol.kafka.coordinator.offsets import OffsetCommitKey, OffsetCommitValue, commit_key, commit_value
@@ -218,10 +219,11 @@ def test_damaged_records_are_read_or_refused(key: tuple[Any, str], value: tuple[
     st.integers(-(2**31), 2**31 - 1),
     st.text(max_size=300),
     st.integers(-(2**63), 2**63 - 1),
+    st.sampled_from([ZERO_UUID, ID]),
 )
 def test_a_commit_is_written_by_hand_as_its_tables_write_it(
-    group: str, topic: str, partition: int, offset: int, epoch: int, metadata: str, committed_ms: int
+    group: str, topic: str, partition: int, offset: int, epoch: int, metadata: str, committed_ms: int, topic_id: bytes
 ) -> None:
     assert commit_key(group, topic, partition) == encode_key(OffsetCommitKey(group, topic, partition))
-    written = commit_value(offset, epoch, metadata, committed_ms)
-    assert written == encode_value(OffsetCommitValue(offset, epoch, metadata, committed_ms))
+    written = commit_value(offset, epoch, metadata, committed_ms, topic_id)
+    assert written == encode_value(OffsetCommitValue(offset, epoch, metadata, committed_ms, topic_id=topic_id))
