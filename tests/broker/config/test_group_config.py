@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from barnabas.broker.config import BrokerConfig, ConfigError
+from barnabas.broker.config import BrokerConfig, ConfigError, load
 from barnabas.broker.config.group_config import GroupConfig, group_config, stored_group_config, synonym_of
 
 SESSION, BEAT, INTERVAL = (
@@ -12,6 +14,13 @@ SESSION, BEAT, INTERVAL = (
     "consumer.heartbeat.interval.ms",
     "consumer.assignment.interval.ms",
 )
+
+
+@pytest.mark.parametrize("name", ["development", "container"])
+def test_the_first_member_waits_3_s_for_others_unless_it_is_likely_alone(name: str) -> None:
+    assert BrokerConfig().group_initial_rebalance_delay_ms == 3000
+    kept = (Path(__file__).parents[3] / "configs" / f"{name}.properties").read_text()
+    assert load(properties=kept).config.group_initial_rebalance_delay_ms == 0
 
 
 def test_what_a_group_does_not_say_is_the_brokers() -> None:

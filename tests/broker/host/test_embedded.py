@@ -13,6 +13,7 @@ import barnabas
 import barnabas.aio
 from barnabas.broker.config import ConfigError
 from barnabas.broker.host.data_dir import DataDirUnusable
+from barnabas.client.admin import BROKER
 from barnabas.testing import barnabas_broker  # noqa: F401 - the fixture
 from tests.broker.host.fake_core import client
 
@@ -80,6 +81,13 @@ def test_data_lasts_in_a_directory_and_is_one_brokers_alone(tmp_path: Path) -> N
 def test_a_setting_nobody_knows_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(ConfigError, match=r"num\.partitons \(from config\) .* did you mean num\.partitions\?"):
         barnabas.Broker(config={"num.partitons": 3})
+
+
+@pytest.mark.parametrize("config", [{}, {"group.initial.rebalance.delay.ms": 700}])
+def test_the_first_member_of_a_group_waits_for_no_others_unless_told_so(config: dict[str, int]) -> None:
+    with barnabas.Broker(config=config) as broker, barnabas.Admin(broker.bootstrap_servers) as admin:
+        told = admin.describe_configs(str(admin.describe_cluster().controller_id), kind=BROKER)
+        assert told["group.initial.rebalance.delay.ms"] == str(sum(config.values()))
 
 
 def test_a_broker_can_be_made_many_times_over() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any, cast
 
 import pytest
@@ -120,6 +121,19 @@ def test_many_who_ask_at_once_have_it_made_once() -> None:
     world.settle()
     assert {one.response.error_code for one in asked} == {0}
     assert world.core.metadata.end_offset == before + 1 + 3 + PARTITIONS, "the topic, its settings, its partitions"
+
+
+def test_one_broker_holds_one_replica_and_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    world = World(offsets_topic_num_partitions=PARTITIONS)
+    assert world.core.config.offsets_topic_replication_factor == 3
+    assert find(world, "g").error_code == find(world, "other").error_code == 0
+    world.restart()
+    assert find(world).error_code == 0
+    assert [one.getMessage() for one in caplog.records if "replication" in one.getMessage()] == [
+        "the first group has asked: __consumer_offsets is made, with replication factor 1 "
+        "(offsets.topic.replication.factor=3 would need as many brokers)"
+    ]
 
 
 def test_where_it_cannot_be_made_who_waits_is_told_and_the_next_has_it_tried_again() -> None:
