@@ -21,6 +21,8 @@ from barnabas.broker.group.consumer.values import (
     TargetEpochRecord,
     TargetRecord,
 )
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.kafka.consumer_protocol import decode_subscription
 from barnabas.protocol.kafka.coordinator import consumer_groups as kafka
 
 
@@ -132,13 +134,26 @@ def _read_member(key: Any, value: Any) -> MemberRecord:
         value.subscribed_topic_regex or "",
         value.rebalance_timeout_ms,
         value.server_assignor,
-        None
-        if classic is None
-        else Classic(
-            classic.session_timeout_ms, tuple((one.name, bytes(one.metadata)) for one in classic.supported_protocols)
-        ),
+        None if classic is None else _read_classic(classic),
     )
     return MemberRecord(key.group_id, key.member_id, subscription)
+
+
+def _read_classic(value: Any) -> Classic:
+    """What the group is made a classic one of again, so it must be known before.
+
+    Raises:
+        ProtocolError: it says nothing, or no subscription.
+    """
+    protocols = tuple((one.name, bytes(one.metadata)) for one in value.supported_protocols)
+    if not protocols:
+        raise ProtocolError("a classic member without an assignor")
+    for name, metadata in protocols:
+        try:
+            decode_subscription(metadata)
+        except ProtocolError as fault:
+            raise ProtocolError(f"a classic member whose subscription for {name!r} cannot be read: {fault}") from None
+    return Classic(value.session_timeout_ms, protocols)
 
 
 def _read_target_epoch(key: Any, value: Any) -> TargetEpochRecord:

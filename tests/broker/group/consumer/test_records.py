@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from barnabas.broker.group.consumer.hashing import topic_hash
@@ -21,11 +23,14 @@ from barnabas.broker.group.consumer.values import (
 )
 from barnabas.broker.group.consumer.xxh3 import xxh3_64
 from barnabas.broker.group.records import decode, encode
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.kafka.consumer_protocol import ConsumerProtocolSubscription, encode_subscription
 from barnabas.protocol.kafka.coordinator import consumer_groups as kafka
 from barnabas.protocol.kafka.coordinator import records
 
 T, U = b"t" * 16, b"u" * 16
-SAID = Subscription("i", "r", "c", "/10.0.0.1", ("a", "b"), "x.*", 5000, "range", Classic(6000, (("range", b"m"),)))
+WANTS = encode_subscription(ConsumerProtocolSubscription(["a", "b"]))
+SAID = Subscription("i", "r", "c", "/10.0.0.1", ("a", "b"), "x.*", 5000, "range", Classic(6000, (("range", WANTS),)))
 HAS = Current(5, 4, MemberState.UNREVOKED_PARTITIONS, {T: {0: 3, 7: 5}}, {U: {1: 2}})
 RECORDS: list[ConsumerRecord] = [
     EpochRecord("g", 7, -5),
@@ -48,6 +53,14 @@ RECORDS: list[ConsumerRecord] = [
 @pytest.mark.parametrize("record", RECORDS, ids=str)
 def test_what_is_written_is_read(record: ConsumerRecord) -> None:
     assert decode(*encode(record)) == record
+
+
+@pytest.mark.parametrize("protocols", [(), (("range", b"m"),), (("range", WANTS), ("sticky", WANTS[:-3]))])
+def test_a_classic_member_of_whom_nobody_could_say_what_it_wants_is_no_record(protocols: tuple[Any, ...]) -> None:
+    """Once it was read, its group could never become a classic one again: who was silent stayed a member for ever."""
+    written = encode(MemberRecord("g", "m", SAID._replace(classic=Classic(6000, protocols))))
+    with pytest.raises(ProtocolError, match="a classic member"):
+        decode(*written)
 
 
 def test_a_record_of_an_earlier_release_has_the_members_epoch_for_all() -> None:
