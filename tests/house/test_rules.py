@@ -203,6 +203,7 @@ def test_no_module_is_dead() -> None:
     entries = [
         "barnabas",
         "barnabas.aio",
+        "barnabas.__main__",
         "barnabas.cli",
         "barnabas.testing",
         "barnabas.demo.__main__",
