@@ -47,6 +47,7 @@ class Question:
 
     `read` takes the answer apart: what it says, and its error code; `on_done(said, error, now_ms)` hears of the outcome
     once. `once`: any failure is the outcome. `again`: after which error codes, besides the usual, it is asked again.
+    `lapsed`: why it is to be asked no more, before each time it is.
     """
 
     request: Any
@@ -56,6 +57,7 @@ class Question:
     deadline_ms: int = NEVER
     once: bool = False
     again: Callable[[int], bool] = lambda _: False
+    lapsed: Callable[[], BarnabasError | None] = lambda: None
     max_version: int | None = None
     under_way: bool = False
     retry_at_ms: int = 0
@@ -170,7 +172,7 @@ class Coordinator:
                 self._expire(question, now_ms)
             elif not question.under_way:
                 if self.node is not None and question.retry_at_ms <= now_ms:
-                    self._put(question, now_ms)
+                    self._put_or_drop(question, now_ms)
                 elif self.node is not None:
                     due = min(due, question.retry_at_ms)
             due = min(due, question.deadline_ms) if question in self._questions else due
@@ -185,6 +187,14 @@ class Coordinator:
         why = question.trouble or self.last_error
         told = f"group {self._group_id}: {question.what}: no answer in time" + (f": {why}" if why else "")
         question.on_done(None, ClientTimeout(told), now_ms)
+
+    def _put_or_drop(self, question: Question, now_ms: int) -> None:
+        error = question.lapsed()
+        if error is None:
+            self._put(question, now_ms)
+        else:
+            self._questions.remove(question)
+            question.on_done(None, error, now_ms)
 
     def _put(self, question: Question, now_ms: int) -> None:
         question.under_way = True

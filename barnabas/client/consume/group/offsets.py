@@ -20,7 +20,7 @@ from barnabas.client.consume.group.coordinator import Coordinator, Question
 from barnabas.client.consume.group.values import Identity, OffsetAndMetadata, Offsets
 from barnabas.client.consume.positions import Phase, Position
 from barnabas.net.metadata import NEVER
-from barnabas.protocol.errors import BarnabasError, ErrorCode
+from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
 
 _BETWEEN: Final = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION)
@@ -73,7 +73,8 @@ class GroupOffsets:
     def commit(self, offsets: Offsets, now_ms: int, on_done: OnCommit, deadline_ms: int | None = None) -> None:
         """Commit; tried again until the deadline (absolute ms), and without one not at all.
 
-        What is not tried again cannot come after a later commit, and undo it.
+        What is not tried again cannot come after a later commit, and undo it. Nor is it tried as the member of a later
+        generation that does not have these partitions any more: whoever has them may have committed more.
         """
         if not offsets:
             on_done(None, now_ms)
@@ -82,6 +83,8 @@ class GroupOffsets:
         cluster = self._fetcher.metadata.cluster
         group_id = self._config.group_id
 
+        first, before = self._identity(), self._fetcher.positions
+        mine = {where: before[where] for where in offsets if where in before}
         sent: Identity | None = None
 
         def identity() -> Identity:
@@ -94,6 +97,12 @@ class GroupOffsets:
             if code == ErrorCode.STALE_MEMBER_EPOCH:
                 return self._identity().generation >= 0
             return code in _BETWEEN and (self._identity() != sent or self._coordinator.busy)
+
+        def lapsed() -> BarnabasError | None:
+            now = self._fetcher.positions
+            if self._identity() == first or all(now.get(where) is one for where, one in mine.items()):
+                return None
+            return KafkaError(ErrorCode.ILLEGAL_GENERATION)
 
         def done(_: Any, error: BarnabasError | None, now_ms: int) -> None:
             if error is None:
@@ -108,6 +117,7 @@ class GroupOffsets:
             now_ms + self._config.default_api_timeout_ms if deadline_ms is None else deadline_ms,
             once=deadline_ms is None,
             again=again,
+            lapsed=lapsed,
             max_version=highest_version(cluster, {where.topic for where in offsets}),
         )
         self._coordinator.ask(question, now_ms)

@@ -415,6 +415,28 @@ def test_a_cooperative_member_commits_while_it_joins(code: int) -> None:
     assert cluster.group.offsets[T0] == 7
 
 
+@pytest.mark.parametrize("way", ["range", "cooperative-sticky"])
+def test_what_another_has_by_now_is_not_committed_over_it(way: str) -> None:
+    """A commit is tried again and again, from a task of its own, while the group shares out anew."""
+    cluster = Cluster({"t": 2}, records=30)
+    settings = {**QUICK, "partition.assignment.strategy": way, "enable.auto.commit": False}
+    one = cluster.member(**settings)
+    cluster.settle(one)
+    name = one.group.membership.member_id
+    cluster.refuse[OffsetCommitRequest] = lambda request: refused(request, 14) if request.member_id == name else None
+    found: list[BarnabasError | None] = []
+    offsets = {where: OffsetAndMetadata(5) for where in (T0, T1)}
+    one.group.commit(offsets, cluster.now_ms, lambda error, _: found.append(error), cluster.now_ms + 60_000)
+    two = cluster.member(**settings)
+    cluster.settle(one, two)
+    (theirs,) = two.owned()
+    assert outcome(two, cluster, {theirs: OffsetAndMetadata(9)}) is None
+    cluster.refuse.clear()
+    cluster.run(1000, [one, two])
+    assert cluster.group.offsets == {theirs: 9}
+    assert isinstance(found[0], CommitFailed)
+
+
 def test_a_group_that_committed_nothing_and_no_reset() -> None:
     cluster = Cluster({"t": 1}, records=10)
     one = cluster.member(**QUICK, **{"auto.offset.reset": "none"})
