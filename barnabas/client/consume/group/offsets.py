@@ -21,7 +21,7 @@ from barnabas.client.consume.group.values import Identity, OffsetAndMetadata, Of
 from barnabas.client.consume.positions import Phase, Position
 from barnabas.net.metadata import NEVER
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
-from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.ids import ZERO_UUID, TopicPartition
 
 _BETWEEN: Final = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION)
 
@@ -51,15 +51,23 @@ class GroupOffsets:
     # ---- commit ---------------------------------------------------------------------------------------------------
 
     def now(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Where these partitions stand: behind what was handed out. Those that stand nowhere yet are left out."""
+        """Where these partitions stand: behind what was handed out. Those that stand nowhere yet are left out.
+
+        So is one whose topic was made anew, until it is known where to go on: what it has read is not in there.
+        """
         found: Offsets = {}
         for where in partitions:
             position = self._fetcher.positions[where]
             offset = position.next_offset
-            if offset is not None:
+            if offset is not None and not self._is_anew(where.topic, position.topic_id):
                 epoch = -1 if position.returned else position.offset_epoch
                 found[where] = OffsetAndMetadata(offset, leader_epoch=epoch)
         return found
+
+    def _is_anew(self, topic: str, topic_id: bytes) -> bool:
+        """Whether there is another topic of that name by now, as far as is known."""
+        known = self._fetcher.metadata.cluster.topic_id(topic)
+        return known != topic_id and ZERO_UUID not in (known, topic_id)
 
     def unsaved(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """Those of them that are not committed as far as they stand."""
@@ -74,7 +82,8 @@ class GroupOffsets:
         """Commit; tried again until the deadline (absolute ms), and without one not at all.
 
         What is not tried again cannot come after a later commit, and undo it. Nor is it tried as the member of a later
-        generation that does not have these partitions any more: whoever has them may have committed more.
+        generation that does not have these partitions any more (whoever has them may have committed more), or for
+        another topic of that name.
         """
         if not offsets:
             on_done(None, now_ms)
@@ -85,6 +94,8 @@ class GroupOffsets:
 
         first, before = self._identity(), self._fetcher.positions
         mine = {where: before[where] for where in offsets if where in before}
+        read = {where.topic: cluster.topic_id(where.topic) for where in offsets}
+        read.update((where.topic, one.topic_id) for where, one in mine.items() if one.topic_id != ZERO_UUID)
         sent: Identity | None = None
 
         def identity() -> Identity:
@@ -99,6 +110,10 @@ class GroupOffsets:
             return code in _BETWEEN and (self._identity() != sent or self._coordinator.busy)
 
         def lapsed() -> BarnabasError | None:
+            anew = [topic for topic, topic_id in read.items() if self._is_anew(topic, topic_id)]
+            if anew:
+                told = f"group {group_id}: not committed: topic {anew[0]} was made anew; poll, and commit again"
+                return KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, told)
             now = self._fetcher.positions
             if self._identity() == first or all(now.get(where) is one for where, one in mine.items()):
                 return None

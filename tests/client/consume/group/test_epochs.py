@@ -22,7 +22,12 @@ from barnabas.protocol.requests.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from barnabas.protocol.requests.offset_commit import OffsetCommitRequest
+from barnabas.protocol.requests.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
 from tests.client.consume.group.simulated import Cluster, Member
 from tests.client.consume.group.test_member import outcome
 
@@ -361,6 +366,34 @@ def test_a_commit_carries_the_epoch_and_is_tried_again_until_that_is_known() -> 
     assert [each.generation_id_or_member_epoch for each in commits] == [1, 7]
     assert {each.member_id for each in commits} == {name}
     assert cluster.group.offsets == {where: len(cluster.handed_out[where]) for where in (T0, T1)}
+
+
+def test_what_was_read_of_a_topic_is_not_committed_of_one_made_anew() -> None:
+    """Whoever begins there would leave out so many of its records."""
+    cluster, one = alone()
+    cluster.run(100, [one])
+    old = cluster.group.ids["t"]
+    cluster.refuse[OffsetCommitRequest] = lambda request: refused(request, ErrorCode.UNKNOWN_TOPIC_ID, old)
+    before = dict(cluster.group.offsets)
+    found: list[Any] = []
+    stood = one.group.positions()
+    assert stood.keys() == {T0, T1}
+    one.group.commit(stood, cluster.now_ms, lambda error, _: found.append(error), cluster.now_ms + 5000)
+    cluster.run(50)
+    cluster.group.ids["t"] = b"n" * 16
+    one.learn()
+    assert one.group.positions() == {}, "it stands nowhere in the new one yet"
+    cluster.run(2000)
+    assert [(type(error), error.code) for error in found] == [(KafkaError, ErrorCode.UNKNOWN_TOPIC_ID)]
+    assert cluster.group.offsets == before
+
+
+def refused(request: OffsetCommitRequest, code: int, topic_id: bytes) -> OffsetCommitResponse | None:
+    """With that error, where it names that topic."""
+    if request.topics[0].topic_id != topic_id:
+        return None
+    parts = [OffsetCommitResponsePartition(one.partition_index, code) for one in request.topics[0].partitions]
+    return OffsetCommitResponse(topics=[OffsetCommitResponseTopic("", topic_id, parts)])
 
 
 def test_who_leaves_is_not_told_what_was_refused_before() -> None:
