@@ -136,10 +136,11 @@ class FakeTopics:
 
 
 class World:
-    """One active shard. `now_ms` is moved by `advance` alone."""
+    """One active shard. `now_ms` is moved by `advance` alone; the time of day was set forward by `set_ms`."""
 
     def __init__(self, **settings: Any) -> None:
         self.now_ms = 1_000_000
+        self.set_ms = 0
         self.config = BrokerConfig(**settings)
         self.journal = Journal()
         self.topics = FakeTopics()
@@ -159,7 +160,7 @@ class World:
 
     @property
     def wall_ms(self) -> int:
-        return START_WALL_MS + self.now_ms - 1_000_000
+        return START_WALL_MS + self.set_ms + self.now_ms - 1_000_000
 
     def _overrides(self, group_id: str) -> dict[str, str]:
         return self.group_settings.get(group_id, {})

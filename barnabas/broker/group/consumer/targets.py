@@ -31,9 +31,12 @@ class Target(NamedTuple):
 
 
 def may_compute(group: ConsumerGroup, interval_ms: int, wall_ms: int) -> bool:
-    """Whether it is time for a new target. One that could not be written counts, for it may be too large for ever."""
+    """Whether it is time for a new target. One that could not be written counts, for it may be too large for ever.
+
+    A time that is yet to come says that the clock was set back: nobody waits until it is there again (Kafka does).
+    """
     last_ms = max(group.target_at_ms, group.tried_at_ms)
-    return not last_ms or not interval_ms or wall_ms >= last_ms + interval_ms
+    return not last_ms or not interval_ms or not last_ms <= wall_ms < last_ms + interval_ms
 
 
 def last_target(group: ConsumerGroup, change: Change) -> Target:

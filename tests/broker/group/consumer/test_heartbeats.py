@@ -227,6 +227,18 @@ def test_a_member_that_wants_others_gives_up_what_it_does_not_want_in_the_same_e
     assert told.member_epoch == 3
 
 
+def test_a_clock_that_is_set_back_keeps_nobody_waiting() -> None:
+    """Else who comes has nothing, and what a member had that is gone is nobody's, until it is that time again."""
+    world = ConsumerWorld(group_consumer_assignment_interval_ms=1000)
+    world.comes("a")
+    world.advance(1000)
+    world.set_ms -= 7_200_000
+    world.comes("b")
+    assert world.consumers().target_epoch == 3
+    world.settled("a", "b")
+    assert world.has("b")
+
+
 def test_a_target_is_computed_at_most_once_in_an_interval() -> None:
     world = ConsumerWorld(group_consumer_assignment_interval_ms=1000)
     world.comes("a")
