@@ -12,6 +12,17 @@ Job: TypeAlias = Generator[Token | None, None, T]
 """Long work in bounded steps (a few ms): yields None to go on later, or a `Token` to wait for. `return` gives T."""
 
 
+def at_once(job: Job[T]) -> T:
+    """All steps of a job that waits for nothing, one after the other."""
+    while True:
+        try:
+            token = next(job)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        assert token is None, "it waits, and nobody is there to go on with it"
+
+
 class Gate:
     """A `Token` that a completion opens: turns `sync(done)` into something a job can wait for."""
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable
 from functools import partial
 from typing import Final, NamedTuple
 
+from barnabas.broker.group.consumer.assigning import is_large
 from barnabas.broker.group.consumer.group import ConsumerGroup, ConsumerMember, is_reconciled
 from barnabas.broker.group.consumer.hashing import hash_after
 from barnabas.broker.group.consumer.members import watch_revocation
@@ -135,11 +136,14 @@ def _epoch(shard: Shard, group: ConsumerGroup, step: Step, bump: bool, records: 
 
 
 def _target(shard: Shard, group: ConsumerGroup, step: Step, epoch: int, records: list[CoordinatorRecord]) -> Target:
+    """What the member is to have: by a new target if it is time for one, and that is not a job of its own."""
     shared = shard.shared
-    if group.target_epoch >= epoch:
+    if group.target_epoch >= epoch or group.assigning:
         return last_target(group, step.change)
     wall_ms = shared.wall_clock.now_ms()
     if not may_compute(group, assignment_interval_ms(shared, group.group_id), wall_ms):
+        return last_target(group, step.change)
+    if is_large(shared.topics, group, group.wanted(step.change.subscription)):
         return last_target(group, step.change)
     group.tried_at_ms = wall_ms
     default = shared.config.group_consumer_assignors[0]

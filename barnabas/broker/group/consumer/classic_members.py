@@ -15,6 +15,7 @@ from functools import partial
 from barnabas.broker.context import source_of
 from barnabas.broker.group.alarms import Alarm
 from barnabas.broker.group.consumer.advancing import Step, advance, check_place, settle
+from barnabas.broker.group.consumer.assigning import assign_if_due
 from barnabas.broker.group.consumer.downgrading import Staying, downgrade, may_downgrade, staying_of
 from barnabas.broker.group.consumer.embedded import assignment_for, wants_of
 from barnabas.broker.group.consumer.group import NOTHING, ConsumerGroup, ConsumerMember
@@ -81,6 +82,7 @@ def join(
         member = settle(shard, group, step, current, records, source_of(host), now_ms) if records else before
         told.generation_id = current.epoch
         _joined(shard, group, member, timeout_ms, now_ms)
+        assign_if_due(shard, group, now_ms)
     say_joined(shard, reply, told, now_ms)
 
 

@@ -48,13 +48,22 @@ def may_downgrade(shard: Shard, group: ConsumerGroup, leaving: Collection[Consum
 
 
 def staying_of(group: ConsumerGroup, leaving: Collection[ConsumerMember]) -> list[Staying]:
-    """Those who do not leave."""
+    """Those who do not leave. A target may be written in part, or with part of that before: nothing is given twice."""
     gone = {member.member_id for member in leaving}
-    return [
-        Staying(member_id, member.subscription, group.targets.get(member_id, NOTHING), member.address)
-        for member_id, member in group.members.items()
-        if member_id not in gone
-    ]
+    taken: dict[bytes, set[int]] = {}
+    staying = []
+    for member_id, member in group.members.items():
+        if member_id in gone:
+            continue
+        target = {}
+        for topic_id, numbers in group.targets.get(member_id, NOTHING).items():
+            others = taken.setdefault(topic_id, set())
+            rest = numbers - others
+            if rest:
+                target[topic_id] = rest
+                others |= rest
+        staying.append(Staying(member_id, member.subscription, target, member.address))
+    return staying
 
 
 def downgrade(shard: Shard, group: ConsumerGroup, staying: Sequence[Staying], rebalance: bool, now_ms: int) -> None:

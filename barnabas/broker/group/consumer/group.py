@@ -76,6 +76,7 @@ class ConsumerGroup:
 
     __slots__ = (
         "address",
+        "assigning",
         "assignors",
         "checked",
         "classic_protocols",
@@ -121,6 +122,8 @@ class ConsumerGroup:
         """How many members have a pattern."""
         self.resolved: dict[str, Resolved] = {}
         self.resolving = False
+        self.assigning = False
+        """Whether a target is being computed as a job."""
         self.resolve_from_ms = 0
         """Not before this time of day again, after what was found could not be written."""
         self.pattern_bytes = 0

@@ -17,6 +17,7 @@ import logging
 
 from barnabas.broker.context import source_of
 from barnabas.broker.group.consumer.advancing import Step, advance, check_place, settle
+from barnabas.broker.group.consumer.assigning import assign_if_due
 from barnabas.broker.group.consumer.group import ConsumerGroup, is_reconciled
 from barnabas.broker.group.consumer.identifying import holder_of, identify
 from barnabas.broker.group.consumer.members import fence, keep_alive
@@ -126,6 +127,7 @@ def _beat(
         if converted is not None:
             converted.finish(shard, group, now_ms)
     keep_alive(shard, group, member, now_ms)
+    assign_if_due(shard, group, now_ms)
     if group.patterns:
         refresh_if_due(shard, group, now_ms)
     response = _alive(member_id, current.epoch, heartbeat_interval_ms(shard.shared, group_id))

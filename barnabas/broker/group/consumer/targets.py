@@ -1,18 +1,22 @@
 """Who is to have what: the target of a group for a new epoch. Source: `TargetAssignmentBuilder` of Apache Kafka.
 
 Only what differs from the target before is written. A new target is computed at most once in
-`group.consumer.assignment.interval.ms` (KIP-1263), when a member is heard of: those who come meanwhile share it.
+`group.consumer.assignment.interval.ms` (KIP-1263), when a member is heard of: those who come meanwhile share it. That
+of a small group is part of the answer; that of a large one is a job (`assigning`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from barnabas.broker.group.consumer.assignors import MemberSubscription, assign
+from barnabas.broker.group.consumer.assignors import MemberSubscription, assigning
+from barnabas.broker.group.consumer.assignors.member import WORK_PER_STEP
 from barnabas.broker.group.consumer.group import NOTHING, ConsumerGroup
 from barnabas.broker.group.consumer.topics import Topics
 from barnabas.broker.group.consumer.values import Assignment, Subscription, TargetEpochRecord, TargetRecord
 from barnabas.broker.group.values import CoordinatorRecord
+from barnabas.broker.jobs import Job, at_once
 
 
 class Change(NamedTuple):
@@ -53,34 +57,51 @@ def new_target(
     wall_ms: int,
     records: list[CoordinatorRecord],
 ) -> Target:
-    """Compute a target, and add what is to be written of it to the records.
-
-    1,000 members of one topic with 1,000 partitions take 12 ms, two thirds of that to write them all.
-    """
-    said = {member_id: member.subscription for member_id, member in group.members.items()}
+    """Compute a target at once, and add what is to be written of it to the records."""
+    said = {member_id: (member.subscription, member_id) for member_id, member in group.members.items()}
     said.pop(change.replaces, None)
-    said[change.member_id] = change.subscription
-    partitions: dict[bytes, int] = {}
-    wanted_by: dict[tuple[str, tuple[str, ...]], frozenset[str]] = {}
-    ids: dict[frozenset[str], frozenset[bytes]] = {}
-    members: dict[str, MemberSubscription] = {}
-    for member_id, one in said.items():
-        names = wanted_by.get((one.pattern, one.topics))
-        if names is None:
-            names = wanted_by[one.pattern, one.topics] = group.wanted(one)
-        wanted = ids.get(names)
-        if wanted is None:
-            found = [known for name in names if (known := topics.get(name)) is not None]
-            partitions.update(found)
-            wanted = ids[names] = frozenset(topic_id for topic_id, _ in found)
-        had = change.replaces if member_id == change.member_id and change.replaces else member_id
-        members[member_id] = MemberSubscription(wanted, group.targets.get(had, NOTHING), one.instance_id, one.rack_id)
-    shares = assign(assignor, members, partitions)
-    for member_id, share in shares.items():
-        target = {topic_id: frozenset(numbers) for topic_id, numbers in share.items()}
+    said[change.member_id] = change.subscription, change.replaces or change.member_id
+    own = NOTHING
+    for member_id, target in at_once(share_out(group, assignor, said, topics)).items():
         if group.targets.get(member_id) != target:
             records.append(TargetRecord(group.group_id, member_id, target))
         if member_id == change.member_id:
             own = target
     records.append(TargetEpochRecord(group.group_id, epoch, wall_ms))
     return Target(epoch, own)
+
+
+def share_out(
+    group: ConsumerGroup, assignor: str, said: Mapping[str, tuple[Subscription, str]], topics: Topics
+) -> Job[dict[str, Assignment]]:
+    """What each member is to have; the group and the topics may change meanwhile.
+
+    Args:
+        group: whose patterns and targets count.
+        assignor: its name.
+        said: by member what it wants, and whose target it has had.
+        topics: those of the cluster.
+    """
+    partitions: dict[bytes, int] = {}
+    wanted_by: dict[tuple[str, tuple[str, ...]], frozenset[bytes]] = {}
+    members: dict[str, MemberSubscription] = {}
+    targets = group.targets
+    work = 0
+    for member_id, (one, had) in said.items():
+        wanted = wanted_by.get((one.pattern, one.topics))
+        if wanted is None:
+            names = group.wanted(one)
+            found = [known for name in names if (known := topics.get(name)) is not None]
+            partitions.update(found)
+            wanted = wanted_by[one.pattern, one.topics] = frozenset(topic_id for topic_id, _ in found)
+            work += len(names)
+        members[member_id] = MemberSubscription(wanted, targets.get(had, NOTHING), one.instance_id, one.rack_id)
+        work += 1
+        if work >= WORK_PER_STEP:
+            work = 0
+            yield None
+    shares = yield from assigning(assignor, members, partitions)
+    return {
+        member_id: {topic_id: frozenset(numbers) for topic_id, numbers in share.items()}
+        for member_id, share in shares.items()
+    }

@@ -10,13 +10,16 @@ What holds at every moment:
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from barnabas.broker.group.consumer import assigning
 from barnabas.broker.group.consumer.group import ConsumerGroup
 from barnabas.broker.group.consumer.replaying import size_of_member, size_of_patterns
 from barnabas.broker.group.deleting import delete_group
@@ -66,8 +69,15 @@ class Client:
 class Members(RuleBasedStateMachine):
     """Plays the members; the shard is real, its log a list."""
 
-    @initialize(interval_ms=st.sampled_from([0, 1000]), assignor=st.sampled_from(["uniform", "range"]))
-    def begin(self, interval_ms: int, assignor: str) -> None:
+    @initialize(
+        interval_ms=st.sampled_from([0, 1000]), assignor=st.sampled_from(["uniform", "range"]), large=st.booleans()
+    )
+    def begin(self, interval_ms: int, assignor: str, large: bool) -> None:
+        """Targets of a large group are computed and written member by member, while others do something else."""
+        self.patches = ExitStack()
+        if large:
+            for name in ("WORK_AT_ONCE", "WORK_PER_BATCH"):
+                self.patches.enter_context(patch.object(assigning, name, 0))
         self.world = ConsumerWorld(
             group_consumer_assignment_interval_ms=interval_ms,
             group_consumer_assignors=(assignor,),
@@ -76,6 +86,18 @@ class Members(RuleBasedStateMachine):
         self.world.topics.have("u", 3)
         self.clients = [Client(f"c{number}", f"i{number}" if number % 2 else None) for number in range(CLIENTS)]
         self.wants = [WANTS[0] for _ in range(CLIENTS)]
+
+        self.world.holds_jobs = large
+
+    def teardown(self) -> None:
+        if hasattr(self, "patches"):
+            self.patches.close()
+
+    @rule(steps=st.integers(1, 4))
+    def go_on_with_a_job(self, steps: int) -> None:
+        while self.world.jobs and steps:
+            self.world.step_job()
+            steps -= 1
 
     # What members do
 
@@ -233,6 +255,7 @@ class Members(RuleBasedStateMachine):
                 self.beat(number, False, True)
                 if client.epoch > 0:
                     self.take_what_was_told(number)
+            self.world.end_jobs()
             self.world.advance(5000)
         group = self.world.consumers()
         ours = {client.member_id: client for client in self.clients if client.epoch > 0}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from barnabas.broker.group.consumer.group import ConsumerGroup, ConsumerMember
 from barnabas.broker.group.consumer.heartbeats import heartbeat
+from barnabas.broker.jobs import Job
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.kafka.consumer_protocol import (
@@ -28,8 +30,39 @@ class ConsumerWorld(World):
     """A world with one topic of four partitions, whose groups are assigned anew at every change."""
 
     def __init__(self, **settings: Any) -> None:
+        self.holds_jobs = False
+        """Whether jobs wait for `step_job`; else they end at once."""
+        self.jobs: list[tuple[Job[None], Callable[[Exception | None], None]]] = []
         super().__init__(**{"group_consumer_assignment_interval_ms": 0} | settings)
         self.topics.have("t", 4)
+
+    def _run(self, job: Job[None], ended: Callable[[Exception | None], None]) -> None:
+        self.jobs.append((job, ended))
+        if not self.holds_jobs:
+            self.end_jobs()
+
+    def restart(self) -> None:
+        self.jobs.clear()
+        super().restart()
+
+    def step_job(self) -> bool:
+        """One step of the first job; whether it goes on."""
+        job, ended = self.jobs[0]
+        try:
+            next(job)
+        except StopIteration:
+            del self.jobs[0]
+            ended(None)
+            return False
+        return True
+
+    def end_jobs(self) -> int:
+        """All steps of all jobs; how many they were."""
+        steps = 0
+        while self.jobs:
+            self.step_job()
+            steps += 1
+        return steps
 
     def beat(
         self,

@@ -14,6 +14,7 @@ from typing import Final
 from barnabas.broker.group.consumer.assignors.member import Assignment, Assignments, MemberSubscription, Sharing
 from barnabas.broker.group.consumer.assignors.ranges import share_by_ranges
 from barnabas.broker.group.consumer.assignors.uniform import share_uniformly
+from barnabas.broker.jobs import at_once
 
 ASSIGNORS: Final[dict[str, Callable[[Mapping[str, MemberSubscription], Mapping[bytes, int]], Sharing]]] = {
     "uniform": share_uniformly,
@@ -35,13 +36,7 @@ def assigning(name: str, members: Mapping[str, MemberSubscription], partitions: 
 
 def assign(name: str, members: Mapping[str, MemberSubscription], partitions: Mapping[bytes, int]) -> Assignments:
     """The same at once: 1,000 members that want the same 1,000 partitions take 5 ms."""
-    sharing = assigning(name, members, partitions)
-    while True:
-        try:
-            next(sharing)
-        except StopIteration as end:
-            shares: Assignments = end.value
-            return shares
+    return at_once(assigning(name, members, partitions))
 
 
 __all__ = ["ASSIGNORS", "Assignment", "Assignments", "MemberSubscription", "Sharing", "assign", "assigning"]
