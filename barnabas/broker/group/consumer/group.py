@@ -208,8 +208,11 @@ class ConsumerGroup:
             counts[after.assignor] = counts.get(after.assignor, 0) + 1
         return max((name for name, count in counts.items() if count), key=counts.__getitem__, default=default)
 
-    def topics_after(self, before: Iterable[Subscription], after: Iterable[Subscription]) -> frozenset[str]:
-        """What all members want once some have said something else, have come, or are gone."""
+    def topics_after(self, before: Iterable[Subscription], after: Iterable[Subscription]) -> frozenset[str] | None:
+        """What all members want once some have said something else, have come, or are gone; None if that is as before.
+
+        Nearly always it is, and the names of others are not gone through then.
+        """
         names: dict[str, int] = {}
         patterns: dict[str, int] = {}
         for said, change in [*((one, -1) for one in before), *((one, 1) for one in after)]:
@@ -222,13 +225,9 @@ class ConsumerGroup:
             if found is not None and not self.patterns.get(pattern, 0) + change:
                 for name in found.topics:
                     names[name] = names.get(name, 0) - 1
-        wanted = set(self.names)
-        for name, change in names.items():
-            if self.names.get(name, 0) + change:
-                wanted.add(name)
-            else:
-                wanted.discard(name)
-        return frozenset(wanted)
+        there = self.names
+        differ = [name for name, change in names.items() if (there.get(name, 0) + change > 0) is not (name in there)]
+        return frozenset(there.keys() ^ differ) if differ else None
 
     # What the log says
 

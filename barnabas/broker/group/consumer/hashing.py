@@ -32,8 +32,8 @@ def topic_hash(name: str, topic_id: bytes, partitions: int) -> int:
     )
 
 
-def hash_after(group: ConsumerGroup, topics: Topics, names: frozenset[str]) -> int:
-    """The hash once a group wants these topics; that of before where neither they nor the metadata have changed."""
-    if group.checked == topics.version and names == group.names.keys():
+def hash_after(group: ConsumerGroup, topics: Topics, names: frozenset[str] | None) -> int:
+    """The hash once a group wants these topics (None: as before); that of before where the metadata are so, too."""
+    if names is None and group.checked == topics.version:
         return group.metadata_hash
-    return group_hash(topics, names)
+    return group_hash(topics, group.names if names is None else names)

@@ -85,6 +85,7 @@ def fence(shard: Shard, group: ConsumerGroup, members: Sequence[ConsumerMember],
         downgrade(shard, group, staying_of(group, members), True, now_ms)
         return
     shard.write(records_of_fencing(shard, group, members), now_ms)
+    group.checked = shard.shared.topics.version
 
 
 def records_of_fencing(
