@@ -1,0 +1,54 @@
+"""Groups of the consumer protocol through a whole core: what of them cannot be read at a start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from barnabas.broker.config.topics import OFFSETS_TOPIC
+from barnabas.broker.group.consumer.values import (
+    Classic,
+    CurrentRecord,
+    EpochRecord,
+    MemberRecord,
+    Subscription,
+)
+from barnabas.broker.group.records import encode
+from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.records import BatchBuilder
+from barnabas.protocol.requests.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from barnabas.protocol.requests.find_coordinator import FindCoordinatorRequest
+from tests.broker.node.world import World
+
+THERE = TopicPartition(OFFSETS_TOPIC, 0)
+
+
+def beat(world: World, epoch: int, **said: Any) -> Any:
+    return world.ask(ConsumerGroupHeartbeatRequest("g", "m", epoch, rebalance_timeout_ms=5000, **said), 1)
+
+
+def test_records_that_cannot_be_are_named_and_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+    """One cut short, a classic member that says nothing, the end of a group that has members."""
+    world = World(offsets_topic_num_partitions=1)
+    world.create("t", partitions=2)
+    assert world.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4).coordinators[0].error_code == 0
+    joined = beat(world, 0, subscribed_topic_names=["t"], topic_partitions=[])
+    assert joined.error_code == 0
+    key, cut = encode(MemberRecord("g", "cut", Subscription(topics=("t",))))
+    assert cut is not None
+    silent = Subscription(topics=("t",), classic=Classic(6000, (("range", b"m"),)))
+    builder = BatchBuilder(10_000)
+    for record in (
+        (key, cut[:-3]),
+        encode(MemberRecord("g", "silent", silent)),
+        encode(CurrentRecord("g", "nobody", None)),
+        encode(EpochRecord("g", None)),
+    ):
+        assert builder.try_append(world.wall_ms, *record)
+    begin = world.core.logs.logs[THERE].log_end_offset
+    assert world.put(builder.build(), OFFSETS_TOPIC, client_id="__admin_client").error_code == 0
+    world.restart()
+    assert beat(world, joined.member_epoch).error_code == 0, "who was there goes on"
+    named = [one.getMessage() for one in caplog.records if "is passed over" in one.getMessage()]
+    assert [int(text.partition("offset ")[2].partition(" ")[0]) - begin for text in named] == [0, 1, 3], named
