@@ -55,3 +55,19 @@ def test_a_group_of_the_consumer_protocol_tells_its_epochs(at: Terminal) -> None
     assert head == ["member", "client", "id", "host", "partitions", "epoch", "is", "to", "have"]
     assert who[1:] == ["me", "/127.0.0.1", f"{topic}-0", f"{topic}-1", str(member["epoch"]), "-"]
     assert listed == [group, "Stable", "consumer", "consumer", "1"]
+
+
+def test_a_member_goes_on_and_a_group_is_reset_and_deleted(at: Terminal) -> None:
+    topic, group = at.topic(), at.name()
+    consume = ("consume", topic, "--group", group, "--exit")
+    first = at.good(*consume, "--count", "4")
+    assert sorted(first + at.good(*consume)) == [[str(value)] for value in range(10)]
+    assert at.good("groups", "lag", group)[-1] == ["total", "lag", "0"]
+    assert at.good("groups", "offsets", group)[1:] == [[f"{topic}-{number}", "5", "-"] for number in (0, 1)]
+    at.good("groups", "reset", group, "--to", "2", "--topic", f"{topic}:1", "--execute")
+    assert at.good("groups", "lag", group)[-1] == ["total", "lag", "3"]
+    at.good("groups", "offsets", group, "--delete", "--topic", f"{topic}:0")
+    assert list(at.committed(group).values()) == [2]
+    at.good("groups", "delete", group)
+    assert at.bad("groups", "lag", group).startswith(f"there is no group {group}")
+    assert at.bad("groups", "delete", group).startswith(f"there is no group {group}")
