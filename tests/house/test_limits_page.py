@@ -24,6 +24,7 @@ def test_the_page_names_the_settings_with_their_defaults() -> None:
     assert f"`barnabas.controller.mutation.burst` ({config.barnabas_controller_mutation_burst})" in PAGE
     assert f"`barnabas.controller.mutation.rate` ({config.barnabas_controller_mutation_rate})" in PAGE
     assert f"`group.max.size` ({config.group_max_size}; Kafka's: 2^31-1)" in PAGE
+    assert f"`group.consumer.max.size` ({config.group_consumer_max_size}; Kafka's: 2^31-1)" in PAGE
     assert f"`barnabas.fetch.max.wait.ms` ({config.barnabas_fetch_max_wait_ms // 60_000} min)" in PAGE
 
 
