@@ -123,6 +123,15 @@ resets offsets, and administers topics and groups as far as it can. The same tes
 """
 
 
+OTHERS = """
+Spark's own Kafka connector is run, too: [SPARK.md](SPARK.md), `tests/spark/test_kafka_connector.py`.
+
+Web consoles are not run: Kafbat UI, AKHQ and Redpanda Console are had as containers' images, not as packages. What
+they ask for their pages is asked with the libraries they are written with, Java's and franz-go's
+(`tests/wire/test_consoles.py`).
+"""
+
+
 def clients() -> str:
     """The part about who has been tried."""
     rows = ""
@@ -133,7 +142,7 @@ def clients() -> str:
             groups += f"; of the server (KIP-848): {', '.join(each.consumer)}"
         rows += f"| {each.name} | {each.version(each.folder)} | {codecs} | {groups} |\n"
     scripts = ", ".join(f"`{name}`" for name in SCRIPTS)
-    return f"{TRIED_HEAD}{rows}\nThe command line tools of Apache Kafka {VERSION} that are run: {scripts}.\n"
+    return f"{TRIED_HEAD}{rows}\nThe command line tools of Apache Kafka {VERSION} that are run: {scripts}.\n{OTHERS}"
 
 
 def page() -> str:
