@@ -135,8 +135,11 @@ class AsyncConsumer(GroupCalls):
             await self.end()
 
     async def end(self) -> None:
-        """Closes all connections, whatever goes on."""
+        """Closes all connections, whatever goes on; who is a member still, for a close was interrupted, leaves."""
         if self._core.group is not None:
+            if self._core.group.subscription and self._core.closed is None:
+                self.begin_to_depart("its close was interrupted", 0, commit=False)
+                self.departed()
             self._core.group.close(self._client.now_ms())
         self._core.closed = self._core.closed or "the consumer is closed"
         await self._client.close()

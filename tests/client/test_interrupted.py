@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import barnabas.client.producer as blocking
-from barnabas import Broker, Producer, aio
+from barnabas import Admin, Broker, Consumer, Producer, aio
 from barnabas.net.errors import ClientClosed
 from tests.client.scripted import ScriptedBroker
+from tests.client.served import QUICK
 
 WAIT = 20.0
 
 
-def interrupted(*_: Any) -> None:
+def interrupted(*_: Any, **__: Any) -> None:
     raise KeyboardInterrupt
 
 
@@ -35,6 +37,24 @@ def test_a_ctrl_c_during_a_close_ends_the_producer_and_says_what_is_lost(
     producer.close()
     assert [type(each.exception(0)) for each in lost] == [ClientClosed] * 3
     assert "closing with 3 records undelivered" in caplog.text
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_second_ctrl_c_before_a_close_has_begun_leaves_the_group_all_the_same(
+    protocol: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wrappers like `timeout` interrupt twice. A member that stayed would hold up its group for 45 s."""
+    with Broker(topics=["t"]) as broker, Admin(broker.bootstrap_servers) as admin:
+        consumer = Consumer("t", config=broker.bootstrap_servers, group_id="g", **QUICK[protocol])
+        while consumer.health().state != "stable":
+            consumer.poll(0.01)
+        monkeypatch.setattr(consumer, "_depart", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            consumer.close()
+        end = time.monotonic() + WAIT  # less than the session's timeout, after which it would be missed
+        while (told := admin.describe_groups("g")["g"]).members and time.monotonic() < end:
+            pass
+        assert told.members == ()
 
 
 async def test_a_close_that_is_cancelled_closes_and_says_what_is_lost(caplog: pytest.LogCaptureFixture) -> None:
