@@ -22,6 +22,26 @@ _OPTION: Final = re.compile(r"-(?!$|[0-9])")
 """What begins so is an option: neither `-` nor a number below 0."""
 _CODES: Final = "exit codes: 0 done, 1 refused, 2 wrong call, 3 no broker, 4 this machine (barnabas --help)"
 
+_SERVER, _VERB, _TOPIC = "--server (-b)", "a verb without dashes, first", "a name without an option"
+_ELSEWHERE: Final = {
+    "--bootstrap-server": _SERVER,
+    "--bootstrap-servers": _SERVER,
+    "--broker-list": _SERVER,
+    "--brokers": _SERVER,
+    "--topic": _TOPIC,
+    "-t": _TOPIC,
+    "--from-beginning": "-o beginning",
+    "--max-messages": "--count (-c)",
+    "--property": "--setting (-X)",
+    "--command-property": "--setting (-X)",
+    "--consumer-property": "--setting (-X)",
+    "--producer-property": "--setting (-X)",
+    "--compression-codec": "--compression (-z)",
+    "--config": "--set",
+    **dict.fromkeys(("--list", "--create", "--describe", "--alter", "--reset-offsets", "--delete"), _VERB),
+}
+"""Options of Kafka's own tools, of kcat and of rpk, and what they are here."""
+
 
 class Help(argparse.RawDescriptionHelpFormatter):
     """As wide as the terminal; asked of the system itself, for the import of `shutil` costs 2 ms."""
@@ -45,10 +65,11 @@ class Options(argparse.ArgumentParser):
         told = "\n".join(["examples:", *(f"  {line}" for line in examples)]) + "\n\n" if examples else ""
         settings = {"formatter_class": Help, "allow_abbrev": False, "epilog": told + _CODES, **settings}
         super().__init__(**settings)
+        self.hint = ""  # of an option that there is not
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and end with 2."""
-        self.exit(fail(f"{message} ({self.prog} --help says more)", WRONG))
+        self.exit(fail(f"{message}{self.hint} ({self.prog} --help says more)", WRONG))
 
     def print_help(self, file: Any = None) -> None:
         """Print the help; `argparse` would say nothing of an output that fails."""
@@ -56,7 +77,30 @@ class Options(argparse.ArgumentParser):
 
     def read(self, arguments: Sequence[str]) -> argparse.Namespace:
         """What was given. Options of a verb may stand before it, and a value may begin with `-`."""
-        return self.parse_args(self._arranged(arguments))
+        arranged = self._arranged(arguments)
+        for each in (self, *verbs_of(self).values()):
+            each.hint = self._hint(arranged)
+        return self.parse_args(arranged)
+
+    def _hint(self, arranged: Sequence[str]) -> str:
+        """What the first option is here that only other tools have, or what comes near one that nobody has."""
+        verbs = verbs_of(self)
+        words = arranged[: arranged.index("--")] if "--" in arranged else arranged
+        verb = verbs.get(words[0]) if words else None
+        known = {name for each in (self, verb) if each is not None for name in each._option_string_actions}
+        of_verbs = {name for each in verbs.values() for name in each._option_string_actions}
+        for word in words:
+            name = word.partition("=")[0]
+            if name in known or not _OPTION.match(name):
+                continue
+            if name in _ELSEWHERE and name not in of_verbs:
+                return f"; {name} is {_ELSEWHERE[name]} here"
+            if name.startswith("--"):
+                import difflib
+
+                near = difflib.get_close_matches(name, sorted(known if verb else known | of_verbs), n=1)
+                return f"; did you mean {near[0]}?" if near and near[0] != name else ""
+        return ""
 
     def _arranged(self, given: Sequence[str]) -> list[str]:
         """The verb, options, and then what is none: `argparse` would take some of the latter apart."""

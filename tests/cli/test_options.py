@@ -123,6 +123,32 @@ def test_names_of_options_are_not_completed_by_the_parser() -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("topics list --bootstrap-server h:1", "; --bootstrap-server is --server (-b) here ("),
+        ("topics --list --brokers h:1", "; --list is a verb without dashes, first here ("),
+        ("topics --bootstrap-server h:1 --list", "; --bootstrap-server is --server (-b) here ("),
+        ("consume --topic t --max-messages=3", "; --topic is a name without an option here ("),
+        ("consume t --from-beginning", "; --from-beginning is -o beginning here ("),
+        ("consume -t t", "; -t is a name without an option here ("),
+        ("produce t --producer-property acks=1", "; --producer-property is --setting (-X) here ("),
+        ("topics create t --partition 3", "; did you mean --partitions? ("),
+        ("consume t --exi", "; did you mean --exit? ("),
+        ("consume t --zzzzzz", "unrecognized arguments: --zzzzzz ("),
+    ],
+)
+def test_an_option_of_another_tool_is_answered_with_ours(words: str, hint: str) -> None:
+    code, _, wrong = call(*words.split())
+    assert (code, wrong.count(hint), wrong.count("\n")) == (2, 1, 1)
+
+
+def test_a_hint_is_of_its_own_call_alone() -> None:
+    parser = import_module("barnabas.cli.consume").parser()
+    assert parser.read(["t", "-f", "--topic", "--", "--from-beginning"]).topics == ["t", "--from-beginning"]
+    assert parser.hint == ""
+
+
+@pytest.mark.parametrize(
     ("error", "code"),
     [
         (KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS), 1),
