@@ -1,10 +1,18 @@
-"""What all tests share: the count of skips in the last line, and the strict mode that forbids them."""
+"""What all tests share: Hypothesis' settings, the count of skips in the last line, and the strict mode."""
 
 from __future__ import annotations
 
 import signal
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes, and how long it is to be drawn, is the machine's, and whoever is busy on it.
+settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# `./dev test` takes this one: whether a change is good must hang on the change, not on what is drawn this time.
+# Whoever works on a room runs pytest itself, where each run draws other examples.
+settings.register_profile("same", settings.get_profile("random"), derandomize=True)
+settings.load_profile("random")
 
 NO_ENGINE = ("docker is not on the path", "no Docker engine answers")
 """The only reasons for which strict mode lets a test skip, and only one that is marked docker."""

@@ -24,7 +24,7 @@ def test_round_trip(codec: Codec, data: bytes) -> None:
     assert bytes(decompress(codec, memoryview(bytearray(compress(codec, memoryview(data)))))) == data
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.sampled_from(REAL), st.binary(max_size=2000))
 def test_round_trip_of_anything(codec: Codec, data: bytes) -> None:
     assert bytes(decompress(codec, compress(codec, data))) == data

@@ -116,7 +116,7 @@ class PurgatoryMachine(RuleBasedStateMachine):
 
 
 TestPurgatory = PurgatoryMachine.TestCase
-TestPurgatory.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestPurgatory.settings = settings(max_examples=60, stateful_step_count=40)
 
 
 class Meddling(Numbered):
@@ -193,7 +193,7 @@ deeds = st.tuples(st.sampled_from(["event", "park", "purge", "end"]), st.integer
     st.lists(st.tuples(st.booleans(), st.lists(deeds, max_size=3)), max_size=12),
     st.lists(deeds, min_size=4, max_size=30),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_operations_that_call_back_into_their_purgatory(
     scripts: list[tuple[bool, list[tuple[str, int]]]], taken: list[tuple[str, int]]
 ) -> None:

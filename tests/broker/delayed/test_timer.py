@@ -340,7 +340,7 @@ steps = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(start_ms=st.integers(0, 10_000), steps=steps)
 def test_the_wheel_is_a_sorted_list_that_is_fast(start_ms, steps):
     """Model: a dict of deadlines. Each task runs exactly once, at the first move that reaches its deadline."""

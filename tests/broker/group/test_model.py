@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -308,7 +308,5 @@ class Members(RuleBasedStateMachine):
         assert (found.total, found.by_address) == (holdings.total, holdings.by_address)
 
 
-Members.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+Members.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
 TestMembers = Members.TestCase

@@ -43,7 +43,7 @@ def frame(payload: bytes) -> bytes:
     return struct.pack(">i", len(payload)) + payload
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     payloads=st.lists(st.integers(0, 3000) | st.integers(60_000, 300_000), max_size=6),
     cuts=st.lists(st.integers(1, 9) | st.integers(20_000, 70_000), max_size=12).map(lambda some: [*some, 50_000]),

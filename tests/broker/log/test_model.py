@@ -184,9 +184,7 @@ class LateLogModel(LogModel):
     late = True
 
 
-limits = settings(
-    max_examples=40, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
-)
+limits = settings(max_examples=40, stateful_step_count=30, suppress_health_check=list(HealthCheck), derandomize=True)
 TestLogModel = LogModel.TestCase
 TestLogModel.settings = limits
 TestLateLogModel = LateLogModel.TestCase

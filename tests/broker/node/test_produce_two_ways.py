@@ -237,7 +237,7 @@ ANSWERED_AT_ONCE: list[tuple[Any, ...]] = [("delete", "replicated", 0), ("fetch"
 @given(steps, st.sampled_from(["header", "full"]))
 @example(UNSYNCED, "header")
 @example(ANSWERED_AT_ONCE, "header")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_what_comes_in_any_order(taken: list[tuple[Any, ...]], validate: str) -> None:
     flat, nested = Side(True, validate), Side(False, validate)
     for number, step in enumerate(taken):

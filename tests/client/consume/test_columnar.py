@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.client.consume.batches import Batch, Walk
@@ -102,7 +102,6 @@ def plain_rows(data: bytes, position: int = 0) -> list[tuple[Any, ...]]:
     ]
 
 
-@settings(deadline=None)  # the first example pays for imports
 @given(st.lists(st.tuples(st.lists(rows, min_size=1, max_size=12), st.integers(0, 4)), max_size=4), st.data())
 def test_columns_hold_what_the_plain_decoder_finds(described: list[Any], data: st.DataObject) -> None:
     raw, offset = b"", 0
@@ -185,7 +184,6 @@ def test_a_wrong_checksum_is_named_and_may_be_ignored() -> None:
     assert len(columns_of(bytes(data), check_crcs=False)[0]) == 1
 
 
-@settings(deadline=None)  # the first example pays for imports
 @given(st.lists(rows, min_size=1, max_size=6), st.data())
 def test_corrupt_bytes_are_refused_or_read_as_the_plain_decoder_reads_them(
     found: list[Any], data: st.DataObject

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.client.errors import InvalidRecord, RecordTooLarge
@@ -51,7 +51,6 @@ def table_of(rows: list[Any]) -> Any:
     )
 
 
-@settings(deadline=None)
 @given(st.lists(row, min_size=1, max_size=40), st.integers(1, 7), st.sampled_from([100, 1000, 100_000]))
 def test_every_record_is_what_was_given(rows: list[Any], partitions: int, batch_bytes: int) -> None:
     found: dict[int, Any] = {}
@@ -72,7 +71,6 @@ def test_every_record_is_what_was_given(rows: list[Any], partitions: int, batch_
     assert all(places == sorted(places) for places in order.values())
 
 
-@settings(deadline=None)
 @given(st.lists(st.binary(max_size=30), min_size=1, max_size=50))
 def test_a_column_of_keys_is_hashed_as_each_key(keys: list[bytes]) -> None:
     array = pa.array([b"before", *keys], pa.binary())[1:]

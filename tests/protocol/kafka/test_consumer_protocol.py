@@ -103,7 +103,7 @@ def test_an_unknown_version_is_not_written() -> None:
         encode_subscription(FULL, 4)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.binary(max_size=60))
 def test_random_bytes_are_read_or_refused(data: bytes) -> None:
     decoders: tuple[Any, ...] = (decode_subscription, decode_assignment)

@@ -77,7 +77,7 @@ def test_every_cut_of_a_message_is_refused(key: int, version: int) -> None:
             codec.decode_response(key, version, memoryview(data[:size]))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.sampled_from(LATEST), st.binary(max_size=200))
 def test_random_bytes_are_read_or_refused(api: tuple[int, int], data: bytes) -> None:
     key, version = api

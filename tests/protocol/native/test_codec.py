@@ -148,7 +148,7 @@ def test_what_msgpack_cannot_carry_is_a_fault_of_the_caller() -> None:
         codec.encode_request(18, 4, 1, None, ApiVersionsRequest(client_software_name=object()))  # type: ignore[arg-type]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.sampled_from(list(ApiKey)), st.binary(max_size=100), st.binary(max_size=20))
 def test_random_bytes_are_read_or_refused(key: ApiKey, head: bytes, payload: bytes) -> None:
     for size in (len(head), 3):

@@ -48,7 +48,7 @@ def many(count: int, value: bytes = b"v") -> list[Fields]:
     return [(1000, None, value, ())] * count
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(records, st.sampled_from(list(Codec)))
 def test_what_is_built_comes_back(fields: list[Fields], codec: Codec) -> None:
     data = built(fields, codec)
@@ -61,7 +61,7 @@ def test_what_is_built_comes_back(fields: list[Fields], codec: Codec) -> None:
     assert list(batch.batches(data)) == [(0, len(data))]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(records)
 def test_bytes_agree_with_another_client(fields: list[Fields]) -> None:
     theirs = DefaultRecordBatchBuilder(2, 0, False, 7, 3, 11, 1 << 30)
@@ -87,7 +87,7 @@ def test_many_records(count: int) -> None:
     assert [record.offset for record in decoded] == list(range(count))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(records, st.sampled_from(list(Codec)), st.integers(1, 13))
 def test_slices_are_the_whole(fields: list[Fields], codec: Codec, count: int) -> None:
     data = built(fields, codec)
@@ -247,7 +247,7 @@ def test_damaged_batches_are_read_or_refused(codec: Codec) -> None:
     assert refused > 40
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.binary(max_size=120), st.integers(-2, 20))
 def test_random_areas_are_read_or_refused(area: bytes, count: int) -> None:
     try:

@@ -144,7 +144,7 @@ def groups(draw: st.DrawFn) -> tuple[dict[str, int], list[Member]]:
 
 
 @pytest.mark.parametrize("way", ["range", "roundrobin", "sticky"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(group=groups())
 def test_every_partition_that_is_wanted_has_one_owner_who_wants_it(
     way: str, group: tuple[dict[str, int], list[Member]]
@@ -160,7 +160,7 @@ def test_every_partition_that_is_wanted_has_one_owner_who_wants_it(
     assert shares == ASSIGNORS[way].share(partitions, members[::-1]), "the order of members must not matter"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(group=groups())
 def test_sticky_shares_are_as_even_as_can_be_and_stay(group: tuple[dict[str, int], list[Member]]) -> None:
     partitions, members = group
@@ -183,7 +183,7 @@ def test_sticky_shares_are_as_even_as_can_be_and_stay(group: tuple[dict[str, int
     assert ASSIGNORS["sticky"].share(partitions, settled) == shares, "what is even stays"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(group=groups())
 def test_no_share_is_more_even(group: tuple[dict[str, int], list[Member]]) -> None:
     """Nobody with two more than another can give him anything."""
@@ -195,7 +195,7 @@ def test_no_share_is_more_even(group: tuple[dict[str, int], list[Member]]) -> No
                 assert not {where.topic for where in shares[giver.id]} & taker.topics
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(group=groups())
 def test_cooperative_gives_nothing_away_that_somebody_has(group: tuple[dict[str, int], list[Member]]) -> None:
     partitions, members = group

@@ -200,7 +200,7 @@ def test_what_cannot_be_written_is_refused() -> None:
         encode_value(OffsetCommitValue(metadata="m" * 40_000))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.sampled_from(KEYS), st.sampled_from(VALUES), st.integers(0, 2**32))
 def test_damaged_records_are_read_or_refused(key: tuple[Any, str], value: tuple[Any, str], seed: int) -> None:
     random = Random(seed)
