@@ -85,7 +85,7 @@ def test_health_asks_whether_the_broker_serves_not_whether_something_answers(sta
         answering.start()
         where = f"127.0.0.1:{listening.getsockname()[1]}"
         ended = run("health", where)
-        answering.join(10)
+        answering.join(60)
     assert ended.returncode == code
     assert ended.stderr == ("" if code == 0 else f"barnabas: {where} is starting or stopping\n")
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from barnabas import Admin, Producer
 
-WAIT = 30
+WAIT = 40
+"""Below a session of 45 s, after which a broker misses whoever did not leave."""
 _numbers = count(1)
 
 BARNABAS = ("kafka", "native")

@@ -155,7 +155,7 @@ async def test_iteration_waits_for_what_is_still_to_come(
     assert (await anext(records)).value == b"8"
     coming = asyncio.ensure_future(anext(records))
     await asyncio.to_thread(put, producer, topic, range(10, 13))
-    assert (await asyncio.wait_for(coming, 10)).value == b"10"
+    assert (await asyncio.wait_for(coming, 60)).value == b"10"
     assert await consumer.position(TopicPartition(topic, 0)) in (6, 7)
 
 
@@ -186,7 +186,7 @@ async def test_waiting_for_data_ends_with_news(consumer: aio.Consumer, topic: st
     assert not await consumer.wait_for_data({even: 5}, 0.02)
     waiting = asyncio.ensure_future(consumer.wait_for_data({even: 5}, 10))
     await asyncio.to_thread(put, producer, topic, range(10, 12))
-    assert await asyncio.wait_for(waiting, 10)
+    assert await asyncio.wait_for(waiting, 60)
 
 
 async def test_partitions_of_a_topic(consumer: aio.Consumer, topic: str) -> None:

@@ -21,7 +21,7 @@ PREAMBLE = b"BNB1"
 IN_FLIGHT = (5, 1)
 """At the first loss all that may be in flight is; the batch that is retried goes alone, and is lost again."""
 RECORDS = 1000
-WAIT = 20.0
+WAIT = 60.0
 
 
 class DroppingProxy:

@@ -15,7 +15,7 @@ from barnabas import Admin, Broker, Consumer, Producer, aio
 from barnabas.net.counts import Rates, Statistics
 from barnabas.net.errors import ConfigError, raise_it
 
-WAIT = 30
+WAIT = 60
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from barnabas import Broker, Consumer, Producer, TopicPartition, aio
 from barnabas.client.errors import InvalidRecord, SerializationFailed
 from barnabas.net.errors import ClientTimeout, ConfigError, WaitRefused
 
-WAIT = 30
+WAIT = 60
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from barnabas.net.errors import ClientClosed
 from tests.client.scripted import ScriptedBroker
 from tests.client.served import QUICK
 
-WAIT = 20.0
+WAIT = 60.0
 
 
 def interrupted(*_: Any, **__: Any) -> None:

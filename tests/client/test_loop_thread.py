@@ -14,7 +14,7 @@ import pytest
 from barnabas.client.loop_thread import Asked, LoopThread
 from barnabas.net.errors import ClientClosed
 
-WAIT = 10
+WAIT = 60
 
 
 @pytest.fixture

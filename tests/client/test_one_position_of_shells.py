@@ -16,7 +16,7 @@ from barnabas import Broker, Consumer, Producer, TopicPartition, aio
 
 END = 300
 P0, P1 = TopicPartition("mixed", 0), TopicPartition("mixed", 1)
-WAIT = 30
+WAIT = 60
 
 
 @pytest.fixture(scope="module")

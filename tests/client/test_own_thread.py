@@ -11,7 +11,7 @@ import pytest
 
 from barnabas import Admin, Broker, Consumer, Producer, TopicPartition, WaitRefused
 
-WAIT = 30
+WAIT = 60
 WHERE = TopicPartition("t", 0)
 COUNT = 10
 

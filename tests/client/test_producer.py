@@ -23,7 +23,7 @@ from barnabas.protocol.records import decode_records
 from barnabas.protocol.requests.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.client.served import Served
 
-WAIT = 20.0
+WAIT = 60.0
 
 
 @pytest.fixture

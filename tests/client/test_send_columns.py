@@ -18,7 +18,7 @@ from barnabas.protocol.ids import TopicPartition
 pa = pytest.importorskip("pyarrow")
 
 BOTH = pytest.mark.parametrize("dialect", ["kafka", "native"])
-WAIT = 20.0
+WAIT = 60.0
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ from barnabas.protocol.requests.metadata import MetadataResponsePartition, Metad
 from tests.client.scripted import ScriptedBroker
 from tests.client.world import CLOSE, Bench, World
 
-WAIT = 10
+WAIT = 60
 WHERE = TopicPartition("t", 0)
 
 

@@ -23,7 +23,7 @@ SETTINGS = {
 # Apache Kafka walks every record of every batch; ours does so when told to.
 OUR_SETTINGS = {"barnabas.validate.records": "full", "group.initial.rebalance.delay.ms": "0"}
 
-START_SECONDS_MAX = 20.0
+START_SECONDS_MAX = 60.0
 
 
 class Target(Protocol):

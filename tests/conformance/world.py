@@ -183,7 +183,7 @@ class World:
 
     def producer_id(self) -> int:
         """A fresh producer id; a broker that has no block of ids yet is asked again, as clients do."""
-        for _ in range(100):
+        for _ in range(600):
             reply = self.call("init_producer_id", 4, {"transactional_id": None, "transaction_timeout": 60000})
             if error(reply.body.error_code) != "COORDINATOR_LOAD_IN_PROGRESS(14)":
                 break

@@ -98,7 +98,7 @@ def test_one_byte_a_second() -> None:
     begun = (b"", b"GET /state HTTP/1.1\r\nX: ", b"BNB1", struct.pack(">ihhih", 1_000_000, 0, 3, 1, -1))
     with siege("--set", "barnabas.connection.progress.ms=2000") as process, ExitStack() as stack:
         peers = [stack.enter_context(socket.create_connection(("127.0.0.1", process.port), 10)) for _ in range(80)]
-        until_s = time.monotonic() + 15
+        until_s = time.monotonic() + 60
         for number, sock in enumerate(peers):
             sock.sendall(begun[number % 4])
             sock.setblocking(False)
@@ -167,10 +167,13 @@ def test_requests_that_are_held_while_logs_are_recovered(tmp_path: Path) -> None
     with broker("--port", "0", "--data-dir", str(tmp_path)) as process, ExitStack() as stack:
         new = CreateTopicsRequest([CreatableTopic("t", PARTITIONS, 1)], 60_000)
         assert Peer(stack, process.port).ask(frame(ApiKey.CREATE_TOPICS, 7, new)) is not None
-        deadline_s = time.monotonic() + 30
-        while len(list(tmp_path.glob("t-*"))) < PARTITIONS:
-            assert time.monotonic() < deadline_s
+        made, moved_s = 0, time.monotonic()
+        while made < PARTITIONS:  # as long as it takes: a disk that others write to makes a hundred in a second
             time.sleep(0.2)
+            now = len(list(tmp_path.glob("t-*")))
+            if now > made:
+                made, moved_s = now, time.monotonic()
+            assert time.monotonic() < moved_s + 30, f"nothing is made any more, after {made}"
         process.end(9)
     with broker("--port", "0", "--data-dir", str(tmp_path)) as process:  # what such a start takes without a flood
         idle = memory(process, "VmRSS")
@@ -186,7 +189,7 @@ def test_requests_that_are_held_while_logs_are_recovered(tmp_path: Path) -> None
             flood.end()
             assert flood.sent > 20, "the start was too fast"
             peak = memory(process, "VmHWM") - idle
-            until_s = time.monotonic() + 10
+            until_s = time.monotonic() + 60
             while (left := memory(process, "VmRSS") - idle) > LEFT_BYTES_MAX or state(process)["by_kind"]["requests"]:
                 assert time.monotonic() < until_s, f"{left} bytes are left"
                 time.sleep(0.1)

@@ -46,7 +46,7 @@ def ask(peer: Peer, key: int, version: int, request: Any) -> Any:
 
 def coordinated(peer: Peer) -> None:
     """Wait until groups have a coordinator."""
-    until_s = time.monotonic() + 20
+    until_s = time.monotonic() + 60
     request = FindCoordinatorRequest("", 0, ["group"])
     while ask(peer, ApiKey.FIND_COORDINATOR, 4, request).coordinators[0].error_code:
         assert time.monotonic() < until_s

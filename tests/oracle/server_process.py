@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-STOP_SECONDS_MAX = 20.0
+STOP_SECONDS_MAX = 60.0
 
 
 def answers_api_versions(port: int) -> bool:

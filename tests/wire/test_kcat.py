@@ -17,7 +17,7 @@ from tests.wire.conftest import make_topic, stored_codecs
 from tests.wire.tried import KCAT as TRIED
 
 KCAT = shutil.which("kcat") or shutil.which("kafkacat")
-SECONDS_MAX = 30.0
+SECONDS_MAX = 60.0
 PARTITIONS = 4
 
 pytestmark = pytest.mark.skipif(KCAT is None, reason="kcat is not installed: ./dev tools installs it")

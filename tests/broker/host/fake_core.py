@@ -17,7 +17,7 @@ from barnabas.broker.metrics import MetricsRegistry
 from barnabas.protocol.kafka import codec
 from barnabas.protocol.requests.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
-BOUND_S = 5.0
+BOUND_S = 60.0
 
 
 class FakeCore:

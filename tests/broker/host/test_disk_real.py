@@ -81,7 +81,7 @@ def test_maps_that_are_looked_at_count_and_more_is_copied(disk, posted):
     with pytest.raises(NotYet) as caught:
         file.read(0, 300_000)
     assert short
-    posted.get(timeout=20)()
+    posted.get(timeout=60)()
     assert bytes(file.read(0, 300_000)) == b"x" * 200_000 + b"y" * 9
     assert caught.value.token
     assert handles() - before <= 8 + 2
@@ -119,13 +119,13 @@ def test_a_cold_range_is_read_by_a_thread(disk, posted, monkeypatch):
         token = caught.value.token
         fired: list[Any] = []
         token.on_ready(partial(fired.append, True))
-        posted.get(timeout=20)()
+        posted.get(timeout=60)()
         assert fired == [True]
         assert bytes(file.read(0, length)) == b"x" * length
         del token, caught
         with pytest.raises(NotYet):
             file.read(0, length)
-        posted.get(timeout=20)()
+        posted.get(timeout=60)()
 
 
 def test_a_cold_read_that_fails_says_so(disk, posted, monkeypatch):
@@ -142,7 +142,7 @@ def test_a_cold_read_that_fails_says_so(disk, posted, monkeypatch):
     monkeypatch.setattr(os, "pread", broken)
     with pytest.raises(NotYet) as caught:
         file.read(0, 100)
-    posted.get(timeout=20)()
+    posted.get(timeout=60)()
     with pytest.raises(OSError, match="device failed"):
         file.read(0, 100)
     assert caught.value.token
@@ -231,11 +231,11 @@ def test_few_directories_are_synced_for_many_files(disk, posted, monkeypatch):
     told: list[Any] = []
     for name in ("d", "e", "f"):
         disk.open(f"{name}/log", create=True).sync(told.append)
-        posted.get(timeout=20)()
+        posted.get(timeout=60)()
     assert synced == ["d", "", "e", "f"]
     synced.clear()
     disk.write_files([(f"d/{i}", b"x") for i in range(5)], told.append)
-    posted.get(timeout=20)()
+    posted.get(timeout=60)()
     assert synced == ["d"]
     assert told == [None] * 4
 
@@ -246,7 +246,7 @@ def test_a_small_file_that_need_not_be_durable_is_not_synced(disk, posted, monke
     told: list[Any] = []
     disk.write_atomic("c", b"old", durable=False)
     disk.write_atomic("c", b"new", told.append, durable=False)
-    posted.get(timeout=20)()
+    posted.get(timeout=60)()
     assert told == [None]
     assert (disk.load("c"), disk.list("")) == (b"new", ["c"])
 
@@ -256,13 +256,13 @@ def test_work_that_was_not_begun_is_dropped_at_the_end(disk, posted, tmp_path):
 
     def work() -> None:
         begun.release()
-        held.wait(20)
+        held.wait(60)
 
     told: list[Any] = []
     for _ in range(disk_module._FILE_THREADS):
         disk.run(work, told.append, urgent=False)
     for _ in range(disk_module._FILE_THREADS):
-        assert begun.acquire(timeout=20)
+        assert begun.acquire(timeout=60)
     disk.make_dir("d")
     disk.write_atomic("d/late", b"x", told.append)
     drop = disk._small.drop
@@ -283,19 +283,19 @@ def test_syncs_do_not_stand_behind_small_files(disk, posted):
     """Ten thousand new partitions have a small file each on its way; who waits for a sync does not wait for those."""
     held = threading.Event()
     for _ in range(disk_module._FILE_THREADS):
-        disk.run(lambda: held.wait(20), lambda _: None, urgent=False)
+        disk.run(lambda: held.wait(60), lambda _: None, urgent=False)
     told: list[str] = []
     disk.write_atomic("late", b"x", lambda _: told.append("late"))
     file = disk.open("f", create=True)
     file.append([b"x"])
     file.sync(lambda _: told.append("sync"))
-    posted.get(timeout=20)()
+    posted.get(timeout=60)()
     disk.write_files([("at the stop", b"x")], lambda _: told.append("stop"))
-    posted.get(timeout=20)()
+    posted.get(timeout=60)()
     assert told == ["sync", "stop"]
     held.set()
     while disk.under_way:
-        posted.get(timeout=20)()
+        posted.get(timeout=60)()
     assert told == ["sync", "stop", "late"]
 
 
@@ -309,11 +309,11 @@ def test_a_sync_opens_the_file_where_no_handle_is_open(disk, posted, tmp_path):
         file.sync(told.append)
     assert dict(disk._open) == before, "the handles of others are left alone"
     for _ in files:
-        posted.get(timeout=20)()
+        posted.get(timeout=60)()
     assert told == [None] * 20
     (tmp_path / "f0").unlink()
     files[0].sync(told.append)
-    posted.get(timeout=20)()
+    posted.get(timeout=60)()
     assert isinstance(told[-1], FileNotFoundError)
 
 
@@ -325,7 +325,7 @@ def test_syncs_of_new_files_reach_their_directory(disk, posted, monkeypatch):
         file.append([b"x"])
         told: list[Any] = []
         file.sync(told.append)
-        posted.get(timeout=20)()
+        posted.get(timeout=60)()
         assert told == [None]
     assert synced == ["d", ""]
 
@@ -335,7 +335,7 @@ def test_closing_waits_for_what_is_under_way(tmp_path, posted):
     told: list[Any] = []
     disk.write_atomic("c", b"x", told.append)
     disk.close()
-    posted.get(timeout=20)()
+    posted.get(timeout=60)()
     assert told == [None]
     assert (tmp_path / "c").read_bytes() == b"x"
 
@@ -349,10 +349,10 @@ def test_a_defect_in_a_thread_is_told_and_the_thread_lives_on(disk, posted):
     told: list[Any] = []
     for _ in range(20):
         disk.run(work, told.append)
-        posted.get(timeout=20)()
+        posted.get(timeout=60)()
     assert [(type(error), error.errno) for error in told] == [(OSError, errno.EIO)] * 20
     disk.write_files([("after", b"x")], told.append)
-    posted.get(timeout=20)()
+    posted.get(timeout=60)()
     assert told[-1] is None
 
 

@@ -65,7 +65,7 @@ def test_a_forgotten_broker_stops() -> None:
     (thread,) = set(threading.enumerate()) - before
     del broker
     gc.collect()
-    thread.join(5)
+    thread.join(60)
     assert not thread.is_alive()
 
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.conformance.raw import Connection
 from tests.oracle.kafka import kept_libs
 
 PARTITIONS = 3
+SECONDS_MAX = 60.0
 OPTIONS = ("--port", "0", "--topic", "t:2", "--set", f"offsets.topic.num.partitions={PARTITIONS}")
 NO_DELAY = ("--set", "group.initial.rebalance.delay.ms=0")
 
@@ -35,7 +37,8 @@ class Member:
 
     def find(self) -> None:
         """Until there is a coordinator: the topic is made on the way."""
-        for _ in range(1000):
+        until_s = time.monotonic() + SECONDS_MAX
+        while time.monotonic() < until_s:
             found = self.call("find_coordinator", 4, key_type=0, coordinator_keys=(self.group,)).coordinators[0]
             if int(found.error_code) == 0:
                 return

@@ -35,7 +35,7 @@ def load_until_killed(process: Process, round_number: int) -> Records:
                 enough.set()
 
     def kill() -> None:
-        if enough.wait(15):
+        if enough.wait(60):
             process.popen.send_signal(signal.SIGKILL)
 
     killer = threading.Thread(target=kill)

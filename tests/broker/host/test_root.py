@@ -72,7 +72,7 @@ def told(disk: Any) -> OSError | None:
     """What a sync of `t-0/f` comes to."""
     answers: list[OSError | None] = []
     disk.file.sync(answers.append)
-    disk.posted.get(timeout=20)()
+    disk.posted.get(timeout=60)()
     return answers[0]
 
 
@@ -154,7 +154,7 @@ def test_an_error_of_the_device_names_file_place_and_cause(
         if way == "cold read":
             with pytest.raises(NotYet) as pending:
                 filled.file.read(1, 2)
-            filled.posted.get(timeout=20)()
+            filled.posted.get(timeout=60)()
             assert pending.value.token
         with pytest.raises(OSError, match="Input/output") as caught:
             filled.file.append([b"x"]) if way == "append" else filled.file.read(1, 2)

@@ -156,11 +156,11 @@ def unserved_s(process: Process) -> float:
 
 
 def soon(process: Process, condition: Callable[[], bool]) -> None:
-    """It must hold within ten seconds, those apart that others on the machine had."""
+    """It must hold within half a minute, those apart that others on the machine had."""
     began_s = time.monotonic() - unserved_s(process)
     while not condition():
         took_s = time.monotonic() - unserved_s(process) - began_s
-        assert took_s < 10, f"not so after {took_s:.1f} s: {state(process)}"
+        assert took_s < 30, f"not so after {took_s:.1f} s: {state(process)}"
         time.sleep(0.05)
 
 

@@ -34,7 +34,7 @@ class Watched(RealDisk):
         """Wait for what is under way."""
         if not self.under_way:
             return 0
-        self._posted.get(timeout=20)()
+        self._posted.get(timeout=60)()
         return 1
 
 
