@@ -28,7 +28,11 @@ from tests.oracle.server_process import ServerProcess
 VERSION = "4.3.0"
 HEAP_MB = 600
 START_SECONDS_MAX = 60.0
-PORTS = range(39000, 39900)
+PORTS = range(21000, 30000)
+"""Below those that systems give to whoever asks for any port, and to connections: Linux 32768, macOS 49152 and up."""
+
+_next_port = itertools.count(os.getpid() * 7)
+"""Each process begins elsewhere: of two that look at the same moment, both would find the same one."""
 
 POM = f"""<project><modelVersion>4.0.0</modelVersion>
 <groupId>oracle</groupId><artifactId>oracle</artifactId><version>1</version><dependencies>
@@ -113,15 +117,10 @@ def run_tool(main: str, *arguments: str, seconds_max: float = 60.0) -> str:
     return run.stdout
 
 
-def free_port(other_than: int = 0) -> int:
-    """A port of the 39xxx range that nobody listens on.
-
-    Each process begins elsewhere: of two that look at the same moment, both would find the same one.
-    """
-    first = os.getpid() * 7 % len(PORTS)
-    for port in itertools.chain(PORTS[first:], PORTS[:first]):
-        if port == other_than:
-            continue
+def free_port() -> int:
+    """A port of `PORTS` that nobody listens on, another one each time: who is given it may not listen there yet."""
+    for _ in PORTS:
+        port = PORTS[next(_next_port) % len(PORTS)]
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             with contextlib.suppress(OSError):
@@ -146,7 +145,7 @@ class Kafka:
         self.directory = directory
         self.data_dir = directory / "data"
         self.port = free_port()
-        self._controller_port = free_port(self.port)
+        self._controller_port = free_port()
         self._settings = dict(settings or {})
         self._heap_mb = heap_mb
         self._quick = quick
@@ -196,7 +195,7 @@ class Kafka:
             raise KafkaUnavailable(f"Apache Kafka did not start:\n{error}") from error
 
     def stop(self) -> None:
-        """Stop cleanly (SIGTERM), and for good after 20 s. Nothing happens if it does not run."""
+        """Stop cleanly (SIGTERM), and for good after a minute. Nothing happens if it does not run."""
         self._process.end(signal.SIGTERM)
 
     def kill(self) -> None:
