@@ -10,11 +10,13 @@ import pytest
 from barnabas.broker.cluster.records import PartitionChange
 from barnabas.broker.config.topics import OFFSETS_TOPIC
 from barnabas.broker.context import Connection
+from barnabas.broker.group.consumer import hashing
 from barnabas.broker.group.placement import partition_of
 from barnabas.broker.group.records import encode
 from barnabas.broker.group.state import Status
 from barnabas.broker.group.values import OffsetRecord
 from barnabas.broker.memory_disk import Faults, MemoryDisk
+from barnabas.broker.node import groups
 from barnabas.protocol.batch import HEADER_SIZE
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import NO_LEADER, TopicPartition
@@ -436,3 +438,30 @@ def test_groups_can_be_looked_at() -> None:
     assert read("group-coordinator-metrics", "offset-commit-count") == {"value": 1}
     assert read("group-coordinator-metrics", "group-completed-rebalance-count") == {"value": 1}
     assert {shard.status for shard in world.core.groups.shards.values()} == {Status.ACTIVE}
+
+
+def test_hashes_of_topics_that_are_there_are_kept_however_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above a number all were thrown away: a group of more topics had every one hashed anew with each heartbeat."""
+    monkeypatch.setattr(groups, "HASHES_MAX", 3)
+    hashed: list[str] = []
+
+    def topic_hash(name: str, *_: object) -> int:
+        hashed.append(name)
+        return 0
+
+    monkeypatch.setattr(hashing, "topic_hash", topic_hash)
+    world = World()
+    names = [f"t{number}" for number in range(8)]
+    for name in names:
+        world.create(name)
+    topics = groups.ImageTopics(world.core.image)
+    for _ in range(2):
+        for name in names:
+            topics.hash_of(name)
+    assert hashed == names
+    for name in names[1:]:
+        world.delete(name)
+    for number in range(8):
+        world.create(f"new{number}")
+        topics.hash_of(f"new{number}")
+    assert topics._hashes.keys() == {"t0", *(f"new{number}" for number in range(8))}, "of what is gone nothing is kept"

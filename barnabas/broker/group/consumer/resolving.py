@@ -1,7 +1,7 @@
 """The topics that a group's regular expressions match are found anew, as a job. Source: `TopicRegexResolver`.
 
 At most every 10 s for a group, where a pattern is new, where topics have come or gone, and now and then: what is found
-is written, and the group epoch rises if that is something else than before.
+is written, and the group epoch rises if that is something else than before. What could not be written waits as long.
 """
 
 from __future__ import annotations
@@ -23,6 +23,11 @@ BATCH_MS: Final = 10_000
 """Patterns that come within this time are resolved together (`REGEX_BATCH_REFRESH_MIN_INTERVAL_MS`)."""
 BATCH_BYTES: Final = 256 * 1024
 """Names of topics that are written at once: a few ms, and less than a batch takes. Kafka writes all in one batch."""
+MATCHES_MAX: Final = 20_000
+"""Topics that all patterns of a group match, each counted by itself: what is written of them is one step (20 ms), and a
+target of more does not fit into a batch. Apache Kafka has no such bound."""
+HASHES_PER_STEP: Final = 200
+"""Topics whose hashes one step computes (3 ms)."""
 
 logger = logging.getLogger(__name__)
 
@@ -57,9 +62,22 @@ def _refresh(shard: Shard, group: ConsumerGroup, now_ms: int) -> Job[None]:
     topics, wall_ms = shard.shared.topics, shard.shared.wall_clock.now_ms()
     version, names = topics.version, list(topics.names())
     found: dict[str, Resolved] = {}
+    matches = 0
     for text in list(group.patterns):
         matching = yield from compile_pattern(text).matching(names)
+        matches += len(matching)
+        if matches > MATCHES_MAX:
+            group.resolve_from_ms = wall_ms + BATCH_MS
+            logger.warning(
+                "group %s: its patterns match more than %d topics, and are not resolved", group.group_id, MATCHES_MAX
+            )
+            return
         found[text] = Resolved(frozenset(matching), version, wall_ms)
+        for start in range(0, len(matching), HASHES_PER_STEP):
+            for name in matching[start : start + HASHES_PER_STEP]:
+                if topics.get(name) is not None:
+                    topics.hash_of(name)
+            yield None
         yield None
     try:
         yield from _write(shard, group, found, now_ms)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from barnabas.broker.group import holdings
-from barnabas.broker.group.consumer import advancing, heartbeats
+from barnabas.broker.group.consumer import advancing, heartbeats, resolving
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from tests.broker.group.consumer.world import ConsumerWorld
 
@@ -445,3 +445,30 @@ def test_how_often_groups_are_assigned_anew_is_counted(world: ConsumerWorld) -> 
     world.beat("a", 2)
     world.beat("b")
     assert world.shard.shared.counts.consumer_rebalances == 2
+
+
+def test_what_patterns_match_and_the_log_does_not_take_is_not_tried_at_every_heartbeat(world: ConsumerWorld) -> None:
+    world.beat("a", topics=[], pattern="x.*")
+    world.beat("b", topics=[], pattern="t")
+    world.advance(10_001)
+    world.journal.fault = ErrorCode.MESSAGE_TOO_LARGE
+    world.beat("a", 1)
+    world.journal.fault = None
+    world.beat("a", 1)
+    assert "t" not in world.consumers().resolved, "not again yet"
+    world.advance(10_001)
+    world.beat("a", 1)
+    assert "t" in world.consumers().resolved
+
+
+def test_patterns_match_no_more_topics_than_they_may(world: ConsumerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resolving, "MATCHES_MAX", 1)
+    world.topics.have("u", 1)
+    world.beat("a", topics=[], pattern="t|u")
+    assert not world.consumers().resolved
+    world.topics.lose("u")
+    world.beat("a", 1)
+    assert not world.consumers().resolved, "not again yet"
+    world.advance(10_001)
+    world.beat("a", 1)
+    assert world.consumers().names == {"t": 1}
