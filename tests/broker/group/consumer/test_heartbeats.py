@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from barnabas.broker.group import holdings
-from barnabas.broker.group.consumer import advancing, heartbeats, resolving
+from barnabas.broker.group.alarms import SPENT_MAX
+from barnabas.broker.group.consumer import advancing, heartbeats, members, resolving
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from tests.broker.group.consumer.world import ConsumerWorld
 
@@ -472,3 +473,21 @@ def test_patterns_match_no_more_topics_than_they_may(world: ConsumerWorld, monke
     world.advance(10_001)
     world.beat("a", 1)
     assert world.consumers().names == {"t": 1}
+
+
+def test_members_of_a_group_of_many_names_that_are_due_at_once_go_one_a_step(
+    world: ConsumerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All names of the group are gone through for each: 500 members took a second in one step."""
+    monkeypatch.setattr(members, "NAMES_PER_ALARM", 1)
+    names = [f"n{number}" for number in range(SPENT_MAX)]
+    for name in ("stays", "a", "b", "c"):
+        world.beat(name, topics=names)
+    world.advance(30_000)
+    world.beat("stays", 2)
+    alarms = world.shard.shared.alarms
+    alarms.advance(world.now_ms + 16_000)
+    for left in (3, 2, 1):
+        assert len(world.consumers().members) == left
+        alarms.ring_due(world.now_ms + 16_000)
+    assert list(world.consumers().members) == ["stays"]
