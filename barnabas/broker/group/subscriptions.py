@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from barnabas.broker.group.group import CONSUMER, Group
@@ -29,13 +29,22 @@ def consumed_topics(group: Group) -> frozenset[str] | None:
         return None
     different = {one.metadata(group.protocol) for one in group.members.values()}
     try:
-        count = sum(max(_COUNT.unpack_from(one)[1], 0) for one in different)
+        count = names_in(different)
         if count > NAMES_MAX:
             raise ValueError(f"{count} names, {NAMES_MAX} are looked at")
         return frozenset(topic for one in different for topic in _topics(one))
     except (struct.error, UnicodeDecodeError, ValueError) as fault:
         logger.warning("group %s: what its members consume cannot be read (%s)", group.group_id, fault)
         return None
+
+
+def names_in(different: Iterable[bytes]) -> int:
+    """How many names subscriptions say that they have.
+
+    Raises:
+        struct.error: one of them is none.
+    """
+    return sum(max(_COUNT.unpack_from(one)[1], 0) for one in different)
 
 
 def _topics(metadata: bytes) -> Iterator[str]:

@@ -8,6 +8,7 @@ Source: `getOrMaybeCreateConsumerGroup`, `validateOnlineUpgrade`, `ConsumerGroup
 from __future__ import annotations
 
 import logging
+import struct
 from typing import Final, NamedTuple
 
 from barnabas.broker.group.consumer.advancing import NAMES_MAX
@@ -31,6 +32,8 @@ from barnabas.broker.group.consumer.values import (
 from barnabas.broker.group.group import CONSUMER, Group, Member
 from barnabas.broker.group.rebalance import close
 from barnabas.broker.group.shard import Shard
+from barnabas.broker.group.subscriptions import NAMES_MAX as SAID_MAX
+from barnabas.broker.group.subscriptions import names_in
 from barnabas.broker.group.values import CoordinatorRecord, GroupRecord
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
@@ -99,8 +102,27 @@ def _check_upgrade(shard: Shard, group: Group) -> None:
         because = "the group does not use the consumer embedded protocol"
     elif len(group.members) > config.group_consumer_max_size:
         because = "the group size exceeds the consumer group maximum size"
+    if because is None:
+        because = _asks_too_much(group, shard.journal.batch_bytes_max)
     if because is not None:
         raise _refusal(group, because)
+
+
+def _asks_too_much(group: Group, bytes_max: int) -> str | None:
+    """Why a group is not even looked through: all of it is read, and written as one batch, in one step."""
+    members = group.members.values()
+    size = sum(len(member.assignment) + sum(len(one) for _, one in member.protocols) for member in members)
+    if size > bytes_max:
+        return f"its members take {size} bytes, and a batch {bytes_max}"
+    try:
+        count = names_in({_metadata(group, member) for member in members})
+    except struct.error:
+        return None  # it is read, and refused, member by member
+    return f"its members name {count} topics, {SAID_MAX} are looked at" if count > SAID_MAX else None
+
+
+def _metadata(group: Group, member: Member) -> bytes:
+    return member.metadata(group.protocol) if group.protocol is not None else member.protocols[0][1]
 
 
 def _refusal(group: Group, because: str) -> KafkaError:
@@ -139,9 +161,8 @@ def _records_of(shard: Shard, group: Group) -> list[ConsumerRecord]:
 
 def _as_consumer(shard: Shard, group: Group, member: Member) -> tuple[Subscription, dict[bytes, set[int]]]:
     topics = shard.shared.topics
-    metadata = member.metadata(group.protocol) if group.protocol is not None else member.protocols[0][1]
     try:
-        wants = wants_of(metadata, topics)
+        wants = wants_of(_metadata(group, member), topics)
         assigned = assigned_of(member.assignment, topics)
     except KafkaError as fault:
         logger.warning("group %s is not upgraded: member %s: %s", group.group_id, member.member_id, fault.detail)

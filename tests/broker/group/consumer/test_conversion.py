@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import pytest
 
+from barnabas.broker.group.consumer import upgrading
 from barnabas.broker.group.consumer.group import ConsumerGroup
 from barnabas.broker.group.group import Group
 from barnabas.protocol.errors import ErrorCode
@@ -207,3 +209,35 @@ def test_a_converted_group_is_the_same_after_a_restart(world: ConsumerWorld) -> 
     world.restart()
     assert list(world.group.members) == [old]
     assert len(world.group.offsets) == 1
+
+
+def subscription(names: list[bytes]) -> bytes:
+    said = b"".join(struct.pack(">h", len(name)) + name for name in names)
+    return struct.pack(">hi", 0, len(names)) + said + struct.pack(">i", -1)
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [
+        ("SAID_MAX", "its members name 3 topics, 2 are looked at"),
+        ("bytes", "its members take 52 bytes, and a batch 50"),
+    ],
+)
+def test_a_group_that_says_too_much_is_refused_before_it_is_read(
+    world: ConsumerWorld, monkeypatch: pytest.MonkeyPatch, limit: str, words: str
+) -> None:
+    """Ten megabytes of names were read with every heartbeat of a stranger, and refused by the log: a second each."""
+    metadata = subscription([b"t", b"u", b"v"])
+    member_id, told = world.join_twice(protocols=(("range", metadata),), protocol_type="consumer")
+    world.until(told)
+    everything = encode_assignment(ConsumerProtocolAssignment([TopicPartition("t", [0, 1, 2, 3])], None))
+    assert world.sync(member_id, 1, {member_id: everything}).error == 0
+    if limit == "bytes":
+        monkeypatch.setattr(world.journal, "batch_bytes_max", 50)
+    else:
+        monkeypatch.setattr(upgrading, "SAID_MAX", 2)
+    monkeypatch.setattr(upgrading, "wants_of", None)
+    refused = world.beat("new")
+    assert refused.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert refused.error_message == f"Cannot upgrade classic group g to consumer group because {words}."
+    assert world.heartbeat(member_id, 1) == 0
