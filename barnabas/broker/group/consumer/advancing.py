@@ -6,7 +6,6 @@ protocols of members take this way, ConsumerGroupHeartbeat and JoinGroup.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -31,9 +30,9 @@ from barnabas.broker.group.shard import Shard, size_of_text
 from barnabas.broker.group.values import CoordinatorRecord
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
-NAMES_MAX: Final = 20_000
-"""Topics that the members of a group may name, different ones: all of them are gone through when one more comes (15
-ms), and a request names no more than that. Apache Kafka has no such bound."""
+NAMES_MAX: Final = 10_000
+"""Topics in all lists that the members of a group name, a list that several name once: all of them are gone through
+when one more comes, and when the group is assigned anew. Apache Kafka has no such bound."""
 PATTERNS_MAX: Final = 100
 """Regular expressions in a group, different ones: each is held against all topics. Apache Kafka has no such bound."""
 
@@ -70,7 +69,7 @@ def advance(shard: Shard, group: ConsumerGroup, step: Step, records: list[Coordi
         records.append(MemberRecord(group_id, member_id, said))
     renamed = said.topics != before.topics
     if renamed:
-        check_names(group_id, group.names.keys(), said.topics)
+        check_names(group, before.topics, said.topics)
     repatterned = said.pattern != before.pattern
     others = repatterned and _means_others(group, before.pattern, said.pattern, records)
     bump = renamed or others
@@ -93,15 +92,22 @@ def advance(shard: Shard, group: ConsumerGroup, step: Step, records: list[Coordi
     return after
 
 
-def check_names(group_id: str, there: Collection[str], more: Iterable[str]) -> None:
+def check_names(group: ConsumerGroup, before: tuple[str, ...], after: tuple[str, ...]) -> None:
     """Refuse more names than a group may have.
 
     Raises:
         KafkaError: INVALID_REQUEST.
     """
-    new = sum(name not in there for name in more)
-    if new and len(there) + new > NAMES_MAX:
-        detail = f"group {group_id} would name {len(there) + new} topics, {NAMES_MAX} is the most; write a pattern"
+    if after in group.lists:
+        return
+    count = sum(map(len, group.lists)) + len(after)
+    if group.lists.get(before) == 1:
+        count -= len(before)
+    if count > NAMES_MAX and len(after) > len(before):
+        detail = (
+            f"the members of group {group.group_id} would name {count} topics in all their lists, {NAMES_MAX} is the "
+            "most; write a pattern, or the same list in all"
+        )
         raise KafkaError(ErrorCode.INVALID_REQUEST, detail)
 
 

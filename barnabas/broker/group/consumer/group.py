@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
-from typing import Final
+from typing import Final, TypeVar
 
 from barnabas.broker.group.alarms import Alarm
 from barnabas.broker.group.consumer.values import (
@@ -36,6 +36,7 @@ FIRST_EPOCH: Final = 1
 NOTHING: Final[Assignment] = {}
 _SAID_NOTHING: Final = Subscription()
 _HAS_NOTHING: Final = Current()
+_Key = TypeVar("_Key", str, tuple[str, ...])
 
 
 class ConsumerState(Enum):
@@ -83,6 +84,7 @@ class ConsumerGroup:
         "classics",
         "epoch",
         "group_id",
+        "lists",
         "members",
         "metadata_hash",
         "names",
@@ -119,6 +121,8 @@ class ConsumerGroup:
         """How many members ask for an assignor."""
         self.names: dict[str, int] = {}
         """How many members, and patterns, mean a topic."""
+        self.lists: dict[tuple[str, ...], int] = {}
+        """How many members name exactly these topics."""
         self.patterns: dict[str, int] = {}
         """How many members have a pattern."""
         self.resolved: dict[str, Resolved] = {}
@@ -317,6 +321,7 @@ class ConsumerGroup:
 
     def _count(self, said: Subscription, change: int) -> None:
         _change(self.names, said.topics, change)
+        _change(self.lists, (said.topics,), change)
         _change(self.patterns, (said.pattern,) if said.pattern else (), change)
         _change(self.assignors, () if said.assignor is None else (said.assignor,), change)
         if said.classic is not None:
@@ -334,7 +339,7 @@ def partitions_of(given: Given | Assignment) -> int:
     return sum(map(len, given.values()))
 
 
-def _change(counts: dict[str, int], names: Iterable[str], change: int) -> None:
+def _change(counts: dict[_Key, int], names: Iterable[_Key], change: int) -> None:
     for name in names:
         count = counts.get(name, 0) + change
         if count:

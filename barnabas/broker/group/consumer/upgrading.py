@@ -137,10 +137,12 @@ def _records_of(shard: Shard, group: Group) -> list[ConsumerRecord]:
     targets: list[ConsumerRecord] = []
     currents: list[ConsumerRecord] = []
     names: set[str] = set()
+    lists: set[tuple[str, ...]] = set()
     taken: set[tuple[bytes, int]] = set()
     for member in group.members.values():
         subscription, assigned = _as_consumer(shard, group, member)
         names.update(subscription.topics)
+        lists.add(subscription.topics)
         own: dict[bytes, dict[int, int]] = {}
         for topic_id, numbers in assigned.items():
             kept = {number: epoch for number in numbers if (topic_id, number) not in taken}
@@ -152,8 +154,9 @@ def _records_of(shard: Shard, group: Group) -> list[ConsumerRecord]:
         targets.append(TargetRecord(group_id, member.member_id, target))
         current = Current(epoch, epoch, MemberState.STABLE, own)
         currents.append(CurrentRecord(group_id, member.member_id, current))
-    if len(names) > NAMES_MAX:
-        raise _refusal(group, f"its members name {len(names)} topics, {NAMES_MAX} is the most")
+    count = sum(map(len, lists))
+    if count > NAMES_MAX:
+        raise _refusal(group, f"its members name {count} topics, {NAMES_MAX} is the most")
     said.append(EpochRecord(group_id, epoch, group_hash(topics, names)))
     targets.append(TargetEpochRecord(group_id, epoch))
     return said + targets + currents
