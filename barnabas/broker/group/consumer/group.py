@@ -100,7 +100,6 @@ class ConsumerGroup:
         "target_epoch",
         "targets",
         "tried_at_ms",
-        "unresolved_at_ms",
     )
 
     def __init__(self, group_id: str) -> None:
