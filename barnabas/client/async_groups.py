@@ -39,6 +39,7 @@ from barnabas.protocol.requests.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 
+_UNKNOWN_MS: Final = 1000
 _DEAD: Final = "Dead"
 
 
@@ -163,6 +164,8 @@ class AsyncGroups(Handle):
     async def alter_group_offsets(self, name: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]) -> None:
         """Sets where a group goes on; it must have no members, which would go on where they are.
 
+        A partition that is unknown may be made just now: it is asked for for a second.
+
         Raises:
             KafkaError: UNKNOWN_MEMBER_ID (it has members), UNKNOWN_TOPIC_OR_PARTITION.
             ConfigError: something that is no offset.
@@ -170,10 +173,15 @@ class AsyncGroups(Handle):
         (group,) = _checked_groups([name], "alter_group_offsets")
         given = checked_offsets(offsets, "alter_group_offsets")
         topics = {where.topic for where in given}
-        cluster = await self._client.refresh_metadata(topics)
-        for where in given:
-            if cluster.partition(*where) is None:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, str(where))
+        unknown_until_ms = self._client.now_ms() + _UNKNOWN_MS
+        while True:
+            cluster = await self._client.refresh_metadata(topics)
+            unknown = next((where for where in given if cluster.partition(*where) is None), None)
+            if unknown is None:
+                break
+            if self._client.now_ms() >= unknown_until_ms:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, str(unknown))
+            await asyncio.sleep(self.config.retry_backoff_ms / 1000)
         request = commit_request(lambda: Identity(group), given, cluster)
         try:
             await self._to_coordinator(

@@ -271,6 +271,26 @@ async def test_a_topic_has_grown_once_that_is_told() -> None:
         assert told[-1] == 2
 
 
+async def test_offsets_are_set_of_a_partition_that_is_told_of_a_moment_later() -> None:
+    """The next question, for the coordinator, is refused here: it was asked."""
+    told: list[int] = []
+    async with ScriptedBroker() as broker, aio.Admin(broker.servers, retry_backoff_ms=1) as admin:
+
+        def metadata(request: Any) -> Any:
+            answer = broker.metadata(request)
+            for topic in answer.topics:
+                told.append(len(told))
+                topic.partitions = topic.partitions if len(told) > 2 else []
+            return answer
+
+        broker.handlers[ApiKey.METADATA] = metadata
+        broker.handlers[ApiKey.FIND_COORDINATOR] = lambda _: FindCoordinatorResponse(
+            coordinators=[Coordinator("g", error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)]
+        )
+        with pytest.raises(KafkaError, match="GROUP_AUTHORIZATION_FAILED"):
+            await admin.alter_group_offsets("g", {TopicPartition("t", 0): 1})
+
+
 async def test_who_reaches_no_broker_hears_why() -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # bound, never listening: every connection is refused
