@@ -135,6 +135,7 @@ PAIRS = MANY // 2 - 10
 """Topics with a partition each."""
 
 PREPARED: list[tuple[int, int, Any]] = [
+    (ApiKey.FIND_COORDINATOR, 4, FindCoordinatorRequest("", 0, ["group"])),  # groups have a coordinator from now on
     (ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest([CreatableTopic(name, 1, 1) for name in there(TOPICS)], 60_000)),
 ]
 """What is asked for before, so that there is something to tell."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from barnabas.broker.group.consumer.advancing import NAMES_MAX
 from barnabas.protocol.requests.consumer_group_describe import ConsumerGroupDescribeRequest
 from barnabas.protocol.requests.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from barnabas.protocol.requests.delete_groups import DeleteGroupsRequest
@@ -62,6 +63,13 @@ def _heartbeat(names: list[str], owned: int) -> ConsumerGroupHeartbeatRequest:
     )
 
 
+def _newcomer(names: list[str]) -> ConsumerGroupHeartbeatRequest:
+    """Each is another member: before v1 the broker gives out its id. Who joins has nothing."""
+    return ConsumerGroupHeartbeatRequest(
+        f"group of {len(names)} names", rebalance_timeout_ms=1000, subscribed_topic_names=names, topic_partitions=[]
+    )
+
+
 def _join(count: int, size: int) -> JoinGroupRequest:
     protocols = [JoinGroupRequestProtocol(f"protocol-{at}", bytes(size)) for at in range(count)]
     return JoinGroupRequest("group", 10_000, 10_000, "", None, "consumer", protocols)
@@ -97,6 +105,11 @@ LARGEST: dict[str, Largest] = {
     "OffsetDelete": (47, 0, lambda share: _delete(there(PAIRS // share), 1)),
     "OffsetDelete, one topic": (47, 0, lambda share: _delete(["wide"], ALL // share)),
     "ConsumerGroupHeartbeat, names": (68, 1, lambda share: _heartbeat(nobody(ALL // share), 0)),
+    "ConsumerGroupHeartbeat, names that are taken": (
+        68,
+        0,
+        lambda share: _newcomer([f"n{at}" for at in range(NAMES_MAX // share)]),
+    ),
     "ConsumerGroupHeartbeat, partitions": (68, 1, lambda share: _heartbeat(["t"], ALL // share)),
     "ConsumerGroupDescribe": (69, 1, lambda share: ConsumerGroupDescribeRequest(_groups(FEW_TIMES // share))),
 }
