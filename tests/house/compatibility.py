@@ -75,6 +75,7 @@ REMARKS: dict[int, str] = {
     ApiKey.DESCRIBE_QUORUM: VOTERS,
     ApiKey.UPDATE_FEATURES: "each feature keeps the level of the release; what asks for it succeeds",
     ApiKey.LIST_TRANSACTIONS: f"none: {TRANSACTIONS}",
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: "who joins 625 members or 10,000 partitions has its part at its next heartbeat",
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: NO_RECEIVER,
     ApiKey.PUSH_TELEMETRY: NO_RECEIVER,
     ApiKey.LIST_CONFIG_RESOURCES: "topics, groups and brokers; levels of loggers are no resource here",
