@@ -319,7 +319,7 @@ class AsyncConsumer(GroupCalls):
         """Answers a blocked thread as soon as there is something, with nothing after `timeout_ms`."""
         if not asked.step():
             # Those that expired meanwhile are let go here: with nothing to fetch, no event would come to them.
-            self._asked = [*(each for each in self._asked if not each.answer.done()), asked]
+            self._asked = [*(each for each in self._asked if not each.answer.done), asked]
             if timeout_ms is not None:
                 asked.timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, asked.expire)
         self._client.pump()

@@ -49,7 +49,7 @@ class GroupCalls(Questions):
     def _is_waited_for(self) -> bool:
         if self._waiter is not None and not self._waiter.done():
             return True
-        return any(not each.answer.done() for each in self._asked)
+        return any(not each.answer.done for each in self._asked)
 
     def _count_ahead(self) -> int:
         return len(self._ahead if self.ahead_elsewhere is None else self.ahead_elsewhere)

@@ -20,6 +20,77 @@ T = TypeVar("T")
 _JOIN_SECONDS_MAX = 5
 PARTING_SECONDS = 1.0
 """So long may a client that nobody closed take its leave when the program ends."""
+WAIT_SECONDS_MAX = 0.5
+"""A thread waits in pieces of this: an interrupt that came just before a wait began is seen at its end."""
+
+
+class Answer(Generic[T]):
+    """As much of a future as `Asked` needs, with nothing in it that an interrupt could leave locked.
+
+    A thread that is interrupted at the wrong place in `concurrent.futures.Future.result` leaves with the future's lock
+    (seen once in 250 programs that were interrupted just when they began to wait), and the loop, which asks whether it
+    is done, waits for that lock for ever. Here the loop's thread alone says what there is, and then lets go a lock that
+    it never takes.
+    """
+
+    __slots__ = ("_error", "_settled", "cancelled", "done", "found")
+
+    def __init__(self) -> None:
+        self._settled = threading.Lock()
+        self._settled.acquire()
+        self._error: BaseException | None = None
+        self.found: list[T] | None = None
+        self.done = False
+        self.cancelled = False
+
+    def give(self, found: list[T]) -> None:
+        """This is the answer; of the loop's thread, as all but `result`."""
+        self.found = found
+        self._settle()
+
+    def fail(self, error: BaseException) -> None:
+        """There is none, and that is why."""
+        self._error = error
+        self._settle()
+
+    def cancel(self) -> None:
+        """Nobody waits for it."""
+        if not self.done:
+            self.cancelled = True
+            self._settle()
+
+    def _settle(self) -> None:
+        self.done = True
+        self._settled.release()
+
+    def result(self, seconds: float) -> list[T]:
+        """The answer, or what it failed with.
+
+        Raises:
+            TimeoutError: nothing came within these seconds.
+            CancelledError: nobody was to wait for it any more.
+        """
+        if not self.done and not self._settled.acquire(timeout=seconds):
+            raise TimeoutError
+        if self._error is not None:
+            raise self._error
+        if self.found is None:
+            raise CancelledError
+        return self.found
+
+
+def outcome_of(future: Future[T]) -> T:
+    """Wait for a future, however long that takes, and return what it gives.
+
+    CPython looks for a Ctrl-C before it waits for a lock, and a wait is woken by one that comes within. One that
+    comes between both would be seen when the wait is over, which is never where no records come.
+    """
+    while True:
+        try:
+            return future.result(WAIT_SECONDS_MAX)
+        except TimeoutError:
+            if future.done():  # it may be the future's own
+                return future.result()
 
 
 class Asked(Generic[T]):
@@ -33,33 +104,33 @@ class Asked(Generic[T]):
     """
 
     def __init__(self, take: Callable[[], list[T]], give_back: Callable[[list[T]], None]) -> None:
-        self.answer: Future[list[T]] = Future()
+        self.answer: Answer[T] = Answer()
         self.timer: asyncio.TimerHandle | None = None
         self._take = take
         self._give_back = give_back
 
     def step(self) -> bool:
         """Answers if that is possible now; whether the question is settled."""
-        if not self.answer.done():
+        if not self.answer.done:
             try:
                 if not (found := self._take()):
                     return False
-                self.answer.set_result(found)
+                self.answer.give(found)
             except BaseException as error:
-                self.answer.set_exception(error)
+                self.answer.fail(error)
         if self.timer is not None:
             self.timer.cancel()
         return True
 
     def expire(self) -> None:
         """The thread has waited for long enough."""
-        if not self.answer.done():
-            self.answer.set_result([])
+        if not self.answer.done:
+            self.answer.give([])
 
     def withdraw(self) -> None:
         """The thread no longer waits."""
-        if self.answer.done() and not self.answer.cancelled() and self.answer.exception() is None:
-            self._give_back(self.answer.result())
+        if self.answer.found is not None:
+            self._give_back(self.answer.found)
         self.answer.cancel()
 
 
@@ -107,7 +178,7 @@ class LoopThread:
                 raise ClientClosed(self._why)
             future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
-            return future.result()
+            return outcome_of(future)
         except CancelledError:
             raise ClientClosed("the client is closed") from None
         except BaseException:
@@ -127,12 +198,17 @@ class LoopThread:
             try:
                 begin()
             except BaseException as error:  # nobody else would hear of it, and the thread would wait for ever
-                if not asked.answer.done():
-                    asked.answer.set_exception(error)
+                if not asked.answer.done:
+                    asked.answer.fail(error)
 
         try:
             self._post(begun)
-            return asked.answer.result()
+            while True:
+                try:
+                    return asked.answer.result(WAIT_SECONDS_MAX)
+                except TimeoutError:
+                    if asked.answer.done:  # it may be the answer
+                        return asked.answer.result(0)
         except BaseException:
             with suppress(ClientClosed):
                 self._post(asked.withdraw)
