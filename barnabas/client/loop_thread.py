@@ -7,9 +7,9 @@ import atexit
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError
 from contextlib import suppress
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from barnabas.client.leaving import leave_program
 from barnabas.net.errors import ClientClosed, WaitRefused
@@ -25,7 +25,7 @@ WAIT_SECONDS_MAX = 0.5
 
 
 class Answer(Generic[T]):
-    """As much of a future as `Asked` needs, with nothing in it that an interrupt could leave locked.
+    """What the loop's thread tells one that waits, with nothing in it that an interrupt (Ctrl-C) could leave locked.
 
     A thread that is interrupted at the wrong place in `concurrent.futures.Future.result` leaves with the future's lock
     (seen once in 250 programs that were interrupted just when they began to wait), and the loop, which asks whether it
@@ -33,19 +33,18 @@ class Answer(Generic[T]):
     it never takes.
     """
 
-    __slots__ = ("_error", "_settled", "cancelled", "done", "found")
+    __slots__ = ("_error", "_found", "_settled", "done")
 
     def __init__(self) -> None:
         self._settled = threading.Lock()
         self._settled.acquire()
         self._error: BaseException | None = None
-        self.found: list[T] | None = None
+        self._found: T | None = None
         self.done = False
-        self.cancelled = False
 
-    def give(self, found: list[T]) -> None:
-        """This is the answer; of the loop's thread, as all but `result`."""
-        self.found = found
+    def give(self, found: T) -> None:
+        """This is the answer; of the loop's thread, as `fail` is."""
+        self._found = found
         self._settle()
 
     def fail(self, error: BaseException) -> None:
@@ -53,44 +52,29 @@ class Answer(Generic[T]):
         self._error = error
         self._settle()
 
-    def cancel(self) -> None:
-        """Nobody waits for it."""
-        if not self.done:
-            self.cancelled = True
-            self._settle()
-
     def _settle(self) -> None:
         self.done = True
         self._settled.release()
 
-    def result(self, seconds: float) -> list[T]:
-        """The answer, or what it failed with.
+    @property
+    def given(self) -> T | None:
+        """What was given, if anything was."""
+        return self._found
 
-        Raises:
-            TimeoutError: nothing came within these seconds.
-            CancelledError: nobody was to wait for it any more.
+    def wait(self) -> T:
+        """Wait for the answer, however long that takes, and return it, or raise why there is none.
+
+        CPython looks for an interrupt before it waits for a lock, and a wait is woken by one that comes within. One
+        that comes between both is seen when the wait is over: so it is over soon.
         """
-        if not self.done and not self._settled.acquire(timeout=seconds):
-            raise TimeoutError
+        while not self._settled.acquire(timeout=WAIT_SECONDS_MAX):
+            pass
         if self._error is not None:
-            raise self._error
-        if self.found is None:
-            raise CancelledError
-        return self.found
-
-
-def outcome_of(future: Future[T]) -> T:
-    """Wait for a future, however long that takes, and return what it gives.
-
-    CPython looks for a Ctrl-C before it waits for a lock, and a wait is woken by one that comes within. One that
-    comes between both would be seen when the wait is over, which is never where no records come.
-    """
-    while True:
-        try:
-            return future.result(WAIT_SECONDS_MAX)
-        except TimeoutError:
-            if future.done():  # it may be the future's own
-                return future.result()
+            try:
+                raise self._error
+            finally:
+                self._error = None  # it knows this frame: kept here, both would stay until a collection
+        return cast("T", self._found)
 
 
 class Asked(Generic[T]):
@@ -104,7 +88,7 @@ class Asked(Generic[T]):
     """
 
     def __init__(self, take: Callable[[], list[T]], give_back: Callable[[list[T]], None]) -> None:
-        self.answer: Answer[T] = Answer()
+        self.answer: Answer[list[T]] = Answer()
         self.timer: asyncio.TimerHandle | None = None
         self._take = take
         self._give_back = give_back
@@ -129,9 +113,10 @@ class Asked(Generic[T]):
 
     def withdraw(self) -> None:
         """The thread no longer waits."""
-        if self.answer.found is not None:
-            self._give_back(self.answer.found)
-        self.answer.cancel()
+        if self.answer.given is not None:
+            self._give_back(self.answer.given)
+        elif not self.answer.done:
+            self.answer.fail(CancelledError())
 
 
 class LoopThread:
@@ -167,22 +152,38 @@ class LoopThread:
             ClientClosed: the thread was stopped.
             WaitRefused: the caller runs on this thread.
         """
+        answer: Answer[T] = Answer()
+        tasks: list[asyncio.Task[T]] = []
+
+        def begin() -> None:
+            task = self._loop.create_task(work)
+            tasks.append(task)
+            task.add_done_callback(ended)
+
+        def ended(task: asyncio.Task[T]) -> None:
+            if task.cancelled():
+                answer.fail(ClientClosed("the client is closed"))
+            elif (error := task.exception()) is not None:
+                answer.fail(error)
+            else:
+                answer.give(task.result())
+
+        def cancel() -> None:
+            for task in tasks:
+                task.cancel()
+
         try:
             self.check_may_wait()
-        except WaitRefused:
+            self._post(begin)
+        except (WaitRefused, ClientClosed):
             work.close()
             raise
-        with self._ending:
-            if self._ended or not self._thread.is_alive():
-                work.close()
-                raise ClientClosed(self._why)
-            future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
-            return outcome_of(future)
-        except CancelledError:
-            raise ClientClosed("the client is closed") from None
+            return answer.wait()
         except BaseException:
-            future.cancel()
+            if not answer.done:
+                with suppress(ClientClosed):
+                    self._post(cancel)
             raise
 
     def ask(self, asked: Asked[T], begin: Callable[[], None]) -> list[T]:
@@ -203,12 +204,7 @@ class LoopThread:
 
         try:
             self._post(begun)
-            while True:
-                try:
-                    return asked.answer.result(WAIT_SECONDS_MAX)
-                except TimeoutError:
-                    if asked.answer.done:  # it may be the answer
-                        return asked.answer.result(0)
+            return asked.answer.wait()
         except BaseException:
             with suppress(ClientClosed):
                 self._post(asked.withdraw)

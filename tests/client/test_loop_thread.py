@@ -7,11 +7,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 
 import pytest
 
-from barnabas.client.loop_thread import WAIT_SECONDS_MAX, Answer, Asked, LoopThread, outcome_of
+from barnabas.client.loop_thread import WAIT_SECONDS_MAX, Answer, Asked, LoopThread
 from barnabas.net.errors import ClientClosed
 
 WAIT = 60
@@ -46,7 +46,7 @@ def test_a_question_is_answered_by_the_first_step_that_can(loop: LoopThread) -> 
 
     assert loop.ask(asked, begin) == [1]
     assert asked.step()
-    assert asked.answer.result(0) == [1]
+    assert asked.answer.given == [1]
 
 
 def test_an_error_is_an_answer(loop: LoopThread) -> None:
@@ -63,7 +63,7 @@ def test_who_waited_long_enough_gets_nothing_and_takes_nothing(loop: LoopThread)
     assert loop.ask(asked, asked.expire) == []
     assert asked.step()
     asked.expire()
-    assert asked.answer.result(0) == []
+    assert asked.answer.given == []
 
 
 async def test_an_answer_ends_the_timer() -> None:
@@ -85,20 +85,23 @@ def test_an_interrupted_thread_is_given_nothing_any_more() -> None:
     taken = question([1])
     taken.withdraw()
     assert taken.step()
-    assert taken.answer.cancelled
+    with pytest.raises(CancelledError):
+        taken.answer.wait()
 
 
 def test_an_interrupt_withdraws_the_question(loop: LoopThread, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = question()
 
-    def interrupted(answer: Answer[int], seconds: float) -> list[int]:
+    def interrupted(answer: Answer[list[int]]) -> list[int]:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Answer, "result", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        loop.ask(asked, lambda: None)
+    with monkeypatch.context() as patched:
+        patched.setattr(Answer, "wait", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            loop.ask(asked, lambda: None)
     loop.call(asyncio.sleep(0))  # the loop has come to it
-    assert asked.answer.cancelled
+    with pytest.raises(CancelledError):
+        asked.answer.wait()
 
 
 def test_a_stopped_thread_takes_no_questions() -> None:
@@ -147,37 +150,6 @@ def test_a_loop_that_nobody_stopped_ends_before_the_interpreter_does() -> None:
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "[False]", "")
 
 
-class Late(Future[int]):
-    """It has its result after some waits, whose lengths it notes."""
-
-    def __init__(self, after: int, ending: int | Exception) -> None:
-        super().__init__()
-        self.waits: list[float | None] = []
-        self._after, self._ending = after, ending
-
-    def result(self, timeout: float | None = None) -> int:
-        """Nothing yet, and then what it was made with."""
-        self.waits.append(timeout)
-        if len(self.waits) == self._after and not self.done():
-            if isinstance(self._ending, Exception):
-                self.set_exception(self._ending)
-            else:
-                self.set_result(self._ending)
-        return super().result(0)
-
-
-def test_a_wait_is_in_pieces_so_that_an_interrupt_just_before_it_is_seen() -> None:
-    """It was seen once in 200 that a program never ended: Ctrl-C came between the last look for it and the wait."""
-    late = Late(3, 7)
-    assert outcome_of(late) == 7
-    assert late.waits == [WAIT_SECONDS_MAX] * 3
-
-
-def test_a_timeout_that_is_the_answer_ends_the_wait() -> None:
-    with pytest.raises(TimeoutError, match="its own"):
-        outcome_of(Late(2, TimeoutError("its own")))
-
-
 def test_the_loop_takes_no_lock_that_an_interrupted_thread_may_have_left_with() -> None:
     """The thread took it and was interrupted before it could do anything: all that the loop does goes on."""
     given_back: list[list[int]] = []
@@ -190,19 +162,50 @@ def test_the_loop_takes_no_lock_that_an_interrupted_thread_may_have_left_with() 
     assert given_back == [[1, 2]]
 
 
-def test_an_answer_that_comes_later_is_waited_for(loop: LoopThread, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In pieces, as any wait."""
-    waits: list[float] = []
-    wait = Answer.result
-    asked = question([3])
+class Slow:
+    """A lock that is let go while somebody waits for it for the third time."""
 
-    def noted(answer: Answer[int], seconds: float) -> list[int]:
-        waits.append(seconds)
-        if len(waits) < 3:
-            raise TimeoutError
-        asked.step()
-        return wait(answer, seconds)
+    def __init__(self, answer: Answer[int]) -> None:
+        self.waits: list[float] = []
+        self._answer = answer
+        self._free = False
 
-    monkeypatch.setattr(Answer, "result", noted)
-    assert loop.ask(asked, lambda: None) == [3]
-    assert waits == [WAIT_SECONDS_MAX] * 3
+    def acquire(self, *, timeout: float) -> bool:
+        """Not yet, twice."""
+        self.waits.append(timeout)
+        if len(self.waits) == 3:
+            self._answer.give(7)
+        return self._free
+
+    def release(self) -> None:
+        """Let go."""
+        self._free = True
+
+
+def test_a_wait_is_in_pieces_so_that_an_interrupt_just_before_it_is_seen() -> None:
+    """It was seen once in 200 that a program never ended: Ctrl-C came between the last look for it and the wait."""
+    answer: Answer[int] = Answer()
+    lock = Slow(answer)
+    answer._settled = lock  # type: ignore[assignment]
+    assert answer.wait() == 7
+    assert lock.waits == [WAIT_SECONDS_MAX] * 3
+
+
+def test_an_interrupted_call_is_cancelled(loop: LoopThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    async def endless() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    def interrupted(answer: Answer[None]) -> None:
+        assert begun.wait(WAIT)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Answer, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        loop.call(endless())
+    assert ended.wait(WAIT)
