@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 HASHES_MAX: Final = 10_000
 """Topics whose hash is kept before those that are gone are looked for. Those that are there are kept, however many: a
-group asks for all of its own with each change (15 µs for one that is computed)."""
+group asks for all of its own with each change (1 µs for one of one partition that is computed, 6 of a hundred)."""
 
 
 class ImageTopics:

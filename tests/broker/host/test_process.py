@@ -113,5 +113,5 @@ def test_the_start_loads_nothing_that_only_later_work_needs() -> None:
     loaded = set(done.stdout.split())
     assert "barnabas.broker.node.core" in loaded
     later = {f"barnabas.protocol.requests.{stem}" for stem in STEMS.values() if stem != "api_versions"}
-    later |= {"barnabas.broker.log.compaction", "hashlib", "json", "pathlib", "random", "re2", "shutil"}
+    later |= {"barnabas.broker.log.compaction", "hashlib", "json", "pathlib", "random", "re2", "shutil", "xxhash"}
     assert loaded & later == set()

@@ -12,7 +12,7 @@ partition is ever with two members, and nobody waits for the slowest.
 
 From the ground up:
 
-    values | topics | xxh3              what the others are made of; what is asked of the metadata; a hash
+    values | topics                     what the others are made of; what is asked of the metadata
     group                               one group: members, targets, owners; changed by replaying records alone
     records | hashing | replaying       what lies in the log; a record is replayed, and what hangs on it seen to
     reconciling | assignors | targets   pure: a member's next step; who shares what; what the group is to have

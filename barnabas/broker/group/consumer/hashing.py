@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from xxhash import xxh3_64_intdigest
+
 from barnabas.broker.group.consumer.group import ConsumerGroup
 from barnabas.broker.group.consumer.topics import Topics
-from barnabas.broker.group.consumer.xxh3 import xxh3_64
 
 
 def group_hash(topics: Topics, names: Iterable[str]) -> int:
@@ -37,3 +38,9 @@ def hash_after(group: ConsumerGroup, topics: Topics, names: frozenset[str] | Non
     if names is None and group.checked == topics.version:
         return group.metadata_hash
     return group_hash(topics, group.names if names is None else names)
+
+
+def xxh3_64(data: bytes) -> int:
+    """XXH3 without seed, as a signed number of 64 bits."""
+    value: int = xxh3_64_intdigest(data)
+    return value - (1 << 64) if value >> 63 else value

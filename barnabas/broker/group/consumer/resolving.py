@@ -27,7 +27,7 @@ MATCHES_MAX: Final = 20_000
 """Topics that all patterns of a group match, each counted by itself: what is written of them is one step (20 ms), and a
 target of more does not fit into a batch. Apache Kafka has no such bound."""
 HASHES_PER_STEP: Final = 200
-"""Topics whose hashes one step computes (3 ms)."""
+"""Topics whose hashes one step computes: 1 ms, of a hundred partitions each."""
 
 logger = logging.getLogger(__name__)
 

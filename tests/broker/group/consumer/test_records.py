@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.group.consumer.hashing import topic_hash
+from barnabas.broker.group.consumer.hashing import topic_hash, xxh3_64
 from barnabas.broker.group.consumer.values import (
     Classic,
     ConsumerRecord,
@@ -21,7 +21,6 @@ from barnabas.broker.group.consumer.values import (
     TargetEpochRecord,
     TargetRecord,
 )
-from barnabas.broker.group.consumer.xxh3 import xxh3_64
 from barnabas.broker.group.records import decode, encode
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.kafka.consumer_protocol import ConsumerProtocolSubscription, encode_subscription
