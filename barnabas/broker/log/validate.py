@@ -106,8 +106,7 @@ def validate_client_batch(
     base, length, _, magic, crc, attributes, last_delta, _, max_timestamp, producer_id, _, sequence, count = header
     if magic != MAGIC or length != size - LOG_OVERHEAD:
         return validate_client_batch(_only_batch(view), asked, config, partition, now_ms, origin, validate_full)
-    ours = origin is not _CLIENT
-    if base and not ours:
+    if base and origin is _CLIENT:
         raise InvalidRecord(f"the base offset of a batch sent to {partition} is {base}, not 0")
     if size > config.max_message_bytes:
         raise too_large(size, config, partition)
@@ -118,17 +117,19 @@ def validate_client_batch(
         or count <= 0
         or sequence < 0 <= producer_id
         or (attributes and (attributes & CONTROL or attributes & COMPRESSION_MASK > _CODEC_MAX))
-    ) and not ours:
+    ) and origin is _CLIENT:
         raise _bad_header(BatchHeader._make(header), partition)
     if count * RECORD_SIZE_MIN > size - HEADER_SIZE and not attributes & COMPRESSION_MASK:
         raise InvalidRecord(f"a batch sent to {partition} counts {count} records in {size - HEADER_SIZE} bytes")
     # A record's time can be out of range if the largest is, which the header has, or where there is a lower bound.
-    late = max_timestamp - now_ms > config.message_timestamp_after_max_ms
-    if late or validate_full or asked is not None or (attributes and attributes & LOG_APPEND_TIME):
-        if ours:
-            return view, header, -1  # our own records, which no topic's settings change
+    if (
+        max_timestamp - now_ms > config.message_timestamp_after_max_ms
+        or validate_full
+        or asked is not None
+        or (attributes and attributes & LOG_APPEND_TIME)
+    ) and origin is _CLIENT:  # no topic's settings change our own records
         close = BatchHeader._make(header)
-        return _as_asked(view, close, asked or _NOTHING, config, partition, now_ms, late, validate_full)
+        return _as_asked(view, close, asked or _NOTHING, config, partition, now_ms, validate_full)
     return view, header, -1
 
 
@@ -139,11 +140,11 @@ def _as_asked(
     config: TopicConfig,
     partition: TopicPartition,
     now_ms: int,
-    late: bool,
     walked: bool,
 ) -> ClientBatch:
     """(f) and (g): the records looked at where anything asks for it, and the time and codec that the topic wants."""
     append_time = asked.append_time
+    late = header.max_timestamp - now_ms > config.message_timestamp_after_max_ms
     flagged = header.is_log_append_time
     if append_time and flagged:
         message = "Producer should not set timestamp type to LogAppendTime."

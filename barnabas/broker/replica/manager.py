@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from functools import partial
 from itertools import islice
 from typing import Any, Final
 
@@ -63,8 +62,6 @@ class ReplicaManager:
         self.shared = Shared(broker_id, config, controller, cluster, wall_clock, registry, now_ms)
         self.hosted = HostedPartitions(self.shared)
         self.actions = self.shared.actions
-        self.append_one = partial(produce.append_one, self.hosted)  # a call less for each of the commonest requests
-        """The only batch of a request, if its answer has nothing to wait for, see `produce.append_one`."""
         self._timers = tuple(purgatory.timer for purgatory in self.shared.purgatories)
         self._due = tuple(timer.due for timer in self._timers)
         self.behind = 0

@@ -9,6 +9,7 @@ import pytest
 
 from barnabas.broker.config import TopicConfig
 from barnabas.broker.replica.partition import Partition
+from barnabas.broker.replica.produce import append_one
 from tests.broker.replica.world import P, State, World, batch
 
 KEY = P(0)
@@ -108,7 +109,7 @@ def test_without_followers_each_append_is_told_of_at_the_end_of_its_step():
     world.move(NOW_MS)
     assert world.produce(KEY).there
     assert heard == [(1, NOW_MS)]
-    info = world.manager.append_one(KEY, batch(), -1, False, None, NOW_MS)
+    info = append_one(world.manager.hosted, KEY, batch(), -1, False, None, NOW_MS)
     assert info is not None
     assert heard == [(1, NOW_MS)], "the step goes on"
     world.manager.drain(NOW_MS + 1)
@@ -164,7 +165,7 @@ def test_partitions_that_nobody_listens_to_leave_nothing_to_do():
     world.host(KEY)
     world.host(P(1))
     heard = listening(world)
-    world.manager.append_one(P(1), batch(), -1, False, None, 0)
+    append_one(world.manager.hosted, P(1), batch(), -1, False, None, 0)
     world.manager.append_records([(P(1), batch())], 1, 0, lambda _: None, 0)
     assert not world.manager.actions
     assert heard == []
