@@ -122,6 +122,7 @@ class Host:
         if not self._ready.is_set() and (self.core.ready or self.core.fault is not None):
             self._ready.set()
             self.buffers.share(SHARED_BYTES)
+            self.relief.recovered()
 
     async def stop(self) -> None:
         """Stop accepting, let the core flush and write its checkpoints, answer what it answers, close."""

@@ -8,6 +8,9 @@
 
 Small requests are handled all the while: they hold nothing. A frame is held back before it is decoded.
 
+While logs are recovered every large frame waits for its turn, and one at a time has one: what is decoded then lies in
+between what recovery makes, and what is left of a thousand requests would not go back to the system.
+
 Worked example, limit 160 MiB, frames of up to 100 MiB (low = 45): 43 peers send 70 MiB each of frames that never end.
 At about 1 MiB each memory is short, and reading stops for all. The rest of one frame fits below the limit: its peer
 gets a turn, and all the memory it still needs. A bystander's frame of 1 MiB gets one beside it, or before. After 5 s
@@ -63,14 +66,23 @@ class Relief:
 
     def must_wait(self, channel: Channel) -> bool:
         """Whether nothing more is to be read of a connection just now; it is told (`Channel.go_on`) when it is."""
-        if not self._account.short or channel in self.turns:
+        if not (self._account.short or self._recovering) or channel in self.turns:
             return False
         if channel not in self.waiting:
             self.waiting[channel] = None
             self._account.on_released = self._later
-            self._say(channel, "waits for memory")
+            if self._account.short:
+                self._say(channel, "waits for memory")
             self._later()
         return True
+
+    @property
+    def _recovering(self) -> bool:
+        return self._host.buffers.pinned_bytes > 0
+
+    def recovered(self) -> None:
+        """Logs are recovered: whoever waited for that alone goes on."""
+        self._later()
 
     def maps_are_short(self) -> None:
         """Answers that are not read hold all maps there may be: at the end of this event some of them are to go."""
@@ -150,6 +162,8 @@ class Relief:
 
     def _end_turns(self, now_ms: int) -> None:
         for channel, turn in list(self.turns.items()):
+            if self._recovering and channel.outstanding is not None:
+                continue  # decoded and not answered
             if channel.requests != turn.requests or not unfinished(channel):
                 del self.turns[channel]
             elif now_ms >= turn.deadline_ms:
@@ -163,6 +177,8 @@ class Relief:
         while in_line:
             missing, _, channel = heapq.heappop(in_line)
             if self._account.short and missing > self._account.limit - self._account.total:
+                break
+            if self._recovering and self.turns:
                 break
             if begun == AT_ONCE_MAX:
                 self._later()

@@ -19,6 +19,7 @@ from barnabas.broker.host.in_flight import DECODED_WEIGHT
 from barnabas.broker.host.receive import SHARED_BYTES, SHARED_BYTES_RECOVERING, SHARED_BYTES_SHORT, Receiver
 from barnabas.broker.host.states import STALLED
 from barnabas.broker.host.turns import TURN_MS_MAX, Turns
+from barnabas.protocol.api import ApiKey
 from barnabas.protocol.requests.api_versions import ApiVersionsResponse
 from tests.broker.host.fake_core import FakeCore, Raw, client, parks, serving, until
 
@@ -440,6 +441,34 @@ async def test_who_waits_for_the_start_is_charged_with_the_buffer_that_is_kept()
         raw.ask(2)
         await until(lambda: len(core.contexts) == 2)
         assert core.account.total == 0
+
+
+async def test_large_frames_have_their_turn_one_at_a_time_until_logs_are_recovered() -> None:
+    """However much memory there is: decoded, a thousand of them would lie in between what recovery makes."""
+    core = FakeCore()
+    answer = core.handler
+    core.handler = lambda request, context, now_ms: (
+        None if context.api_key == ApiKey.FETCH else answer(request, context, now_ms)
+    )
+    core.ready = False
+    async with serving(core) as host:
+        peers = [client(host.port) for _ in range(5)]
+        raws = [await one.__aenter__() for one in peers]
+        for raw in raws:
+            raw.send(fetch(19_000))
+        await until(lambda: len(host.relief.waiting) == 4 and len(core.requests) == 1)
+        await served(host)
+        assert len(core.requests) == 2, "nobody else has had a turn"
+        core.contexts[0].respond(None)
+        await until(lambda: len(core.requests) == 3)
+        assert len(host.relief.waiting) == 3
+        core.ready = True
+        host._look_ready()
+        await until(lambda: len(core.requests) == 6)
+        assert not host.relief.waiting
+        assert host.relief.ended == 0
+        for one in peers:
+            await one.__aexit__(None, None, None)
 
 
 async def test_the_account_is_shown_in_state_and_metrics() -> None:
