@@ -6,7 +6,9 @@
     one never asked for its own         it is out, and everybody joins again
 
 The first member of an empty group is held back for `group.initial.rebalance.delay.ms`, so that those who start with it
-are in the same generation; each who comes meanwhile adds as much again, up to the largest rebalance timeout.
+are in the same generation; each who comes meanwhile adds as much again, up to the largest rebalance timeout. Where the
+delay is 0 it is one millisecond: Apache Kafka's is then over behind whatever its coordinator's queue holds, so that
+there, too, those who come at once share a generation, and are not each of them waited for again in one more.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ from barnabas.protocol.requests.sync_group import SyncGroupResponse
 
 NEW_MEMBER_JOIN_MS: Final = 300_000
 """So long a new member waits in a rebalance at most: whoever asked may have come again under another id."""
+DELAY_MS_MIN: Final = 1
+"""The initial delay where none is asked for."""
 
 _EMPTY, _PREPARING = GroupState.EMPTY, GroupState.PREPARING
 _COMPLETING, _STABLE = GroupState.COMPLETING, GroupState.STABLE
@@ -97,7 +101,7 @@ def prepare(shard: Shard, group: Group, now_ms: int) -> None:
     group.move(_PREPARING, shard.shared.wall_clock.now_ms())
     if initial:
         group.new_member_added = False
-        delay_ms = shard.shared.config.group_initial_rebalance_delay_ms
+        delay_ms = _delay_ms(shard)
         _wait_for_more(shard, group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0), now_ms)
     elif group.all_joined:
         complete_join(shard, group, now_ms)
@@ -202,10 +206,14 @@ def _wait_for_more(shard: Shard, group: Group, delay_ms: int, rest_ms: int, now_
     shard.shared.alarms.set(alarm, now_ms + delay_ms)
 
 
+def _delay_ms(shard: Shard) -> int:
+    return max(shard.shared.config.group_initial_rebalance_delay_ms, DELAY_MS_MIN)
+
+
 def _delay_over(shard: Shard, group: Group, delay_ms: int, rest_ms: int, now_ms: int) -> None:
     if group.new_member_added and rest_ms:
         group.new_member_added = False
-        more_ms = min(shard.shared.config.group_initial_rebalance_delay_ms, rest_ms)
+        more_ms = min(_delay_ms(shard), rest_ms)
         _wait_for_more(shard, group, more_ms, max(rest_ms - delay_ms, 0), now_ms)
     else:
         complete_join(shard, group, now_ms)

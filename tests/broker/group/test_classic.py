@@ -38,10 +38,27 @@ def test_before_version_4_a_member_is_in_at_once() -> None:
     assert (told.error_code, told.generation_id) == (0, 1)
 
 
-def test_without_delay_the_first_member_is_answered_in_the_same_step() -> None:
+def test_without_delay_the_first_member_is_answered_in_the_next_millisecond() -> None:
     world = World(group_initial_rebalance_delay_ms=0)
+    world.step_ms = 0
     _, told = world.join_twice()
+    assert told.waits
+    world.advance(1)
     assert told.response.generation_id == 1
+
+
+def test_without_delay_those_who_come_together_are_in_one_generation() -> None:
+    """Else the first has one of its own, and the others wait for its next heartbeat. A pause of a ms ends it."""
+    world = World(group_initial_rebalance_delay_ms=0)
+    world.step_ms = 0
+    told = []
+    for _ in range(3):
+        told += [world.join_twice()[1] for _ in range(3)]
+        assert all(one.waits for one in told)
+        world.advance(1)
+    world.advance(1)
+    assert [one.response.generation_id for one in told] == [1] * 9
+    assert [len(one.response.members) for one in told] == [9] + [0] * 8
 
 
 def test_g02_who_comes_within_the_delay_adds_another_and_is_in_the_same_generation() -> None:

@@ -14,6 +14,7 @@ from barnabas.broker.group.group import Group
 from barnabas.broker.group.joining import join
 from barnabas.broker.group.loading import activate
 from barnabas.broker.group.offsets import commit
+from barnabas.broker.group.rebalance import DELAY_MS_MIN
 from barnabas.broker.group.records import decode
 from barnabas.broker.group.reply import Reply
 from barnabas.broker.group.shard import Shard
@@ -136,12 +137,16 @@ class FakeTopics:
 
 
 class World:
-    """One active shard. `now_ms` is moved by `advance` alone; the time of day was set forward by `set_ms`."""
+    """One active shard. `now_ms` is moved by `advance` alone; the time of day was set forward by `set_ms`.
+
+    Where there is no initial delay a request takes as long as one has at least: who comes alone is answered at once.
+    """
 
     def __init__(self, **settings: Any) -> None:
         self.now_ms = 1_000_000
         self.set_ms = 0
         self.config = BrokerConfig(**settings)
+        self.step_ms = 0 if self.config.group_initial_rebalance_delay_ms else DELAY_MS_MIN
         self.journal = Journal()
         self.topics = FakeTopics()
         self.group_settings: dict[str, dict[str, str]] = {}
@@ -197,8 +202,8 @@ class World:
         raise AssertionError("they wait for ever")
 
     def settle(self) -> None:
-        """Ring what is due now."""
-        self.advance(0)
+        """Ring what is due, `step_ms` after what was asked."""
+        self.advance(self.step_ms)
 
     def restart(self) -> None:
         """Another leader reads the log; nothing of this one is left."""

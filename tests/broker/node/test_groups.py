@@ -12,6 +12,7 @@ from barnabas.broker.config.topics import OFFSETS_TOPIC
 from barnabas.broker.context import Connection
 from barnabas.broker.group.consumer import hashing
 from barnabas.broker.group.placement import partition_of
+from barnabas.broker.group.rebalance import DELAY_MS_MIN
 from barnabas.broker.group.records import encode
 from barnabas.broker.group.state import Status
 from barnabas.broker.group.values import OffsetRecord
@@ -62,7 +63,7 @@ def join(world: World, member_id: str = "", group: str = "g", version: int = 5) 
 def member(world: World, group: str = "g") -> tuple[str, int]:
     """A stable group of one."""
     told = join(world, group=group, version=3)
-    world.settle()
+    world.advance(DELAY_MS_MIN)
     member_id, generation = told.response.member_id, told.response.generation_id
     given = [SyncGroupRequestAssignment(member_id, b"a")]
     assert world.ask(SyncGroupRequest(group, generation, member_id, assignments=given), 3).assignment == b"a"
