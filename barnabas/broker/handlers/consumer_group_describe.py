@@ -7,7 +7,7 @@ which members speak the classic protocol. One named twice is told once (Kafka te
 from __future__ import annotations
 
 from barnabas.broker.context import RequestContext
-from barnabas.broker.group.consumer.describing import describe_consumer
+from barnabas.broker.group.consumer.describing import Told, describe_consumer
 from barnabas.broker.handlers.coordinators import check_named
 from barnabas.broker.handlers.services import Operation, Resource, Services, authorised_operations
 from barnabas.broker.handlers.steps import SLICE, answer
@@ -29,20 +29,20 @@ def _serve(services: Services, request: ConsumerGroupDescribeRequest, context: R
     told = []
     elements = 0
     for group_id in dict.fromkeys(request.group_ids):
-        one = _one(services, context, group_id)
+        one, more = yield from _one(services, context, group_id)
         if request.include_authorized_operations and not one.error_code:
             resource = Resource("group", group_id)
             one.authorized_operations = authorised_operations(services, context, resource)
         told.append(one)
-        before, elements = elements, elements + 1 + 3 * len(one.members)
+        before, elements = elements, elements + more
         if elements // SLICE > before // SLICE:
             yield None
     yield from answer(context, ConsumerGroupDescribeResponse(groups=told), elements)
 
 
-def _one(services: Services, context: RequestContext, group_id: str) -> DescribedGroup:
+def _one(services: Services, context: RequestContext, group_id: str) -> Job[Told]:
     try:
         check_named(services, context, Operation.DESCRIBE, group_id)
-        return describe_consumer(services.groups.shard_of(group_id), group_id)
+        return (yield from describe_consumer(services.groups.shard_of(group_id), group_id))
     except KafkaError as fault:
-        return DescribedGroup(fault.code, fault.detail or None, group_id)
+        return Told(DescribedGroup(fault.code, fault.detail or None, group_id), 1)

@@ -1,4 +1,4 @@
-"""Groups of the consumer protocol through a whole core: what of them cannot be read at a start."""
+"""Groups of the consumer protocol through a whole core: how they are told, what of them cannot be read at a start."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from barnabas.broker.group.consumer.values import (
 from barnabas.broker.group.records import encode
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.records import BatchBuilder
+from barnabas.protocol.requests.consumer_group_describe import ConsumerGroupDescribeRequest
 from barnabas.protocol.requests.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.requests.find_coordinator import FindCoordinatorRequest
 from tests.broker.node.world import World
@@ -26,6 +27,17 @@ THERE = TopicPartition(OFFSETS_TOPIC, 0)
 
 def beat(world: World, epoch: int, **said: Any) -> Any:
     return world.ask(ConsumerGroupHeartbeatRequest("g", "m", epoch, rebalance_timeout_ms=5000, **said), 1)
+
+
+def test_a_few_members_who_name_much_are_told_in_steps() -> None:
+    world = World(offsets_topic_num_partitions=1)
+    assert world.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4).coordinators[0].error_code == 0
+    names = [f"none-{number}" for number in range(9_000)]
+    assert beat(world, 0, subscribed_topic_names=names, topic_partitions=[]).error_code == 0
+    asked = world.send(ConsumerGroupDescribeRequest(["g"]), 1)
+    assert not asked.done, "9,000 names are too many for one step"
+    world.settle()
+    assert [one.subscribed_topic_names for one in asked.response.groups[0].members] == [sorted(names)]
 
 
 def test_records_that_cannot_be_are_named_and_passed_over(caplog: pytest.LogCaptureFixture) -> None:

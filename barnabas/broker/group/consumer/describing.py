@@ -1,35 +1,61 @@
-"""Groups of the consumer protocol as they are told. Source: `ConsumerGroup.asDescribedGroup`."""
+"""Groups of the consumer protocol as they are told, in steps. Source: `ConsumerGroup.asDescribedGroup`.
+
+All of a group is as it was when it was asked for, but for the names of topics that are gone meanwhile.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from barnabas.broker.group.consumer.group import NOTHING, ConsumerGroup, ConsumerMember
+from barnabas.broker.group.consumer.group import NOTHING, ConsumerGroup, partitions_of
 from barnabas.broker.group.consumer.topics import Topics
 from barnabas.broker.group.consumer.values import Assignment as Partitions
-from barnabas.broker.group.consumer.values import Given
+from barnabas.broker.group.consumer.values import Current, Given, Subscription
 from barnabas.broker.group.shard import Shard
+from barnabas.broker.jobs import Job
 from barnabas.protocol.requests.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
 
 CONSUMER_TYPE: Final = "consumer"
+ELEMENTS_PER_STEP: Final = 500
+"""As of any answer that is told in steps: one to three ms."""
+ELEMENTS_OF_MEMBER: Final = 3
+NAMES_OF_ELEMENT: Final = 8
+"""Topics that a member names, and partitions that it has or is to have, which cost as much as an element (2 µs)."""
 
 
-def describe_consumer(shard: Shard, group_id: str) -> DescribedGroup:
+class Told(NamedTuple):
+    """One group, and how many elements it has (`handlers/steps.py`)."""
+
+    group: DescribedGroup
+    elements: int
+
+
+def describe_consumer(shard: Shard, group_id: str) -> Job[Told]:
     """One group.
 
     Raises:
         KafkaError: GROUP_ID_NOT_FOUND.
     """
     group = shard.consumer_group(group_id)
-    topics = shard.shared.topics
-    return DescribedGroup(
+    targets = group.targets
+    found = [(id_, one.subscription, one.current, targets.get(id_, NOTHING)) for id_, one in group.members.items()]
+    told = DescribedGroup(
         group_id=group_id,
         group_state=group.state.value,
         group_epoch=group.epoch,
         assignment_epoch=group.target_epoch,
         assignor_name=preferred_assignor(shard, group),
-        members=[_member(group, member, topics) for member in group.members.values()],
     )
+    elements, step_ends = 1, ELEMENTS_PER_STEP
+    for member_id, said, current, target in found:
+        told.members.append(_member(shard.shared.topics, member_id, said, current, target))
+        given = partitions_of(current.assigned) + partitions_of(current.revoking)
+        names = len(said.topics) + given + partitions_of(target)
+        elements += ELEMENTS_OF_MEMBER + names // NAMES_OF_ELEMENT
+        if elements >= step_ends:
+            step_ends = elements + ELEMENTS_PER_STEP
+            yield None
+    return Told(told, elements)
 
 
 def preferred_assignor(shard: Shard, group: ConsumerGroup) -> str:
@@ -38,10 +64,9 @@ def preferred_assignor(shard: Shard, group: ConsumerGroup) -> str:
     return max(counts, key=counts.__getitem__, default=shard.shared.config.group_consumer_assignors[0])
 
 
-def _member(group: ConsumerGroup, member: ConsumerMember, topics: Topics) -> Member:
-    said, current = member.subscription, member.current
+def _member(topics: Topics, member_id: str, said: Subscription, current: Current, target: Partitions) -> Member:
     return Member(
-        member.member_id,
+        member_id,
         said.instance_id,
         said.rack_id,
         current.epoch,
@@ -50,7 +75,7 @@ def _member(group: ConsumerGroup, member: ConsumerMember, topics: Topics) -> Mem
         list(said.topics),
         said.pattern,
         _assignment(topics, current.assigned, current.revoking),
-        _assignment(topics, group.targets.get(member.member_id, NOTHING)),
+        _assignment(topics, target),
         0 if said.classic is not None else 1,
     )
 
