@@ -145,6 +145,10 @@ read_span: Final = _SPAN.unpack_from
 """`read_span(data, position)`: base offset, length, magic, last offset delta, for who only looks for a batch."""
 
 
+pack_header: Final = _HEADER.pack_into
+"""`pack_header(data, position, *fields)` writes a header from what `BatchHeader` names, in that order."""
+
+
 def write_header(data: bytearray | memoryview, position: int, header: BatchHeader) -> None:
     """Write a header as it is (its `crc` too)."""
     _HEADER.pack_into(data, position, *header)

@@ -6,6 +6,8 @@ The bytes are Apache Kafka's (`protocol/kafka/coordinator`). A commit with a ret
 
 from __future__ import annotations
 
+from functools import cache
+from types import ModuleType
 from typing import Final
 
 from barnabas.broker.group.values import (
@@ -44,10 +46,16 @@ def encode(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
     if type(record) is GroupRecord:
         key = records.encode_key(GroupMetadataKey(record.group_id))
         return key, None if record.group is None else _encode_group(record.group)
+    found: tuple[bytes, bytes | None] = _consumer().encode(record)
+    return found
+
+
+@cache
+def _consumer() -> ModuleType:
+    """Records of the other protocol, loaded with the first. An import at each costs more than the half of a record."""
     from barnabas.broker.group.consumer import records as consumer
 
-    named, said = consumer.to_messages(record)  # type: ignore[arg-type]
-    return records.encode_key(named), None if said is None else records.encode_value(said)
+    return consumer
 
 
 def _encode_offset(committed: CommittedOffset) -> bytes:
@@ -96,9 +104,7 @@ def decode(key: Buffer | None, value: Buffer | None) -> CoordinatorRecord:
         return OffsetRecord(named.group, TopicPartition(named.topic, named.partition), _offset_of(said))
     if isinstance(named, GroupMetadataKey):
         return GroupRecord(named.group, _group_of(said))
-    from barnabas.broker.group.consumer import records as consumer
-
-    found = consumer.from_messages(named, said)
+    found: CoordinatorRecord | None = _consumer().from_messages(named, said)
     if found is None:
         raise OtherRecord(f"a record that nothing needs: {type(named).__name__}")
     return found

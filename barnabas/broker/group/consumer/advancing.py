@@ -6,15 +6,14 @@ protocols of members take this way, ConsumerGroupHeartbeat and JoinGroup.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Final, NamedTuple
 
 from barnabas.broker.group.consumer.assigning import is_large
-from barnabas.broker.group.consumer.group import ConsumerGroup, ConsumerMember, is_reconciled
+from barnabas.broker.group.consumer.group import NOTHING, ConsumerGroup, ConsumerMember, is_reconciled
 from barnabas.broker.group.consumer.hashing import hash_after
 from barnabas.broker.group.consumer.members import watch_revocation
 from barnabas.broker.group.consumer.reconciling import Aim, Owned, reconcile
-from barnabas.broker.group.consumer.replaying import claim_member, size_of_member
+from barnabas.broker.group.consumer.replaying import claim_member, size_of_given, size_of_said
 from barnabas.broker.group.consumer.settings import assignment_interval_ms
 from barnabas.broker.group.consumer.targets import Change, Target, last_target, may_compute, new_target
 from barnabas.broker.group.consumer.topics import ids_of
@@ -83,7 +82,8 @@ def advance(shard: Shard, group: ConsumerGroup, step: Step, records: list[Coordi
         target.partitions,
         ids_of(shard.shared.topics, group.wanted(said)),
         resubscribed,
-        partial(_is_free, group, (member_id, step.change.replaces)),
+        group.owners,
+        (member_id, step.change.replaces),
         step.owned,
     )
     after = reconcile(current, aim)
@@ -157,10 +157,6 @@ def _target(shard: Shard, group: ConsumerGroup, step: Step, epoch: int, records:
     return new_target(group, epoch, step.change, assignor, shared.topics, wall_ms, records)
 
 
-def _is_free(group: ConsumerGroup, own: tuple[str, ...], topic_id: bytes, partition: int) -> bool:
-    return group.is_free(topic_id, partition, *own)
-
-
 def settle(
     shard: Shard,
     group: ConsumerGroup,
@@ -186,13 +182,17 @@ def settle(
     """
     group_id, member_id = group.group_id, step.change.member_id
     there = shard.groups.get(group_id)
-    size = size_of_member(member_id, step.change.subscription, current, {}) - step.before.size
+    before, said = step.before, step.change.subscription
+    said_size = before.said_size
+    if said_size < 0 or said is not before.subscription:
+        said_size = size_of_said(member_id, said)
+    size = said_size + size_of_given(current, NOTHING) - before.size
     if there is None:
         size += GROUP_BYTES + size_of_text(group_id)
     if size > 0 and not shard.shared.holdings.room_for(address, size):
         detail = f"no memory is left for member {member_id} of group {group_id}: {size} bytes more from {address}"
         raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, detail)
-    moved = current != step.before.current
+    moved = current != before.current
     shard.write(records, now_ms)
     written = shard.consumer_group(group_id)
     if there is not written:

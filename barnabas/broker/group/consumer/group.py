@@ -49,9 +49,23 @@ class ConsumerState(Enum):
 
 
 class ConsumerMember:
-    """One member: what it said, what it has, and what rings for it. `join` and `sync` are a classic member's."""
+    """One member: what it said, what it has, and what rings for it. `join` and `sync` are a classic member's.
 
-    __slots__ = ("address", "current", "join", "member_id", "rebalance", "session", "size", "subscription", "sync")
+    `size` are the bytes that it takes, `said_size` those of what it said (-1: not counted yet).
+    """
+
+    __slots__ = (
+        "address",
+        "current",
+        "join",
+        "member_id",
+        "rebalance",
+        "said_size",
+        "session",
+        "size",
+        "subscription",
+        "sync",
+    )
 
     def __init__(
         self, member_id: str, subscription: Subscription = _SAID_NOTHING, current: Current = _HAS_NOTHING
@@ -65,6 +79,7 @@ class ConsumerMember:
         self.sync: Alarm | None = None
         self.address = ""
         self.size = 0
+        self.said_size = -1
 
     @property
     def classic(self) -> Classic | None:
@@ -278,6 +293,7 @@ class ConsumerGroup:
             self.members[member_id] = ConsumerMember(member_id, said)
         else:
             member.subscription = said
+            member.said_size = -1
         if before is not None:
             self._count(before, -1)
             if before.instance_id is not None and self.static.get(before.instance_id) == member_id:
@@ -294,9 +310,11 @@ class ConsumerGroup:
                 return
             member = self.members[record.member_id] = ConsumerMember(record.member_id)
             self._count(member.subscription, 1)
-        self._own(record.member_id, member.current, False)
-        member.current = Current(-1, -1) if record.current is None else record.current
-        self._own(record.member_id, member.current, True)
+        before, after = member.current, Current(-1, -1) if record.current is None else record.current
+        member.current = after
+        if after.assigned != before.assigned or after.revoking != before.revoking:
+            self._own(record.member_id, before, False)
+            self._own(record.member_id, after, True)
 
     def _adopt_pattern(self, record: PatternRecord) -> None:
         before = self.resolved.pop(record.pattern, None)

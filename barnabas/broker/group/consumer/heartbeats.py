@@ -139,6 +139,17 @@ def _beat(
 def _said(before: Subscription, request: ConsumerGroupHeartbeatRequest, client_id: str, host: str) -> Subscription:
     """What a member wants: what the request leaves out is as before."""
     names, timeout_ms = request.subscribed_topic_names, request.rebalance_timeout_ms
+    if (
+        names is None
+        and timeout_ms == -1
+        and request.subscribed_topic_regex is None
+        and request.instance_id is None
+        and request.rack_id is None
+        and request.server_assignor is None
+        and client_id == before.client_id
+        and host == before.client_host
+    ):
+        return before  # as of nearly all who are there
     return Subscription(
         before.instance_id if request.instance_id is None else request.instance_id,
         before.rack_id if request.rack_id is None else request.rack_id,

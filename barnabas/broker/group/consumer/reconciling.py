@@ -10,7 +10,7 @@ has is its own in that epoch. UNREVOKED_PARTITIONS waits for the member, UNRELEA
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from barnabas.broker.group.consumer.values import Assignment, Current, Given, MemberState
@@ -19,20 +19,23 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 Owned: TypeAlias = Mapping[bytes, Collection[int]]
 
 _EMPTY: Final[Given] = {}
+_NOBODY: Final[Mapping[int, str]] = {}
 
 
 class Aim(NamedTuple):
     """Where a member is to go.
 
-    `subscribed` are the ids of topics that it wants now, `resubscribed` that these are others than before; `is_free`
-    tells whether nobody else has a partition; `owned` is what the member says that it has, None if it does not say.
+    `subscribed` are the ids of topics that it wants now, `resubscribed` that these are others than before. `owners`
+    says by topic id who has a partition; with one of `own` nobody else has it. `owned` is what the member says that it
+    has, None if it does not say.
     """
 
     epoch: int
     target: Assignment
     subscribed: frozenset[bytes]
     resubscribed: bool
-    is_free: Callable[[bytes, int], bool]
+    owners: Mapping[bytes, Mapping[int, str]]
+    own: tuple[str, ...]
     owned: Owned | None
 
 
@@ -61,14 +64,14 @@ def reconcile(current: Current, aim: Aim) -> Current:
 
 
 def _next(current: Current, aim: Aim, epoch: int) -> Current:
-    assigned: dict[bytes, dict[int, int]] = {}
-    revoking: dict[bytes, dict[int, int]] = {}
-    missing: list[tuple[bytes, int]] = []
+    assigned: dict[bytes, Mapping[int, int]] = {}
+    revoking: dict[bytes, Mapping[int, int]] = {}
+    missing: dict[bytes, list[int]] = {}
     waits = False
     for topic_id, has in current.assigned.items():
         wanted = aim.target.get(topic_id, frozenset()) if topic_id in aim.subscribed else frozenset()
         if wanted.issuperset(has):
-            assigned[topic_id] = dict(has)
+            assigned[topic_id] = has
             continue
         kept = {number: since for number, since in has.items() if number in wanted}
         if kept:
@@ -77,18 +80,18 @@ def _next(current: Current, aim: Aim, epoch: int) -> Current:
     for topic_id, numbers in aim.target.items():
         if topic_id not in aim.subscribed:
             continue
-        has = current.assigned.get(topic_id, {})
-        for number in numbers:
-            if number in has:
-                continue
-            if aim.is_free(topic_id, number):
-                missing.append((topic_id, number))
-            else:
-                waits = True
+        lacking = numbers.difference(current.assigned.get(topic_id, ()))
+        if not lacking:
+            continue
+        owners = aim.owners.get(topic_id, _NOBODY)
+        free = [number for number in lacking if (owner := owners.get(number)) is None or owner in aim.own]
+        waits |= len(free) < len(lacking)
+        if free:
+            missing[topic_id] = free
     if revoking and _owns(aim.owned, revoking):
         return Current(epoch, current.epoch, MemberState.UNREVOKED_PARTITIONS, assigned, revoking)
-    for topic_id, number in missing:
-        assigned.setdefault(topic_id, {})[number] = aim.epoch
+    for topic_id, free in missing.items():
+        assigned[topic_id] = {**assigned.get(topic_id, {}), **dict.fromkeys(free, aim.epoch)}
     state = MemberState.UNRELEASED_PARTITIONS if waits else MemberState.STABLE
     return Current(aim.epoch, current.epoch, state, assigned, _EMPTY)
 

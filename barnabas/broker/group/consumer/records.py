@@ -1,9 +1,9 @@
-"""Records of groups of the consumer protocol: from Apache Kafka's messages, and to them."""
+"""Records of groups of the consumer protocol: from bytes, and to bytes, which are Apache Kafka's."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from barnabas.broker.group.consumer.values import (
     Assignment,
@@ -24,25 +24,46 @@ from barnabas.broker.group.consumer.values import (
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.kafka.consumer_protocol import decode_subscription
 from barnabas.protocol.kafka.coordinator import consumer_groups as kafka
+from barnabas.protocol.kafka.coordinator import records
+from barnabas.protocol.kafka.coordinator.members import (
+    current_value,
+    epoch_key,
+    epoch_value,
+    member_key,
+    target_value,
+)
+from barnabas.protocol.kafka.coordinator.records import RecordType
+
+Written: TypeAlias = tuple[bytes, bytes | None]
 
 
-def to_messages(record: ConsumerRecord) -> tuple[Any, Any]:
-    """Key and value as messages; None for a value that deletes."""
+def encode(record: ConsumerRecord) -> Written:
+    """Key and value; None for what is gone."""
     return _WRITERS[type(record)](record)
 
 
-def _epoch(record: EpochRecord) -> tuple[Any, Any]:
-    key = kafka.ConsumerGroupMetadataKey(record.group_id)
-    return key, None if record.epoch is None else kafka.ConsumerGroupMetadataValue(record.epoch, record.metadata_hash)
+def _epoch(record: EpochRecord) -> Written:
+    epoch = record.epoch
+    return epoch_key(record.group_id), None if epoch is None else epoch_value(epoch, record.metadata_hash)
 
 
-def _member(record: MemberRecord) -> tuple[Any, Any]:
-    key = kafka.ConsumerGroupMemberMetadataKey(record.group_id, record.member_id)
+def _target(record: TargetRecord) -> Written:
+    key = member_key(RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER, record.group_id, record.member_id)
+    return key, None if record.target is None else target_value(record.target)
+
+
+def _current(record: CurrentRecord) -> Written:
+    key = member_key(RecordType.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT, record.group_id, record.member_id)
+    return key, None if record.current is None else current_value(*record.current)
+
+
+def _member(record: MemberRecord) -> Written:
+    key = member_key(RecordType.CONSUMER_GROUP_MEMBER_METADATA, record.group_id, record.member_id)
     said = record.subscription
     if said is None:
         return key, None
     classic = said.classic
-    return key, kafka.ConsumerGroupMemberMetadataValue(
+    value = kafka.ConsumerGroupMemberMetadataValue(
         said.instance_id,
         said.rack_id,
         said.client_id,
@@ -57,49 +78,27 @@ def _member(record: MemberRecord) -> tuple[Any, Any]:
             classic.session_timeout_ms, [kafka.ClassicProtocol(name, metadata) for name, metadata in classic.protocols]
         ),
     )
+    return key, records.encode_value(value)
 
 
-def _target_epoch(record: TargetEpochRecord) -> tuple[Any, Any]:
-    key = kafka.ConsumerGroupTargetAssignmentMetadataKey(record.group_id)
+def _target_epoch(record: TargetEpochRecord) -> Written:
+    key = records.encode_key(kafka.ConsumerGroupTargetAssignmentMetadataKey(record.group_id))
     if record.epoch is None:
         return key, None
-    return key, kafka.ConsumerGroupTargetAssignmentMetadataValue(record.epoch, record.at_ms)
+    value = kafka.ConsumerGroupTargetAssignmentMetadataValue(record.epoch, record.at_ms)
+    return key, records.encode_value(value)
 
 
-def _target(record: TargetRecord) -> tuple[Any, Any]:
-    key = kafka.ConsumerGroupTargetAssignmentMemberKey(record.group_id, record.member_id)
-    if record.target is None:
-        return key, None
-    partitions = [kafka.TopicPartition(topic_id, sorted(some)) for topic_id, some in sorted(record.target.items())]
-    return key, kafka.ConsumerGroupTargetAssignmentMemberValue(partitions)
-
-
-def _current(record: CurrentRecord) -> tuple[Any, Any]:
-    key = kafka.ConsumerGroupCurrentMemberAssignmentKey(record.group_id, record.member_id)
-    has = record.current
-    if has is None:
-        return key, None
-    return key, kafka.ConsumerGroupCurrentMemberAssignmentValue(
-        has.epoch, has.previous_epoch, has.state, _written(has.assigned), _written(has.revoking)
-    )
-
-
-def _written(given: Given) -> list[kafka.TopicPartitions]:
-    return [
-        kafka.TopicPartitions(topic_id, sorted(some), [some[number] for number in sorted(some)])
-        for topic_id, some in sorted(given.items())
-    ]
-
-
-def _pattern(record: PatternRecord) -> tuple[Any, Any]:
-    key = kafka.ConsumerGroupRegularExpressionKey(record.group_id, record.pattern)
+def _pattern(record: PatternRecord) -> Written:
+    key = records.encode_key(kafka.ConsumerGroupRegularExpressionKey(record.group_id, record.pattern))
     found = record.resolved
     if found is None:
         return key, None
-    return key, kafka.ConsumerGroupRegularExpressionValue(sorted(found.topics), found.version, found.at_ms)
+    value = kafka.ConsumerGroupRegularExpressionValue(sorted(found.topics), found.version, found.at_ms)
+    return key, records.encode_value(value)
 
 
-_WRITERS: Final[dict[type, Callable[[Any], tuple[Any, Any]]]] = {
+_WRITERS: Final[dict[type, Callable[[Any], Written]]] = {
     EpochRecord: _epoch,
     MemberRecord: _member,
     TargetEpochRecord: _target_epoch,

@@ -113,13 +113,23 @@ def claim_member(shard: Shard, member: ConsumerMember, address: str) -> None:
 
 def size_of_member(member_id: str, said: Subscription, current: Current, target: Assignment) -> int:
     """Bytes that a member takes."""
+    return size_of_said(member_id, said) + size_of_given(current, target)
+
+
+def size_of_said(member_id: str, said: Subscription) -> int:
+    """Bytes that a member takes which has nothing."""
     texts = (member_id, said.instance_id, said.rack_id, said.client_id, said.client_host, said.pattern, said.assignor)
     size = MEMBER_BYTES + sum(4 * len(text) for text in texts if text)
     size += sum(_NAME_BYTES + 4 * len(name) for name in said.topics)
     if said.classic is not None:
         size += sum(120 + 4 * len(name) + len(metadata) for name, metadata in said.classic.protocols)
+    return size
+
+
+def size_of_given(current: Current, target: Assignment) -> int:
+    """Bytes that a member's partitions take, those that it has and those that it is to have."""
     given = partitions_of(current.assigned) + partitions_of(current.revoking)
-    return size + _GIVEN_BYTES * given + _TARGET_BYTES * partitions_of(target)
+    return _GIVEN_BYTES * given + _TARGET_BYTES * partitions_of(target)
 
 
 def size_of_patterns(resolved: dict[str, Resolved]) -> int:
@@ -128,8 +138,9 @@ def size_of_patterns(resolved: dict[str, Resolved]) -> int:
 
 
 def _weigh(shard: Shard, group: ConsumerGroup, member: ConsumerMember) -> None:
-    target = group.targets.get(member.member_id, NOTHING)
-    size = size_of_member(member.member_id, member.subscription, member.current, target)
+    if member.said_size < 0:
+        member.said_size = size_of_said(member.member_id, member.subscription)
+    size = member.said_size + size_of_given(member.current, group.targets.get(member.member_id, NOTHING))
     if size != member.size:
         shard.shared.holdings.take(member.address, size - member.size)
         member.size = size

@@ -31,5 +31,4 @@ class Topics(Protocol):
 
 def ids_of(topics: Topics, names: Iterable[str]) -> frozenset[bytes]:
     """The ids of those of the names that are there."""
-    found = (topics.get(name) for name in names)
-    return frozenset(one[0] for one in found if one is not None)
+    return frozenset([known[0] for name in names if (known := topics.get(name)) is not None])
