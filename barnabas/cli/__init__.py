@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "groups": ("barnabas.cli.groups", "who reads in a group, how far behind it is, where it goes on"),
     "configs": ("barnabas.cli.configs", "show and change settings of topics, brokers and groups"),
     "cluster": ("barnabas.cli.cluster", "its id, brokers, controller, quorum and features"),
+    "mqtt": ("barnabas.cli.mqtt", "carry messages from MQTT to Kafka, and records back"),
     "log": ("barnabas.cli.log", "check, show and repair the logs of a data directory"),
     "top": ("barnabas.cli.top", "watch the inside of a broker"),
     "explain": ("barnabas.cli.explain", "show how the inside works, step by step"),

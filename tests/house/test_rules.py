@@ -43,6 +43,10 @@ CORE = (
     + [f"broker/{floor}" for floor in ("config", "log", "delayed", "replica", "cluster", "group", "handlers", "node")]
     + [f"broker/{room}.py" for room in ("ports", "jobs", "context", "account", "metrics")]
     + ["broker/memory_disk"]
+    + [
+        f"mqtt/{stem}.py"
+        for stem in ("filters", "templates", "mapping", "tables", "settings", "ledger", "reconnect", "explain")
+    ]
 )
 BANNED_NAMES = {
     "uuid.uuid1",
@@ -247,7 +251,7 @@ def test_the_linter_sees_every_file_once() -> None:
     assert sorted(path for path in shown if path.endswith(".py")) == sorted(map(str, mine))
 
 
-@pytest.mark.parametrize("room", ["broker", "protocol", "client", "spark_bridge"])
+@pytest.mark.parametrize("room", ["broker", "protocol", "client", "spark_bridge", "mqtt"])
 def test_the_rooms_are_seen_from_the_top(room: str) -> None:
     link = ROOT / room
     assert link.is_symlink()

@@ -13,7 +13,7 @@ in `_count`, as Prometheus' linter (`promtool check metrics`) asks. Format: Prom
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Final
 
@@ -35,8 +35,8 @@ def render(readings: Iterable[Reading]) -> str:
     return "".join(pieces(readings))
 
 
-def pieces(readings: Iterable[Reading]) -> Iterator[str]:
-    """The same piece by piece, nothing of which is kept; an empty one is a step of reading.
+def pieces(readings: Iterable[Reading], told: Callable[[Reading], str] = meaning) -> Iterator[str]:
+    """The same piece by piece, nothing of which is kept; an empty one is a step of reading. `told` makes the HELP.
 
     Readings of one name come one after the other. The first of a name may have to look at all partitions, and each
     `_READINGS_PER_STEP` others take a few ms.
@@ -47,7 +47,7 @@ def pieces(readings: Iterable[Reading]) -> Iterator[str]:
         name = _name(reading)
         if name != last:
             last = name
-            lines.append(f"# HELP {name} {_escape_help(meaning(reading))}\n# TYPE {name} {_TYPES[reading.kind]}")
+            lines.append(f"# HELP {name} {_escape_help(told(reading))}\n# TYPE {name} {_TYPES[reading.kind]}")
             yield ""
         lines += _samples(name, reading)
         if len(lines) >= _READINGS_PER_STEP:

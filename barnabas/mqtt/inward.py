@@ -1,0 +1,296 @@
+"""From MQTT to Kafka: a message is acknowledged once its record is, and not before.
+
+    received --> queue --> pump: rule, record, send --> acknowledged by all replicas --> ledger --> PUBACKs, in order
+                              |                                     |
+                              | refused by the rules                | fails for now: sent again, later and later
+                              +--> dead letters <-------------------+ refused for good
+
+What is open is bounded: by the receive maximum (MQTT 5) or the MQTT broker's own limit (3.1.1), of QoS 0 by ours (what
+comes beyond is dropped and counted). A lost connection is made again only when all that came over it is settled, so
+that neither a Kafka nor an MQTT broker that comes and goes makes it grow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from paho.mqtt.client import MQTTMessage
+
+from barnabas.aio import Producer
+from barnabas.client.errors import InvalidRecord, RecordTooLarge
+from barnabas.client.produce.partitioner import murmur2
+from barnabas.mqtt.figures import Figures, Side
+from barnabas.mqtt.ledger import Ledger, Open
+from barnabas.mqtt.link import Link, first, keep
+from barnabas.mqtt.mapping import Headers, Message, Refused, headers_of, value_of
+from barnabas.mqtt.reconnect import Reconnect
+from barnabas.mqtt.settings import Settings
+from barnabas.net.backoff import Backoff, Random
+from barnabas.net.errors import ClientClosed
+from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
+
+RETAIN_HANDLING: Final = {"once": 1, "start": 0, "never": 2}
+_FOR_GOOD: Final = frozenset(
+    {
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        ErrorCode.POLICY_VIOLATION,
+    }
+)
+"""What Kafka says of this record or its topic, and would say again."""
+REASON_BYTES_MAX: Final = 1000
+_UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name
+_UNKNOWN_MS: Final = 30_000
+"""A topic that Kafka does not know, and does not make, keeps nobody else waiting for so long."""
+
+log = logging.getLogger(__name__)
+
+
+class Item:
+    """One message on its way. `open` is its line in the ledger (None with QoS 0), `why` what makes it a dead letter."""
+
+    __slots__ = ("at_ms", "message", "open", "tries", "why")
+
+    def __init__(self, message: Message, opened: Open | None, at_ms: int) -> None:
+        self.message = message
+        self.open = opened
+        self.at_ms = at_ms
+        self.tries = 0
+        self.why = ""
+
+
+class Inward:
+    """The direction in. `run` serves until it is cancelled; `drain` lets what is open come to its end."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        producer: Producer,
+        figures: Figures,
+        now_ms: Callable[[], int],
+        wall_ms: Callable[[], int],
+        random: Random,
+    ) -> None:
+        self.settings = settings
+        self.figures = figures
+        self.side = Side("in")
+        self.ledger = Ledger()
+        self.unsettled = 0  # of all connections, QoS 0 too
+        self._open_qos0 = 0
+        self._producer = producer
+        self._now_ms, self._wall_ms = now_ms, wall_ms
+        self._policy = Reconnect(random)
+        self._again = Backoff(100, 10_000, random)
+        self._queue: deque[Item] = deque()
+        self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._link: Link | None = None
+        self._acknowledging = False
+        self._stopping = False
+        self._unknown: dict[str, int] = {}
+        self._subscribed = False
+        self._timers: dict[int, asyncio.TimerHandle] = {}
+        self._timer = 0
+
+    async def run(self) -> None:
+        """Connect and serve, until this is cancelled."""
+        connecting = keep(self.side, self._idle.wait, self._make_link, self._serve, self._policy, self._now_ms)
+        try:
+            await first(self._pump(), connecting)
+        finally:
+            for timer in self._timers.values():
+                timer.cancel()
+
+    async def drain(self) -> None:
+        """Take nothing more, and wait until all that came is settled and acknowledged."""
+        self._stopping = True
+        await self._idle.wait()
+        self._acknowledge()
+
+    def oldest_ms(self) -> int:
+        """How long the oldest message has been open."""
+        return self.ledger.oldest_ms(self._now_ms())
+
+    # ---- the connection -------------------------------------------------------------------------------------------
+
+    def _make_link(self) -> Link:
+        """Begin a connection. Messages may come on it before whoever waits for it has his turn."""
+        self.ledger.renew()
+        self._link = Link(self.settings.mqtt, self.settings.mqtt.client_id, self._received)
+        return self._link
+
+    async def _serve(self, link: Link) -> None:
+        mqtt = self.settings.mqtt
+        try:
+            if self._subscribed and not link.session_present:
+                self.side.sessions_lost += 1
+                log.warning("the MQTT broker has lost the session: what it kept for this bridge is gone with it")
+            if mqtt.five or not (self._subscribed and link.session_present):
+                again = self._subscribed and mqtt.retained == "start"
+                await link.subscribe(mqtt.subscribe, 1 if again else RETAIN_HANDLING[mqtt.retained])
+            self._subscribed = True
+            await asyncio.Event().wait()
+        finally:
+            self._link = None
+            left = self.ledger.renew()
+            if left:
+                log.info("%d messages were open; the MQTT broker delivers them again", left)
+
+    def _acknowledge(self) -> None:
+        self._acknowledging = False
+        mids = self.ledger.leaving()
+        if self._link is not None:
+            self._link.acknowledge(mids)
+
+    # ---- messages -------------------------------------------------------------------------------------------------
+
+    def _received(self, came: MQTTMessage) -> None:
+        """A message came. Nothing here may fail: paho would leave the connection half open."""
+        if self._stopping:
+            return  # not acknowledged: it comes again
+        figures, mqtt = self.figures, self.settings.mqtt
+        try:
+            topic = came.topic
+        except UnicodeDecodeError as error:
+            topic = str(error)
+        message = Message(topic, bytes(came.payload), came.qos, came.retain, came.dup, came.mid)
+        now_ms = self._now_ms()
+        opened = None
+        if message.qos:
+            figures.received_qos1 += 1
+            figures.duplicates += message.dup
+            opened = self.ledger.arrived(message.mid, now_ms)
+        else:
+            figures.received_qos0 += 1
+            if self._open_qos0 >= mqtt.receive_maximum:
+                figures.lost_qos0 += 1
+                return
+            self._open_qos0 += 1
+        self.unsettled += 1
+        self._idle.clear()
+        item = Item(message, opened, now_ms)
+        if message.retain and mqtt.retained == "never":
+            figures.retained_skipped += 1
+            self._settled(item)
+            return
+        self._queue.append(item)
+        self._wake.set()
+
+    async def _pump(self) -> None:
+        queue = self._queue
+        while True:
+            while queue:
+                await self._forward(queue.popleft())
+            self._wake.clear()
+            await self._wake.wait()
+
+    async def _forward(self, item: Item) -> None:
+        if item.why:
+            await self._bury(item)
+            return
+        message = item.message
+        try:
+            route = self.settings.rules.route(message.topic)
+            value = value_of(route.rule, message, self._wall_ms())
+        except Refused as refused:
+            item.why = str(refused)
+            await self._bury(item)
+            return
+        if not item.tries:
+            route.rule.count += 1
+        if self._unknown.get(route.topic, 0) > self._now_ms():
+            item.why = f"Kafka does not know the topic {route.topic}, and makes none; create it"
+            await self._bury(item)
+            return
+        await self._send(item, route.topic, value, route.key, headers_of(route, message), route.device)
+
+    async def _bury(self, item: Item) -> None:
+        """To the dead letters: the payload as it came, the MQTT topic as key, and the reason."""
+        message, topic = item.message, item.message.topic.encode()
+        headers: Headers = (
+            ("mqtt.topic", topic),
+            ("mqtt.qos", b"%d" % message.qos),
+            ("mqtt.refused", item.why.encode()[:REASON_BYTES_MAX]),
+        )
+        await self._send(item, self.settings.dead_letter, message.payload, topic, headers, None)
+
+    async def _send(
+        self, item: Item, topic: str, value: bytes, key: bytes | None, headers: Headers, device: bytes | None
+    ) -> None:
+        producer, partition = self._producer, None
+        try:
+            if device is not None:
+                partition = (murmur2(device) & 0x7FFFFFFF) % len(await producer.partitions_for(topic))
+            future = await producer.send(topic, value, key, headers=headers, partition=partition)
+        except BarnabasError as error:
+            self._failed(item, topic, error)
+        else:
+            future.add_done_callback(partial(self._done, item, topic))
+
+    def _done(self, item: Item, topic: str, future: Any) -> None:
+        _, error = future.outcome()
+        if error is not None:
+            self._failed(item, topic, error)
+            return
+        if item.why:
+            self.figures.dead_lettered += 1
+        else:
+            self.figures.forwarded += 1
+        self.figures.took_ms.update(self._now_ms() - item.at_ms)
+        self._settled(item)
+
+    def _settled(self, item: Item) -> None:
+        if item.open is None:
+            self._open_qos0 -= 1
+        elif self.ledger.settle(item.open) and not self._acknowledging:
+            self._acknowledging = True
+            asyncio.get_running_loop().call_soon(self._acknowledge)
+        self.unsettled -= 1
+        if not self.unsettled:
+            self._idle.set()
+
+    def _failed(self, item: Item, topic: str, error: BarnabasError) -> None:
+        """A record is not there: it is for the dead letters, or lost (QoS 0), or sent again after a while."""
+        if isinstance(error, ClientClosed):
+            return  # the bridge ends; the message stays open, and comes again
+        unknown = _UNKNOWN in str(error)
+        if unknown:
+            self._unknown[topic] = self._now_ms() + _UNKNOWN_MS
+        refused = isinstance(error, KafkaError) and error.code in _FOR_GOOD
+        if not item.why and (unknown or refused or isinstance(error, RecordTooLarge | InvalidRecord)):
+            item.why = str(error)
+            self._queue.append(item)
+            self._wake.set()
+        elif item.open is None:
+            self.figures.lost_qos0 += 1
+            self._settled(item)
+        else:
+            self._try_again(item, topic, error)
+
+    def _try_again(self, item: Item, topic: str, error: BarnabasError) -> None:
+        wait_ms = self._again.wait_ms(item.tries)
+        if not self.figures.retrying:
+            log.warning("a record for %s failed, and is sent again in %d ms: %s", topic, wait_ms, error)
+        item.tries += 1
+        self.figures.retried += 1
+        self._timer += 1
+        self.figures.retrying[self._timer] = f"{topic}: {error}"
+        self._timers[self._timer] = asyncio.get_running_loop().call_later(
+            wait_ms / 1000, self._again_now, self._timer, item
+        )
+
+    def _again_now(self, timer: int, item: Item) -> None:
+        del self._timers[timer], self.figures.retrying[timer]
+        self._queue.append(item)
+        self._wake.set()

@@ -1,0 +1,231 @@
+"""One connection to the MQTT broker: `aiomqtt`, with what it has no call for done by the paho client beneath it.
+
+Beneath: `manual_ack` and `ack` (a message is acknowledged when its record is), `on_message` (it has the mark of a
+duplicate, which aiomqtt leaves out, and there is no queue that could be full), and the answer to CONNECT. All of these
+are public names of paho; that aiomqtt keeps it in `_client` is held by tests/mqtt/test_link.py and the pins in
+pyproject.toml. Each connection is a client of its own, so nothing of an earlier one can leave on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Final, Self
+
+import aiomqtt
+from paho.mqtt import client as paho
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.subscribeoptions import SubscribeOptions
+
+from barnabas.mqtt.figures import Side
+from barnabas.mqtt.reconnect import Reconnect
+from barnabas.mqtt.settings import Mqtt
+from barnabas.protocol.errors import BarnabasError
+
+ANSWER_SECONDS_MAX: Final = 15.0
+OnMessage = Callable[[paho.MQTTMessage], None]
+
+log = logging.getLogger(__name__)
+
+
+class LinkFailed(BarnabasError):
+    """The connection to the MQTT broker went, or could not be made or used; the text is the reason."""
+
+
+def beneath(client: aiomqtt.Client) -> paho.Client:
+    """The paho client that an aiomqtt client stands on.
+
+    Raises:
+        LinkFailed: this release of aiomqtt has none there.
+    """
+    found = getattr(client, "_client", None)
+    if not isinstance(found, paho.Client):
+        raise LinkFailed("this aiomqtt stands on no paho client: install aiomqtt>=2.3,<3 and paho-mqtt>=2.1,<3")
+    return found
+
+
+class Link:
+    """A connection; a context manager that makes and ends it.
+
+    Args:
+        mqtt: where to, and how.
+        identifier: the client id; the MQTT broker's session belongs to it.
+        on_message: is called with each message, on the loop; None for a link that only publishes, whose session ends
+            with it.
+
+    Raises:
+        LinkFailed: what the MQTT broker or the way to it said.
+    """
+
+    def __init__(self, mqtt: Mqtt, identifier: str, on_message: OnMessage | None) -> None:
+        self._mqtt = mqtt
+        lasting = on_message is not None
+        self.session_present = False
+        self.server: dict[str, Any] = {}
+        properties = None
+        if mqtt.five:
+            properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+            properties.ReceiveMaximum = mqtt.receive_maximum
+            properties.MaximumPacketSize = mqtt.packet_bytes_max
+            properties.SessionExpiryInterval = mqtt.session_expiry_s if lasting else 0
+        self.client = aiomqtt.Client(
+            mqtt.host,
+            mqtt.port,
+            identifier=identifier,
+            username=mqtt.username or None,
+            password=mqtt.password or None,
+            keepalive=mqtt.keepalive_s,
+            protocol=aiomqtt.ProtocolVersion.V5 if mqtt.five else aiomqtt.ProtocolVersion.V311,
+            clean_session=None if mqtt.five else not lasting,
+            clean_start=not lasting if mqtt.five else paho.MQTT_CLEAN_START_FIRST_ONLY,
+            properties=properties,
+            tls_context=_tls(mqtt),
+            tls_insecure=None if mqtt.tls is None else not mqtt.tls.verify,
+            timeout=ANSWER_SECONDS_MAX,
+        )
+        self._paho = beneath(self.client)
+        self._paho.manual_ack_set(True)
+        self._paho.disable_logger()  # two calls for each packet
+        if on_message is not None:
+            self._paho.on_message = lambda _client, _userdata, message: on_message(message)
+        self._connected: Any = self._paho.on_connect
+        self._paho.on_connect = self._on_connect
+
+    def _on_connect(self, client: Any, userdata: Any, flags: Any, reason: Any, properties: Any = None) -> None:
+        self.session_present = flags.session_present
+        self.server = {} if properties is None else properties.json()
+        self._connected(client, userdata, flags, reason, properties)
+
+    async def __aenter__(self) -> Self:
+        """Connect."""
+        try:
+            await self.client.__aenter__()
+        except (aiomqtt.MqttError, OSError, ValueError) as error:
+            with suppress(Exception):
+                self._paho.disconnect()  # after a CONNECT that was not answered the socket is open still
+            raise LinkFailed(f"{self._mqtt.host}:{self._mqtt.port}: {error}") from None
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Disconnect; the session of a lasting link stays with the MQTT broker."""
+        with suppress(aiomqtt.MqttError, OSError):
+            await self.client.__aexit__(kind, error, trace)
+
+    async def ended(self) -> None:
+        """Wait for the end of the connection, which is an error."""
+        try:
+            async for _ in self.client.messages:
+                pass  # they go to `on_message`
+        except aiomqtt.MqttError as error:
+            cause = error.__cause__
+            raise LinkFailed(f"the connection ended: {cause or error}") from None
+
+    async def subscribe(self, filters: Iterable[str], retained: int) -> None:
+        """Subscribe to all filters at once; `retained` is MQTT 5's retain handling (0 send, 1 if new, 2 do not).
+
+        Raises:
+            LinkFailed: one is refused, or was granted at a lower QoS than the settings ask for.
+        """
+        mqtt = self._mqtt
+        if mqtt.share and self.server.get("SharedSubscriptionAvailable") == 0:
+            raise LinkFailed("this MQTT broker has no shared subscriptions; leave share out")
+        names = [f"$share/{mqtt.share}/{one}" if mqtt.share else one for one in filters]
+        given: Any
+        if mqtt.five:
+            given = [(name, SubscribeOptions(qos=mqtt.qos, retainHandling=retained)) for name in names]
+        else:
+            given = [(name, mqtt.qos) for name in names]
+        try:
+            codes: Any = await self.client.subscribe(given)
+        except (aiomqtt.MqttError, ValueError) as error:
+            raise LinkFailed(f"subscribing: {error}") from None
+        for name, code in zip(names, codes, strict=True):
+            granted = code if isinstance(code, int) else code.value  # 3.1.1 has numbers, MQTT 5 reasons
+            if granted >= 0x80:
+                raise LinkFailed(f"the MQTT broker refuses a subscription to {name}: {code}")
+            if granted < mqtt.qos:
+                raise LinkFailed(f"the MQTT broker grants QoS {granted} for {name}, and {mqtt.qos} is asked for")
+
+    def acknowledge(self, mids: Iterable[int]) -> None:
+        """Acknowledge messages of QoS 1 that came on this connection."""
+        for mid in mids:
+            self._paho.ack(mid, 1)
+
+    def when_refused(self, told: Callable[[int, str], None]) -> None:
+        """Call `told(mid, reason)` for a published message that the MQTT broker answered with a refusal (MQTT 5)."""
+        published: Any = self._paho.on_publish
+
+        def on_publish(client: Any, userdata: Any, mid: int, reason: Any, properties: Any = None) -> None:
+            if getattr(reason, "is_failure", False):
+                told(mid, str(reason))
+            published(client, userdata, mid, reason, properties)
+
+        self._paho.on_publish = on_publish
+
+
+def _tls(mqtt: Mqtt) -> ssl.SSLContext | None:
+    if mqtt.tls is None:
+        return None
+    tls = mqtt.tls
+    try:
+        context = ssl.create_default_context(cafile=tls.ca_file or None)
+        if not tls.verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if tls.cert_file:
+            context.load_cert_chain(tls.cert_file, tls.key_file or None)
+    except (ssl.SSLError, OSError) as error:
+        raise LinkFailed(f"TLS: {tls.ca_file} {tls.cert_file} {tls.key_file}: {error}") from None
+    return context
+
+
+async def keep(
+    side: Side,
+    ready: Callable[[], Awaitable[object]],
+    make: Callable[[], Link],
+    serve: Callable[[Link], Awaitable[None]],
+    policy: Reconnect,
+    now_ms: Callable[[], int],
+) -> None:
+    """Connect once `ready`, serve, and again after each loss, until this is cancelled.
+
+    What goes wrong is told in `side`, and logged.
+    """
+    while True:
+        try:
+            await ready()
+            async with make() as link:
+                policy.connected(now_ms())
+                side.connections += 1
+                side.connected, side.why = True, ""
+                log.info("%s: connected", side.name)
+                await first(link.ended(), serve(link))
+        except BarnabasError as error:
+            side.why = str(error)
+        finally:
+            side.connected = False
+        side.failures += 1
+        wait_ms = policy.lost(now_ms())
+        log.warning("%s: %s; again in %d ms", side.name, side.why, wait_ms)
+        await asyncio.sleep(wait_ms / 1000)
+
+
+async def first(*waits: Awaitable[None]) -> None:
+    """Wait until one of them ends, and end the others."""
+    tasks = [asyncio.ensure_future(one) for one in waits]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
+    del ends
+    for task in done:
+        task.result()

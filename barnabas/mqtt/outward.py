@@ -1,0 +1,134 @@
+"""From Kafka to MQTT: an offset is committed once the MQTT broker has acknowledged all messages before it.
+
+Records are read in a group, published a window at a time, and committed. What a crash or a lost connection leaves
+uncommitted, a window at most, is published again. What came from MQTT (it has the header `mqtt.topic`) is skipped
+unless its rule says otherwise, so that nothing goes round in circles.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+import aiomqtt
+
+from barnabas.aio import Consumer, Producer
+from barnabas.client.consume.record import ConsumerRecord
+from barnabas.mqtt.figures import Figures, Side
+from barnabas.mqtt.filters import TOPIC_BYTES_MAX
+from barnabas.mqtt.link import Link, LinkFailed, keep
+from barnabas.mqtt.mapping import Refused
+from barnabas.mqtt.reconnect import Reconnect
+from barnabas.mqtt.settings import OutRule, Settings
+from barnabas.net.backoff import Random
+
+WINDOW: Final = 100
+"""So many records are published, and may be published again, at once."""
+_OVERHEAD_BYTES: Final = 64
+"""What an MQTT packet has beside topic and payload, at most, as the bridge makes them."""
+
+log = logging.getLogger(__name__)
+
+
+class Outward:
+    """The direction out. `run` serves until it is cancelled."""
+
+    def __init__(
+        self, settings: Settings, producer: Producer, figures: Figures, now_ms: Callable[[], int], random: Random
+    ) -> None:
+        self.settings = settings
+        self.figures = figures
+        self.side = Side("out")
+        self._producer = producer
+        self._now_ms = now_ms
+        self._policy = Reconnect(random)
+        self._by_topic: dict[str, list[OutRule]] = {}
+        for rule in settings.out:
+            self._by_topic.setdefault(rule.topic, []).append(rule)
+
+    async def run(self) -> None:
+        """Connect and serve, until this is cancelled."""
+        await keep(self.side, _at_once, self._make_link, self._serve, self._policy, self._now_ms)
+
+    def _make_link(self) -> Link:
+        link = Link(self.settings.mqtt, f"{self.settings.mqtt.client_id}-out", None)
+        link.client.pending_calls_threshold = WINDOW * len(self.settings.out)
+        link.when_refused(self._refused)
+        return link
+
+    def _refused(self, mid: int, reason: str) -> None:
+        self.figures.out_refused += 1
+        log.warning("the MQTT broker refused published message %d: %s", mid, reason)
+
+    async def _serve(self, link: Link) -> None:
+        async with Consumer(*self._by_topic, config=self.settings.consumer()) as consumer:
+            while True:
+                records = await consumer.poll(None, max_records=WINDOW)
+                made = [one for record in records for one in await self._messages(link, record)]
+                try:
+                    await asyncio.gather(*made)
+                except (aiomqtt.MqttError, ValueError) as error:
+                    raise LinkFailed(f"publishing: {error}") from None
+                await consumer.commit()
+
+    async def _messages(self, link: Link, record: ConsumerRecord) -> list[asyncio.Task[None]]:
+        """Begin to publish what the rules make of a record."""
+        begun = []
+        for rule in self._by_topic[record.topic]:
+            if not rule.from_mqtt and any(name == "mqtt.topic" for name, _ in record.headers):
+                self.figures.out_skipped += 1
+                continue
+            try:
+                topic = mqtt_topic(rule, record)
+                payload = record.value or b""
+                fits(link.server.get("MaximumPacketSize"), topic, payload)
+            except Refused as refused:
+                await self._bury(record, f"{rule.place}: {refused}")
+                continue
+            begun.append(asyncio.ensure_future(self._publish(link, rule, topic, payload)))
+        return begun
+
+    async def _publish(self, link: Link, rule: OutRule, topic: str, payload: bytes) -> None:
+        await link.client.publish(topic, payload, qos=rule.qos, retain=rule.retain)
+        rule.count += 1
+        self.figures.published += 1
+
+    async def _bury(self, record: ConsumerRecord, why: str) -> None:
+        self.figures.out_refused += 1
+        where = f"{record.topic}-{record.partition}:{record.offset}".encode()
+        headers = (("kafka.record", where), ("mqtt.refused", why.encode(errors="replace")[:1000]))
+        await self._producer.send_and_wait(self.settings.dead_letter, record.value, record.key, headers=headers)
+
+
+async def _at_once() -> None:
+    """Nothing has to be waited for before a connection."""
+
+
+def mqtt_topic(rule: OutRule, record: ConsumerRecord) -> str:
+    """The MQTT topic of a record.
+
+    Raises:
+        Refused: it would be none.
+    """
+    try:
+        key = "" if record.key is None else bytes(record.key).decode()
+    except UnicodeDecodeError:
+        raise Refused("its key is no UTF-8 text") from None
+    values = {"topic": record.topic, "key": key, "partition": str(record.partition), "offset": str(record.offset)}
+    topic = rule.make(values)
+    if not topic or any(sign in topic for sign in "+#\0") or len(topic.encode()) > TOPIC_BYTES_MAX:
+        raise Refused(f"{topic[:200]!r} is no MQTT topic to publish to")
+    return topic
+
+
+def fits(bytes_max: int | None, topic: str, payload: bytes) -> None:
+    """Refuse what the MQTT broker said it would not take: it would end the connection for it.
+
+    Raises:
+        Refused: the packet would be too large.
+    """
+    size = len(topic.encode()) + len(payload) + _OVERHEAD_BYTES
+    if bytes_max is not None and size > bytes_max:
+        raise Refused(f"a packet of {size} bytes is more than the {bytes_max} that the MQTT broker takes")

@@ -1,0 +1,52 @@
+"""`barnabas mqtt` as a process: its loop, its signals, its exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+
+from barnabas.broker.host.assemble import new_loop
+from barnabas.mqtt.bridge import Bridge
+from barnabas.mqtt.settings import Settings
+
+
+def run(settings: Settings) -> int:
+    """Carry messages until SIGTERM or SIGINT; a second one ends the process at once.
+
+    Raises:
+        BarnabasError: it could not start.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    loop = new_loop()
+    try:
+        loop.run_until_complete(_serve(settings))
+    finally:
+        loop.close()
+    return 0
+
+
+async def _serve(settings: Settings) -> None:
+    loop = asyncio.get_running_loop()
+    asked = asyncio.Event()
+
+    def on_signal(number: int) -> None:
+        if asked.is_set():
+            os._exit(128 + number)
+        asked.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal, number)
+    bridge = Bridge(settings)
+    await bridge.start()
+    mqtt, looking = settings.mqtt, f"; looking in: 127.0.0.1:{bridge.port}" if bridge.port else ""
+    between = f"{mqtt.host}:{mqtt.port} and {settings.kafka['bootstrap.servers']}"
+    print(f"barnabas: {mqtt.client_id} between {between}{looking}", flush=True)
+    serving = loop.create_task(bridge.serve())
+    leaving = loop.create_task(asked.wait())
+    await asyncio.wait((serving, leaving), return_when=asyncio.FIRST_COMPLETED)
+    leaving.cancel()
+    await bridge.stop(serving)
+    if not asked.is_set():
+        serving.result()  # it ended by itself: what went wrong
