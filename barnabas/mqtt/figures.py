@@ -13,7 +13,10 @@ TYPE: Final = "barnabas:Mqtt"
 
 @dataclass(slots=True)
 class Side:
-    """One connection to the MQTT broker. `why` is what ended the last one, or keeps it from being made."""
+    """One connection to the MQTT broker. `why` is what ended the last one, or keeps it from being made.
+
+    `connected` once it carries messages: its subscriptions are granted, its consumer has begun.
+    """
 
     name: str
     connected: bool = False
@@ -21,6 +24,10 @@ class Side:
     failures: int = 0
     sessions_lost: int = 0
     why: str = "it has not connected yet"
+
+    def up(self) -> None:
+        """It carries messages from now on."""
+        self.connected, self.why = True, ""
 
 
 @dataclass(slots=True)

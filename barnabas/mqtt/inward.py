@@ -140,6 +140,7 @@ class Inward:
                 again = self._subscribed and mqtt.retained == "start"
                 await link.subscribe(mqtt.subscribe, 1 if again else RETAIN_HANDLING[mqtt.retained])
             self._subscribed = True
+            self.side.up()
             await asyncio.Event().wait()
         finally:
             self._link = None

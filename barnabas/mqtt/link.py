@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+import threading
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from types import TracebackType
@@ -28,6 +29,7 @@ from barnabas.mqtt.settings import Mqtt
 from barnabas.protocol.errors import BarnabasError
 
 ANSWER_SECONDS_MAX: Final = 15.0
+WATCH_SECONDS: Final = 0.5
 OnMessage = Callable[[paho.MQTTMessage], None]
 
 log = logging.getLogger(__name__)
@@ -95,11 +97,50 @@ class Link:
             self._paho.on_message = lambda _client, _userdata, message: on_message(message)
         self._connected: Any = self._paho.on_connect
         self._paho.on_connect = self._on_connect
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+        self._paho.on_socket_register_write = self._on_register_write
 
     def _on_connect(self, client: Any, userdata: Any, flags: Any, reason: Any, properties: Any = None) -> None:
         self.session_present = flags.session_present
         self.server = {} if properties is None else properties.json()
         self._connected(client, userdata, flags, reason, properties)
+
+    # ---- the socket -----------------------------------------------------------------------------------------------
+
+    def _on_register_write(self, client: Any, userdata: Any, sock: Any) -> None:
+        """In aiomqtt's place, which asks in a later turn, when the socket's number may be another connection's."""
+        if threading.get_ident() == self._thread:
+            self._want_to_write(sock)
+        else:  # it connects, on a thread of its own
+            self._loop.call_soon_threadsafe(self._want_to_write, sock)
+
+    def _want_to_write(self, sock: Any) -> None:
+        if self._paho.socket() is sock:
+            with suppress(RuntimeError, OSError):  # uvloop has given it up: `_watch` sees why
+                self._loop.add_writer(sock.fileno(), self._write)
+
+    def _write(self) -> None:
+        with suppress(OSError):  # as above
+            self._paho.loop_write()
+
+    async def _watch(self) -> None:
+        """Look whether the connection still is one.
+
+        uvloop stops to watch a socket whose peer has reset the connection, and tells nobody: it would be noticed by
+        the keep-alive, a minute later.
+        """
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            sock = self._paho.socket()
+            try:
+                if sock is not None:
+                    sock.getpeername()
+            except OSError as error:
+                self._paho.disconnect()
+                self._write()  # this fails, and closes the socket
+                raise LinkFailed(f"the connection ended: {error.strerror}") from None
+
+    # ---- what is done over it -------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
         """Connect."""
@@ -120,6 +161,9 @@ class Link:
 
     async def ended(self) -> None:
         """Wait for the end of the connection, which is an error."""
+        await first(self._told_ended(), self._watch())
+
+    async def _told_ended(self) -> None:
         try:
             async for _ in self.client.messages:
                 pass  # they go to `on_message`
@@ -204,7 +248,6 @@ async def keep(
             async with make() as link:
                 policy.connected(now_ms())
                 side.connections += 1
-                side.connected, side.why = True, ""
                 log.info("%s: connected", side.name)
                 await first(link.ended(), serve(link))
         except BarnabasError as error:

@@ -64,6 +64,7 @@ class Outward:
 
     async def _serve(self, link: Link) -> None:
         async with Consumer(*self._by_topic, config=self.settings.consumer()) as consumer:
+            self.side.up()
             while True:
                 records = await consumer.poll(None, max_records=WINDOW)
                 made = [one for record in records for one in await self._messages(link, record)]
