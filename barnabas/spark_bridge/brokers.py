@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from barnabas.client.admin import Admin
@@ -21,11 +22,14 @@ from barnabas.client.consume.columnar import Columns
 from barnabas.client.consume.config import ConsumerConfig
 from barnabas.client.consumer import Consumer
 from barnabas.net.config import ClientConfig
+from barnabas.net.errors import ClientTimeout, Disconnected
 from barnabas.net.topology import TopicInfo
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition, format_uuid
 from barnabas.spark_bridge.offsets import OffsetError, Offsets, Span
 from barnabas.spark_bridge.options import OptionError, SourceOptions
+from barnabas.spark_bridge.patience import PAUSE_MS, Patience
+from barnabas.spark_bridge.process import quiet_client
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +39,8 @@ POLL_MS: Final = 100
 """A task looks so often whether it stands at its end: stretches without records (aborted ones) bring nothing."""
 CHECK_MS: Final = 5_000
 """Records that do not come for so long make a task ask whether they are still there."""
+ANSWER_MS: Final = 5_000
+"""So long a call may take before the brokers count as away (`kafka.default.api.timeout.ms`, unless given)."""
 
 _LARGE_FETCHES: Final = {
     # A task reads to a known end: what counts is bytes per request. A fetch is decoded at once, and is one Arrow batch.
@@ -53,7 +59,7 @@ def client_settings(options: SourceOptions) -> dict[str, Any]:
     Raises:
         OptionError: a `kafka.*` option that the consumer does not know, or a bad value.
     """
-    settings = {**_LARGE_FETCHES, **options.client}
+    settings = {"default.api.timeout.ms": min(ANSWER_MS, options.away_ms_max), **_LARGE_FETCHES, **options.client}
     try:
         ConsumerConfig.of(settings)
     except ValueError as error:
@@ -67,6 +73,7 @@ class Brokers:
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._settings = client_settings(options)
+        self._patience = patience_of(options)
         self._consumer: Consumer | None = None
         self._admin: Admin | None = None
         self.topic_ids: dict[str, str] = {}
@@ -148,10 +155,10 @@ class Brokers:
         return self.consumer.wait_for_data(offsets, wait_ms / 1000)
 
     def _patiently(self, ask: Callable[[], T]) -> T:
-        """Asks again as `fetchOffset.numRetries` and `fetchOffset.retryIntervalMs` say."""
+        """Asks again as `fetchOffset.numRetries` and `fetchOffset.retryIntervalMs` say, and waits for who is away."""
         for attempt in range(self._options.attempts_max + 1):
             try:
-                return ask()
+                return until_answered(ask, self._patience)
             except KafkaError as error:
                 if attempt == self._options.attempts_max or not error.retriable:
                     raise
@@ -160,14 +167,42 @@ class Brokers:
         raise AssertionError("the last attempt returns or raises")
 
 
+def patience_of(options: SourceOptions) -> Patience:
+    """How long to wait for the brokers of these options; it tells of them, the client does not."""
+    quiet_client()
+    return Patience(options.client["bootstrap.servers"], options.away_ms_max)
+
+
+def until_answered(ask: Callable[[], T], patience: Patience, doing: str = "") -> T:
+    """Asks until brokers that are away come back.
+
+    Raises:
+        BrokersAway: they did not for as long as `patience` lasts.
+        KafkaError: they refused.
+    """
+    while True:
+        try:
+            answer = ask()
+        except (ClientTimeout, Disconnected) as error:
+            patience.missed(error, _now_ms(), doing)
+            time.sleep(PAUSE_MS / 1000)
+        else:
+            patience.answered(_now_ms())
+            return answer
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
 _idle: dict[tuple[int, str], Consumer] = {}
 """Consumers between two tasks of this process, by process and settings (a fork's copy has no running thread)."""
 
 
 @contextmanager
-def _borrowed(settings: Mapping[str, Any]) -> Iterator[Consumer]:
+def _borrowed(settings: Mapping[str, Any], patience: Patience, doing: str) -> Iterator[Consumer]:
     key = (os.getpid(), repr(sorted(settings.items())))
-    consumer = _idle.pop(key, None) or Consumer(config=settings)
+    consumer = _idle.pop(key, None) or until_answered(lambda: Consumer(config=settings), patience, doing)
     try:
         yield consumer
     except GeneratorExit:
@@ -191,9 +226,11 @@ def read_span(settings: Mapping[str, Any], span: Span, options: SourceOptions) -
     Raises:
         OffsetError: records of the span are gone, and failOnDataLoss is set; or they do not come for
             kafkaConsumer.pollTimeoutMs.
+        BrokersAway: no broker answered for brokerTimeout.
     """
-    with _borrowed(settings) as consumer:
-        where, position, end = span
+    where, position, end = span
+    patience = patience_of(options)
+    with _borrowed(settings, patience, _doing(where, position)) as consumer:
         consumer.assign([where])
         consumer.seek(where, position)
         silent_ms = 0
@@ -203,7 +240,8 @@ def read_span(settings: Mapping[str, Any], span: Span, options: SourceOptions) -
             except KafkaError as error:
                 if error.code not in (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
                     raise
-                position = _after_loss(consumer, span, position, error.code.name, options)
+                find = partial(_after_loss, consumer, span, position, error.code.name, options)
+                position = until_answered(find, patience, _doing(where, position))
                 if position < end:
                     consumer.seek(where, position)
                 continue
@@ -217,7 +255,12 @@ def read_span(settings: Mapping[str, Any], span: Span, options: SourceOptions) -
                     yield columns if count == len(columns) else columns.slice(0, count)
             silent_ms = 0 if position > before else silent_ms + POLL_MS
             if silent_ms and silent_ms % CHECK_MS == 0:
-                position = _after_silence(consumer, span, position, silent_ms, options)
+                look = partial(_after_silence, consumer, span, position, silent_ms, options)
+                position = until_answered(look, patience, _doing(where, position))
+
+
+def _doing(where: TopicPartition, position: int) -> str:
+    return f"reading {where} at offset {position}"
 
 
 def _count_below(columns: Columns, end: int) -> int:

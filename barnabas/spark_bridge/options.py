@@ -75,6 +75,7 @@ class SourceOptions:
     attempts_max: int
     retry_wait_ms: int
     silent_ms_max: int
+    away_ms_max: int
     rows_per_trigger_max: int | None = None
     rows_per_trigger_min: int | None = None
     trigger_delay_ms_max: int = 15 * 60_000
@@ -88,6 +89,7 @@ _NAMES: Final = (
     "startingOffsets", "startingOffsetsByTimestamp", "startingTimestamp", "startingOffsetsByTimestampStrategy",
     "failOnDataLoss", "minPartitions", "maxRecordsPerPartition", "includeHeaders", "groupIdPrefix",
     "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "kafkaConsumer.pollTimeoutMs",
+    "brokerTimeout",
 )  # fmt: skip
 _SPELLED: Final = {name.lower(): name for name in _NAMES}
 
@@ -140,6 +142,7 @@ def read_options(given: Mapping[str, str], mode: Mode) -> SourceOptions:
         attempts_max=_number(options, "fetchOffset.numRetries", 0, 3),
         retry_wait_ms=_number(options, "fetchOffset.retryIntervalMs", 0, 1000),
         silent_ms_max=_number(options, "kafkaConsumer.pollTimeoutMs", 1, 120_000),
+        away_ms_max=_duration(options, "brokerTimeout", "2m"),
     )
 
 
@@ -153,10 +156,7 @@ def _pace(options: Mapping[str, str], mode: Mode) -> dict[str, Any]:
         raise OptionError(
             f"minOffsetsPerTrigger ({least}) is above maxOffsetsPerTrigger ({most}): lower the one or raise the other"
         )
-    try:
-        delay_ms = duration_ms(options.get("maxtriggerdelay", "15m"))
-    except ValueError as error:
-        raise OptionError(f"maxTriggerDelay: {error}") from error
+    delay_ms = _duration(options, "maxTriggerDelay", "15m")
     return {"rows_per_trigger_max": most, "rows_per_trigger_min": least, "trigger_delay_ms_max": delay_ms}
 
 
@@ -267,6 +267,13 @@ def _number(options: Mapping[str, str], name: str, least: int, default: int | No
     if not text.strip().isdecimal() or int(text) < least:
         raise OptionError(f"{name}: {text!r} is no whole number of at least {least}")
     return int(text)
+
+
+def _duration(options: Mapping[str, str], name: str, default: str) -> int:
+    try:
+        return duration_ms(options.get(name.lower(), default))
+    except ValueError as error:
+        raise OptionError(f"{name}: {error}") from error
 
 
 def _flag(options: Mapping[str, str], name: str, default: bool) -> bool:

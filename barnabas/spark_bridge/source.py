@@ -27,6 +27,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from barnabas.protocol.errors import BarnabasError
 from barnabas.spark_bridge.brokers import Brokers, client_settings, read_span
 from barnabas.spark_bridge.needs import NEEDS_PYARROW
 from barnabas.spark_bridge.offsets import (
@@ -46,6 +47,7 @@ from barnabas.spark_bridge.offsets import (
 from barnabas.spark_bridge.options import OptionError, SourceOptions, read_options
 from barnabas.spark_bridge.pace import Pace
 from barnabas.spark_bridge.planning import check_present, check_within, resolve, spans_between, starts
+from barnabas.spark_bridge.process import plain_errors
 from barnabas.spark_bridge.schema import arrow_schema, spark_schema, to_spark
 
 if TYPE_CHECKING:
@@ -83,13 +85,17 @@ class BarnabasDataSource(DataSource):
         """Kafka's source's schema; `includeHeaders` adds the headers."""
         return spark_schema(str(self.options.get("includeHeaders", "false")).strip().lower() == "true")
 
+    @plain_errors()
     def reader(self, schema: StructType) -> BatchReader:
         """A batch read."""
         return BatchReader(self._checked(schema, read_options(self.options, "batch")))
 
-    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
+    def streamReader(self, schema: StructType) -> StreamReader | RefusedReader:  # noqa: N802 - Spark's name
         """A streaming read."""
-        return StreamReader(self._checked(schema, read_options(self.options, "stream")))
+        try:
+            return StreamReader(self._checked(schema, read_options(self.options, "stream")))
+        except BarnabasError as error:
+            return RefusedReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
         """A sink comes later.
@@ -127,8 +133,9 @@ class _Reading:
         options = self.options
         schema = arrow_schema(options.include_headers)
         span = Span(_where(partition), partition.start, partition.end)
-        for columns in read_span(client_settings(options), span, options):
-            yield to_spark(columns, schema)
+        with plain_errors():
+            for columns in read_span(client_settings(options), span, options):
+                yield to_spark(columns, schema)
 
     def plan(self, spans: list[Span]) -> list[SpanPartition]:
         """The tasks of these spans."""
@@ -140,6 +147,7 @@ class _Reading:
 class BatchReader(_Reading, DataSourceReader):
     """Reads from a start to an end, both resolved once."""
 
+    @plain_errors()
     def partitions(self) -> Sequence[InputPartition]:
         """One task per topic partition, or more where `minPartitions` or `maxRecordsPerPartition` ask for it."""
         options = self.options
@@ -194,10 +202,12 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         rows = options.rows_per_trigger_max
         return ReadAllAvailable() if rows is None else ReadMaxRows(rows)
 
+    @plain_errors()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """The query ends at what is there now."""
         self._target = self.cluster.latest(self.cluster.partitions())
 
+    @plain_errors()
     def latestOffset(self, start: dict[str, Any], limit_: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Where the next batch ends; `start` itself when there is nothing new."""
         first = is_fresh(start)
@@ -231,6 +241,7 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
             return None
         return {**to_json(self._latest), "$metrics": lag_metrics(self._latest, self._consumed)}
 
+    @plain_errors()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks between two offsets; after a restart this comes first, so it depends on nothing but them."""
         known, _ = parse_stored(start)
@@ -277,6 +288,37 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         if rows_min:
             return self._pace.left_ms(rows, _now_ms()) if rows else IDLE_WAIT_MS
         return 0 if rows or view.begun else IDLE_WAIT_MS
+
+
+class RefusedReader(DataSourceStreamReader):
+    """Stands for a streaming read that cannot be, and says why when it is first used.
+
+    Were it said by `streamReader`, PySpark would report an error of its own (an unbound `reader`) in its place.
+    """
+
+    def __init__(self, error: BarnabasError) -> None:
+        self.error = error
+
+    @plain_errors()
+    def initialOffset(self) -> NoReturn:  # noqa: N802
+        """Raises what was wrong with the options."""
+        raise self.error
+
+    def getDefaultReadLimit(self) -> NoReturn:  # noqa: N802
+        """As `initialOffset`."""
+        self.initialOffset()
+
+    def latestOffset(self, start: dict[str, Any], limit_: ReadLimit) -> NoReturn:  # noqa: N802
+        """As `initialOffset`."""
+        self.initialOffset()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> NoReturn:
+        """As `initialOffset`."""
+        self.initialOffset()
+
+    def read(self, partition: InputPartition) -> NoReturn:
+        """As `initialOffset`."""
+        self.initialOffset()
 
 
 class View(NamedTuple):

@@ -15,12 +15,12 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows
 
 from barnabas import Admin, Broker, Consumer, Producer
-from barnabas.net.errors import ClientTimeout
 from barnabas.protocol.ids import TopicPartition
 from barnabas.spark_bridge import brokers as brokers_module
 from barnabas.spark_bridge import source
 from barnabas.spark_bridge.offsets import OffsetError, Span
 from barnabas.spark_bridge.options import read_options
+from barnabas.spark_bridge.patience import BrokersAway
 from barnabas.spark_bridge.source import BatchReader, SpanPartition, StreamReader
 from tests.spark.conftest import Cluster
 
@@ -196,11 +196,11 @@ def test_a_broker_that_restarts_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_an_unreachable_broker_is_named() -> None:
-    given = {"kafka.bootstrap.servers": "127.0.0.1:9", "subscribe": "a", "kafka.default.api.timeout.ms": "200"}
-    with pytest.raises(ClientTimeout, match=r"127\.0\.0\.1:9"):
+    given = {"kafka.bootstrap.servers": "127.0.0.1:9", "subscribe": "a", "brokerTimeout": "100ms"}
+    with pytest.raises(BrokersAway, match=r"127\.0\.0\.1:9"):
         BatchReader(read_options(given, "batch")).partitions()
     reader = StreamReader(read_options(given, "stream"))
-    with pytest.raises(ClientTimeout, match=r"127\.0\.0\.1:9"):
+    with pytest.raises(BrokersAway, match=r"127\.0\.0\.1:9"):
         reader.latestOffset(reader.initialOffset(), ALL)
 
 
@@ -386,7 +386,7 @@ def test_a_stretch_without_records_ends_the_task_at_once(monkeypatch: pytest.Mon
         def pause(self, where: TopicPartition) -> None: ...
 
     consumer = Aborted()
-    monkeypatch.setattr(brokers_module, "_borrowed", lambda settings: contextlib.nullcontext(consumer))
+    monkeypatch.setattr(brokers_module, "_borrowed", lambda *_: contextlib.nullcontext(consumer))
     options = read_options({"kafka.bootstrap.servers": "h:1", "subscribe": "a"}, "stream")
     span = Span(TopicPartition("a", 0), 0, 10)
     # The end of the log is not asked for, as after seconds of silence: this consumer could not tell.

@@ -1,0 +1,144 @@
+"""Brokers that go and come back under planner and tasks, without a JVM."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from barnabas import Broker, Producer
+from barnabas.spark_bridge import brokers as brokers_module
+from barnabas.spark_bridge.options import read_options
+from barnabas.spark_bridge.patience import BrokersAway
+from barnabas.spark_bridge.source import BatchReader, StreamReader
+
+ALL = ReadAllAvailable()
+TOPIC = "kept"
+
+
+class Said(logging.Handler):
+    """Lets a test wait until the bridge has said that it waits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self.waits = threading.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
+        if "gives no answer" in self.texts[-1]:
+            self.waits.set()
+
+
+@pytest.fixture
+def said() -> Iterator[Said]:
+    handler = Said()
+    logger = logging.getLogger("barnabas.spark_bridge")
+    logger.addHandler(handler)
+    yield handler
+    logger.removeHandler(handler)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> tuple[Path, int]:
+    """A data directory with ten records in one partition, and the port of the broker that wrote them and is gone."""
+    with Broker(data_dir=tmp_path, topics={TOPIC: 1}) as broker:
+        put(broker, range(10))
+        return tmp_path, broker.port
+
+
+def put(broker: Broker, values: range) -> None:
+    with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        for value in values:
+            producer.send(TOPIC, b"%d" % value).result()
+
+
+def options(port: int, **more: str) -> dict[str, str]:
+    return {"kafka.bootstrap.servers": f"127.0.0.1:{port}", "subscribe": TOPIC, "startingOffsets": "earliest", **more}
+
+
+def values(reader: StreamReader | BatchReader, tasks: Any) -> list[int]:
+    return [int(value) for task in tasks for found in reader.read(task) for value in found.column("value").to_pylist()]
+
+
+def test_the_planner_waits_for_a_broker(place: tuple[Path, int], said: Said) -> None:
+    directory, port = place
+    reader = StreamReader(read_options(options(port, **{"kafka.default.api.timeout.ms": "200"}), "stream"))
+    with ThreadPoolExecutor(1) as pool:
+        planned = pool.submit(reader.latestOffset, reader.initialOffset(), ALL)
+        assert said.waits.wait(30)
+        with Broker(data_dir=directory, port=port):
+            assert planned.result(30)[TOPIC] == {"0": 10}
+            reader.stop()
+    away, back = said.texts
+    assert away.startswith(f"127.0.0.1:{port} gives no answer (no metadata from ")
+    assert back.startswith(f"127.0.0.1:{port} answers again after ")
+
+
+def test_a_running_planner_waits_as_well(place: tuple[Path, int], said: Said) -> None:
+    directory, port = place
+    reader = StreamReader(read_options(options(port), "stream"))
+    with Broker(data_dir=directory, port=port):
+        end = reader.latestOffset(reader.initialOffset(), ALL)
+    with ThreadPoolExecutor(1) as pool:
+        planned = pool.submit(reader.latestOffset, end, ALL)
+        assert said.waits.wait(30)
+        with Broker(data_dir=directory, port=port) as broker:
+            put(broker, range(10, 12))
+            later = planned.result(30)
+            while later == end:  # it looked before they came
+                later = reader.latestOffset(end, ALL)
+            assert values(reader, reader.partitions(end, later)) == [10, 11]
+            reader.stop()
+
+
+def test_a_task_waits_for_a_broker(place: tuple[Path, int], said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(brokers_module, "CHECK_MS", 100)
+    directory, port = place
+    reader = BatchReader(read_options(options(port, **{"kafka.default.api.timeout.ms": "200"}), "batch"))
+    with Broker(data_dir=directory, port=port):
+        tasks = reader.partitions()
+        assert values(reader, tasks) == list(range(10))  # its connection is kept, for the next task
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(values, reader, tasks)
+        assert said.waits.wait(30)
+        with Broker(data_dir=directory, port=port):
+            assert found.result(30) == list(range(10))
+    assert said.texts[0].startswith(f"reading {TOPIC}-0 at offset 0: 127.0.0.1:{port} gives no answer (")
+    assert "answers again after" in said.texts[-1]
+    assert len(said.texts) == 2
+
+
+def test_a_new_task_waits_as_well(place: tuple[Path, int], said: Said) -> None:
+    directory, port = place
+    reader = BatchReader(read_options(options(port, **{"kafka.default.api.timeout.ms": "200"}), "batch"))
+    with Broker(data_dir=directory, port=port):
+        tasks = reader.partitions()
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(values, reader, tasks)
+        assert said.waits.wait(30)
+        with Broker(data_dir=directory, port=port):
+            assert found.result(30) == list(range(10))
+
+
+@pytest.mark.parametrize("kind", ["planner", "task"])
+def test_who_stays_away_ends_it_with_one_sentence(
+    place: tuple[Path, int], said: Said, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(brokers_module, "CHECK_MS", 100)
+    directory, port = place
+    reader = BatchReader(read_options(options(port, brokerTimeout="300ms"), "batch"))
+    with Broker(data_dir=directory, port=port):
+        tasks = reader.partitions()
+    doing = "" if kind == "planner" else f"reading {TOPIC}-0 at offset 0: "
+    sentence = rf"^{doing}127\.0\.0\.1:{port} gave no answer for .* option brokerTimeout"
+    with pytest.raises(BrokersAway, match=sentence) as told:
+        values(reader, reader.partitions() if kind == "planner" else tasks)
+    assert "Connection refused" in str(told.value)
+    assert "\n" not in str(told.value)
