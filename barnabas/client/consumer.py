@@ -30,6 +30,7 @@ from barnabas.client.offsets import OffsetAndTimestamp
 from barnabas.net.counts import Metrics
 from barnabas.net.errors import ClientClosed, ConfigError
 from barnabas.net.host.surroundings import REAL, Surroundings
+from barnabas.net.topology import Cluster
 from barnabas.protocol.ids import TopicPartition
 
 __all__ = ["AsyncConsumer", "Consumer"]
@@ -231,6 +232,10 @@ class Consumer(Handle):
     def high_watermark(self, where: TopicPartition) -> int:
         """The high watermark the last answer told of an assigned partition, -1 before the first."""
         return self._on_loop(self._inner.high_watermark, where)
+
+    def cluster(self) -> Cluster:
+        """What is known of the cluster at present, a snapshot: brokers, and the topics in use with their ids."""
+        return self._inner.cluster()  # one reference to what never changes: the loop need not be asked
 
     def metrics(self) -> Metrics:
         """Figures in groups, by Kafka's names: `metrics()["consumer-fetch-manager-metrics"]["records-lag-max"]`."""

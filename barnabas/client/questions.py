@@ -15,6 +15,7 @@ from barnabas.client.offsets import OffsetAndTimestamp, lookup, wait_for_data
 from barnabas.net.counts import Metrics
 from barnabas.net.errors import ConfigError
 from barnabas.net.host.connection import Client
+from barnabas.net.topology import Cluster
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
@@ -32,6 +33,10 @@ class Questions(Handle):
     def health(self) -> Health:
         """How it is: its state, assignment and lag, its group's coordinator, when it was last asked, what is wrong."""
         return health_of(self._core, self._client.now_ms())
+
+    def cluster(self) -> Cluster:
+        """What is known of the cluster at present, a snapshot: brokers, and the topics in use with their ids."""
+        return self._client.cluster
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset of each partition."""

@@ -24,11 +24,13 @@ from barnabas.client.consumer import Consumer
 from barnabas.net.config import ClientConfig
 from barnabas.net.errors import ClientTimeout, Disconnected
 from barnabas.net.topology import TopicInfo
-from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition, format_uuid
 from barnabas.spark_bridge.offsets import OffsetError, Offsets, Span
 from barnabas.spark_bridge.options import OptionError, SourceOptions
+from barnabas.spark_bridge.origin import Origin, again
 from barnabas.spark_bridge.patience import PAUSE_MS, Patience
+from barnabas.spark_bridge.planning import report_recreated
 from barnabas.spark_bridge.process import quiet_client
 
 log = logging.getLogger(__name__)
@@ -76,7 +78,7 @@ class Brokers:
         self._patience = patience_of(options)
         self._consumer: Consumer | None = None
         self._admin: Admin | None = None
-        self.topic_ids: dict[str, str] = {}
+        self.origin = Origin()
 
     @property
     def consumer(self) -> Consumer:
@@ -103,7 +105,7 @@ class Brokers:
     def partitions(self) -> list[TopicPartition]:
         """The partitions the query reads, by `subscribe`, `subscribePattern` or `assign`: those that exist.
 
-        Asked of the broker each time, `topic_ids` with them: to ask for the offsets of a topic that is gone would
+        Asked of the broker each time, `origin` with them: to ask for the offsets of a topic that is gone would
         take until the client's patience ends.
 
         Raises:
@@ -117,11 +119,21 @@ class Brokers:
         if options.pattern is not None:
             topics = tuple(name for name in self.admin.list_topics() if re.fullmatch(options.pattern, name))
         infos = self._described(topics)
-        self.topic_ids = {
-            topic: format_uuid(info.topic_id) for topic, info in infos.items() if info.topic_id != ZERO_UUID
-        }
+        ids = {topic: format_uuid(info.topic_id) for topic, info in infos.items() if info.topic_id != ZERO_UUID}
+        if not self.origin.cluster or ids != self.origin.topics:
+            self.origin = Origin(self._cluster_id(), ids)
         found = [TopicPartition(topic, each.partition) for topic in sorted(infos) for each in infos[topic].partitions]
         return [where for where in found if where in options.assigned] if options.assigned else found
+
+    def _cluster_id(self) -> str:
+        """The cluster's id, asked for when topics changed: no other cluster has topics of the same ids."""
+        try:
+            return self.admin.describe_cluster().cluster_id
+        except (ClientTimeout, Disconnected):
+            raise
+        except BarnabasError as error:  # brokers before Kafka 2.8 do not know the question, others may not tell
+            log.debug("the cluster's id is not known: %s", error)
+            return ""
 
     def _described(self, topics: tuple[str, ...]) -> dict[str, TopicInfo]:
         """Those of the topics that exist, in one question if all do."""
@@ -220,12 +232,18 @@ def _park(key: tuple[int, str], consumer: Consumer) -> None:
     _idle[key] = consumer
 
 
-def read_span(settings: Mapping[str, Any], span: Span, options: SourceOptions) -> Iterator[Columns]:
+def read_span(settings: Mapping[str, Any], span: Span, options: SourceOptions, topic_id: str = "") -> Iterator[Columns]:
     """The records of a span, in order; gaps that compaction or transactions left are passed.
 
+    Args:
+        settings: the client's.
+        span: what to read.
+        options: how.
+        topic_id: in which topic the offsets were counted, if that is known.
+
     Raises:
-        OffsetError: records of the span are gone, and failOnDataLoss is set; or they do not come for
-            kafkaConsumer.pollTimeoutMs.
+        OffsetError: records of the span are gone, and failOnDataLoss is set; the topic was made anew, and
+            onRecreatedTopic is fail; or they do not come for kafkaConsumer.pollTimeoutMs.
         BrokersAway: no broker answered for brokerTimeout.
     """
     where, position, end = span
@@ -235,12 +253,22 @@ def read_span(settings: Mapping[str, Any], span: Span, options: SourceOptions) -
         consumer.seek(where, position)
         silent_ms = 0
         while position < end:
+            lost = ""
             try:
                 found = consumer.poll_columns(POLL_MS / 1000, headers=options.include_headers)
             except KafkaError as error:
                 if error.code not in (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
                     raise
-                find = partial(_after_loss, consumer, span, position, error.code.name, options)
+                found, lost = [], error.code.name
+            if topic_id and _topic_id(consumer, where) not in ("", topic_id):
+                until_answered(partial(_exists, consumer, where), patience, _doing(where, position))
+                if _topic_id(consumer, where) not in ("", topic_id):
+                    report_recreated(options, f"{_doing(where, position)}: {again(where.topic)}")
+                    return  # with what was made anew the next batch begins
+                consumer.seek(where, position)  # it knew the last topic of this name, which may have answered
+                continue
+            if lost:
+                find = partial(_after_loss, consumer, span, position, lost, options)
                 position = until_answered(find, patience, _doing(where, position))
                 if position < end:
                     consumer.seek(where, position)
@@ -261,6 +289,12 @@ def read_span(settings: Mapping[str, Any], span: Span, options: SourceOptions) -
 
 def _doing(where: TopicPartition, position: int) -> str:
     return f"reading {where} at offset {position}"
+
+
+def _topic_id(consumer: Consumer, where: TopicPartition) -> str:
+    """The id of the topic that this consumer reads, "" while it knows none; what was fetched so far is of this one."""
+    present = consumer.cluster().topic_id(where.topic)
+    return "" if present == ZERO_UUID else format_uuid(present)
 
 
 def _count_below(columns: Columns, end: int) -> int:

@@ -1,18 +1,19 @@
 """Offsets as Spark stores them in its checkpoint, and the arithmetic between them. Pure functions.
 
-An offset is Spark's own Kafka JSON, the next offset of every partition: `{"flights": {"0": 5, "1": 7}}`. Three keys
-that no topic can have (names hold no `$`) say what that form cannot.
+An offset is Spark's own Kafka JSON, the next offset of every partition: `{"flights": {"0": 5, "1": 7}}`. What that form
+cannot say stands beside it as topics without partitions, whose names no topic can have (with `$` and `/`): Spark's own
+source reads over them, and goes on with such a checkpoint.
 
 Spark logs only where a batch ends; for the first batch it asks `initialOffset()` again after a crash, and had `latest`
 moved meanwhile, the records between would be lost. So the initial offset is a marker that never changes, and the end of
 a batch carries where its new partitions start:
 
     initialOffset()            {"$fresh": true}
-    latestOffset(fresh)        {"$from": {"flights": {"0": 3}}, "flights": {"0": 5}}      reads 3 to 5, whatever crashes
-    latestOffset(...)          {"flights": {"0": 9}}                                      reads 5 to 9
+    latestOffset(fresh)        {"$from/flights/0/3": {}, "flights": {"0": 5}}      reads 3 to 5, whatever crashes
+    latestOffset(...)          {"flights": {"0": 9}}                               reads 5 to 9
 
-And `"$ids": {"flights": "<topic id>"}` stands in each: a topic that was deleted and created again has another id,
-though its offsets may look as if nothing had happened.
+And in each stand `"$cluster/<id>": {}` and `"$id/flights/<topic id>": {}`, for `origin.py`. The first release wrote
+`"$from": {"flights": {"0": 3}}` and `"$ids": {"flights": "<topic id>"}`, which is read as well.
 
 Spark compares offsets as JSON text: keys are always written in one order.
 """
@@ -27,12 +28,14 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.ids import TopicPartition
+from barnabas.spark_bridge.origin import Origin
 
 Offsets: TypeAlias = dict[TopicPartition, int]
 
 FRESH: Final = "$fresh"
-FROM: Final = "$from"
-IDS: Final = "$ids"
+_OURS: Final = "$"
+_CLUSTER, _FROM, _ID = "$cluster/", "$from/", "$id/"
+_OLD_FROM, _OLD_IDS = "$from", "$ids"
 
 
 class OffsetError(BarnabasError):
@@ -66,31 +69,44 @@ def to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, Any]:
 
 
 def stored_form(
-    end: Mapping[TopicPartition, int], begun: Mapping[TopicPartition, int], ids: Mapping[str, str] | None = None
+    end: Mapping[TopicPartition, int], begun: Mapping[TopicPartition, int], origin: Origin | None = None
 ) -> dict[str, Any]:
-    """What a batch leaves in the checkpoint: its end, where the partitions new to it begin, the topics' ids."""
-    topics = {where.topic for where in end}
-    known = {topic: ids[topic] for topic in sorted(topics) if topic in ids} if ids else {}
-    head = {FROM: to_json(begun)} if begun else {}
-    return {**head, **({IDS: known} if known else {}), **to_json(end)}
+    """What a batch leaves in the checkpoint: its end, where partitions new to it begin, and whose offsets they are."""
+    origin = origin or Origin()
+    topics = sorted({where.topic for where in end})
+    beside = [f"{_CLUSTER}{origin.cluster}"] if origin.cluster else []
+    beside += [f"{_FROM}{where.topic}/{where.partition}/{begun[where]}" for where in sorted(begun)]
+    beside += [f"{_ID}{topic}/{origin.topics[topic]}" for topic in topics if topic in origin.topics]
+    return {**{key: {} for key in beside}, **to_json(end)}
 
 
-def stored_ids(stored: Mapping[str, Any]) -> dict[str, str]:
-    """The topic ids in a stored form; none in one that an earlier release wrote."""
-    return dict(stored.get(IDS, {}))
+def stored_origin(stored: Mapping[str, Any]) -> Origin:
+    """Whose offsets a stored form holds; nothing is known of one that Spark's own source wrote."""
+    cluster = next((key.removeprefix(_CLUSTER) for key in stored if key.startswith(_CLUSTER)), "")
+    topics = dict(stored.get(_OLD_IDS, {}))
+    for key in stored:
+        if key.startswith(_ID):
+            topic, _, topic_id = key.removeprefix(_ID).partition("/")
+            topics[topic] = topic_id
+    return Origin(cluster, topics)
 
 
 def parse_stored(stored: Mapping[str, Any]) -> tuple[Offsets, Offsets]:
     """The end offsets of a stored form and where its new partitions begin.
 
     Raises:
-        OffsetError: it was not written by this source.
+        OffsetError: it was not written by this source, nor by Spark's own.
     """
     if is_fresh(stored):
         return {}, {}
-    plain = {topic: entries for topic, entries in stored.items() if not topic.startswith("$")}
+    plain = {topic: entries for topic, entries in stored.items() if not topic.startswith(_OURS)}
     try:
-        return _from_json(plain), _from_json(stored.get(FROM, {}))
+        begun = _from_json(stored.get(_OLD_FROM, {}))
+        for key in stored:
+            if key.startswith(_FROM):
+                topic, partition, offset = key.removeprefix(_FROM).split("/")
+                begun[TopicPartition(topic, int(partition))] = int(offset)
+        return _from_json(plain), begun
     except (AttributeError, TypeError, ValueError) as error:
         raise OffsetError(f"the checkpoint holds offsets of another source: {dict(stored)!r}") from error
 
@@ -115,7 +131,7 @@ def parse_option(name: str, text: str, least: int = -2) -> Offsets:
         return {
             TopicPartition(topic, whole(int(partition), 0)): whole(value, least)
             for topic, entries in json.loads(text).items()
-            if topic not in (FROM, IDS)
+            if not topic.startswith(_OURS)
             for partition, value in entries.items()
         }
     except (AttributeError, TypeError, ValueError) as error:

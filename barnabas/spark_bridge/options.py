@@ -69,6 +69,7 @@ class SourceOptions:
     ending: Bound
     or_latest: bool
     fail_on_data_loss: bool
+    on_recreated: Literal["fail", "earliest", "latest"]
     rows_per_partition_max: int | None
     partitions_min: int | None
     include_headers: bool
@@ -80,6 +81,10 @@ class SourceOptions:
     rows_per_trigger_min: int | None = None
     trigger_delay_ms_max: int = 15 * 60_000
 
+    def asks_for(self, where: TopicPartition) -> bool:
+        """Whether the query reads this partition, or may: a pattern is not looked at closely."""
+        return self.pattern is not None or where.topic in self.topics or where in self.assigned
+
 
 _STRATEGIES: Final = ("assign", "subscribe", "subscribePattern")
 _STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
@@ -89,7 +94,7 @@ _NAMES: Final = (
     "startingOffsets", "startingOffsetsByTimestamp", "startingTimestamp", "startingOffsetsByTimestampStrategy",
     "failOnDataLoss", "minPartitions", "maxRecordsPerPartition", "includeHeaders", "groupIdPrefix",
     "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "kafkaConsumer.pollTimeoutMs",
-    "brokerTimeout",
+    "brokerTimeout", "onRecreatedTopic",
 )  # fmt: skip
 _SPELLED: Final = {name.lower(): name for name in _NAMES}
 
@@ -135,6 +140,7 @@ def read_options(given: Mapping[str, str], mode: Mode) -> SourceOptions:
         ending=ending,
         or_latest=strategy == "latest",
         fail_on_data_loss=_flag(options, "failOnDataLoss", True),
+        on_recreated=_on_recreated(options),
         **_pace(options, mode),
         rows_per_partition_max=_number(options, "maxRecordsPerPartition", 1),
         partitions_min=_number(options, "minPartitions", 1),
@@ -267,6 +273,16 @@ def _number(options: Mapping[str, str], name: str, least: int, default: int | No
     if not text.strip().isdecimal() or int(text) < least:
         raise OptionError(f"{name}: {text!r} is no whole number of at least {least}")
     return int(text)
+
+
+def _on_recreated(options: Mapping[str, str]) -> Literal["fail", "earliest", "latest"]:
+    text = options.get("onrecreatedtopic")
+    if text is None:
+        return "fail" if _flag(options, "failOnDataLoss", True) else "earliest"
+    for choice in ("fail", "earliest", "latest"):
+        if text.strip().lower() == choice:
+            return choice
+    raise OptionError(f"onRecreatedTopic is fail, earliest or latest, not {text!r}")
 
 
 def _duration(options: Mapping[str, str], name: str, default: str) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from barnabas.protocol.ids import TopicPartition
 from barnabas.spark_bridge.offsets import OffsetError, Offsets, Span
 from barnabas.spark_bridge.options import EARLIEST, LATEST, Bound, ByTimestamp, OptionError, SourceOptions, Specific
+from barnabas.spark_bridge.origin import Anew
 
 log = logging.getLogger(__name__)
 
@@ -79,35 +80,43 @@ def _check_same(named: set[TopicPartition], partitions: list[TopicPartition], op
 
 
 def starts(
-    cluster: Asked, options: SourceOptions, known: Offsets, latest: Offsets, recreated: Collection[str], *, first: bool
+    cluster: Asked, options: SourceOptions, known: Offsets, latest: Offsets, anew: Anew, *, first: bool
 ) -> Offsets:
     """Where partitions begin that have no position, or lost it.
 
-    New ones begin as the options say in the first batch, at their beginning later. With failOnDataLoss off, those of a
-    topic that was created anew begin at its beginning, and a log that lost its end goes on from where it ends now.
+    New ones begin as the options say in the first batch, at their beginning later; those of a topic that was made anew
+    where onRecreatedTopic says. With failOnDataLoss off, a log that lost its end goes on from where it ends now.
 
     Raises:
-        OffsetError: partitions that were read before are gone, anew or shorter, and failOnDataLoss is set.
+        OffsetError: partitions that were read before are gone or shorter, and failOnDataLoss is set; or their topic
+            was made anew, and onRecreatedTopic is fail.
     """
     if first:
         check_present(options, list(latest))
-    gone = sorted(set(known) - set(latest))
+    present = {where.topic for where in latest}
+    reset = sorted(where for where in known if where.topic in anew.topics and where.topic in present)
+    if reset:
+        report_recreated(options, anew.why)
+    gone = sorted(set(known) - set(latest) - set(reset))
     if gone:
-        report_loss(options, f"the partitions {_names(gone)} are gone")
-    anew = sorted(where for where in latest if where in known and where.topic in recreated)
-    if anew:
-        report_loss(options, f"the topic of {_names(anew)} was deleted and created again since it was read")
-    cut = [where for where in sorted(latest) if latest[where] < known.get(where, 0) and where not in anew]
+        also = f" ({anew.why})" if anew.topics else ""
+        report_loss(options, f"the partitions {_names(gone)} are gone{also}")
+    cut = [where for where in sorted(latest) if latest[where] < known.get(where, 0) and where not in reset]
     if cut:
         what = "; ".join(f"{where} was read up to {known[where]} and ends at {latest[where]}" for where in cut)
         report_loss(options, what)
     begun = {where: latest[where] for where in cut}
-    new = sorted(set(latest) - set(known))
+    again = sorted(where for where in latest if where.topic in anew.topics)
+    new = sorted(set(latest) - set(known) - set(again))
+    if again:
+        begun |= (
+            {where: latest[where] for where in again} if options.on_recreated == "latest" else cluster.earliest(again)
+        )
     if new and first:
         begun |= resolve(cluster, options.starting, new, side="starting", or_latest=options.or_latest)
         check_within(options, begun, latest, "startingOffsets")
-    elif new or anew:
-        begun |= cluster.earliest([*new, *anew])
+    elif new:
+        begun |= cluster.earliest(new)
     return begun
 
 
@@ -156,6 +165,16 @@ def report_loss(options: SourceOptions, what: str) -> None:
             "failOnDataLoss to false to go on with what is there, or start from a new checkpoint"
         )
     log.warning("%s: records may be lost; failOnDataLoss is false", what)
+
+
+def report_recreated(options: SourceOptions, why: str) -> None:
+    """Raises or warns, as onRecreatedTopic says."""
+    if options.on_recreated == "fail":
+        raise OffsetError(
+            f"{why}: the checkpoint's offsets mean nothing there. Set onRecreatedTopic to earliest or latest to read "
+            "what is there now from its beginning or end on, or start from a new checkpoint"
+        )
+    log.warning("%s: onRecreatedTopic is %s", why, options.on_recreated)
 
 
 def spans_between(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> list[Span]:

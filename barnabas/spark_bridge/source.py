@@ -41,10 +41,11 @@ from barnabas.spark_bridge.offsets import (
     parse_stored,
     split,
     stored_form,
-    stored_ids,
+    stored_origin,
     to_json,
 )
 from barnabas.spark_bridge.options import OptionError, SourceOptions, read_options
+from barnabas.spark_bridge.origin import Origin, made_anew
 from barnabas.spark_bridge.pace import Pace
 from barnabas.spark_bridge.planning import check_present, check_within, resolve, spans_between, starts
 from barnabas.spark_bridge.process import plain_errors
@@ -67,10 +68,12 @@ class SpanPartition(InputPartition):
     partition: int
     start: int
     end: int
+    topic_id: str
 
-    def __init__(self, span: Span) -> None:
+    def __init__(self, span: Span, topic_id: str = "") -> None:
         super().__init__(None)
         (self.topic, self.partition), self.start, self.end = span
+        self.topic_id = topic_id
 
 
 class BarnabasDataSource(DataSource):
@@ -134,14 +137,14 @@ class _Reading:
         schema = arrow_schema(options.include_headers)
         span = Span(_where(partition), partition.start, partition.end)
         with plain_errors():
-            for columns in read_span(client_settings(options), span, options):
+            for columns in read_span(client_settings(options), span, options, partition.topic_id):
                 yield to_spark(columns, schema)
 
-    def plan(self, spans: list[Span]) -> list[SpanPartition]:
-        """The tasks of these spans."""
+    def plan(self, spans: list[Span], origin: Origin) -> list[SpanPartition]:
+        """The tasks of these spans, whose offsets were counted in topics of this origin."""
         options = self.options
         pieces = split(spans, options.rows_per_partition_max, options.partitions_min)
-        return [SpanPartition(span) for span in pieces]
+        return [SpanPartition(span, origin.topics.get(span.where.topic, "")) for span in pieces]
 
 
 class BatchReader(_Reading, DataSourceReader):
@@ -165,7 +168,7 @@ class BatchReader(_Reading, DataSourceReader):
         backwards = [where for where in partitions if end[where] < start[where]]
         if backwards:
             raise OptionError(f"the batch would end before it starts in {', '.join(map(str, backwards))}")
-        return self.plan(spans_between(start, end)) or [SpanPartition(Span(partitions[0], 0, 0))]
+        return self.plan(spans_between(start, end), cluster.origin) or [SpanPartition(Span(partitions[0], 0, 0))]
 
 
 class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -233,7 +236,7 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         self._consumed, self._latest = end, view.latest
         if end == known and not view.begun:
             return start
-        return stored_form(end, view.begun, self.cluster.topic_ids)
+        return stored_form(end, view.begun, self.cluster.origin)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """The end of the log and how far the query is behind it, as it stands in the query's progress."""
@@ -249,11 +252,14 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         position = {**known, **begun}
         homeless = [where for where in until if where not in position]
         if homeless:
-            raise OffsetError(f"the checkpoint does not say where {', '.join(map(str, homeless))} begin")
+            raise OffsetError(
+                f"the checkpoint does not say where {', '.join(map(str, homeless))} begin: a first batch that Spark's "
+                "own source planned must be ended by it; run the query with format kafka once more, then with this one"
+            )
         backwards = [where for where in until if until[where] < position[where]]
         if backwards:
             raise OffsetError(f"the checkpoint goes backwards in {', '.join(map(str, backwards))}")
-        return self.plan(spans_between(position, until))
+        return self.plan(spans_between(position, until), stored_origin(end))
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing to do: the checkpoint holds the offsets."""
@@ -270,13 +276,23 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
             return latest
         return {where: min(offset, latest[where]) for where, offset in self._target.items() if where in latest}
 
+    def _latest_of(self, known: Offsets) -> Offsets:
+        """Where the logs end now. A topic that was there is looked for again: it may just be made anew."""
+        tries = self.options.attempts_max
+        while True:
+            latest = self._latest_now()
+            here = {where.topic for where in latest}
+            if not tries or all(where.topic in here or not self.options.asks_for(where) for where in known):
+                return latest
+            tries -= 1
+            time.sleep(self.options.retry_wait_ms / 1000)
+
     def _view(self, start: Mapping[str, Any], known: Offsets, first: bool) -> View:
-        latest = self._latest_now()
-        ids = self.cluster.topic_ids
-        recreated = {topic for topic, topic_id in stored_ids(start).items() if ids.get(topic, topic_id) != topic_id}
+        latest = self._latest_of(known)
+        anew = made_anew(stored_origin(start), self.cluster.origin, (where.topic for where in known))
         begun = self._begun if first else None
         if begun is None or set(begun) != set(latest):
-            begun = starts(self.cluster, self.options, known, latest, recreated, first=first)
+            begun = starts(self.cluster, self.options, known, latest, anew, first=first)
         if first:
             self._begun = begun  # asked again before the first batch, the answer is the same
         position = {where: offset for where, offset in {**known, **begun}.items() if where in latest}

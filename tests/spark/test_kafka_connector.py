@@ -102,6 +102,24 @@ def test_a_crash_neither_loses_nor_repeats(kafka_job: Callable[[str], Job], clus
     assert stream.sizes == [6, 6, 6]
 
 
+def test_a_checkpoint_goes_from_one_source_to_the_other_and_back(
+    job: Callable[[str], Job], kafka_job: Callable[[str], Job], cluster: Cluster
+) -> None:
+    """In the midst of batches, too: what one has planned the other reads."""
+    topic = cluster.topic()
+    ours, theirs = job(topic), kafka_job(topic)
+    cluster.put(topic, range(10))
+    ours.run(startingOffsets="earliest")
+    for count, (one, other) in enumerate([(ours, theirs), (theirs, ours)]):
+        first = 10 + 20 * count
+        cluster.put(topic, range(first, first + 10))
+        one.run(crash=True)
+        cluster.put(topic, range(first + 10, first + 20))
+        other.run()
+    assert sorted(ours.seen + theirs.seen) == list(range(50))
+    assert (ours.sizes, theirs.sizes) == ([10, 10, 10], [10, 10])
+
+
 def test_a_limit_new_partitions_and_what_is_gone(kafka_job: Callable[[str], Job], cluster: Cluster) -> None:
     from barnabas.protocol.ids import TopicPartition
 

@@ -25,9 +25,10 @@ from barnabas.spark_bridge.offsets import (
     parse_stored,
     split,
     stored_form,
-    stored_ids,
+    stored_origin,
 )
 from barnabas.spark_bridge.options import OptionError, read_options
+from barnabas.spark_bridge.origin import Origin, made_anew
 from barnabas.spark_bridge.pace import Pace
 from barnabas.spark_bridge.planning import check_within, resolve, spans_between, starts
 
@@ -57,7 +58,7 @@ def test_the_marker_of_a_new_query_never_changes() -> None:
     assert not is_fresh(stored_form({A0: 1}, {A0: 0}))
 
 
-@pytest.mark.parametrize("stored", [{"a": 5}, {"a": {"x": 1}}, {"a": {"0": "y"}}])
+@pytest.mark.parametrize("stored", [{"a": 5}, {"a": {"x": 1}}, {"a": {"0": "y"}}, {"$from/a/0": {}}])
 def test_a_checkpoint_of_another_source_is_refused(stored: dict[str, Any]) -> None:
     with pytest.raises(OffsetError, match="another source"):
         parse_stored(stored)
@@ -158,7 +159,8 @@ def test_offsets_must_name_exactly_what_is_read() -> None:
 
 def begins(known: Offsets, latest: Offsets, *recreated: str, first: bool = False, **given: str) -> Offsets:
     options = read_options({**SERVERS, "subscribe": "a", **given}, "stream")
-    return starts(Fake(), options, known, latest, recreated, first=first)
+    was, now = (Origin("c", dict.fromkeys(recreated, topic_id)) for topic_id in ("id", "other id"))
+    return starts(Fake(), options, known, latest, made_anew(was, now, recreated), first=first)
 
 
 def test_new_partitions_begin_as_the_options_say_at_first_and_at_their_beginning_later() -> None:
@@ -174,9 +176,12 @@ def test_new_partitions_begin_as_the_options_say_at_first_and_at_their_beginning
         ({A0: 7, B0: 1}, {A0: 10}, (), "b-0 are gone", {}),
         # A log that lost its end, as after an unclean election, goes on where it ends: nothing is read twice.
         ({A0: 12}, {A0: 10}, (), "a-0 was read up to 12 and ends at 10", {A0: 10}),
-        # A topic created anew is read from its beginning, whether it has outgrown the old one or not.
-        ({A0: 12}, {A0: 10}, ("a",), "a-0 was deleted and created again", {A0: 5}),
-        ({A0: 7, A1: 4}, {A0: 10, A1: 4}, ("a",), "a-0, a-1 was deleted and created again", {A0: 5, A1: 0}),
+        # A topic created anew is read from its beginning, whether it has outgrown the old one or not, has more
+        # partitions, or fewer: that is what is said, not that partitions are gone.
+        ({A0: 12}, {A0: 10}, ("a",), "^the topic a was deleted and created again", {A0: 5}),
+        ({A0: 7, A1: 4}, {A0: 10, A1: 4}, ("a",), "^the topic a was deleted and created again", {A0: 5, A1: 0}),
+        ({A0: 7}, {A0: 10, A1: 4}, ("a",), "^the topic a was deleted and created again", {A0: 5, A1: 0}),
+        ({A0: 7, A1: 4, A10: 3}, {A0: 10}, ("a",), "^the topic a was deleted and created again", {A0: 5}),
     ],
 )
 def test_losses_end_the_query_or_are_passed(
@@ -185,6 +190,29 @@ def test_losses_end_the_query_or_are_passed(
     with pytest.raises(OffsetError, match=said):
         begins(known, latest, *recreated)
     assert begins(known, latest, *recreated, failOnDataLoss="false") == begun
+
+
+@pytest.mark.parametrize(("where", "begun"), [("earliest", {A0: 5, A1: 0}), ("latest", {A0: 10, A1: 4})])
+def test_a_topic_made_anew_is_read_from_where_the_option_says(where: str, begun: Offsets) -> None:
+    """Without giving up what failOnDataLoss protects from."""
+    assert begins({A0: 7}, {A0: 10, A1: 4}, "a", onRecreatedTopic=where) == begun
+    with pytest.raises(OffsetError, match="a-10 are gone"):
+        begins({A0: 7, A10: 1}, {A0: 10, A1: 4}, onRecreatedTopic=where)
+    with pytest.raises(OffsetError, match="Set onRecreatedTopic to earliest or latest"):
+        begins({A0: 7}, {A0: 10}, "a", failOnDataLoss="false", onRecreatedTopic="fail")
+
+
+def test_another_cluster_is_known_by_its_id() -> None:
+    was, now = Origin("one", {"a": "x"}), Origin("two", {"a": "x"})
+    anew = made_anew(was, now, ["a", "b"])
+    assert anew.topics == {"a", "b"}
+    assert anew.why.startswith("this is another cluster (id two) than the one of the checkpoint (one)")
+    for unknown in (Origin("", {"a": "x"}), Origin("two", {})):
+        assert made_anew(unknown, now, ["a"]).topics == frozenset()
+        assert made_anew(now, unknown, ["a"]).topics == frozenset()
+    options = read_options({**SERVERS, "subscribe": "a"}, "stream")
+    with pytest.raises(OffsetError, match=r"b-0 are gone \(this is another cluster"):
+        starts(Fake(), options, {B0: 3}, {A0: 10}, made_anew(was, now, ["b"]), first=False)
 
 
 def test_an_option_beyond_the_end_of_a_log_is_refused_or_mended() -> None:
@@ -202,12 +230,22 @@ def test_a_plan_is_what_lies_between_two_offsets() -> None:
     assert spans_between({A0: 5, A1: 4}, {A0: 9, A1: 4}) == [Span(A0, 5, 9)]
 
 
-def test_topic_ids_stand_beside_the_offsets() -> None:
-    stored = stored_form({A0: 5}, {}, {"a": "id-of-a", "b": "id-of-b"})
-    assert stored == {"$ids": {"a": "id-of-a"}, "a": {"0": 5}}
-    assert parse_stored(stored) == ({A0: 5}, {})
-    assert stored_ids(stored) == {"a": "id-of-a"}
-    assert stored_ids({"a": {"0": 5}}) == {}
+def test_what_spark_s_form_cannot_say_stands_beside_it_as_topics_without_partitions() -> None:
+    """Spark's own source reads a map of topics to maps of partitions to offsets, and so reads over these."""
+    stored = stored_form({A0: 5, A10: 7}, {A10: 3, A1: 0}, Origin("c/1", {"a": "id-of-a", "b": "id-of-b"}))
+    assert stored == {
+        "$cluster/c/1": {}, "$from/a/1/0": {}, "$from/a/10/3": {}, "$id/a/id-of-a": {}, "a": {"0": 5, "10": 7},
+    }  # fmt: skip
+    assert parse_stored(stored) == ({A0: 5, A10: 7}, {A10: 3, A1: 0})
+    assert stored_origin(stored) == Origin("c/1", {"a": "id-of-a"})
+    assert stored_origin({"a": {"0": 5}}) == Origin()
+
+
+def test_what_the_first_release_wrote_is_read() -> None:
+    old = {"$from": {"a": {"0": 3}}, "$ids": {"a": "id-of-a"}, "a": {"0": 5}}
+    assert parse_stored(old) == ({A0: 5}, {A0: 3})
+    assert stored_origin(old) == Origin("", {"a": "id-of-a"})
+    assert parse_option("startingOffsets", json.dumps(old)) == {A0: 5}
 
 
 def test_options_are_read_whatever_their_case() -> None:
@@ -253,6 +291,7 @@ def test_options_are_read_whatever_their_case() -> None:
         ({"kafka.key.deserializer": "x"}, "keys are read as bytes"),
         ({"endingTimestamp": "1"}, "endingTimestamp does not apply to a streaming query"),
         ({"startingOffsetsByTimestampStrategy": "x"}, "error or latest"),
+        ({"onRecreatedTopic": "begin"}, "onRecreatedTopic is fail, earliest or latest, not 'begin'"),
         ({"subscribe": " , "}, "names no topic"),
     ],
 )
@@ -318,7 +357,7 @@ def test_a_group_member_s_settings_have_no_effect_and_say_so(caplog: pytest.LogC
 
 
 def test_offsets_as_a_query_s_progress_shows_them_are_taken() -> None:
-    shown = json.dumps(stored_form({A0: 5}, {A0: 3}, {"a": "some id"}))
+    shown = json.dumps(stored_form({A0: 5}, {A0: 3}, Origin("c", {"a": "some id"})))
     assert parse_option("startingOffsets", shown) == {A0: 5}
 
 
