@@ -110,6 +110,7 @@ class ConsumerGroup:
         "resolve_from_ms",
         "resolved",
         "resolving",
+        "same",
         "static",
         "target_at_ms",
         "target_epoch",
@@ -134,9 +135,11 @@ class ConsumerGroup:
         self.assignors: dict[str, int] = {}
         """How many members ask for an assignor."""
         self.names: dict[str, int] = {}
-        """How many members, and patterns, mean a topic."""
+        """How many lists, and patterns, mean a topic."""
         self.lists: dict[tuple[str, ...], int] = {}
         """How many members name exactly these topics."""
+        self.same: dict[tuple[str, ...], tuple[str, ...]] = {}
+        """The one object of each list, which all have who name it: a list may be long, and have many members."""
         self.patterns: dict[str, int] = {}
         """How many members have a pattern."""
         self.resolved: dict[str, Resolved] = {}
@@ -230,23 +233,31 @@ class ConsumerGroup:
     def topics_after(self, before: Iterable[Subscription], after: Iterable[Subscription]) -> frozenset[str] | None:
         """What all members want once some have said something else, have come, or are gone; None if that is as before.
 
-        Nearly always it is, and the names of others are not gone through then.
+        Nearly always it is, and the names of others are not gone through then; nor are those of a list that others
+        name as well, however many members leave it.
         """
-        names: dict[str, int] = {}
+        lists: dict[int, tuple[tuple[str, ...], int]] = {}
         patterns: dict[str, int] = {}
         for said, change in [*((one, -1) for one in before), *((one, 1) for one in after)]:
-            for name in said.topics:
-                names[name] = names.get(name, 0) + change
+            same = self.same.get(said.topics, said.topics)
+            _, count = lists.get(id(same), (same, 0))
+            lists[id(same)] = same, count + change
             if said.pattern:
                 patterns[said.pattern] = patterns.get(said.pattern, 0) + change
+        names: dict[str, int] = {}
+        for same, change in lists.values():
+            there = self.lists.get(same, 0)
+            come = (there + change > 0) - (there > 0)
+            for name in same if come else ():
+                names[name] = names.get(name, 0) + come
         for pattern, change in patterns.items():
             found = self.resolved.get(pattern)
             if found is not None and not self.patterns.get(pattern, 0) + change:
                 for name in found.topics:
                     names[name] = names.get(name, 0) - 1
-        there = self.names
-        differ = [name for name, change in names.items() if (there.get(name, 0) + change > 0) is not (name in there)]
-        return frozenset(there.keys() ^ differ) if differ else None
+        now = self.names
+        differ = [name for name, change in names.items() if (now.get(name, 0) + change > 0) is not (name in now)]
+        return frozenset(now.keys() ^ differ) if differ else None
 
     # What the log says
 
@@ -284,6 +295,9 @@ class ConsumerGroup:
         member_id, said = record.member_id, record.subscription
         member = self.members.get(member_id)
         before = None if member is None else member.subscription
+        if said is not None:
+            said = said._replace(topics=self.same.get(said.topics, said.topics))
+            self._count(said, 1)
         if said is None:
             if member is None:
                 return
@@ -298,10 +312,8 @@ class ConsumerGroup:
             self._count(before, -1)
             if before.instance_id is not None and self.static.get(before.instance_id) == member_id:
                 del self.static[before.instance_id]
-        if said is not None:
-            self._count(said, 1)
-            if said.instance_id is not None:
-                self.static[said.instance_id] = member_id
+        if said is not None and said.instance_id is not None:
+            self.static[said.instance_id] = member_id
 
     def _adopt_current(self, record: CurrentRecord) -> None:
         member = self.members.get(record.member_id)
@@ -337,8 +349,14 @@ class ConsumerGroup:
                     del self.owners[topic_id]
 
     def _count(self, said: Subscription, change: int) -> None:
-        _change(self.names, said.topics, change)
+        there = self.lists.get(said.topics, 0)
         _change(self.lists, (said.topics,), change)
+        if not there:
+            self.same[said.topics] = said.topics
+            _change(self.names, said.topics, 1)
+        elif not there + change:
+            del self.same[said.topics]
+            _change(self.names, said.topics, -1)
         _change(self.patterns, (said.pattern,) if said.pattern else (), change)
         _change(self.assignors, () if said.assignor is None else (said.assignor,), change)
         if said.classic is not None:

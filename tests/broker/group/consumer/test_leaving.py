@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -63,3 +64,28 @@ def test_topics_that_have_changed_are_looked_at_once_however_many_leave(
         world.beat(f"m{number}", -1)
     assert sorted(looked) == sorted([*TOPICS, "t"])
     assert world.consumers().metadata_hash == group_hash(world.topics, [*TOPICS, "t"])
+
+
+def test_a_list_that_others_name_as_well_is_not_gone_through_for_each_that_leaves(world: ConsumerWorld) -> None:
+    """56 members of the same 9,900 names took 155 ms to leave with one LeaveGroup."""
+
+    class Looked(dict[str, int]):
+        looked = 0
+
+        def get(self, key: str, default: Any = None) -> Any:
+            self.looked += 1
+            return super().get(key, default)
+
+    for number in range(20):
+        world.comes(f"l{number}", topics=TOPICS)
+    group = world.consumers()
+    group.names = names = Looked(group.names)
+    leaving = [f"l{number}" for number in range(19)]
+    assert world.leave(*leaving) == [0] * 19
+    assert names.looked == 0
+    assert group.lists == {("t",): 20, tuple(sorted(TOPICS)): 2}
+    assert group.same.keys() == group.lists.keys()
+    world.leave("all", "l19")
+    assert names == {"t": 1}
+    assert group.same.keys() == group.lists.keys() == {("t",)}
+    assert group.metadata_hash == group_hash(world.topics, ["t"])
