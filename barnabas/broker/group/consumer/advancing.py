@@ -25,6 +25,7 @@ from barnabas.broker.group.consumer.values import (
     PatternRecord,
 )
 from barnabas.broker.group.holdings import GROUP_BYTES
+from barnabas.broker.group.kinds import AnyGroup
 from barnabas.broker.group.shard import Shard, size_of_text
 from barnabas.broker.group.values import CoordinatorRecord
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -44,7 +45,7 @@ class Step(NamedTuple):
     owned: Owned | None
 
 
-def check_place(shard: Shard, group: ConsumerGroup, member_id: str) -> None:
+def check_place(shard: Shard, group: AnyGroup, member_id: str) -> None:
     """Refuse one more member than a group may have.
 
     Raises:

@@ -110,7 +110,7 @@ def _beat(
 ) -> ConsumerGroupHeartbeatResponse:
     context, group_id, epoch = reply.context, request.group_id, request.member_epoch
     records: list[CoordinatorRecord] = []
-    group, converted = group_for(shard, group_id, epoch == 0, records)
+    group, converted = group_for(shard, group_id, request.member_id, epoch == 0, records)
     check_place(shard, group, request.member_id)
     member_id = request.member_id or base64.urlsafe_b64encode(shard.shared.entropy.uuid()).rstrip(b"=").decode()
     owned = owned_of(request.topic_partitions)

@@ -11,7 +11,7 @@ import logging
 import struct
 from typing import Final, NamedTuple
 
-from barnabas.broker.group.consumer.advancing import NAMES_MAX
+from barnabas.broker.group.consumer.advancing import NAMES_MAX, check_place
 from barnabas.broker.group.consumer.embedded import assigned_of, wants_of
 from barnabas.broker.group.consumer.group import ConsumerGroup
 from barnabas.broker.group.consumer.hashing import group_hash
@@ -61,12 +61,13 @@ class Converted(NamedTuple):
 
 
 def group_for(
-    shard: Shard, group_id: str, joins: bool, records: list[CoordinatorRecord]
+    shard: Shard, group_id: str, member_id: str, joins: bool, records: list[CoordinatorRecord]
 ) -> tuple[ConsumerGroup, Converted | None]:
     """The group that a member names; one that is not there yet is made by the records.
 
     Raises:
-        KafkaError: GROUP_ID_NOT_FOUND: there is none and the member does not join, or it stays a classic one.
+        KafkaError: GROUP_ID_NOT_FOUND: there is none and the member does not join, or it stays a classic one;
+            GROUP_MAX_SIZE_REACHED: it has no place, which is said before anything is converted for it.
     """
     group = shard.groups.get(group_id)
     if isinstance(group, ConsumerGroup):
@@ -80,6 +81,7 @@ def group_for(
     made = ConsumerGroup(group_id)
     if not group.is_empty:
         _check_upgrade(shard, group)
+        check_place(shard, group, member_id)
     records.append(GroupRecord(group_id, None))
     if not group.is_empty:
         for record in _records_of(shard, group):

@@ -241,3 +241,14 @@ def test_a_group_that_says_too_much_is_refused_before_it_is_read(
     assert refused.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert refused.error_message == f"Cannot upgrade classic group g to consumer group because {words}."
     assert world.heartbeat(member_id, 1) == 0
+
+
+def test_who_has_no_place_has_nothing_converted_for_it(world: ConsumerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All members of a full group were read with every heartbeat of a stranger, and it was refused then: 50 ms each."""
+    old = alone(world)
+    world.config.group_consumer_max_size = 1
+    monkeypatch.setattr(upgrading, "wants_of", None)
+    refused = world.beat("new")
+    assert refused.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert refused.error_message == "The consumer group has reached its maximum capacity of 1 members."
+    assert world.heartbeat(old, 1) == 0
