@@ -105,6 +105,21 @@ def test_late_reads_wait_for_delivery_and_answer_while_the_token_is_held():
         file.read(0, 3)
 
 
+def test_who_comes_after_a_kill_does_not_wait_for_a_read_of_who_was_before():
+    """The read that was under way went with the process; whoever held its token kept the next from ever reading."""
+    disk = MemoryDisk(late=True)
+    disk.open("f", create=True).append([b"data"])
+    with pytest.raises(NotYet) as before:
+        disk.open("f").read(0, 4)
+    disk.kill()
+    file = disk.open("f")
+    with pytest.raises(NotYet) as after:
+        file.read(0, 4)
+    assert after.value.token is not before.value.token
+    disk.deliver()
+    assert bytes(file.read(0, 4)) == b"data"
+
+
 def test_failing_syncs():
     disk = MemoryDisk()
     file = disk.open("f", create=True)

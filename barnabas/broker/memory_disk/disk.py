@@ -104,6 +104,7 @@ class MemoryDisk:
         """End the process alone: every handle dies and completions never come, but what the system was handed stays."""
         self.life += 1
         self._pending.clear()
+        self._reads.clear()
         self._made_synced = -1
 
     def _go_on(self) -> None:
