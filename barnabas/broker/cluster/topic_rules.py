@@ -13,7 +13,7 @@ from typing import Final
 
 from barnabas.broker.cluster.image import TOPIC_RESOURCE, Image, TopicState
 from barnabas.broker.cluster.records import Config, MetadataRecord, Partition, RemoveTopic, Topic
-from barnabas.broker.config.topics import PARTITIONS_PER_OPERATION_MAX, TOPIC_NAME_LENGTH_MAX
+from barnabas.broker.config.topics import OFFSETS_TOPIC, PARTITIONS_PER_OPERATION_MAX, TOPIC_NAME_LENGTH_MAX
 from barnabas.broker.jobs import Job
 from barnabas.broker.log.names import NAME_BYTES_MAX
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -275,6 +275,12 @@ def add_partitions(
             else f"The topic {name} currently has {have} partition(s); {count} would not be an increase."
         )
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, detail)
+    if name == OFFSETS_TOPIC:  # Apache Kafka lets it grow, and most groups have lost their offsets at the next start
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"{name} has {have} partition(s) for good: which one a group belongs to goes by their number, so with "
+            f"{count} nearly every group would be without its offsets. Other topics can grow.",
+        )
     if len(f"{name}-{count - 1}".encode()) > NAME_BYTES_MAX:
         raise KafkaError(
             ErrorCode.INVALID_PARTITIONS,

@@ -2,7 +2,9 @@
 
 What cannot be read is named in the log, passed over, and lost: a batch whose checksum does not fit, a record that is
 none, one that fits to nothing. The rest goes on. Groups of other protocols (share, streams), and records of later
-releases, are left where they are and counted in one line.
+releases, are left where they are and counted in one line; so are groups that belong to another partition (the topic had
+fewer, or somebody has written them here): nobody asks here for these, and they would be told and counted twice. Apache
+Kafka loads and lists them.
 """
 
 from __future__ import annotations
@@ -14,13 +16,14 @@ from typing import Final
 from barnabas.broker.group.consumer.group import ConsumerGroup
 from barnabas.broker.group.group import Group
 from barnabas.broker.group.membership import weigh
+from barnabas.broker.group.placement import partition_of
 from barnabas.broker.group.rebalance import keep_alive, prepare
 from barnabas.broker.group.records import OtherRecord, decode
 from barnabas.broker.group.shard import Shard
 from barnabas.broker.group.state import GroupState, Status
 from barnabas.broker.jobs import Job
 from barnabas.broker.log import Log
-from barnabas.broker.log.replay import replay
+from barnabas.broker.log.salvage import salvage
 from barnabas.protocol.batch import BatchHeader
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.records import Record
@@ -37,6 +40,8 @@ class Loader:
         self._shard = shard
         self._log = log
         self._others = 0
+        self._elsewhere = 0
+        self._such_as = ""
         self.cancelled = False
 
     def run(self) -> Job[None]:
@@ -46,12 +51,19 @@ class Loader:
             OSError: the disk failed.
         """
         shard = self._shard
-        yield from replay(self._log, self._log.log_start_offset, self._take, self._passed_over)
+        yield from salvage(self._log, self._take, self._passed_over)
         if self.cancelled:
             return
         if self._others:
             logger.warning(
                 "%s: %d records are of other groups or releases and stay as they are", shard.key, self._others
+            )
+        if self._elsewhere:
+            logger.warning(
+                "%s: %d records stay as they are, for their groups belong to other partitions (as %r)",
+                shard.key,
+                self._elsewhere,
+                self._such_as,
             )
         shard.end = self._log.log_end_offset
 
@@ -60,15 +72,28 @@ class Loader:
             return
         for record in records:
             try:
-                self._shard.replay(decode(record.key, record.value))
+                decoded = decode(record.key, record.value)
+                if self._is_here(decoded.group_id):
+                    self._shard.replay(decoded)
             except OtherRecord:
                 self._others += 1
             except ProtocolError as fault:
                 logger.error("%s: the record at offset %d is passed over: %s", self._shard.key, record.offset, fault)
 
-    def _passed_over(self, header: BatchHeader, fault: ProtocolError) -> None:
-        first, last = header.base_offset, header.next_offset - 1
-        logger.error("%s: the records from offset %d to %d are passed over: %s", self._shard.key, first, last, fault)
+    def _is_here(self, group_id: str) -> bool:
+        """Whether a group belongs to this partition; known of those that are there already."""
+        shard = self._shard
+        if group_id in shard.groups:
+            return True
+        offsets_topic = shard.shared.topics.get(shard.key.topic)
+        if offsets_topic is None or partition_of(group_id, offsets_topic[1]) == shard.key.partition:
+            return True
+        self._elsewhere += 1
+        self._such_as = self._such_as or group_id
+        return False
+
+    def _passed_over(self, first: int, last: int, reason: str) -> None:
+        logger.error("%s: the records from offset %d to %d are passed over: %s", self._shard.key, first, last, reason)
 
 
 def activate(shard: Shard, now_ms: int) -> Job[None]:

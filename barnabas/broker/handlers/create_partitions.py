@@ -2,6 +2,8 @@
 
 - `count` is the number wanted in the end; one that is no increase is INVALID_PARTITIONS. Given assignments cover the
   new partitions alone, each with as many replicas as the topic has (INVALID_REPLICA_ASSIGNMENT).
+- `__consumer_offsets` cannot grow: INVALID_PARTITIONS. Kafka lets it, and looks for groups in other partitions than
+  those that have their offsets from its next start on.
 - What is above the mutation quota: THROTTLING_QUOTA_EXCEEDED (v3 on), else a throttled answer.
 - A topic named twice is INVALID_REQUEST; `validate_only` decides and writes nothing.
 """

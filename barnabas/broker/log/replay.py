@@ -9,8 +9,7 @@ from barnabas.broker.jobs import Job
 from barnabas.broker.log.log import Log
 from barnabas.broker.log.types import Isolation
 from barnabas.broker.ports import NotYet, Token
-from barnabas.protocol.batch import BatchHeader, batches, crc_ok, read_header
-from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.batch import BatchHeader, batches, read_header
 from barnabas.protocol.ids import Buffer
 from barnabas.protocol.records import Record, decode_slices
 
@@ -23,38 +22,30 @@ def replay(
     log: Log,
     offset: int,
     take: Callable[[BatchHeader, Sequence[Record]], object],
-    broken: Callable[[BatchHeader, ProtocolError], object] | None = None,
 ) -> Job[int]:
     """Hand all records from `offset` to the end of the log to `take`, in order, at most `RECORDS_PER_STEP` at a time.
 
     A batch comes in one or more pieces, each with the header of the whole. What is appended meanwhile is read, too,
-    and what is not committed yet. With `broken` the sum of each batch is checked first, and one that is not what its
-    header says is handed there in place of `take`; the next ones are read.
+    and what is not committed yet. The log is believed, sums are not checked: whoever must bear a damaged one takes
+    `salvage`.
 
     Returns:
         The bytes of the batches that were read.
 
     Raises:
-        ProtocolError: a batch holds no such records as it announces, and there is no `broken`.
+        ProtocolError: a batch holds no such records as it announces.
         OSError: the disk failed.
         Exception: what `take` raised.
     """
     read_bytes = 0
     while offset < log.log_end_offset:
         view = yield from _read(log, offset)
-        for position, size in batches(view):
+        for position, _ in batches(view):
             header = read_header(view, position)
-            try:
-                if broken is not None and not crc_ok(view, position, size):
-                    raise ProtocolError("its checksum does not fit")
-                for records in decode_slices(view, position, RECORDS_PER_STEP):
-                    take(header, records)
-                    if header.record_count > RECORDS_PER_STEP:
-                        yield None
-            except ProtocolError as fault:
-                if broken is None:
-                    raise
-                broken(header, fault)
+            for records in decode_slices(view, position, RECORDS_PER_STEP):
+                take(header, records)
+                if header.record_count > RECORDS_PER_STEP:
+                    yield None
             read_bytes += header.size
             offset = header.next_offset
         yield None

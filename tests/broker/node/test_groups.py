@@ -15,13 +15,14 @@ from barnabas.broker.group.placement import partition_of
 from barnabas.broker.group.rebalance import DELAY_MS_MIN
 from barnabas.broker.group.records import encode
 from barnabas.broker.group.state import Status
-from barnabas.broker.group.values import OffsetRecord
+from barnabas.broker.group.values import CommittedOffset, OffsetRecord
 from barnabas.broker.memory_disk import Faults, MemoryDisk
 from barnabas.broker.node import groups
 from barnabas.protocol.batch import HEADER_SIZE
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import NO_LEADER, TopicPartition
 from barnabas.protocol.records import BatchBuilder
+from barnabas.protocol.requests.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from barnabas.protocol.requests.describe_groups import DescribeGroupsRequest
 from barnabas.protocol.requests.find_coordinator import FindCoordinatorRequest
 from barnabas.protocol.requests.heartbeat import HeartbeatRequest
@@ -310,6 +311,57 @@ def test_what_nobody_waits_for_leaves_nothing_to_the_end_of_the_step() -> None:
     assert listeners(world) == 0
 
 
+# How many partitions there are
+
+
+def test_how_many_partitions_the_topic_has_counts_and_not_what_the_setting_says_later() -> None:
+    world = world_with_coordinator()
+    for number in range(20):
+        commit(world, {0: number}, f"g{number}")
+    for count in (1, 50):
+        world.settings["offsets_topic_num_partitions"] = count
+        world.restart()
+        assert [committed(world, f"g{number}") for number in range(20)] == [{("t", 0): number} for number in range(20)]
+        assert len(world.describe(OFFSETS_TOPIC).topics[0].partitions) == PARTITIONS
+
+
+@pytest.mark.parametrize("validate_only", [False, True])
+def test_the_topic_of_the_groups_cannot_grow(validate_only: bool) -> None:
+    """Every group was looked for in another partition at once: its offsets were gone, and its members unknown."""
+    world = world_with_coordinator()
+    member_id, generation = member(world)
+    for number in range(20):
+        commit(world, {0: number}, f"g{number}")
+    grown = CreatePartitionsRequest([CreatePartitionsTopic(OFFSETS_TOPIC, PARTITIONS + 4)], 1000, validate_only)
+    told = world.ask(grown, 3).results[0]
+    assert told.error_code == ErrorCode.INVALID_PARTITIONS
+    assert "nearly every group would be without its offsets" in told.error_message
+    assert [committed(world, f"g{number}") for number in range(20)] == [{("t", 0): number} for number in range(20)]
+    assert heartbeat(world, member_id, generation) == 0
+
+
+def test_groups_of_other_partitions_are_not_served_from_this_one(caplog: pytest.LogCaptureFixture) -> None:
+    """Somebody has written them here, or the topic had other partitions once: they were listed, and counted."""
+    world = world_with_coordinator()
+    commit(world, {0: 5})
+    index = partition_of("g", PARTITIONS)
+    foreign = next(f"f{number}" for number in range(9) if partition_of(f"f{number}", PARTITIONS) != index)
+    builder = BatchBuilder(10_000)
+    for partition in (0, 1):
+        offset = CommittedOffset(7, -1, "", world.wall_ms)
+        assert builder.try_append(world.wall_ms, *encode(OffsetRecord(foreign, TopicPartition("t", partition), offset)))
+    assert world.put(builder.build(), OFFSETS_TOPIC, index, client_id="__admin_client").error_code == 0
+    commit(world, {1: 6})
+    world.restart()
+    assert [one.group_id for one in world.ask(ListGroupsRequest(), 4).groups] == ["g"]
+    assert committed(world) == {("t", 0): 5, ("t", 1): 6}
+    assert committed(world, foreign) == {}
+    told = [one.getMessage() for one in caplog.records if "belong to other partitions" in one.getMessage()]
+    assert len(told) == 1
+    assert told[0].startswith(f"{OFFSETS_TOPIC}-{index}: 2 records stay as they are")
+    assert told[0].endswith(f"(as {foreign!r})")
+
+
 # Leadership
 
 
@@ -422,7 +474,29 @@ def test_a_batch_whose_sum_does_not_fit_is_named_and_passed_over(caplog: pytest.
     world.core = world._new_core()
     world.start()
     assert committed(world) == {("t", 0): 5, ("t", 2): 5}
-    assert any("offset 1 to 1 are passed over: its checksum does not fit" in one.getMessage() for one in caplog.records)
+    assert any("offset 1 to 1 are passed over: no batch whose sum fits" in one.getMessage() for one in caplog.records)
+
+
+@pytest.mark.parametrize(("byte", "bit"), [(0, 7), (3, 0), (7, 3), (8, 0), (8, 7), (10, 0), (11, 0), (16, 0), (80, 0)])
+def test_one_wrong_bit_costs_one_commit_and_no_group_its_coordinator(
+    byte: int, bit: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A bit of a length ended the reading, for all groups of the partition; one of an offset hid all that followed."""
+    world = world_with_coordinator()
+    count = 300
+    for number in range(count):
+        assert commit(world, {number % 3: number}) == {number % 3: 0}
+    key = TopicPartition(OFFSETS_TOPIC, partition_of("g", PARTITIONS))
+    size = world.core.logs.logs[key].size_bytes // count
+    last_of_window = 32 * 1024 // size - 1
+    world.stop()
+    world.disk.flip(f"{key}/00000000000000000000.log", last_of_window * size + byte, bit)
+    world.core = world._new_core()
+    world.start()
+    assert committed(world) == {("t", 0): 297, ("t", 1): 298, ("t", 2): 299}
+    told = [one.getMessage() for one in caplog.records if "passed over" in one.getMessage()]
+    assert len(told) == (0 if byte < 8 else 1)
+    assert all(f"offset {last_of_window} to {last_of_window} " in one for one in told)
 
 
 def test_groups_can_be_looked_at() -> None:
