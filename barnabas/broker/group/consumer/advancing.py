@@ -153,8 +153,8 @@ def _target(shard: Shard, group: ConsumerGroup, step: Step, epoch: int, records:
     if is_large(shared.topics, group, group.wanted(step.change.subscription)):
         return last_target(group, step.change)
     group.tried_at_ms = wall_ms
-    default = shared.config.group_consumer_assignors[0]
-    assignor = group.preferred_assignor(step.before.subscription, step.change.subscription, default)
+    known = shared.config.group_consumer_assignors
+    assignor = group.preferred_assignor(step.before.subscription, step.change.subscription, known)
     return new_target(group, epoch, step.change, assignor, shared.topics, wall_ms, records)
 
 

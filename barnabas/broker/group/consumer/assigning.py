@@ -12,11 +12,11 @@ import logging
 from collections.abc import Collection
 from typing import Final
 
-from barnabas.broker.group.consumer.group import ConsumerGroup, partitions_of
+from barnabas.broker.group.consumer.group import SAID_NOTHING, ConsumerGroup, partitions_of
 from barnabas.broker.group.consumer.settings import assignment_interval_ms
 from barnabas.broker.group.consumer.targets import may_compute, share_out
 from barnabas.broker.group.consumer.topics import Topics
-from barnabas.broker.group.consumer.values import Assignment, Subscription, TargetEpochRecord, TargetRecord
+from barnabas.broker.group.consumer.values import Assignment, TargetEpochRecord, TargetRecord
 from barnabas.broker.group.shard import Shard
 from barnabas.broker.group.state import Status
 from barnabas.broker.group.values import CoordinatorRecord
@@ -28,7 +28,6 @@ WORK_AT_ONCE: Final = 10_000
 MEMBER_WORK: Final = 16
 WORK_PER_BATCH: Final = 5_000
 """The same, written at once: 300 members, 4 ms."""
-_NOTHING_NEW: Final = Subscription()
 
 logger = logging.getLogger(__name__)
 
@@ -64,8 +63,7 @@ def _ended(group: ConsumerGroup, fault: Exception | None) -> None:
 
 def _assign(shard: Shard, group: ConsumerGroup, wall_ms: int, now_ms: int) -> Job[None]:
     epoch = group.epoch
-    default = shard.shared.config.group_consumer_assignors[0]
-    assignor = group.preferred_assignor(_NOTHING_NEW, _NOTHING_NEW, default)
+    assignor = group.preferred_assignor(SAID_NOTHING, SAID_NOTHING, shard.shared.config.group_consumer_assignors)
     said = {member_id: (member.subscription, member_id) for member_id, member in group.members.items()}
     targets = yield from share_out(group, assignor, said, shard.shared.topics)
     instances = {member_id: one.instance_id for member_id, (one, _) in said.items()}

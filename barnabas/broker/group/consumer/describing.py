@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from barnabas.broker.group.consumer.group import NOTHING, ConsumerGroup, partitions_of
+from barnabas.broker.group.consumer.group import NOTHING, SAID_NOTHING, ConsumerGroup, partitions_of
 from barnabas.broker.group.consumer.topics import Topics
 from barnabas.broker.group.consumer.values import Assignment as Partitions
 from barnabas.broker.group.consumer.values import Current, Given, Subscription
@@ -44,7 +44,9 @@ def describe_consumer(shard: Shard, group_id: str) -> Job[Told]:
         group_state=group.state.value,
         group_epoch=group.epoch,
         assignment_epoch=group.target_epoch,
-        assignor_name=preferred_assignor(shard, group),
+        assignor_name=group.preferred_assignor(
+            SAID_NOTHING, SAID_NOTHING, shard.shared.config.group_consumer_assignors
+        ),
     )
     elements, step_ends = 1, ELEMENTS_PER_STEP
     for member_id, said, current, target in found:
@@ -56,12 +58,6 @@ def describe_consumer(shard: Shard, group_id: str) -> Job[Told]:
             step_ends = elements + ELEMENTS_PER_STEP
             yield None
     return Told(told, elements)
-
-
-def preferred_assignor(shard: Shard, group: ConsumerGroup) -> str:
-    """What most members ask for, else the broker's first."""
-    counts = group.assignors
-    return max(counts, key=counts.__getitem__, default=shard.shared.config.group_consumer_assignors[0])
 
 
 def _member(topics: Topics, member_id: str, said: Subscription, current: Current, target: Partitions) -> Member:

@@ -36,7 +36,10 @@ class Staying(NamedTuple):
 
 
 def may_downgrade(shard: Shard, group: ConsumerGroup, leaving: Collection[ConsumerMember], coming: int = 0) -> bool:
-    """Whether those who stay (and come) are of the classic protocol, some, no more than there may be, and are let."""
+    """Whether those who stay (and come) are of the classic protocol, some, no more than there may be, and are let.
+
+    They know a protocol that all know, or they would not have come; but a log may be damaged.
+    """
     staying = len(group.members) - len(leaving)
     if group.classics - sum(member.classic is not None for member in leaving) != staying or not staying + coming:
         return False
@@ -44,7 +47,8 @@ def may_downgrade(shard: Shard, group: ConsumerGroup, leaving: Collection[Consum
     if config.group_consumer_migration_policy.lower() not in _ALLOWING:
         logger.info("group %s stays of the consumer protocol: group.consumer.migration.policy", group.group_id)
         return False
-    return staying + coming <= config.group_max_size
+    agree = not group.classics or group.classics in group.classic_protocols.values()
+    return agree and staying + coming <= config.group_max_size
 
 
 def staying_of(group: ConsumerGroup, leaving: Collection[ConsumerMember]) -> list[Staying]:

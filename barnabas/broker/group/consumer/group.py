@@ -6,7 +6,7 @@ partition, how often a topic is wanted) is counted along. Alarms and memory are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Final, TypeVar
 
@@ -34,7 +34,7 @@ from barnabas.protocol.ids import TopicPartition
 FIRST_EPOCH: Final = 1
 """Of a group that nobody has joined yet (Apache Kafka 4.3); its first subscription makes it 2."""
 NOTHING: Final[Assignment] = {}
-_SAID_NOTHING: Final = Subscription()
+SAID_NOTHING: Final = Subscription()
 _HAS_NOTHING: Final = Current()
 _Key = TypeVar("_Key", str, tuple[str, ...])
 
@@ -68,7 +68,7 @@ class ConsumerMember:
     )
 
     def __init__(
-        self, member_id: str, subscription: Subscription = _SAID_NOTHING, current: Current = _HAS_NOTHING
+        self, member_id: str, subscription: Subscription = SAID_NOTHING, current: Current = _HAS_NOTHING
     ) -> None:
         self.member_id = member_id
         self.subscription = subscription
@@ -221,14 +221,19 @@ class ConsumerGroup:
             for number in numbers
         )
 
-    def preferred_assignor(self, before: Subscription, after: Subscription, default: str) -> str:
-        """What most members ask for, once one of them says something else; of equals the one asked for first."""
+    def preferred_assignor(self, before: Subscription, after: Subscription, known: Sequence[str]) -> str:
+        """What most members ask for, once one of them says something else; of equals the one asked for first.
+
+        Only those of `group.consumer.assignors` count, else the first of these: a member may have come when there were
+        others, and Apache Kafka answers all of its group with an error from then on.
+        """
         counts = dict(self.assignors)
         if before.assignor is not None:
             counts[before.assignor] = counts.get(before.assignor, 1) - 1
         if after.assignor is not None:
             counts[after.assignor] = counts.get(after.assignor, 0) + 1
-        return max((name for name, count in counts.items() if count), key=counts.__getitem__, default=default)
+        asked = (name for name, count in counts.items() if count and name in known)
+        return max(asked, key=counts.__getitem__, default=known[0])
 
     def topics_after(self, before: Iterable[Subscription], after: Iterable[Subscription]) -> frozenset[str] | None:
         """What all members want once some have said something else, have come, or are gone; None if that is as before.
