@@ -9,6 +9,8 @@ from typing import Any, Final
 from barnabas.protocol.errors import BarnabasError, ConfigError
 
 DEFAULT: Final = "localhost:9092"
+_PORT_MAX: Final = 65535
+_PORT_DIGITS_MAX: Final = 18
 _ANSWER_BYTES_MAX: Final = 256 * 1024 * 1024
 
 
@@ -74,9 +76,12 @@ def split(server: str) -> tuple[str, int]:
     """Host and port of `host:port`.
 
     Raises:
-        ConfigError: it is not of that form.
+        ConfigError: it is not of that form, or no port.
     """
     host, colon, port = server.rpartition(":")
     if not (colon and host and port.isascii() and port.isdigit()):
         raise ConfigError(f"{server!r} is no address; write host:port such as {DEFAULT}, or a data directory's path")
-    return host.strip("[]"), int(port)
+    number = int(port[:_PORT_DIGITS_MAX])
+    if not 0 < number <= _PORT_MAX:
+        raise ConfigError(f"{server[:80]!r}: {port[:20]} is no port; ports go from 1 to {_PORT_MAX}")
+    return host.strip("[]"), number

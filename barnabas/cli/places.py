@@ -55,6 +55,25 @@ def starts(consumer: Consumer, where: Iterable[TopicPartition], begin: Place) ->
     return {each: max(first[each], min(_at(begin, first[each], last[each]), last[each])) for each in wanted}
 
 
+def within(consumer: Consumer, where: Iterable[TopicPartition], begin: Place) -> Mapping[TopicPartition, int]:
+    """As `starts`, for who does something that cannot be undone: a place beyond an end is a slip.
+
+    Raises:
+        KafkaError: OFFSET_OUT_OF_RANGE.
+    """
+    wanted = list(where)
+    if begin.kind in ("offset", "after"):
+        first, last = consumer.beginning_offsets(wanted), consumer.end_offsets(wanted)
+        for each in wanted:
+            at = _at(begin, first[each], last[each])
+            if at > last[each]:
+                from barnabas.protocol.errors import ErrorCode, KafkaError
+
+                detail = f"{each} ends at offset {last[each]}, and {at} lies beyond it; write end for all there is"
+                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, detail)
+    return starts(consumer, wanted, begin)
+
+
 def _at(begin: Place, first: int, last: int) -> int:
     if begin.kind == "end":
         return last

@@ -19,7 +19,7 @@ from barnabas.cli.options import (
     settings_of,
     whole,
 )
-from barnabas.cli.places import Place, place, starts
+from barnabas.cli.places import Place, place, within
 from barnabas.cli.speak import fail, say, say_json, some, table
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def _delete_records(admin: Admin, given: argparse.Namespace) -> None:
     there = {TopicPartition(given.name, part.partition) for part in parts}
     meant = select([Chosen(given.name, tuple(given.partition or ()))], there)
     with Consumer(config=settings_of(given)) as consumer:
-        before = starts(consumer, meant, given.before)
+        before = within(consumer, meant, given.before)
         ends = consumer.end_offsets(meant)
     # Kafka refuses an offset behind the end, and -1 is what stands for the end as it is when the request comes.
     first = admin.delete_records({where: -1 if _all(given.before) else before[where] for where in meant})

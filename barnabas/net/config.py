@@ -18,6 +18,8 @@ SECOND: Final = 1000
 MINUTE: Final = 60 * SECOND
 INT_MAX: Final = 2**31 - 1
 DEFAULT_PORT: Final = 9092
+PORT_MAX: Final = 65535
+_PORT_DIGITS_MAX: Final = 18
 PLAINTEXT: Final = "PLAINTEXT"
 _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 
@@ -169,9 +171,12 @@ def parse_server(text: str) -> tuple[str, int]:
     if not host or (":" in host and not host.endswith("]")):
         host, port = address, str(DEFAULT_PORT)
     host = host.removeprefix("[").removesuffix("]")
-    if not host or not port.isascii() or not port.isdecimal() or not 0 < int(port) < 65536:
+    if not host or not port.isascii() or not port.isdecimal():
         raise ConfigError(f"bootstrap.servers: {text!r} is not host:port")
-    return host, int(port)
+    number = int(port) if len(port) <= _PORT_DIGITS_MAX else PORT_MAX + 1
+    if not 0 < number <= PORT_MAX:
+        raise ConfigError(f"bootstrap.servers: {text!r}: {port[:20]} is no port; ports go from 1 to {PORT_MAX}")
+    return host, number
 
 
 def _read(key: str, value: Any, kind: str, metadata: Mapping[str, Any]) -> Any:

@@ -155,7 +155,10 @@ def unreached(node: Node, told_by: str, reason: str, *, reached: bool, handshake
     at = node.at
     what = reason if at in reason else f"{at}: {reason}"
     if handshake and STRANGER not in reason:
-        what += " (during the handshake: is this port a broker's, of Kafka 0.10 or later, without TLS?)"
+        what += (
+            " (during the handshake, as a port that speaks TLS ends it: is this one a broker's, of Kafka 0.10 or "
+            "later, and its listener PLAINTEXT?)"
+        )
     if node.id >= 0 and told_by and (handshake or not reached):
         what = f"broker {node.id} cannot be reached where it advertises itself: {what}; {told_by} told that address"
         if told_by != at:

@@ -55,6 +55,14 @@ def test_what_is_no_address_is_a_wrong_call(command: str) -> None:
     assert ended.stderr.startswith("barnabas: 'nowhere' is no address; write host:port")
 
 
+@pytest.mark.parametrize("command", ["health", "top", "topics"])
+def test_what_is_no_port_is_told_as_such(command: str) -> None:
+    """It was a connection that was refused."""
+    ended = run(command, *(["list", "-b"] if command == "topics" else []), "localhost:70000")
+    assert ended.returncode == 2
+    assert "'localhost:70000': 70000 is no port; ports go from 1 to 65535" in ended.stderr
+
+
 def test_a_topic_without_settings_of_its_own_says_so(server: str) -> None:
     told = run("configs", "get", "topic", "ready", "-b", server)
     assert (told.returncode, told.stdout) == (0, "topic ready has defaults alone; --all shows them\n")

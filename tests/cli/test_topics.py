@@ -86,7 +86,7 @@ def test_topics_are_altered_described_and_deleted(at: Terminal) -> None:
         ("-1", [], [4, 4]),
         ("s@1003", [], [3, 0]),
         ("end", [], [5, 5]),
-        ("99", [], [5, 5]),
+        ("5", [], [5, 5]),
         ("end", ["--partition", "1"], [0, 5]),
     ],
 )
@@ -96,6 +96,17 @@ def test_the_oldest_records_are_deleted(at: Terminal, before: str, only: list[st
     assert [each["first_offset"] for each in told] == [each for each in firsts if not only or each]
     found = one(at, "topics", "describe", name)["partitions"]
     assert [each["first_offset"] for each in found] == firsts
+
+
+@pytest.mark.parametrize(("before", "lies"), [("6", 6), ("+99", 99)])
+def test_records_beyond_the_end_are_not_deleted_and_no_others_in_their_place(
+    at: Terminal, before: str, lies: int
+) -> None:
+    """All there is was deleted, in silence; Kafka refuses such an offset."""
+    name = at.topic()
+    said = at.bad("topics", "delete-records", name, "--before", before)
+    assert said.startswith(f"OFFSET_OUT_OF_RANGE(1): {name}-0 ends at offset 5, and {lies} lies beyond it; write end")
+    assert [each["first_offset"] for each in one(at, "topics", "describe", name)["partitions"]] == [0, 0]
 
 
 def test_of_topics_that_are_not_there(at: Terminal) -> None:

@@ -87,6 +87,9 @@ def test_a_key_given_twice_is_refused():
         ({"enable.idempotence": "perhaps"}, "is no bool"),
         ({"bootstrap.servers": ""}, "is empty"),
         ({"bootstrap.servers": "host:port"}, "is not host:port"),
+        ({"bootstrap.servers": "host:65536"}, "'host:65536': 65536 is no port; ports go from 1 to 65535"),
+        ({"bootstrap.servers": "[::1]:0"}, "0 is no port; ports go from 1 to 65535"),
+        ({"bootstrap.servers": "h:" + "9" * 5000}, "9{20} is no port; ports go from 1 to 65535"),
         ({"dialect": "morse"}, "is none of kafka, native"),
     ],
 )
