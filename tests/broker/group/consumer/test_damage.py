@@ -18,6 +18,7 @@ from barnabas.broker.group.loading import Loader, activate
 from barnabas.broker.group.looking import describe, snapshot
 from barnabas.broker.group.offsets import delete
 from barnabas.broker.group.records import decode, encode
+from barnabas.broker.jobs import at_once
 from barnabas.broker.log import Log
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.batch import read_header
@@ -97,7 +98,7 @@ def _look(world: ConsumerWorld, name: str) -> None:
     snapshot(group)
     codec.encode_response(ApiKey.DESCRIBE_GROUPS, 6, 1, DescribeGroupsResponse(groups=[describe(world.shard, name, 6)]))
     if isinstance(group, ConsumerGroup):
-        told = ConsumerGroupDescribeResponse(groups=[describe_consumer(world.shard, name)])
+        told = ConsumerGroupDescribeResponse(groups=[at_once(describe_consumer(world.shard, name)).group])
         codec.encode_response(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, 1, told)
 
 
@@ -151,7 +152,7 @@ def test_members_that_asked_for_an_assignor_which_is_no_more_hold_nobody_up() ->
         if isinstance(record, MemberRecord) and record.group_id == "modern" and record.subscription is not None:
             records.append(encode(record._replace(subscription=record.subscription._replace(assignor="strange"))))
     world = loaded(records)
-    assert describe_consumer(world.shard, "modern").assignor_name == "uniform"
+    assert at_once(describe_consumer(world.shard, "modern")).group.assignor_name == "uniform"
     assert world.beat("new", group="modern").error_code == 0
     names = ("m0", "m1", "m2", "new")
     world.settled(*names, group="modern")
