@@ -8,7 +8,9 @@
 The first member of an empty group is held back for `group.initial.rebalance.delay.ms`, so that those who start with it
 are in the same generation; each who comes meanwhile adds as much again, up to the largest rebalance timeout. Where the
 delay is 0 it is one millisecond: Apache Kafka's is then over behind whatever its coordinator's queue holds, so that
-there, too, those who come at once share a generation, and are not each of them waited for again in one more.
+there, too, those who come at once share a generation, and are not each of them waited for again in one more. Whoever
+was given an id is about to come, and is waited for, too, in the first `PENDING_MS_MAX`; Apache Kafka does so in every
+other rebalance.
 """
 
 from __future__ import annotations
@@ -40,6 +42,8 @@ NEW_MEMBER_JOIN_MS: Final = 300_000
 """So long a new member waits in a rebalance at most: whoever asked may have come again under another id."""
 DELAY_MS_MIN: Final = 1
 """The initial delay where none is asked for."""
+PENDING_MS_MAX: Final = 500
+"""So long the first generation waits for ids that were given out: a thousand members take 100 ms, or more."""
 
 _EMPTY, _PREPARING = GroupState.EMPTY, GroupState.PREPARING
 _COMPLETING, _STABLE = GroupState.COMPLETING, GroupState.STABLE
@@ -102,7 +106,8 @@ def prepare(shard: Shard, group: Group, now_ms: int) -> None:
     if initial:
         group.new_member_added = False
         delay_ms = _delay_ms(shard)
-        _wait_for_more(shard, group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0), now_ms)
+        rest_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
+        _wait_for_more(shard, group, delay_ms, rest_ms, now_ms + PENDING_MS_MAX, now_ms)
     elif group.all_joined:
         complete_join(shard, group, now_ms)
     else:
@@ -201,8 +206,8 @@ def _wait_for_all(shard: Shard, group: Group, now_ms: int) -> None:
     shard.shared.alarms.set(alarm, now_ms + group.rebalance_timeout_ms)
 
 
-def _wait_for_more(shard: Shard, group: Group, delay_ms: int, rest_ms: int, now_ms: int) -> None:
-    alarm = group.join_alarm = Alarm(partial(_delay_over, shard, group, delay_ms, rest_ms))
+def _wait_for_more(shard: Shard, group: Group, delay_ms: int, rest_ms: int, pending_until_ms: int, now_ms: int) -> None:
+    alarm = group.join_alarm = Alarm(partial(_delay_over, shard, group, delay_ms, rest_ms, pending_until_ms))
     shard.shared.alarms.set(alarm, now_ms + delay_ms)
 
 
@@ -210,11 +215,12 @@ def _delay_ms(shard: Shard) -> int:
     return max(shard.shared.config.group_initial_rebalance_delay_ms, DELAY_MS_MIN)
 
 
-def _delay_over(shard: Shard, group: Group, delay_ms: int, rest_ms: int, now_ms: int) -> None:
-    if group.new_member_added and rest_ms:
+def _delay_over(shard: Shard, group: Group, delay_ms: int, rest_ms: int, pending_until_ms: int, now_ms: int) -> None:
+    comes = group.new_member_added or (bool(group.pending) and now_ms < pending_until_ms)
+    if comes and rest_ms:
         group.new_member_added = False
         more_ms = min(_delay_ms(shard), rest_ms)
-        _wait_for_more(shard, group, more_ms, max(rest_ms - delay_ms, 0), now_ms)
+        _wait_for_more(shard, group, more_ms, max(rest_ms - delay_ms, 0), pending_until_ms, now_ms)
     else:
         complete_join(shard, group, now_ms)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barnabas.broker.group.group import Group
+from barnabas.broker.group.rebalance import PENDING_MS_MAX
 from barnabas.broker.group.state import FOLLOWS, GroupState
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from tests.broker.group.world import World
@@ -59,6 +60,29 @@ def test_without_delay_those_who_come_together_are_in_one_generation() -> None:
     world.advance(1)
     assert [one.response.generation_id for one in told] == [1] * 9
     assert [len(one.response.members) for one in told] == [9] + [0] * 8
+
+
+def test_without_delay_who_was_given_an_id_is_waited_for() -> None:
+    world = World(group_initial_rebalance_delay_ms=0)
+    world.step_ms = 0
+    ids = [world.join().response.member_id for _ in range(2)]
+    first = world.join(ids[0])
+    world.advance(10)
+    second = world.join(ids[1])
+    assert first.waits
+    world.advance(2)
+    assert first.response.generation_id == second.response.generation_id == 1
+
+
+def test_without_delay_an_id_that_nobody_uses_holds_nobody_back_for_long() -> None:
+    world = World(group_initial_rebalance_delay_ms=0)
+    world.step_ms = 0
+    used, _ = [world.join().response.member_id for _ in range(2)]
+    told = world.join(used)
+    world.advance(PENDING_MS_MAX - 1)
+    assert told.waits
+    world.advance(1)
+    assert told.response.generation_id == 1
 
 
 def test_g02_who_comes_within_the_delay_adds_another_and_is_in_the_same_generation() -> None:
