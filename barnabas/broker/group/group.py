@@ -72,7 +72,10 @@ class Member:
 
     def metadata(self, protocol: str | None) -> bytes:
         """What it said beside a protocol's name; nothing where it does not know it."""
-        return next((metadata for name, metadata in self.protocols if name == protocol), b"")
+        for name, metadata in self.protocols:  # `next` of a generator takes three times as long
+            if name == protocol:
+                return metadata
+        return b""
 
     def stored(self, protocol: str | None, assignment: bytes) -> StoredMember:
         """As the log keeps it."""

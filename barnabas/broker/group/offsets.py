@@ -23,7 +23,7 @@ from barnabas.broker.group.group import CONSUMER, Group
 from barnabas.broker.group.holdings import GROUP_BYTES
 from barnabas.broker.group.kinds import AnyGroup
 from barnabas.broker.group.rebalance import keep_alive
-from barnabas.broker.group.shard import Shard, size_of_offset, size_of_text
+from barnabas.broker.group.shard import Shard, growth_of, size_of_text
 from barnabas.broker.group.state import GroupState
 from barnabas.broker.group.values import (
     NO_EXPIRY,
@@ -72,8 +72,7 @@ def commit(
     address, growth = (by.address, GROUP_BYTES + size_of_text(by.group_id)) if group is None else (group.address, 0)
     for key, offset, leader_epoch, metadata, topic_id in commits:
         committed = CommittedOffset(offset, leader_epoch, metadata, wall_ms, expires_ms, topic_id)
-        before = None if group is None else group.offsets.get(key)
-        more = size_of_offset(key, committed) - (0 if before is None else size_of_offset(key, before))
+        more = growth_of(key, None if group is None else group.offsets.get(key), committed)
         if len(metadata) > shared.config.offset_metadata_max_bytes:
             codes[key] = ErrorCode.OFFSET_METADATA_TOO_LARGE
         elif more > 0 and not shared.holdings.room_for(address, growth + more):

@@ -184,11 +184,8 @@ class Shard:
             return
         if group is None:
             group = self.put(Group(group_id))
-        before = group.offsets.get(key)
+        size = growth_of(key, group.offsets.get(key), committed)
         group.offsets[key] = committed
-        size = size_of_offset(key, committed)
-        if before is not None:
-            size -= size_of_offset(key, before)
         if size:
             holdings.take(group.address, size)
 
@@ -278,6 +275,14 @@ def size_with_offsets(group: AnyGroup) -> int:
 def size_of_offset(key: TopicPartition, committed: CommittedOffset) -> int:
     """Bytes that a committed offset takes. Its topic's name is one that the metadata has."""
     return OFFSET_BYTES + size_of_text(committed.metadata)
+
+
+def growth_of(key: TopicPartition, before: CommittedOffset | None, committed: CommittedOffset) -> int:
+    """Bytes that a committed offset takes more than the one before it; nearly always none."""
+    if before is None:
+        return size_of_offset(key, committed)
+    same = before.metadata == committed.metadata
+    return 0 if same else size_of_offset(key, committed) - size_of_offset(key, before)
 
 
 def size_of_text(text: str) -> int:
