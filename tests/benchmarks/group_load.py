@@ -20,11 +20,12 @@ class Refused(RuntimeError):
 
 
 class Phase(NamedTuple):
-    """How long it took, without the protocol's own waits (`net`), and CPU of the server; ms."""
+    """How long it took, without the protocol's own waits (`net`), and CPU of the server and of the generator; ms."""
 
     all: float
     net: float
     cpu: float
+    own: float
 
 
 @dataclass(slots=True, frozen=True)
@@ -57,19 +58,29 @@ class First:
     cpu: float
 
 
-def cycles(server: Server, protocol: str, group: str, topic: str, partitions: int, members: int, count: int) -> Cycles:
-    """So many groups one after the other, the median of each figure.
+Cycle = dict[str, float]
+"""What `groups.c` says of one."""
+
+
+def cycles(
+    server: Server, protocol: str, group: str, topic: str, partitions: int, members: int, count: int
+) -> list[Cycle]:
+    """So many groups one after the other.
 
     Raises:
         Refused: the server answered an error.
     """
-    found = _run(server, "cycle", protocol, group, topic, partitions, members, BEAT_MS, count)
+    return _run(server, "cycle", protocol, group, topic, partitions, members, BEAT_MS, count)
+
+
+def medians(found: list[Cycle]) -> Cycles:
+    """The median of each figure."""
 
     def median(name: str) -> float:
         return float(statistics.median(one[name] for one in found))
 
     def phase(name: str) -> Phase:
-        return Phase(median(f"{name}_ms"), median(f"{name}_net_ms"), median(f"{name}_cpu_ms"))
+        return Phase(*(median(f"{name}_{figure}ms") for figure in ("", "net_", "cpu_", "own_")))
 
     return Cycles(phase("join"), phase("leave"), median("generations"))
 

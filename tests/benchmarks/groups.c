@@ -2,7 +2,8 @@
  *
  *   groups cycle HOST PORT PID PROTOCOL GROUP TOPIC PARTITIONS MEMBERS BEAT_MS CYCLES
  *       All members join at once; when each has its share of TOPIC, one leaves; when the others have all of it again,
- *       the next cycle begins, with another group. Prints a line of JSON for each cycle: ms, and ms of the server's CPU.
+ *       the next cycle begins, with another group. Prints a line of JSON for each cycle: ms, and ms of CPU, the server's
+ *       and our own.
  *   groups beats HOST PORT PID PROTOCOL GROUP TOPIC PARTITIONS MEMBERS SECONDS
  *       Once all have their share, each sends a heartbeat as soon as the last one is answered.
  *   groups first HOST PORT PID PROTOCOL GROUP TOPIC PARTITIONS RETRY_MS
@@ -405,18 +406,21 @@ static void cycle(int number) {
     arrive(number);
     found(&all[0], RETRY_MS);
     now = now_us(), owed = 0;
-    double start = now, cpu = server_cpu_ms();
+    double start = now, cpu = server_cpu_ms(), own = cpu_s();
     all_come();
     printf("{\"join_ms\": %.3f, \"join_net_ms\": %.3f, \"join_cpu_ms\": %.3f, ", (now - start) / 1e3, net_ms(start), server_cpu_ms() - cpu);
+    printf("\"join_own_ms\": %.3f, ", (cpu_s() - own) * 1e3);
     printf("\"generations\": %d, ", generations);
     hold();
     struct member *last = &all[members - 1];
     while (last->state != IDLE) turn();
     int before = generations;
-    start = now, owed = 0, cpu = server_cpu_ms();
+    start = now, owed = 0, cpu = server_cpu_ms(), own = cpu_s();
     leave(last);
     until_settled(before, members - 1);
-    printf("\"leave_ms\": %.3f, \"leave_net_ms\": %.3f, \"leave_cpu_ms\": %.3f, \"cpu_s\": %.4f}\n", (now - start) / 1e3, net_ms(start), server_cpu_ms() - cpu, cpu_s());
+    printf("\"leave_ms\": %.3f, \"leave_net_ms\": %.3f, \"leave_cpu_ms\": %.3f, ", (now - start) / 1e3, net_ms(start), server_cpu_ms() - cpu);
+    printf("\"leave_own_ms\": %.3f}\n", (cpu_s() - own) * 1e3);
+    fflush(stdout);
     hold();
     depart();
 }

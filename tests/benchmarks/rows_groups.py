@@ -2,8 +2,8 @@
 
 Members are raw (`groups.c`): what a client library costs is not in the figures. `net` is the time in which the server
 owed somebody an answer that brings the group on: a rebalance waits for heartbeats that are not due yet, and whoever
-waits with it is owed nothing. Ours and, where asked, Apache Kafka have no initial delay
-(`group.initial.rebalance.delay.ms=0`).
+waits with it is owed nothing. What the generator itself takes is told beside it. Ours and, where asked, Apache Kafka
+have no initial delay (`group.initial.rebalance.delay.ms=0`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from tests.benchmarks import group_load, load, servers
-from tests.benchmarks.group_load import Beats, Cycles, First, Phase, Refused
+from tests.benchmarks.group_load import Beats, Cycle, Cycles, First, Phase, Refused, medians
 from tests.benchmarks.report import Row
 from tests.benchmarks.rows_bulk import shares
 from tests.benchmarks.servers import Peers, Server
@@ -26,10 +26,11 @@ PROTOCOLS: Final = ("classic", "consumer")
 TOPIC: Final = "shared"
 PARTITIONS: Final = 1000
 FEW, MANY = 100, 1000
-CYCLES = 5
+ROUNDS_OF_CYCLES, CYCLES = 3, 3
+"""Groups come and go on one server, then on the other, and so on: what the machine does besides falls on both."""
 CYCLES_OF_MANY = 3
-WARM_CYCLES = 8
-"""Of Apache Kafka, before those that count: some eight seconds."""
+WARM_CYCLES = {"ours": 1, "kafka": 8}
+"""Before those that count: ours loads what it needs, Apache Kafka compiles for some eight seconds."""
 FIRSTS = 5
 RETRY_MS: Final = 100
 """`retry.backoff.ms` of Kafka's own clients."""
@@ -69,36 +70,44 @@ def _firsts(kafka: First | None) -> Iterator[Row]:
 def _cycles(protocol: str, ours: Server, kafka: Server | None) -> Iterator[Row]:
     """A group of 100, in turn with Apache Kafka's; then one of 1,000, whose members are to cost no more each."""
     name = f"group of {FEW}, {protocol}"
+    running = [ours, *filter(None, [kafka])]
+    found: dict[str, list[Cycle]] = {server.name: [] for server in running}
     try:
-        theirs: Cycles | None = None
-        if kafka:
-            group_load.cycles(kafka, protocol, f"warm-{protocol}", TOPIC, PARTITIONS, FEW, WARM_CYCLES)
-        mine = group_load.cycles(ours, protocol, f"few-{protocol}", TOPIC, PARTITIONS, FEW, CYCLES)
-        if kafka:
-            theirs = group_load.cycles(kafka, protocol, f"few-{protocol}", TOPIC, PARTITIONS, FEW, CYCLES)
+        for server in running:
+            warm = WARM_CYCLES[server.name]
+            group_load.cycles(server, protocol, f"warm-{protocol}", TOPIC, PARTITIONS, FEW, warm)
+        for number in range(ROUNDS_OF_CYCLES):
+            for server in running:
+                group = f"few-{protocol}-{number}"
+                found[server.name] += group_load.cycles(server, protocol, group, TOPIC, PARTITIONS, FEW, CYCLES)
     except Refused as refusal:
         yield Row(f"{name}: all join, net", "ms", None, notes=[str(refusal)])
         return
+    mine, theirs = medians(found["ours"]), medians(found["kafka"]) if kafka else None
     yield _played(f"{name}: all join, net", mine.join, theirs.join if theirs else None)
     yield _played(f"{name}: one leaves, net", mine.leave, theirs.leave if theirs else None)
     yield from _many(protocol, ours, mine)
 
 
 def _played(name: str, mine: Phase, theirs: Phase | None) -> Row:
-    row = Row(
-        name, "ms", mine.net, better="less", notes=[f"ours: {mine.all:.0f} ms in all, server CPU {mine.cpu:.0f} ms"]
-    )
+    row = Row(name, "ms", mine.net, better="less", notes=[_spent("ours", mine)])
     if theirs:
         row.peer_name, row.peer, row.must, row.aim = "kafka", theirs.net, 0.5, 0.25
-        row.notes.append(f"kafka: {theirs.all:.0f} ms in all, server CPU {theirs.cpu:.0f} ms")
+        row.notes.append(_spent("kafka", theirs))
     return row
+
+
+def _spent(name: str, phase: Phase) -> str:
+    cpu = f"server CPU {phase.cpu:.1f} ms, generator CPU {phase.own:.1f} ms"
+    return f"{name}: {phase.all:.0f} ms in all, {cpu}"
 
 
 def _many(protocol: str, ours: Server, few: Cycles) -> Iterator[Row]:
     """Beside it somebody else asks for something small all the time, one after the other."""
     with ThreadPoolExecutor(1) as beside:
         pinged = beside.submit(load.ping, ours, 4.0)
-        many = group_load.cycles(ours, protocol, f"many-{protocol}", TOPIC, PARTITIONS, MANY, CYCLES_OF_MANY)
+        group = f"many-{protocol}"
+        many = medians(group_load.cycles(ours, protocol, group, TOPIC, PARTITIONS, MANY, CYCLES_OF_MANY))
         slowest_ms = pinged.result().max_us / 1e3
     growth = (many.join.cpu / MANY) / (few.join.cpu / FEW)
     notes = [

@@ -33,11 +33,14 @@ def test_the_first_member_finds_a_coordinator_and_has_its_assignment(server: Ser
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_group_joins_and_shares_again_what_one_had_that_left(server: Server, protocol: str) -> None:
     """That every partition has one owner at both ends, the generator itself looks at."""
-    found = group_load.cycles(server, protocol, f"cycle-{protocol}", "shared", PARTITIONS, MEMBERS, 2)
+    played = group_load.cycles(server, protocol, f"cycle-{protocol}", "shared", PARTITIONS, MEMBERS, 2)
+    assert len(played) == 2
+    found = group_load.medians(played)
     assert found.generations >= 1
     for phase in (found.join, found.leave):
         assert 0 < phase.net <= phase.all
         assert phase.cpu > 0
+        assert phase.own > 0
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
