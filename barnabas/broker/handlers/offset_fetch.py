@@ -48,9 +48,18 @@ def handle(services: Services, request: OffsetFetchRequest, context: RequestCont
     """Tell the offsets."""
     asked = request.groups if context.api_version >= _MANY_FROM else [_as_group(request)]
     asked = list({group.group_id: group for group in asked}.values())
-    size = sum(1 + _size(services, group) for group in asked)
-    work = services.work_in_line if size > SLICE else services.work
+    work = services.work_in_line if _is_large(services, asked) else services.work
     work(_serve(services, request, asked, context, now_ms), request, context)
+
+
+def _is_large(services: Services, asked: list[OffsetFetchRequestGroup]) -> bool:
+    """Whether the answer may have more elements than one slice."""
+    size = len(asked)
+    for group in asked:
+        if size > SLICE:
+            return True
+        size += _size(services, group)
+    return size > SLICE
 
 
 def _size(services: Services, asked: OffsetFetchRequestGroup) -> int:
@@ -78,6 +87,9 @@ def _serve(
     for group in asked:
         one = OffsetFetchResponseGroup(group.group_id)
         told.append(one)
+        elements += 1
+        if elements % SLICE == 0:
+            yield None
         try:
             shard = _shard(services, context, group.group_id)
             known = shard.groups.get(group.group_id)
@@ -85,7 +97,6 @@ def _serve(
                 check_fetch(known, group.member_id, group.member_epoch)
         except KafkaError as fault:
             one.error_code = fault.code
-            elements += 1
             continue
         held.append(shard)
         elements = yield from _tell(services, context, shard.groups.get(group.group_id), group, one, elements)
@@ -144,7 +155,12 @@ def _tell(
 ) -> Job[int]:
     """What a group has committed of what is asked, a slice at a time; returns how many elements the answer has now."""
     offsets = {} if group is None else group.offsets
-    for topic_name, topic_id, error, keys in _keys(services, context, offsets, asked):
+    if asked.topics is None:
+        all_of = yield from _all_of(services, offsets)
+        keys_of = _told_of(services, context, all_of)
+    else:
+        keys_of = _named(services, context, asked.topics)
+    for topic_name, topic_id, error, keys in keys_of:
         topic = OffsetFetchResponseTopics(topic_name, topic_id)
         told.topics.append(topic)
         elements += 1
@@ -161,28 +177,39 @@ def _tell(
     return elements
 
 
-def _keys(
-    services: Services,
-    context: RequestContext,
-    offsets: dict[TopicPartition, CommittedOffset],
-    asked: OffsetFetchRequestGroup,
+def _all_of(services: Services, offsets: dict[TopicPartition, CommittedOffset]) -> Job[dict[str, list[TopicPartition]]]:
+    """All partitions that have an offset, by topic."""
+    topics = services.image.topics
+    found: dict[str, list[TopicPartition]] = {}
+    for number, (key, committed) in enumerate(list(offsets.items()), 1):
+        state = topics.get(key.topic)
+        if state is None or committed.is_of(state.topic_id):
+            found.setdefault(key.topic, []).append(key)
+        if number % SLICE == 0:
+            yield None
+    return found
+
+
+def _told_of(
+    services: Services, context: RequestContext, found: dict[str, list[TopicPartition]]
+) -> Iterator[tuple[str, bytes, int, list[TopicPartition]]]:
+    """Topics by name and id, no error, and partitions: of those that may be told."""
+    image, principal = services.image, context.connection.principal
+    for name, keys in found.items():
+        state = image.topics.get(name)
+        authorised = services.authorise(principal, Operation.DESCRIBE, Resource("topic", name))
+        if authorised and (state or context.api_version < _IDS_FROM):
+            yield name, ZERO_UUID if state is None else state.topic_id, ErrorCode.NONE, keys
+
+
+def _named(
+    services: Services, context: RequestContext, topics: list[OffsetFetchRequestTopics]
 ) -> Iterator[tuple[str, bytes, int, list[TopicPartition]]]:
     """Topics by name and id, the error for all of them, and partitions."""
     image, principal = services.image, context.connection.principal
     by_id = context.api_version >= _IDS_FROM
-    if asked.topics is None:
-        all_of: dict[str, list[TopicPartition]] = {}
-        for key, committed in offsets.items():
-            state = image.topics.get(key.topic)
-            if state is None or committed.is_of(state.topic_id):
-                all_of.setdefault(key.topic, []).append(key)
-        for name, keys in all_of.items():
-            state = image.topics.get(name)
-            if services.authorise(principal, Operation.DESCRIBE, Resource("topic", name)) and (state or not by_id):
-                yield name, ZERO_UUID if state is None else state.topic_id, ErrorCode.NONE, keys
-        return
     seen: set[TopicPartition | tuple[bytes, int]] = set()
-    for topic in asked.topics:
+    for topic in topics:
         name, error = topic.name, ErrorCode.NONE
         if by_id and (topic.topic_id != ZERO_UUID or not name):
             state = image.topics_by_id.get(topic.topic_id)

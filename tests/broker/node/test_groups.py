@@ -11,11 +11,13 @@ from barnabas.broker.cluster.records import PartitionChange
 from barnabas.broker.config.topics import OFFSETS_TOPIC
 from barnabas.broker.context import Connection
 from barnabas.broker.group.consumer import hashing
+from barnabas.broker.group.coordinator import GroupCoordinator
 from barnabas.broker.group.placement import partition_of
 from barnabas.broker.group.rebalance import DELAY_MS_MIN
 from barnabas.broker.group.records import encode
 from barnabas.broker.group.state import Status
 from barnabas.broker.group.values import CommittedOffset, OffsetRecord
+from barnabas.broker.handlers.steps import SLICE
 from barnabas.broker.memory_disk import Faults, MemoryDisk
 from barnabas.broker.node import groups
 from barnabas.protocol.batch import HEADER_SIZE
@@ -237,6 +239,50 @@ def test_more_partitions_than_one_step_takes_are_committed_all() -> None:
     find(world)
     assert set(commit(world, dict.fromkeys(range(1200), 7), topic="wide").values()) == {0}
     assert len(committed(world)) == 1200
+
+
+def most_in_a_step(world: World, answer: Answer, done: list[Any]) -> int:
+    """The largest number of things that were done in one step of a request, its first one included."""
+    most, before = len(done), len(done)
+    while not answer.done:
+        assert world.core.run_job_step(world.now_ms)
+        most, before = max(most, len(done) - before), len(done)
+    return most
+
+
+def test_groups_without_offsets_are_told_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 5,000 that have nothing to tell all were looked up twice in one step of 24 ms."""
+    world = world_with_coordinator()
+    looked: list[Any] = []
+    shard_of = GroupCoordinator.shard_of
+
+    def counted(self: GroupCoordinator, group_id: str) -> Any:
+        looked.append(group_id)
+        return shard_of(self, group_id)
+
+    monkeypatch.setattr(GroupCoordinator, "shard_of", counted)
+    asked = [OffsetFetchRequestGroup(f"g{number}", topics=None) for number in range(3000)]
+    told = world.send(OffsetFetchRequest(groups=asked), 8)
+    assert most_in_a_step(world, told, looked) <= SLICE
+    assert [one.group_id for one in told.response.groups] == [one.group_id for one in asked]
+
+
+def test_all_that_a_group_has_committed_is_looked_through_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """100,000 offsets were sorted by topic in one step."""
+    world = world_with_coordinator()
+    world.create("wide", 1200)
+    commit(world, dict.fromkeys(range(1200), 7), topic="wide")
+    looked: list[Any] = []
+    is_of = CommittedOffset.is_of
+
+    def counted(self: CommittedOffset, topic_id: bytes) -> bool:
+        looked.append(self)
+        return is_of(self, topic_id)
+
+    monkeypatch.setattr(CommittedOffset, "is_of", counted)
+    told = world.send(OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=None)]), 8)
+    assert most_in_a_step(world, told, looked) < 2 * SLICE, "the end of the one, and the beginning of the other"
+    assert len(told.response.groups[0].topics[0].partitions) == 1200
 
 
 def test_offsets_go_with_their_topic() -> None:
