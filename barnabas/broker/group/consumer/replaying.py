@@ -77,7 +77,8 @@ def replay_consumer(shard: Shard, record: ConsumerRecord) -> None:
         group.adopt(record)
         after = group.members.get(record.member_id)
         if after is not None:
-            _weigh(shard, group, after)
+            if not deletes:  # else it goes with the next record, and weighing takes as long as it has names
+                _weigh(shard, group, after)
         elif before is not None:
             release(shard, before)
 
