@@ -6,6 +6,8 @@ are told; whoever comes later, too. A member that the leader has left out has no
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterable
 from functools import partial
 
 from barnabas.broker.group.consumer.group import ConsumerGroup
@@ -21,15 +23,18 @@ from barnabas.broker.group.rebalance import (
 )
 from barnabas.broker.group.reply import Reply
 from barnabas.broker.group.shard import Shard
+from barnabas.broker.group.shared import told_for
 from barnabas.broker.group.state import GroupState
 from barnabas.broker.group.values import GroupRecord
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.requests.heartbeat import HeartbeatRequest, HeartbeatResponse
 from barnabas.protocol.requests.leave_group import MemberIdentity, MemberResponse
-from barnabas.protocol.requests.sync_group import SyncGroupRequest, SyncGroupResponse
+from barnabas.protocol.requests.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 
 _EMPTY, _PREPARING = GroupState.EMPTY, GroupState.PREPARING
 _COMPLETING, _STABLE = GroupState.COMPLETING, GroupState.STABLE
+
+logger = logging.getLogger(__name__)
 
 
 def sync(shard: Shard, request: SyncGroupRequest, reply: Reply, now_ms: int) -> None:
@@ -63,17 +68,23 @@ def sync(shard: Shard, request: SyncGroupRequest, reply: Reply, now_ms: int) -> 
     answer_sync(shard, member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), now_ms)
     member.syncing = reply
     if group.leader == member.member_id:
-        _assign(shard, group, {one.member_id: bytes(one.assignment) for one in request.assignments}, now_ms)
+        _assign(shard, group, request.assignments, now_ms)
 
 
-def _assign(shard: Shard, group: Group, assignments: dict[str, bytes], now_ms: int) -> None:
+def _assign(shard: Shard, group: Group, assignments: Iterable[SyncGroupRequestAssignment], now_ms: int) -> None:
     """Write what the leader assigned, and tell everybody who waits for it."""
     shared = shard.shared
-    stored = group.stored(assignments, shared.wall_clock.now_ms())
-    growth = sum(len(one.assignment) - len(group.members[one.member_id].assignment) for one in stored.members)
-    if growth > 0 and not shared.holdings.room_for(group.address, growth):
+    given = {one.member_id: one.assignment for one in assignments if one.member_id in group.members}
+    size = sum(map(len, given.values()))
+    growth = size - sum(len(member.assignment) for member in group.members.values())
+    if size > shard.journal.batch_bytes_max:  # nothing of it is copied then
+        logger.warning("group %s: its leader assigns %d bytes, more than a batch takes", group.group_id, size)
+        code = told_for(ErrorCode.RECORD_LIST_TOO_LARGE)
+    elif growth > 0 and not shared.holdings.room_for(group.address, growth):
         code = int(ErrorCode.GROUP_MAX_SIZE_REACHED)
     else:
+        assigned = {member_id: bytes(assignment) for member_id, assignment in given.items()}
+        stored = group.stored(assigned, shared.wall_clock.now_ms())
         code = shard.append([GroupRecord(group.group_id, stored)], now_ms)
     if code:
         refuse_syncs(shard, group, code, now_ms)
