@@ -8,8 +8,8 @@ What is in the log of it (generation, protocol, leader, members and their assign
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from barnabas.broker.group.alarms import Alarm
 from barnabas.broker.group.reply import Reply
@@ -18,8 +18,13 @@ from barnabas.broker.group.values import CommittedOffset, StoredGroup, StoredMem
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
 
+if TYPE_CHECKING:
+    from barnabas.broker.group.values import Prepared
+
 Protocols: TypeAlias = tuple[tuple[str, bytes], ...]
 """What a member can be assigned by, the best first: name and metadata."""
+Newcomer: TypeAlias = Callable[["Prepared | KafkaError | None"], None]
+"""Goes on when a group is converted, or is not: with what is to be written first, or why it is refused."""
 
 CONSUMER: Final = "consumer"
 """The protocol type of groups that consume topics: the only one whose metadata a coordinator looks into."""
@@ -103,6 +108,7 @@ class Group:
 
     __slots__ = (
         "address",
+        "changes",
         "generation",
         "group_id",
         "held",
@@ -111,6 +117,7 @@ class Group:
         "leader",
         "members",
         "new_member_added",
+        "newcomers",
         "offsets",
         "pending",
         "previous_state",
@@ -145,6 +152,10 @@ class Group:
         """How many members wait in JoinGroup."""
         self.held = 0
         """Bytes that its members take."""
+        self.changes = 0
+        """Another number whenever members have come, gone or changed, or a generation has begun."""
+        self.newcomers: list[Newcomer] | None = None
+        """Members of the consumer protocol that wait while the group is converted (`upgrading`); None if it is not."""
         self.new_member_added = False
         self.topics: frozenset[str] | None = None
         """What its members consume; None where the coordinator cannot know."""
@@ -158,6 +169,7 @@ class Group:
 
     def move(self, state: GroupState, wall_ms: int) -> None:
         """Enter another state, at that time of day."""
+        self.changes += 1
         assert (self.state, state) in FOLLOWS, f"{self.group_id}: {state} does not follow {self.state}"
         self.previous_state = self.state
         self.state = state
@@ -191,6 +203,7 @@ class Group:
 
     def add(self, member: Member) -> None:
         """A member more; the first of all leads."""
+        self.changes += 1
         if not self.members:
             self.leader = member.member_id
         self.members[member.member_id] = member
@@ -200,6 +213,7 @@ class Group:
 
     def remove(self, member_id: str) -> None:
         """A member less, which must wait for nothing any more; if it led, another does."""
+        self.changes += 1
         member = self.members.pop(member_id)
         assert member.joining is None, "a member that waits is answered before it goes"
         self._count(member, -1)
@@ -211,6 +225,7 @@ class Group:
 
     def rename(self, member: Member, member_id: str) -> None:
         """A static member has come again, and has another id from now on: its place and its lead stay its own."""
+        self.changes += 1
         old = member.member_id
         self.members = {
             member_id if each is member else key: each for key, each in self.members.items()
@@ -226,6 +241,7 @@ class Group:
 
     def update(self, member: Member, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int) -> None:
         """A member has said anew what it can and wants."""
+        self.changes += 1
         self._count(member, -1)
         member.protocols = protocols
         self._count(member, 1)
@@ -264,6 +280,14 @@ class Group:
         if reply is not None:
             self.joined -= 1
         return reply
+
+    def unpark_all(self) -> list[Reply]:
+        """All requests that wait, to be answered."""
+        waiting = []
+        for member in self.members.values():
+            syncing, member.syncing = member.syncing, None
+            waiting += [reply for reply in (self.unpark_join(member), syncing) if reply is not None]
+        return waiting
 
     # Votes
 
@@ -313,6 +337,7 @@ class Group:
 
         Members that the record does not have must have left already. A static one may have another id there.
         """
+        self.changes += 1
         for one in stored.members:
             holder = None if one.instance_id is None else self.static.get(one.instance_id)
             if holder is not None and holder != one.member_id:

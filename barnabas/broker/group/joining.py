@@ -4,6 +4,7 @@ First rule that fits:
 
     of the consumer protocol            `consumer/classic_members.py`, or a new one in its place if it is empty
     no such group                       with a member id UNKNOWN_MEMBER_ID, else it is made
+    being converted (`upgrading`)       REBALANCE_IN_PROGRESS
     full (`group.max.size`, `holdings`) GROUP_MAX_SIZE_REACHED
     other protocol type, or no protocol that all know   INCONSISTENT_GROUP_PROTOCOL
     no member id, v4 on, dynamic        MEMBER_ID_REQUIRED and an id, with which it comes again (KIP-394)
@@ -80,6 +81,8 @@ def join(shard: Shard, request: JoinGroupRequest, reply: Reply, now_ms: int) -> 
         if not request.protocol_type or not protocols:
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         group = _make_group(shard, request.group_id, group, reply, now_ms)
+    if group.newcomers is not None:
+        raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
     if not _has_place(shard, group, request.member_id):
         _forget(shard, group, request.member_id, now_ms)
         raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)

@@ -29,3 +29,7 @@ class Reply:
     def refuse(self, code: int) -> None:
         """Answer with an error."""
         self.context.respond(self._failure(code))
+
+    def refusal(self, code: int) -> Any:
+        """The answer that says an error, to be sent later."""
+        return self._failure(code)

@@ -25,7 +25,7 @@ from barnabas.broker.group.reply import Reply
 from barnabas.broker.group.shared import Shared, told_for
 from barnabas.broker.group.state import Status
 from barnabas.broker.group.subscriptions import consumed_topics
-from barnabas.broker.group.values import CommittedOffset, CoordinatorRecord, GroupRecord, OffsetRecord
+from barnabas.broker.group.values import CommittedOffset, CoordinatorRecord, GroupRecord, OffsetRecord, Prepared
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import Buffer, TopicPartition
 from barnabas.protocol.records import BatchBuilder
@@ -90,11 +90,14 @@ class Shard:
         Returns:
             0, or the error that the client is to be told.
         """
-        shared = self.shared
-        wall_ms = shared.wall_clock.now_ms()
-        builder = BatchBuilder(self.journal.batch_bytes_max, shared.config.offsets_topic_compression_codec)
+        wall_ms = self.shared.wall_clock.now_ms()
+        first, rest = records[0], records
+        if type(first) is Prepared:
+            builder, rest = first.builder, records[1:]
+        else:
+            builder = self.new_batch()
         try:
-            for record in records:
+            for record in rest:
                 if not builder.try_append(wall_ms, *encode(record)):
                     detail = f"{len(records)} records of one operation do not fit into a batch"
                     raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, detail)
@@ -106,6 +109,10 @@ class Shard:
         for record in records:
             self.replay(record)
         return 0
+
+    def new_batch(self) -> BatchBuilder:
+        """For records that are to be appended together, or not at all."""
+        return BatchBuilder(self.journal.batch_bytes_max, self.shared.config.offsets_topic_compression_codec)
 
     def write(self, records: Sequence[CoordinatorRecord], now_ms: int) -> None:
         """Write records as one batch and replay them.
@@ -170,6 +177,10 @@ class Shard:
             self._replay_offset(record)
         elif type(record) is GroupRecord:
             self._replay_group(record)
+        elif type(record) is Prepared:
+            self.put(record.group)
+            for address, size in record.held.items():
+                self.shared.holdings.take(address, size)
         else:
             replay_consumer(self, record)  # type: ignore[arg-type]
 

@@ -56,7 +56,7 @@ def sync(shard: Shard, request: SyncGroupRequest, reply: Reply, now_ms: int) -> 
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
     if _differ(request.protocol_type, group.protocol_type) or _differ(request.protocol_name, group.protocol):
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    if group.state is _PREPARING:
+    if group.state is _PREPARING or group.newcomers is not None:
         raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
     group.unsynced.pop(member.member_id, None)
     if not group.unsynced and group.sync_alarm is not None:

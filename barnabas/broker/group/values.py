@@ -5,10 +5,14 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from barnabas.broker.group.consumer.values import ConsumerRecord
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.broker.group.kinds import AnyGroup
+    from barnabas.protocol.records import BatchBuilder
 
 NO_EXPIRY: Final = -1
 
@@ -92,4 +96,16 @@ class OffsetRecord(NamedTuple):
     committed: CommittedOffset | None
 
 
-CoordinatorRecord: TypeAlias = GroupRecord | OffsetRecord | ConsumerRecord
+class Prepared(NamedTuple):
+    """A group in place of one of the other protocol, and the batch in which the records of both are already.
+
+    It stands for these records, the first of what is to be written: to be taken over whole instead of record by record,
+    which for a thousand members takes long. `held` is what its members take, by address.
+    """
+
+    builder: BatchBuilder
+    group: AnyGroup
+    held: dict[str, int]
+
+
+CoordinatorRecord: TypeAlias = GroupRecord | OffsetRecord | ConsumerRecord | Prepared

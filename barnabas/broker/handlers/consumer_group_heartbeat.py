@@ -12,7 +12,7 @@ Everything else stands in `group/consumer`.
 from __future__ import annotations
 
 from barnabas.broker.context import RequestContext
-from barnabas.broker.group.consumer.heartbeats import heartbeat
+from barnabas.broker.group.consumer.heartbeats import heartbeat, refused
 from barnabas.broker.group.consumer.values import LEFT, LEFT_FOR_A_WHILE
 from barnabas.broker.group.reply import Reply
 from barnabas.broker.handlers.coordinators import may, nothing_left
@@ -37,12 +37,12 @@ def handle(services: Services, request: ConsumerGroupHeartbeatRequest, context: 
         check(request, context.api_version, config.group_consumer_assignors)
         heartbeat(services.groups.shard_of(request.group_id), request, Reply(context, _failure), now_ms)
     except KafkaError as fault:
-        context.respond(_failure(fault.code, fault.detail or None))
+        context.respond(refused(fault))
     return nothing_left(services)
 
 
-def _failure(code: int, message: str | None = None) -> ConsumerGroupHeartbeatResponse:
-    return ConsumerGroupHeartbeatResponse(error_code=code, error_message=message)
+def _failure(code: int) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=code)
 
 
 def check(request: ConsumerGroupHeartbeatRequest, version: int, assignors: tuple[str, ...]) -> None:

@@ -19,7 +19,7 @@ From the ground up:
     patterns | embedded                 regular expressions; what classic members say of topics
     downgrading -> members              back to a classic group; sessions, fencing
     identifying -> advancing            who a heartbeat is from; one member's step, written
-    resolving | upgrading               what patterns match, found anew; a classic group with its members taken in
+    resolving | preparing -> upgrading  what patterns match, found anew; a classic group with its members taken in
     heartbeats | classic_members        the requests of members of either protocol
     committing | describing             whose commit counts; groups as they are told
 """

@@ -27,7 +27,7 @@ from barnabas.broker.group.consumer.values import (
 from barnabas.broker.group.holdings import GROUP_BYTES
 from barnabas.broker.group.kinds import AnyGroup
 from barnabas.broker.group.shard import Shard, size_of_text
-from barnabas.broker.group.values import CoordinatorRecord
+from barnabas.broker.group.values import CoordinatorRecord, Prepared
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
 NAMES_MAX: Final = 10_000
@@ -198,7 +198,7 @@ def settle(
     written = shard.consumer_group(group_id)
     if there is not written:
         shard.claim(written, address if there is None else there.address)
-    if any(type(record) is EpochRecord for record in records):
+    if any(type(record) in (EpochRecord, Prepared) for record in records):
         written.checked = shard.shared.topics.version
         shard.shared.counts.consumer_rebalances += 1
     member = written.members[member_id]

@@ -14,14 +14,21 @@ from barnabas.broker.group.consumer.embedded import assignment_for
 from barnabas.broker.group.consumer.group import NOTHING, ConsumerGroup, ConsumerMember
 from barnabas.broker.group.consumer.values import Assignment, Subscription
 from barnabas.broker.group.group import CONSUMER, Group, Member
-from barnabas.broker.group.membership import weigh
+from barnabas.broker.group.membership import size_of_member
 from barnabas.broker.group.rebalance import keep_alive, prepare
-from barnabas.broker.group.shard import Shard
+from barnabas.broker.group.records import encode
+from barnabas.broker.group.shard import Shard, size_of_text
+from barnabas.broker.group.shared import told_for
 from barnabas.broker.group.subscriptions import consumed_topics
 from barnabas.broker.group.tombstones import of_group, of_member
-from barnabas.broker.group.values import CoordinatorRecord, GroupRecord
+from barnabas.broker.group.values import CoordinatorRecord, GroupRecord, Prepared
+from barnabas.protocol.errors import ErrorCode, KafkaError
 
 _ALLOWING: Final = frozenset({"bidirectional", "downgrade"})
+_MEMBER_BYTES: Final = 120
+"""Lengths, and what else stands in three tombstones and a member."""
+_TOPIC_BYTES: Final = 6
+"""Its name's length, and how many partitions."""
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +55,33 @@ def may_downgrade(shard: Shard, group: ConsumerGroup, leaving: Collection[Consum
         logger.info("group %s stays of the consumer protocol: group.consumer.migration.policy", group.group_id)
         return False
     agree = not group.classics or group.classics in group.classic_protocols.values()
-    return agree and staying + coming <= config.group_max_size
+    if not agree or staying + coming > config.group_max_size:
+        return False
+    size, bytes_max = _size(shard, group), shard.journal.batch_bytes_max
+    if size > bytes_max:
+        logger.info(
+            "group %s stays of the consumer protocol: its members take %d bytes, and a batch %d",
+            group.group_id,
+            size,
+            bytes_max,
+        )
+    return size <= bytes_max
+
+
+def _size(shard: Shard, group: ConsumerGroup) -> int:
+    """Bytes that a conversion writes, at most: of each member three tombstones, and its place in the group."""
+    lengths: dict[bytes, int] = {}
+    size = 0
+    for member_id, member in group.members.items():
+        said, classic = member.subscription, member.classic
+        size += _MEMBER_BYTES + 4 * (size_of_text(group.group_id) + size_of_text(member_id))
+        size += sum(map(size_of_text, (said.instance_id or "", said.client_id, said.client_host)))
+        size += max((len(one) for _, one in classic.protocols), default=0) if classic is not None else 0
+        for topic_id, numbers in group.targets.get(member_id, NOTHING).items():
+            if topic_id not in lengths:
+                lengths[topic_id] = len(shard.shared.topics.name_of(topic_id) or "")
+            size += _TOPIC_BYTES + lengths[topic_id] + 4 * len(numbers)
+    return size
 
 
 def staying_of(group: ConsumerGroup, leaving: Collection[ConsumerMember]) -> list[Staying]:
@@ -77,6 +110,7 @@ def downgrade(shard: Shard, group: ConsumerGroup, staying: Sequence[Staying], re
         KafkaError: the log takes nothing; all is as it was.
     """
     shared, group_id = shard.shared, group.group_id
+    wall_ms = shared.wall_clock.now_ms()
     made = Group(group_id)
     made.protocol_type, made.generation = CONSUMER, group.epoch
     for one in staying:
@@ -86,27 +120,31 @@ def downgrade(shard: Shard, group: ConsumerGroup, staying: Sequence[Staying], re
     for one in staying:
         metadata = made.members[one.member_id].metadata(made.protocol)
         assignments[one.member_id] = assignment_for(metadata, one.target, shared.topics)
+    stored = made.stored(assignments, wall_ms)
+    made.adopt(stored)
+    made.topics = consumed_topics(made)
+    held: dict[str, int] = {}
+    for one in staying:
+        member = made.members[one.member_id]
+        member.address, member.size = one.address, size_of_member(member)
+        made.held += member.size
+        held[one.address] = held.get(one.address, 0) + member.size
     records: list[CoordinatorRecord] = []
     for member_id in group.members:
         records += of_member(group_id, member_id)
     records += of_group(group)
-    records.append(GroupRecord(group_id, made.stored(assignments, shared.wall_clock.now_ms())))
-    shard.write(records, now_ms)
-    written = shard.groups[group_id]
-    assert isinstance(written, Group), "the record says so"
-    if written.address != group.address:
-        shard.claim(written, group.address)
-    for one in staying:
-        member = written.members[one.member_id]
-        member.address = one.address
-        known = made.members[one.member_id]
-        written.update(member, known.protocols, known.rebalance_timeout_ms, known.session_timeout_ms)
-        weigh(shard, written, member)
-        keep_alive(shard, written, member, now_ms)
-    written.topics = consumed_topics(written)
+    records.append(GroupRecord(group_id, stored))
+    batch = shard.new_batch()
+    for record in records:
+        if not batch.try_append(wall_ms, *encode(record)):
+            detail = f"group {group_id} with {len(staying)} members does not fit into a batch"
+            raise KafkaError(told_for(ErrorCode.RECORD_LIST_TOO_LARGE), detail)
+    shard.write([Prepared(batch, made, held)], now_ms)
+    for member in made.members.values():
+        keep_alive(shard, made, member, now_ms)
     logger.info("group %s is a classic group now, of %d members", group_id, len(staying))
     if rebalance:
-        prepare(shard, written, now_ms)
+        prepare(shard, made, now_ms)
 
 
 def _classic_member(one: Staying) -> Member:

@@ -25,11 +25,12 @@ from barnabas.broker.group.consumer.reconciling import owned_of
 from barnabas.broker.group.consumer.resolving import refresh_if_due
 from barnabas.broker.group.consumer.settings import heartbeat_interval_ms
 from barnabas.broker.group.consumer.targets import Change
-from barnabas.broker.group.consumer.upgrading import group_for
+from barnabas.broker.group.consumer.upgrading import group_for, waits_for_conversion
 from barnabas.broker.group.consumer.values import LEFT_FOR_A_WHILE, CurrentRecord, Given, Subscription
 from barnabas.broker.group.reply import Reply
 from barnabas.broker.group.shard import Shard
-from barnabas.broker.group.values import CoordinatorRecord
+from barnabas.broker.group.values import CoordinatorRecord, Prepared
+from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.requests.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -52,9 +53,35 @@ def heartbeat(shard: Shard, request: ConsumerGroupHeartbeatRequest, reply: Reply
         interval_ms = heartbeat_interval_ms(shard.shared, request.group_id)
         shard.answer(reply, _alive(request.member_id, request.member_epoch, interval_ms), now_ms)
         return
-    leaves = request.member_epoch < 0
-    response = _leave(shard, request, now_ms) if leaves else _beat(shard, request, reply, now_ms)
-    shard.answer(reply, response, now_ms)
+    if request.member_epoch < 0:
+        shard.answer(reply, _leave(shard, request, now_ms), now_ms)
+    elif request.member_epoch > 0:
+        shard.answer(reply, _beat(shard, request, reply, None, now_ms), now_ms)
+    else:
+        _join(shard, request, reply, now_ms)
+
+
+def _join(shard: Shard, request: ConsumerGroupHeartbeatRequest, reply: Reply, now_ms: int) -> None:
+    """Let a member in, now or when the group has been converted."""
+
+    def go_on(found: Prepared | KafkaError | None) -> None:
+        try:
+            if isinstance(found, KafkaError):
+                raise found
+            if found is None:
+                _join(shard, request, reply, now_ms)
+            else:
+                shard.answer(reply, _beat(shard, request, reply, found, now_ms), now_ms)
+        except KafkaError as fault:
+            reply.send(refused(fault))
+
+    if not waits_for_conversion(shard, request.group_id, request.member_id, go_on):
+        shard.answer(reply, _beat(shard, request, reply, None, now_ms), now_ms)
+
+
+def refused(fault: KafkaError) -> ConsumerGroupHeartbeatResponse:
+    """The answer to a heartbeat that is refused."""
+    return ConsumerGroupHeartbeatResponse(error_code=fault.code, error_message=fault.detail or None)
 
 
 def _unchanged(shard: Shard, request: ConsumerGroupHeartbeatRequest, reply: Reply) -> ConsumerGroup | None:
@@ -106,11 +133,11 @@ def _leave(shard: Shard, request: ConsumerGroupHeartbeatRequest, now_ms: int) ->
 
 
 def _beat(
-    shard: Shard, request: ConsumerGroupHeartbeatRequest, reply: Reply, now_ms: int
+    shard: Shard, request: ConsumerGroupHeartbeatRequest, reply: Reply, prepared: Prepared | None, now_ms: int
 ) -> ConsumerGroupHeartbeatResponse:
     context, group_id, epoch = reply.context, request.group_id, request.member_epoch
     records: list[CoordinatorRecord] = []
-    group, converted = group_for(shard, group_id, request.member_id, epoch == 0, records)
+    group, converted = group_for(shard, group_id, request.member_id, epoch == 0, prepared, records)
     check_place(shard, group, request.member_id)
     member_id = request.member_id or base64.urlsafe_b64encode(shard.shared.entropy.uuid()).rstrip(b"=").decode()
     owned = owned_of(request.topic_partitions)

@@ -10,7 +10,7 @@ import logging
 from typing import Final
 
 from barnabas.broker.group.consumer.group import ConsumerGroup
-from barnabas.broker.group.consumer.hashing import group_hash
+from barnabas.broker.group.consumer.hashing import group_hash, hash_topics
 from barnabas.broker.group.consumer.replaying import size_of_patterns
 from barnabas.broker.group.consumer.values import EpochRecord, PatternRecord, Resolved
 from barnabas.broker.group.shard import Shard
@@ -26,8 +26,6 @@ BATCH_BYTES: Final = 256 * 1024
 MATCHES_MAX: Final = 20_000
 """Topics that all patterns of a group match, each counted by itself: what is written of them is one step (20 ms), and a
 target of more does not fit into a batch. Apache Kafka has no such bound."""
-HASHES_PER_STEP: Final = 200
-"""Topics whose hashes one step computes: 1 ms, of a hundred partitions each."""
 
 logger = logging.getLogger(__name__)
 
@@ -73,11 +71,7 @@ def _refresh(shard: Shard, group: ConsumerGroup, now_ms: int) -> Job[None]:
             )
             return
         found[text] = Resolved(frozenset(matching), version, wall_ms)
-        for start in range(0, len(matching), HASHES_PER_STEP):
-            for name in matching[start : start + HASHES_PER_STEP]:
-                if topics.get(name) is not None:
-                    topics.hash_of(name)
-            yield None
+        yield from hash_topics(topics, matching)
         yield None
     try:
         yield from _write(shard, group, found, now_ms)

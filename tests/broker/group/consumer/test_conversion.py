@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.group.consumer import upgrading
+from barnabas.broker.group.consumer import preparing, upgrading
 from barnabas.broker.group.consumer.group import ConsumerGroup
 from barnabas.broker.group.group import Group
 from barnabas.protocol.errors import ErrorCode
@@ -17,10 +17,13 @@ from barnabas.protocol.kafka.consumer_protocol import (
     encode_assignment,
 )
 from tests.broker.group.consumer.world import ConsumerWorld
+from tests.broker.group.world import durable
 
 
-@pytest.fixture
-def world() -> ConsumerWorld:
+@pytest.fixture(params=["at once", "as a job"])
+def world(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ConsumerWorld:
+    if request.param == "as a job":
+        monkeypatch.setattr(upgrading, "MEMBERS_AT_ONCE", 0)
     return ConsumerWorld(group_initial_rebalance_delay_ms=0)
 
 
@@ -236,7 +239,7 @@ def test_a_group_that_says_too_much_is_refused_before_it_is_read(
         monkeypatch.setattr(world.journal, "batch_bytes_max", 50)
     else:
         monkeypatch.setattr(upgrading, "SAID_MAX", 2)
-    monkeypatch.setattr(upgrading, "wants_of", None)
+    monkeypatch.setattr(preparing, "wants_of", None)
     refused = world.beat("new")
     assert refused.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert refused.error_message == f"Cannot upgrade classic group g to consumer group because {words}."
@@ -247,8 +250,42 @@ def test_who_has_no_place_has_nothing_converted_for_it(world: ConsumerWorld, mon
     """All members of a full group were read with every heartbeat of a stranger, and it was refused then: 50 ms each."""
     old = alone(world)
     world.config.group_consumer_max_size = 1
-    monkeypatch.setattr(upgrading, "wants_of", None)
+    monkeypatch.setattr(preparing, "wants_of", None)
     refused = world.beat("new")
     assert refused.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert refused.error_message == "The consumer group has reached its maximum capacity of 1 members."
     assert world.heartbeat(old, 1) == 0
+
+
+def test_a_group_that_no_batch_can_hold_stays_and_its_last_member_goes(
+    world: ConsumerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was encoded whole and refused by the log, every 500 ms, and the member was never out."""
+    old = alone(world, session_ms=300_000, rebalance_ms=300_000)
+    world.beat("new")
+    monkeypatch.setattr(world.journal, "batch_bytes_max", 300)
+    world.advance(45_000)
+    assert list(world.consumers().members) == [old]
+    world.journal.batch_bytes_max = 3000
+    world.comes("newer")
+    assert world.beat("newer", -1).error_code == 0
+    assert list(world.group.members) == [old]
+
+
+def test_a_group_is_the_same_whichever_way_it_came_back(world: ConsumerWorld) -> None:
+    """Taken over whole, and read from the log."""
+    old = alone(world, session_ms=300_000)
+    world.commit({0: 7}, member_id=old, generation=1)
+    world.beat("new")
+    world.beat("new", -1)
+    live, held = world.group, world.shard.shared.holdings.by_address
+    assert (live.held, held) == (live.members[old].size, {"10.0.0.1": sum(held.values())})
+    waits = world.classic(old, session_ms=300_000)
+    world.until(waits)
+    assert waits.response.generation_id == 3
+    before = durable(world.shard)["g"]
+    world.restart()
+    after, offsets = durable(world.shard)["g"]
+    assert offsets == before[1]
+    assert after.generation == 2, "what is not in the log begins anew"
+    assert [one.member_id for one in after.members] == [old]

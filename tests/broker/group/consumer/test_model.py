@@ -19,7 +19,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from barnabas.broker.group.consumer import assigning
+from barnabas.broker.group.consumer import assigning, preparing, upgrading
 from barnabas.broker.group.consumer.group import ConsumerGroup
 from barnabas.broker.group.consumer.replaying import size_of_member, size_of_patterns
 from barnabas.broker.group.deleting import delete_group
@@ -73,9 +73,11 @@ class Members(RuleBasedStateMachine):
         interval_ms=st.sampled_from([0, 1000]), assignor=st.sampled_from(["uniform", "range"]), large=st.booleans()
     )
     def begin(self, interval_ms: int, assignor: str, large: bool) -> None:
-        """Targets of a large group are computed and written member by member, while others do something else."""
+        """A large group is converted, and its targets are computed and written, while others do something else."""
         self.patches = ExitStack()
         if large:
+            self.patches.enter_context(patch.object(upgrading, "MEMBERS_AT_ONCE", 0))
+            self.patches.enter_context(patch.object(preparing, "WORK_PER_STEP", 0))
             for name in ("WORK_AT_ONCE", "WORK_PER_BATCH"):
                 self.patches.enter_context(patch.object(assigning, name, 0))
         self.world = ConsumerWorld(

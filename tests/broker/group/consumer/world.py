@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from barnabas.broker.group.consumer.group import ConsumerGroup, ConsumerMember
-from barnabas.broker.group.consumer.heartbeats import heartbeat
+from barnabas.broker.group.consumer.heartbeats import heartbeat, refused
 from barnabas.broker.jobs import Job
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -54,6 +54,10 @@ class ConsumerWorld(World):
             del self.jobs[0]
             ended(None)
             return False
+        except Exception as fault:
+            del self.jobs[0]
+            ended(fault)
+            return False
         return True
 
     def end_jobs(self) -> int:
@@ -64,7 +68,15 @@ class ConsumerWorld(World):
             steps += 1
         return steps
 
-    def beat(
+    def beat(self, member_id: str, epoch: int = 0, **options: Any) -> ConsumerGroupHeartbeatResponse:
+        """One heartbeat as a member sends it; a refusal comes as the answer that the handler makes of it."""
+        told = self.beats(member_id, epoch, **options)
+        while told.waits:  # a group is being converted
+            self.step_job()
+        response: ConsumerGroupHeartbeatResponse = told.response
+        return response
+
+    def beats(
         self,
         member_id: str,
         epoch: int = 0,
@@ -79,8 +91,8 @@ class ConsumerWorld(World):
         rebalance_ms: int = -1,
         client: str = "c",
         host: str = "10.0.0.1",
-    ) -> ConsumerGroupHeartbeatResponse:
-        """One heartbeat as a member sends it; a refusal comes as the answer that the handler makes of it."""
+    ) -> Told:
+        """The same; what becomes of it, for it may have to wait."""
         if epoch == 0:
             owned = {} if owned is None else owned
             rebalance_ms = 30_000 if rebalance_ms == -1 else rebalance_ms
@@ -95,10 +107,9 @@ class ConsumerWorld(World):
         try:
             heartbeat(self.shard, request, reply, self.now_ms)
         except KafkaError as fault:
-            reply.send(ConsumerGroupHeartbeatResponse(error_code=fault.code, error_message=fault.detail))
+            reply.send(refused(fault))
         self.settle()
-        response: ConsumerGroupHeartbeatResponse = told.response
-        return response
+        return told
 
     def id_of(self, name: str) -> bytes:
         known = self.topics.get(name)
