@@ -10,7 +10,7 @@ from barnabas.broker.context import RequestContext
 from barnabas.broker.group.consumer.describing import Told, describe_consumer
 from barnabas.broker.handlers.coordinators import check_named
 from barnabas.broker.handlers.services import Operation, Resource, Services, authorised_operations
-from barnabas.broker.handlers.steps import SLICE, answer
+from barnabas.broker.handlers.steps import SLICE, answer, work_of
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.requests.consumer_group_describe import (
@@ -34,7 +34,7 @@ def _serve(services: Services, request: ConsumerGroupDescribeRequest, context: R
             resource = Resource("group", group_id)
             one.authorized_operations = authorised_operations(services, context, resource)
         told.append(one)
-        before, elements = elements, elements + more
+        before, elements = elements, elements + more + work_of(group_id)
         if elements // SLICE > before // SLICE:
             yield None
     yield from answer(context, ConsumerGroupDescribeResponse(groups=told), elements)

@@ -10,7 +10,7 @@ from barnabas.broker.group.deleting import delete_group
 from barnabas.broker.group.shard import Shard
 from barnabas.broker.handlers.coordinators import may, reply_to
 from barnabas.broker.handlers.services import Operation, Services
-from barnabas.broker.handlers.steps import SLICE, answer
+from barnabas.broker.handlers.steps import SLICE, answer, work_of
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.requests.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
@@ -26,6 +26,7 @@ def handle(services: Services, request: DeleteGroupsRequest, context: RequestCon
 
 def _serve(services: Services, request: DeleteGroupsRequest, context: RequestContext, now_ms: int) -> Job[None]:
     results: list[DeletableGroupResult] = []
+    work = 0
     last: Shard | None = None
     for group_id in dict.fromkeys(request.groups_names):
         code = ErrorCode.NONE
@@ -38,7 +39,9 @@ def _serve(services: Services, request: DeleteGroupsRequest, context: RequestCon
         except KafkaError as fault:
             code = fault.code
         results.append(DeletableGroupResult(group_id, code))
-        if len(results) % _PER_STEP == 0:
+        work += work_of(group_id)
+        if work >= _PER_STEP:
+            work = 0
             yield None
     response = DeleteGroupsResponse(results=results)
     if last is not None and len(results) <= SLICE:

@@ -11,7 +11,7 @@ from barnabas.broker.context import RequestContext
 from barnabas.broker.group.looking import describe
 from barnabas.broker.handlers.coordinators import may
 from barnabas.broker.handlers.services import Operation, Resource, Services, authorised_operations
-from barnabas.broker.handlers.steps import SLICE, answer
+from barnabas.broker.handlers.steps import SLICE, answer, work_of
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.requests.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
@@ -31,7 +31,7 @@ def _serve(services: Services, request: DescribeGroupsRequest, context: RequestC
             resource = Resource("group", group_id)
             one.authorized_operations = authorised_operations(services, context, resource)
         told.append(one)
-        before, elements = elements, elements + 1 + len(one.members)
+        before, elements = elements, elements + work_of(group_id) + len(one.members)
         if elements // SLICE > before // SLICE:
             yield None
     yield from answer(context, DescribeGroupsResponse(groups=told), elements)

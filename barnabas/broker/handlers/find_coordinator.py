@@ -20,7 +20,7 @@ from barnabas.broker.group.placement import partition_of
 from barnabas.broker.handlers.coordinators import may
 from barnabas.broker.handlers.leaders import endpoint
 from barnabas.broker.handlers.services import Operation, Services
-from barnabas.broker.handlers.steps import SLICE, answer
+from barnabas.broker.handlers.steps import SLICE, answer, work_of
 from barnabas.broker.jobs import Job, wait
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import NO_LEADER
@@ -51,10 +51,13 @@ def _serve(services: Services, request: FindCoordinatorRequest, context: Request
         context.respond(told)
         return
     found = []
-    for number, key in enumerate(dict.fromkeys(request.coordinator_keys), 1):
+    work = 0
+    for key in dict.fromkeys(request.coordinator_keys):
         one = yield from _find(services, context, request.key_type, key)
         found.append(one)
-        if number % SLICE == 0:
+        work += work_of(key)
+        if work >= SLICE:
+            work = 0
             yield None
     yield from answer(context, FindCoordinatorResponse(coordinators=found), len(found))
 

@@ -22,7 +22,7 @@ from barnabas.broker.group.shard import Shard
 from barnabas.broker.group.values import CommittedOffset
 from barnabas.broker.handlers.coordinators import may, reply_to
 from barnabas.broker.handlers.services import Operation, Resource, Services
-from barnabas.broker.handlers.steps import SLICE, answer
+from barnabas.broker.handlers.steps import SLICE, answer, work_of
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition
@@ -54,12 +54,12 @@ def handle(services: Services, request: OffsetFetchRequest, context: RequestCont
 
 def _is_large(services: Services, asked: list[OffsetFetchRequestGroup]) -> bool:
     """Whether the answer may have more elements than one slice."""
-    size = len(asked)
+    size = 0
     for group in asked:
+        size += work_of(group.group_id) + _size(services, group)
         if size > SLICE:
             return True
-        size += _size(services, group)
-    return size > SLICE
+    return False
 
 
 def _size(services: Services, asked: OffsetFetchRequestGroup) -> int:
@@ -87,8 +87,8 @@ def _serve(
     for group in asked:
         one = OffsetFetchResponseGroup(group.group_id)
         told.append(one)
-        elements += 1
-        if elements % SLICE == 0:
+        before, elements = elements, elements + work_of(group.group_id)
+        if elements // SLICE > before // SLICE:
             yield None
         try:
             shard = _shard(services, context, group.group_id)
