@@ -6,12 +6,15 @@ import struct
 import sys
 import time
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from barnabas.protocol.api import ApiKey
+from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.kafka import codec
+from barnabas.protocol.requests.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.requests.describe_groups import DescribeGroupsRequest
 from barnabas.protocol.requests.find_coordinator import FindCoordinatorRequest
 from barnabas.protocol.requests.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -27,6 +30,7 @@ from barnabas.protocol.requests.offset_fetch import (
 )
 from barnabas.protocol.requests.sync_group import SyncGroupRequest
 from tests.broker.host.test_siege import siege
+from tests.hostile.meter import exchange
 from tests.hostile.test_rows import Peer, frame
 
 pytestmark = [
@@ -102,3 +106,32 @@ def test_a_subscription_of_millions_of_names(size: int) -> None:
         peer = Peer(stack, process.port)
         coordinated(peer)
         join(peer, struct.pack(">hi", 0, count) + name * count)
+
+
+def test_groups_without_end(tmp_path: Path) -> None:
+    """One for every request, of either protocol, with long names: what one address may bring is bounded."""
+    count, at_once, name = 1_500, 250, "n" * 20_000
+    range_of = [JoinGroupRequestProtocol("range", b"")]
+    with siege(*OPTIONS, data_dir=tmp_path) as process, ExitStack() as stack:
+        peer = Peer(stack, process.port)
+        coordinated(peer)
+        codes: set[int] = set()
+        for start in range(0, count, at_once):
+            numbers = range(start, start + at_once)
+            joins = [
+                JoinGroupRequest(f"classic-{n}{name}", 60_000, 60_000, "", None, "test", range_of) for n in numbers
+            ]
+            told = exchange(peer.sock, b"".join(frame(ApiKey.JOIN_GROUP, 9, one) for one in joins), answers=at_once)
+            assert told is not None
+            codes |= {codec.decode_response(ApiKey.JOIN_GROUP, 9, one)[1].error_code for one in told[-3:]}
+            key = ApiKey.CONSUMER_GROUP_HEARTBEAT
+            beats = [
+                ConsumerGroupHeartbeatRequest(f"{n}{name}", "m", 0, None, None, 60_000, ["t"], None, None, [])
+                for n in numbers
+            ]
+            told = exchange(peer.sock, b"".join(frame(key, 1, one) for one in beats), answers=at_once)
+            assert told is not None
+            codes |= {codec.decode_response(key, 1, one)[1].error_code for one in told[-3:]}
+        assert codes == {0, ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.GROUP_MAX_SIZE_REACHED}
+        one = JoinGroupRequest(name, 60_000, 60_000, "", None, "test", range_of)
+        assert ask(peer, ApiKey.JOIN_GROUP, 3, one).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
