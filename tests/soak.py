@@ -7,7 +7,11 @@ import random
 import sys
 from importlib import import_module
 
-TESTERS = {"durability": "tests.durability.soak", "hostile": "tests.hostile.soak"}
+TESTERS = {
+    "durability": "tests.durability.soak",
+    "hostile": "tests.hostile.soak",
+    "simulator": "tests.simulator.soak",
+}
 """By name, the module whose `soak(seconds, seed)` works for so long and returns the number of faults it found."""
 
 

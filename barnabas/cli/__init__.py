@@ -24,6 +24,7 @@ COMMANDS: Final = {
     "log": ("barnabas.cli.log", "check, show and repair the logs of a data directory"),
     "top": ("barnabas.cli.top", "watch the inside of a broker"),
     "explain": ("barnabas.cli.explain", "show how the inside works, step by step"),
+    "simulate": ("barnabas.cli.simulate", "search for faults that would break a promise, under virtual time"),
     "health": ("barnabas.cli.health", "exit 0 if a broker serves, else 1"),
     "completion": ("barnabas.cli.completion", "what makes a shell complete all of this"),
 }

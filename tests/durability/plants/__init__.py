@@ -28,8 +28,11 @@ class Change:
     old: str
     new: str
 
-    def make(self) -> None:
+    def make(self) -> Callable[[], None]:
         """Put the changed function in the place of the one that is there, wherever that was imported to.
+
+        Returns:
+            What puts the old one back.
 
         Raises:
             TargetMoved: the function is not there, or does not hold the piece exactly once.
@@ -49,10 +52,15 @@ class Change:
         made: dict[str, Callable[..., Any]] = {}
         exec(compile(source.replace(self.old, self.new), f"<planted in {self.place}>", "exec"), vars(module), made)
         after = made[name]
-        setattr(owner, name, after)
-        for other in [other for key, other in sys.modules.items() if key.partition(".")[0] == "barnabas"]:
-            for key in [key for key, value in vars(other).items() if value is before]:
-                setattr(other, key, after)
+        _replace(owner, name, before, after)
+        return lambda: _replace(owner, name, after, before)
+
+
+def _replace(owner: Any, name: str, before: Any, after: Any) -> None:
+    setattr(owner, name, after)
+    for other in [other for key, other in sys.modules.items() if key.partition(".")[0] == "barnabas"]:
+        for key in [key for key, value in vars(other).items() if value is before]:
+            setattr(other, key, after)
 
 
 @dataclass(frozen=True, slots=True)

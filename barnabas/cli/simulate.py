@@ -1,0 +1,97 @@
+"""`barnabas simulate`: a broker and its clients in a world where everything goes wrong, seed by seed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from barnabas.cli.codes import REFUSED, WRONG
+from barnabas.cli.options import Options
+from barnabas.cli.speak import fail, say, say_json, some, table
+
+if TYPE_CHECKING:
+    from barnabas.simulator.run import Outcome
+    from barnabas.simulator.search import Found
+
+_SEEDS = 20
+
+
+def parser() -> Options:
+    """The options of `barnabas simulate`."""
+    options = Options(
+        prog="barnabas simulate",
+        description="Search for a schedule of faults that breaks a promise: the real broker and the real clients in "
+        "one process, under virtual time, on a network and a disk that fail as their seed says.",
+        examples=("barnabas simulate --seeds 100", "barnabas simulate --replay simulate-17.json"),
+    )
+    options.add_argument("--seeds", metavar="N", type=int, help=f"how many seeds are played ({_SEEDS})")
+    options.add_argument("--seed", metavar="S", type=int, help="the first of them (0)")
+    options.add_argument("--replay", metavar="FILE", help="play what broke a promise once more, and nothing else")
+    options.add_argument("--save", metavar="DIR", default=".", help="where a failure is written to (.)")
+    options.add_argument("--json", action="store_true", help="the same for programs")
+    return options
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Play seeds, and tell what they came to; 1 if a promise was broken."""
+    given = parser().read(arguments)
+    if given.replay is not None and (given.seeds is not None or given.seed is not None):
+        return fail("--replay plays one run; it goes with neither --seeds nor --seed", WRONG)
+    if given.seeds is not None and given.seeds < 1:
+        return fail(f"--seeds is {given.seeds}; play one at least", WRONG)
+    from barnabas.simulator.search import Found, search
+
+    found, began_s = Found(), time.monotonic()
+    if given.replay is not None:
+        from barnabas.simulator.run import play
+        from barnabas.simulator.search import load
+
+        outcome = play(load(Path(given.replay)))
+        found.add(outcome)
+        _tell_broken(outcome, given.replay, as_json=given.json)
+    else:
+        first = given.seed or 0
+        for outcome in search(range(first, first + (given.seeds or _SEEDS))):
+            found.add(outcome)
+            if outcome.broken is not None:
+                from barnabas.simulator.search import save
+
+                _tell_broken(outcome, str(save(outcome, Path(given.save))), as_json=given.json)
+    _tell(found, time.monotonic() - began_s, as_json=given.json)
+    return REFUSED if found.broken or found.missing else 0
+
+
+def _tell_broken(outcome: Outcome, path: str, *, as_json: bool) -> None:
+    if outcome.broken is None:
+        return
+    replay = f"barnabas simulate --replay {path}"
+    if as_json:
+        say_json(seed=outcome.plan.seed, broken=outcome.broken, trace=outcome.digest, replay=replay)
+    else:
+        say(f"seed {outcome.plan.seed}: {outcome.broken}\n  play it again: {replay}")
+
+
+def _tell(found: Found, seconds: float, *, as_json: bool) -> None:
+    rate, hours = found.seeds / max(seconds, 0.001), found.virtual_ms / 3_600_000
+    if as_json:
+        say_json(
+            seeds=found.seeds,
+            broken=len(found.broken),
+            seeds_per_second=round(rate, 3),
+            virtual_hours=round(hours, 3),
+            acknowledged=found.acknowledged,
+            facts_checked=found.events,
+            reached=dict(sorted(found.reached.items())),
+            missing=found.missing,
+        )
+        return
+    say(
+        f"{some(found.seeds, 'seed')}, {len(found.broken)} broken; {rate:.2f} seeds/s, {hours:.2f} virtual hours, "
+        f"{some(found.acknowledged, 'acknowledged record')}, {some(found.events, 'fact')} checked"
+    )
+    rows = sorted((name, count) for name, count in found.reached.items() if count)
+    say(table(("reached", "times"), rows))
+    if found.missing:
+        say(f"never reached: {', '.join(found.missing)}")

@@ -1,0 +1,65 @@
+"""What must hold, one small checker a property. Each hears of the history as it happens, and knows nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+from barnabas.simulator.history import Event
+
+Rules: TypeAlias = "dict[type, Callable[[Any], None]]"
+"""What a checker wants to hear of, and where."""
+
+
+class Check:
+    """A property. `rules` are called with the events of their type and raise `Broken`."""
+
+    rules: Rules
+
+
+class Checks:
+    """All checkers of a run."""
+
+    def __init__(self, checks: Iterable[Check]) -> None:
+        self._rules: dict[type, list[Callable[[Any], None]]] = {}
+        self.events = 0
+        for check in checks:
+            for kind, rule in check.rules.items():
+                self._rules.setdefault(kind, []).append(rule)
+
+    def see(self, event: Event) -> None:
+        """Something happened.
+
+        Raises:
+            Broken: it must not.
+        """
+        self.events += 1
+        for rule in self._rules.get(type(event), ()):
+            rule(event)
+
+
+def all_checks() -> list[Check]:
+    """A checker of each kind."""
+    from barnabas.simulator.checks.answers import Answers
+    from barnabas.simulator.checks.duplicates import Duplicates
+    from barnabas.simulator.checks.high_watermark import HighWatermark
+    from barnabas.simulator.checks.inconsistent_offsets import InconsistentOffsets
+    from barnabas.simulator.checks.lost_writes import LostWrites
+    from barnabas.simulator.checks.order import Order
+    from barnabas.simulator.checks.parked import ParkedOperations
+    from barnabas.simulator.checks.polls import Polls
+    from barnabas.simulator.checks.settled import Settled
+    from barnabas.simulator.checks.unseen import Unseen
+
+    return [
+        LostWrites(),
+        Duplicates(),
+        Order(),
+        InconsistentOffsets(),
+        Polls(),
+        Unseen(),
+        HighWatermark(),
+        ParkedOperations(),
+        Answers(),
+        Settled(),
+    ]

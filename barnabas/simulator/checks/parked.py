@@ -1,0 +1,37 @@
+"""Every parked operation ends once, by its deadline, and with an answer."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from barnabas.simulator.checks import Check
+from barnabas.simulator.history import Completed, Parked
+from barnabas.simulator.world import Broken
+
+LATE_MS_MAX: Final = 100
+"""After a turn of its broker nothing is later than this: the work of that turn passes time, too."""
+
+
+class ParkedOperations(Check):
+    """Operations by broker, incarnation and number."""
+
+    def __init__(self) -> None:
+        self._ended: set[tuple[str, int, int]] = set()
+        self.rules = {Parked: self._parked, Completed: self._completed}
+
+    def _parked(self, event: Parked) -> None:
+        late_ms = event.now_ms - event.deadline_ms
+        if late_ms > LATE_MS_MAX:
+            raise Broken(
+                f"parked: operation {event.operation} of {event.broker} still waits {late_ms} ms after its deadline"
+            )
+        if (event.broker, event.incarnation, event.operation) in self._ended:
+            raise Broken(f"parked: operation {event.operation} of {event.broker} waits again after its end")
+
+    def _completed(self, event: Completed) -> None:
+        key = (event.broker, event.incarnation, event.operation)
+        if key in self._ended:
+            raise Broken(f"parked: operation {event.operation} of {event.broker} ends a second time")
+        if not event.answered:
+            raise Broken(f"parked: operation {event.operation} of {event.broker} waits no more, and has no answer")
+        self._ended.add(key)

@@ -1,0 +1,110 @@
+"""What is written down of a run for the checkers: plain facts, so that a test can forge a history."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from barnabas.protocol.ids import TopicPartition
+
+
+class Sent(NamedTuple):
+    """A producer has taken a record; from one producer to one partition in this order."""
+
+    producer: str
+    partition: TopicPartition
+    value: bytes
+    idempotent: bool = True
+
+
+class Acknowledged(NamedTuple):
+    """A record's outcome: it was written, at this offset (-1: not told)."""
+
+    producer: str
+    partition: TopicPartition
+    value: bytes
+    offset: int
+
+
+class Failed(NamedTuple):
+    """A record's outcome: an error. It may be there all the same."""
+
+    producer: str
+    partition: TopicPartition
+    value: bytes
+    error: str
+
+
+class Polled(NamedTuple):
+    """A consumer was given a record; of one partition in this order, from offset 0 on."""
+
+    consumer: str
+    partition: TopicPartition
+    offset: int
+    value: bytes
+
+
+class Kept(NamedTuple):
+    """At the end, when all is healed: everything a partition holds, from its start to its end."""
+
+    partition: TopicPartition
+    records: tuple[tuple[int, bytes], ...]
+
+
+class Looked(NamedTuple):
+    """Where a partition stood after a turn of its broker; told when it has changed."""
+
+    broker: str
+    incarnation: int
+    partition: TopicPartition
+    high_watermark: int
+    end: int
+
+
+class Parked(NamedTuple):
+    """An operation that waits, numbered within an incarnation: told when it is first seen, and while it is late."""
+
+    broker: str
+    incarnation: int
+    operation: int
+    deadline_ms: int
+    now_ms: int
+
+
+class Completed(NamedTuple):
+    """An operation waits no more, and whether it has its answer."""
+
+    broker: str
+    incarnation: int
+    operation: int
+    answered: bool
+
+
+class Asked(NamedTuple):
+    """A broker has read a request."""
+
+    connection: str
+    correlation_id: int
+
+
+class Answered(NamedTuple):
+    """A broker has written an answer."""
+
+    connection: str
+    correlation_id: int
+
+
+class Healed(NamedTuple):
+    """All was healed so long ago (ms): told at once, and when everything is to be well again."""
+
+    since_ms: int
+
+
+class Over(NamedTuple):
+    """The run is over: all was healed, and everybody had his time (ms) to come to an end."""
+
+    since_healed_ms: int
+
+
+Event: TypeAlias = (
+    Sent | Acknowledged | Failed | Polled | Kept | Looked | Parked | Completed | Asked | Answered | Healed | Over
+)

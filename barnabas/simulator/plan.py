@@ -1,0 +1,90 @@
+"""What a seed is: settings of a broker and of its clients, and the faults that they meet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final
+
+from barnabas.simulator.faults import Fault, draw_faults
+from barnabas.simulator.world import World
+
+TOPIC: Final = "t"
+
+
+@dataclass
+class Plan:
+    """What a seed is: drawn from it alone.
+
+    Attributes:
+        synced: every acknowledgement waits for its sync, and power may fail.
+        broker: settings of the broker, by Kafka's names.
+        producers: settings of each producer.
+        consumers: settings of each consumer.
+    """
+
+    seed: str
+    duration_ms: int
+    synced: bool
+    partitions: int
+    broker: dict[str, str]
+    producers: list[dict[str, Any]]
+    consumers: list[dict[str, Any]]
+    faults: list[Fault]
+
+
+def draw(seed: str, duration_ms: int = 60_000) -> Plan:
+    """The plan of a seed. One in ten keeps the defaults of broker and clients, and lasts five times as long."""
+    chance = World(seed).chance("plan")
+    synced = chance.randrange(3) > 0
+    defaults = chance.randrange(10) == 0
+    broker = {
+        "log.message.timestamp.after.max.ms": str(2**63 - 1),  # clocks are hours apart
+        "barnabas.topics": f"{TOPIC}:2",
+    }
+    if synced:
+        broker["log.flush.interval.messages"] = "1"
+    if defaults:
+        duration_ms *= 5
+    else:
+        broker |= {
+            "log.roll.ms": str(chance.choice((2000, 10_000, 3_600_000))),
+            "log.flush.offset.checkpoint.interval.ms": str(chance.choice((500, 5000, 60_000))),
+            "replica.high.watermark.checkpoint.interval.ms": str(chance.choice((500, 5000))),
+            "connections.max.idle.ms": str(chance.choice((3000, 600_000))),
+            "log.index.interval.bytes": str(chance.choice((0, 100, 4096))),
+        }
+    producers = [_producer(chance, defaults, idempotent=number < 2) for number in range(3)]
+    consumers = [_consumer(chance, defaults) for _ in range(2)]
+    faults = draw_faults(chance, duration_ms, power=synced)
+    return Plan(seed, duration_ms, synced, 2, broker, producers, consumers, faults)
+
+
+def _producer(chance: Random, defaults: bool, *, idempotent: bool) -> dict[str, Any]:
+    settings: dict[str, Any] = {} if idempotent else {"enable_idempotence": False, "acks": "all"}
+    if not defaults:
+        request_ms = chance.choice((500, 2000, 10_000))
+        settings |= {
+            "linger_ms": chance.choice((0, 5, 50)),
+            "batch_size": chance.choice((200, 1000, 16_384)),
+            "request_timeout_ms": request_ms,
+            "delivery_timeout_ms": request_ms + chance.choice((100, 5000, 60_000)),
+            "max_block_ms": chance.choice((1000, 60_000)),
+            "retry_backoff_ms": chance.choice((10, 100)),
+            "max_in_flight_requests_per_connection": chance.choice((1, 2, 5)),
+            "compression_type": chance.choice(("none", "none", "lz4", "zstd")),
+        }
+    return settings
+
+
+def _consumer(chance: Random, defaults: bool) -> dict[str, Any]:
+    if defaults:
+        return {}
+    return {
+        "fetch_max_wait_ms": chance.choice((100, 500, 2000)),
+        "fetch_min_bytes": chance.choice((1, 400)),  # one partition may give no more than 500
+        "fetch_max_bytes": chance.choice((1000, 50 * 1024 * 1024)),
+        "max_partition_fetch_bytes": chance.choice((500, 1024 * 1024)),
+        "max_poll_records": chance.choice((1, 7, 500)),
+        "request_timeout_ms": chance.choice((3000, 30_000)),
+    }

@@ -1,0 +1,207 @@
+"""One seed from its beginning to its end: a plan is drawn, a broker and its clients live through it, all is checked."""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Final
+
+from barnabas.protocol.ids import TopicPartition
+from barnabas.simulator.broker import PORT, BrokerProcess
+from barnabas.simulator.checks import Checks, all_checks
+from barnabas.simulator.faults import Adversary
+from barnabas.simulator.history import Acknowledged, Answered, Event, Failed, Healed, Over, Polled, Sent
+from barnabas.simulator.machine import Machine
+from barnabas.simulator.network import Network
+from barnabas.simulator.plan import TOPIC, Plan
+from barnabas.simulator.watching import BrokerWatch, FrameWatch
+from barnabas.simulator.workload import Reading, Reviewing, Sending
+from barnabas.simulator.world import MS, Broken, World
+
+HEALING_MS: Final = 60_000
+"""After the last fault is healed everything is to be well within so long."""
+LEAST: Final = 170
+"""Acknowledged records of each of three producers."""
+_BROKER: Final = "10.0.0.1"
+_SENDING_MS_MAX: Final = 600_000
+"""A producer that goes on to `LEAST` is given so long after the healing."""
+_LOG_LINES_MAX: Final = 200
+
+
+@dataclass
+class Outcome:
+    """What became of a seed; `broken` says which promise was broken, None if all held."""
+
+    plan: Plan
+    virtual_ms: int
+    acknowledged: int
+    events: int
+    digest: str
+    reached: Counter[str]
+    broken: str | None = None
+    trace: list[str] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it as plain values, for the file of a failure."""
+        told = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {**told, "plan": asdict(self.plan), "reached": dict(self.reached)}
+
+
+def play(plan: Plan) -> Outcome:
+    """Live through a plan."""
+    with _log_kept() as lines, _no_garbage():
+        run = _Run(plan)
+        broken = None
+        try:
+            run.play()
+        except Broken as error:
+            broken = str(error)
+            run.world.note(f"broken: {broken}")
+        finally:
+            events = run.checks.events
+            run.end()
+    world = run.world
+    return Outcome(
+        plan,
+        world.now_ns // MS,
+        sum(each.acknowledged for each in run.sending),
+        events,
+        world.trace.digest,
+        world.reached,
+        broken,
+        list(world.trace.lines) if broken else [],
+        list(lines) if broken else [],
+    )
+
+
+class _Run:
+    """Everything of one run."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        world = self.world = World(plan.seed)
+        network = Network(world)
+        self.checks = Checks(all_checks())
+        network.tap = FrameWatch(self.tell).tap
+        watch = BrokerWatch(self.tell)
+        machine = Machine(world, network, "broker1", _BROKER)
+        self.broker = BrokerProcess(machine, 1, plan.broker, watch.look)
+        server = f"{_BROKER}:{PORT}"
+        self.partitions = [TopicPartition(TOPIC, number) for number in range(plan.partitions)]
+        machines = (Machine(world, network, f"client{number}", f"10.0.1.{number}") for number in range(1, 100))
+        until_ns = plan.duration_ms * MS
+        self.sending = [
+            Sending(next(machines), server, self.partitions, settings, self.tell, until_ns, LEAST)
+            for settings in plan.producers
+        ]
+        self.reading = [
+            Reading(next(machines), server, self.partitions, settings, self.tell) for settings in plan.consumers
+        ]
+        self.review = Reviewing(next(machines), server, self.partitions, self.tell)
+        clients = [each.machine.host for each in [*self.sending, *self.reading]]
+        self.adversary = Adversary(world, network, self.broker, clients)
+
+    def tell(self, event: Event) -> None:
+        """Something happened that the checkers are to hear of."""
+        if isinstance(event, Sent | Acknowledged | Failed | Polled):
+            where, value = event.partition, event.value[:20]
+            offset = getattr(event, "offset", "")
+            self.world.note(f"{event[0]} {type(event).__name__.lower()} {where} {offset} {value!r}")
+        elif isinstance(event, Answered):
+            self.adversary.answered()
+        try:
+            self.checks.see(event)
+        except Broken as broken:
+            self.world.fail(str(broken))
+
+    def play(self) -> None:
+        """Let it all happen, heal, let everybody come to an end, and look at what is there.
+
+        Raises:
+            Broken: a promise was broken.
+        """
+        plan, world = self.plan, self.world
+        self.broker.start()
+        for client in [*self.sending, *self.reading]:
+            client.start()
+        self.adversary.plan(plan.faults)
+        world.run(plan.duration_ms * MS)
+        self.adversary.heal()
+        healed_ns = world.now_ns
+        self.tell(Healed(0))
+        world.at(healed_ns + HEALING_MS * MS, lambda: self.tell(Healed(HEALING_MS)))
+        if not self._within(HEALING_MS, lambda: self.broker.serves):
+            raise Broken(f"settled: the broker does not serve {HEALING_MS} ms after all was healed")
+        self._within(_SENDING_MS_MAX, lambda: all(each.ended for each in self.sending))
+        ends = self._ends()
+        self.review.start()
+        if not self._within(HEALING_MS, lambda: self.review.positions == ends):
+            raise Broken(f"settled: what is there ({ends}) cannot be read in {HEALING_MS} ms")
+        self._within(HEALING_MS, lambda: all(reader.positions == ends for reader in self.reading))
+        self.review.tell()
+        self.tell(Over((world.now_ns - healed_ns) // MS))
+        if world.broken is not None:
+            raise Broken(world.broken)
+
+    def _within(self, ms: int, condition: Callable[[], bool]) -> bool:
+        return self.world.run(self.world.now_ns + ms * MS, condition)
+
+    def _ends(self) -> dict[TopicPartition, int]:
+        core = self.broker.core
+        assert core is not None, "it served, and no fault comes after the healing"
+        return {each: core.logs.logs[each].high_watermark for each in self.partitions}
+
+    def end(self) -> None:
+        """Let go of everything: no process runs any more."""
+        clients = [*self.sending, self.review, *self.reading]
+        for client in clients:
+            client.cancel()
+        self.checks = Checks([])  # what comes now is no news
+        limit_ns = self.world.now_ns + HEALING_MS * MS
+
+        def ended() -> bool:
+            return not any(client.runs for client in clients)
+
+        while not ended() and self.world.now_ns < limit_ns:
+            self.world.broken = None
+            with suppress(Broken):
+                self.world.run(limit_ns, ended)
+        for client in clients:
+            client.end_process()
+        self.broker.end_process()
+
+
+@contextmanager
+def _no_garbage() -> Iterator[None]:
+    """Nothing is collected meanwhile: when a collection comes is nobody's choice, and who holds weakly sees it."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@contextmanager
+def _log_kept() -> Iterator[list[str]]:
+    """What is logged goes into a list of bounded length, and nowhere else."""
+    lines: list[str] = []
+
+    class Keeper(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(f"{record.levelname} {record.name}: {record.getMessage()}")
+            del lines[:-_LOG_LINES_MAX]
+
+    logger, keeper = logging.getLogger("barnabas"), Keeper(logging.WARNING)
+    before = logger.handlers[:], logger.propagate
+    logger.handlers[:], logger.propagate = [keeper], False
+    try:
+        yield lines
+    finally:
+        logger.handlers[:], logger.propagate = before

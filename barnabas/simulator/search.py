@@ -1,0 +1,102 @@
+"""Many seeds, one after the other: what they reached together, and what broke."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from barnabas.protocol.errors import BarnabasError
+from barnabas.simulator.faults import KINDS, Fault
+from barnabas.simulator.plan import Plan, draw
+from barnabas.simulator.run import Outcome, play
+
+REACHED: Final = (
+    *(f"fault: {kind}" for kind in dict.fromkeys(KINDS)),
+    "clean stops",
+    "clocks that drift",
+    "connections given up",
+    "connections refused",
+    "connections reset",
+    "ends while it recovers",
+    "half-open connections",
+    "names lost",
+    "operations parked",
+    "operations that expired",
+    "power losses",
+    "records failed",
+    "trickled pieces",
+    "unsynced bytes lost",
+    "writers stalled",
+)
+"""What a search of `MANY` seeds must have come to: a tester that never meets a fault proves nothing of it."""
+MANY: Final = 200
+_FORM: Final = 1
+
+
+class NotAFailure(BarnabasError):
+    """A file that holds no failure of the simulator."""
+
+
+class Found:
+    """What seeds came to together."""
+
+    def __init__(self) -> None:
+        self.seeds = 0
+        self.broken: list[Outcome] = []
+        self.virtual_ms = 0
+        self.acknowledged = 0
+        self.events = 0
+        self.reached: Counter[str] = Counter()
+
+    def add(self, outcome: Outcome) -> None:
+        """One more seed."""
+        self.seeds += 1
+        self.virtual_ms += outcome.virtual_ms
+        self.acknowledged += outcome.acknowledged
+        self.events += outcome.events
+        self.reached += outcome.reached
+        if outcome.broken is not None:
+            self.broken.append(outcome)
+
+    @property
+    def missing(self) -> list[str]:
+        """What `MANY` seeds or more should have reached and did not."""
+        return [name for name in REACHED if not self.reached[name]] if self.seeds >= MANY else []
+
+
+def search(seeds: Iterable[int]) -> Iterator[Outcome]:
+    """Play seeds."""
+    for seed in seeds:
+        yield play(draw(str(seed)))
+
+
+def save(outcome: Outcome, directory: Path) -> Path:
+    """Write a failure to a file of its own: the seed and its plan, what was broken, what happened before.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path = directory / f"simulate-{outcome.plan.seed}.json"
+    path.write_text(json.dumps({"form": _FORM, **outcome.as_json()}, indent=1) + "\n")
+    return path
+
+
+def load(path: Path) -> Plan:
+    """The plan of a saved failure.
+
+    Raises:
+        NotAFailure: the file holds something else.
+        OSError: it cannot be read.
+    """
+    try:
+        told: Any = json.loads(path.read_text())
+        if told["form"] != _FORM:
+            raise NotAFailure(f"{path} is of form {told['form']}; this release replays form {_FORM}")
+        plan = Plan(**told["plan"])
+        plan.faults = [Fault(*fault) for fault in plan.faults]
+    except (ValueError, KeyError, TypeError) as error:
+        raise NotAFailure(f"{path} is no failure that barnabas simulate has saved: {error!r}") from error
+    return plan

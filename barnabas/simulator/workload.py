@@ -1,0 +1,194 @@
+"""Clients of a run: the shipped producer and consumer, each on a machine of its own, and what they are asked to do."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from barnabas.client.async_consumer import AsyncConsumer
+from barnabas.client.async_producer import AsyncProducer
+from barnabas.client.futures import RecordFuture
+from barnabas.net.errors import ClientTimeout
+from barnabas.protocol.ids import TopicPartition
+from barnabas.simulator.history import Acknowledged, Event, Failed, Kept, Polled, Sent
+from barnabas.simulator.machine import Machine
+
+Tell = Callable[[Event], None]
+
+_PENDING_MAX: Final = 200
+"""A producer that has so many records without an outcome waits before it sends more."""
+_LARGE_BYTES: Final = 20_000
+_POLL_S: Final = 5.0
+
+
+class ClientProcess(ABC):
+    """A client on a machine of its own, which does one thing from its start to its end."""
+
+    def __init__(self, machine: Machine, tell: Tell) -> None:
+        self.machine = machine
+        self._tell = tell
+        self._loop = machine.new_loop(machine.name)
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._loop.call_soon(self._begin)
+
+    def _begin(self) -> None:
+        self._task = self._loop.create_task(self._run())
+        self._task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self.machine.world.fail(f"an error that nobody caught: {self.machine.name}: {error!r}")
+
+    @abstractmethod
+    async def _run(self) -> None:
+        """What it does."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether all is done."""
+        return self._task is not None and self._task.done()
+
+    @property
+    def runs(self) -> bool:
+        """Whether it has begun and is not done."""
+        return self._task is not None and not self._task.done()
+
+    def cancel(self) -> None:
+        """Have it come to its end."""
+        if self._task is not None:
+            self._loop.call_soon(self._task.cancel)
+
+    def end_process(self) -> None:
+        """Nothing of it runs from now on."""
+        self._loop.kill()
+
+
+class Sending(ClientProcess):
+    """A producer that sends records, each with a value of its own, and tells what became of them."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        server: str,
+        partitions: list[TopicPartition],
+        settings: Mapping[str, Any],
+        tell: Tell,
+        until_ns: int,
+        least: int,
+    ) -> None:
+        """It sends until that time, and on until at least so many records are acknowledged."""
+        super().__init__(machine, tell)
+        self.acknowledged = 0
+        self._until_ns = until_ns
+        self._least = least
+        self._server = server
+        self._settings = settings
+        self._idempotent = bool(settings.get("enable_idempotence", True))
+        self._partitions = partitions
+        self._chance = machine.world.chance(f"records of {machine.name}")
+        self._pace_ms = self._chance.choice((800, 1500, 2400))
+        self._pending = 0
+        self._told = asyncio.Event()
+        self._sent = 0
+
+    async def _run(self) -> None:
+        world = self.machine.world
+        surroundings = self.machine.surroundings()
+        producer = AsyncProducer(bootstrap_servers=self._server, surroundings=surroundings, **self._settings)
+        await producer.start()
+        try:
+            while world.now_ns < self._until_ns or self.acknowledged < self._least:
+                for _ in range(self._chance.choice((1, 1, 3, 10))):
+                    await self._send(producer)
+                await asyncio.sleep(self._chance.randrange(1, 2 * self._pace_ms) / 1000)
+                while self._pending > _PENDING_MAX:
+                    self._told.clear()
+                    await self._told.wait()
+            await producer.close()
+        finally:
+            await producer.close(0)  # where it was cancelled
+
+    async def _send(self, producer: AsyncProducer) -> None:
+        self._sent += 1
+        partition = self._chance.choice(self._partitions)
+        value = b"%s/%d/" % (self.machine.name.encode(), self._sent)
+        value += bytes(_LARGE_BYTES if self._chance.randrange(50) == 0 else self._chance.randrange(100))
+        try:
+            future = await producer.send(partition.topic, value, partition=partition.partition)
+        except ClientTimeout:  # it was not taken
+            self.machine.world.count("records not taken")
+            return
+        self._pending += 1
+        self._tell(Sent(self.machine.name, partition, value, self._idempotent))
+        future.add_done_callback(lambda done: self._outcome(partition, value, done))
+
+    def _outcome(self, partition: TopicPartition, value: bytes, done: RecordFuture) -> None:
+        self._pending -= 1
+        self._told.set()
+        metadata, error = done.outcome()
+        if metadata is not None:
+            self.acknowledged += 1
+            self._tell(Acknowledged(self.machine.name, partition, value, metadata.offset))
+        else:
+            self.machine.world.count("records failed")
+            self._tell(Failed(self.machine.name, partition, value, str(error)))
+
+
+class Reading(ClientProcess):
+    """A consumer that reads all partitions from the beginning, and on."""
+
+    def __init__(
+        self, machine: Machine, server: str, partitions: list[TopicPartition], settings: Mapping[str, Any], tell: Tell
+    ) -> None:
+        super().__init__(machine, tell)
+        self.positions = dict.fromkeys(partitions, 0)
+        self._server = server
+        self._settings = settings
+
+    async def _started(self) -> AsyncConsumer:
+        while True:
+            consumer = AsyncConsumer(
+                bootstrap_servers=self._server,
+                surroundings=self.machine.surroundings(),
+                auto_offset_reset="earliest",
+                **self._settings,
+            )
+            with suppress(ClientTimeout):  # no broker for a long time; what did not start is closed
+                return await consumer.start()
+
+    async def _run(self) -> None:
+        consumer = await self._started()
+        consumer.assign(self.positions)
+        try:
+            while True:
+                for record in await consumer.poll(_POLL_S):
+                    partition = TopicPartition(record.topic, record.partition)
+                    self.positions[partition] = record.offset + 1
+                    self._tell(Polled(self.machine.name, partition, record.offset, bytes(record.value or b"")))
+        finally:  # it reads until it is cancelled
+            await consumer.close(0)
+
+
+class Reviewing(Reading):
+    """Reads what there is at the end, from the beginning, and tells it as a whole."""
+
+    def __init__(self, machine: Machine, server: str, partitions: list[TopicPartition], tell: Tell) -> None:
+        super().__init__(machine, server, partitions, {}, self._keep)
+        self._kept: dict[TopicPartition, list[tuple[int, bytes]]] = {each: [] for each in partitions}
+        self._review = tell
+
+    def _keep(self, event: Event) -> None:
+        assert isinstance(event, Polled)
+        self._kept[event.partition].append((event.offset, event.value))
+
+    def tell(self) -> None:
+        """Tell what was read."""
+        for partition, records in self._kept.items():
+            self._review(Kept(partition, tuple(records)))

@@ -1,0 +1,141 @@
+"""Whole runs: they hold, they are the same again, and what breaks is saved and played again."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from barnabas.cli import main
+from barnabas.simulator import search
+from barnabas.simulator.checks.settled import Settled
+from barnabas.simulator.history import Over
+from barnabas.simulator.plan import draw
+from barnabas.simulator.run import LEAST, Outcome, play
+from barnabas.simulator.world import Broken
+
+ROOT = Path(__file__).parents[2]
+SHORT_MS = 15_000
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> list[Outcome]:
+    return [play(draw(str(seed), SHORT_MS)) for seed in range(100, 104)]
+
+
+def test_seeds_hold_and_meet_what_they_are_for(outcomes: list[Outcome]) -> None:
+    assert [outcome.broken for outcome in outcomes] == [None] * len(outcomes)
+    for outcome in outcomes:
+        assert outcome.acknowledged >= 3 * LEAST
+        assert len(outcome.plan.faults) >= 5
+        assert outcome.virtual_ms >= SHORT_MS
+        assert any(outcome.reached[name] for name in search.REACHED if name.startswith("fault: "))
+
+
+def test_a_run_is_the_same_again_in_one_process(outcomes: list[Outcome]) -> None:
+    again = play(outcomes[0].plan)
+    assert (again.digest, again.reached) == (outcomes[0].digest, outcomes[0].reached)
+    assert len({outcome.digest for outcome in outcomes}) == len(outcomes), "every seed is another run"
+
+
+def test_the_trace_is_the_same_under_two_hash_seeds() -> None:
+    def trace(hash_seed: str) -> str:
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        command = [sys.executable, "-m", "tests.simulator.traces", "5", "6"]
+        return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
+
+    first = trace("1")
+    assert first == trace("2")
+    assert len(first.splitlines()) == 2
+    assert all(line.endswith(" None") for line in first.splitlines())
+
+
+def test_one_seed_in_ten_keeps_the_defaults_and_lasts_five_times_as_long() -> None:
+    plans = [draw(str(seed)) for seed in range(300)]
+    defaults = [plan for plan in plans if plan.duration_ms == 300_000]
+    assert 15 <= len(defaults) <= 50
+    assert {plan.duration_ms for plan in plans} == {60_000, 300_000}
+    assert all(plan.consumers == [{}, {}] and "log.roll.ms" not in plan.broker for plan in defaults)
+    assert all(len(plan.faults) >= 5 for plan in plans)
+    assert not any(fault.kind == "power" for plan in plans if not plan.synced for fault in plan.faults)
+
+
+class Refusing(Settled):
+    """Refuses every run at its end."""
+
+    def _over(self, event: Over) -> None:
+        raise Broken("settled: forged")
+
+
+def test_what_breaks_is_saved_told_in_one_line_and_played_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    short = draw("7", 3000)
+    monkeypatch.setattr(search, "draw", lambda seed: replace(short, seed=seed))
+    monkeypatch.setattr("barnabas.simulator.run.all_checks", lambda: [Refusing()])
+    assert main(["simulate", "--seeds", "1", "--seed", "7", "--save", str(tmp_path), "--json"]) == 1
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    path = tmp_path / "simulate-7.json"
+    assert told[0]["replay"] == f"barnabas simulate --replay {path}"
+    assert told[0]["broken"] == "settled: forged"
+    assert (told[1]["seeds"], told[1]["broken"]) == (1, 1)
+    saved = json.loads(path.read_text())
+    assert saved["plan"]["seed"] == "7"
+    assert saved["trace"][-1].endswith("broken: settled: forged")
+
+    assert main(["simulate", "--replay", str(path), "--json"]) == 1
+    again = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert (again["trace"], again["broken"]) == (told[0]["trace"], told[0]["broken"])
+
+
+def test_the_command_says_what_was_reached(
+    monkeypatch: pytest.MonkeyPatch, outcomes: list[Outcome], capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(search, "search", lambda seeds: iter(outcomes))
+    assert main(["simulate", "--seeds", str(len(outcomes))]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith(f"{len(outcomes)} seeds, 0 broken; ")
+    assert "seeds/s" in told
+    assert "virtual hours" in told
+    assert "clean stops" in told
+
+
+def test_a_long_search_that_never_meets_a_fault_fails(
+    monkeypatch: pytest.MonkeyPatch, outcomes: list[Outcome], capsys: pytest.CaptureFixture[str]
+) -> None:
+    poor = replace(outcomes[0], reached=outcomes[0].reached.copy())
+    del poor.reached["clocks that drift"]
+    monkeypatch.setattr(search, "search", lambda seeds: (poor for _ in seeds))
+    assert main(["simulate", "--seeds", str(search.MANY - 1)]) == 0
+    assert "never reached" not in capsys.readouterr().out
+    assert main(["simulate", "--seeds", str(search.MANY)]) == 1
+    assert "clocks that drift" in capsys.readouterr().out.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "is no failure that barnabas simulate has saved"),
+        ("[]", "is no failure that barnabas simulate has saved"),
+        ('{"form": 9}', "is of form 9; this release replays form 1"),
+        ('{"form": 1, "plan": {"seed": "1"}}', "is no failure that barnabas simulate has saved"),
+    ],
+)
+def test_a_file_that_is_no_failure_is_refused_in_one_sentence(
+    text: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "f.json"
+    path.write_text(text)
+    assert main(["simulate", "--replay", str(path)]) == 1
+    assert why in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("given", [["--seeds", "0"], ["--replay", "f.json", "--seed", "3"]])
+def test_a_wrong_call_is_told(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", *given]) == 2
+    assert capsys.readouterr().err.startswith("barnabas: --")

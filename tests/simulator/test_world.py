@@ -1,0 +1,103 @@
+"""Time, clocks and the loop of a process."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from barnabas.simulator.clock import BEGINNING_MS, Clock
+from barnabas.simulator.loop import ProcessLoop, new_loop
+from barnabas.simulator.network import Network
+from barnabas.simulator.world import MS, SECOND, Broken, World
+
+
+def process(world: World, clock: Clock | None = None) -> ProcessLoop:
+    return new_loop(world, clock or Clock(world), Network(world), "10.0.0.1", "one")
+
+
+def test_what_is_due_first_happens_first_and_equals_in_the_order_of_asking() -> None:
+    world, seen = World("1"), list[tuple[str, int]]()
+    for name, delay_ns in (("late", 9), ("b", 5), ("a", 5), ("early", 1)):
+        world.after(delay_ns, lambda name=name: seen.append((name, world.now_ns)))  # type: ignore[misc]
+    assert not world.run(7)
+    assert seen == [("early", 1), ("b", 5), ("a", 5)]
+    assert world.now_ns == 7
+    assert world.run(100, lambda: len(seen) == 4)
+    assert world.now_ns == 9
+
+
+def test_chance_is_the_seeds_and_everybody_has_his_own() -> None:
+    one, same, other = World("1"), World("1"), World("2")
+    assert one.chance("disk").random() == same.chance("disk").random() != other.chance("disk").random()
+    one.chance("network").random()
+    assert one.chance("disk").random() != one.chance("network").random()
+
+
+def test_a_clock_runs_fast_jumps_and_starts_anew() -> None:
+    world = World("1")
+    clock = Clock(world, fast_ppm=50_000, skew_ms=-3000, base_ns=7 * SECOND)
+    assert (clock.mono_ns(), clock.now_ms()) == (7 * SECOND, BEGINNING_MS - 3000)
+    world.run(100 * SECOND)
+    assert (clock.mono_ns(), clock.now_ms()) == (112 * SECOND, BEGINNING_MS - 3000 + 105_000)
+    clock.jump(60_000)
+    clock.restart(2 * SECOND)
+    assert (clock.mono_ns(), clock.now_ms()) == (2 * SECOND, BEGINNING_MS - 3000 + 165_000)
+
+
+@pytest.mark.parametrize("fast_ppm", [-50_000, -1, 0, 7, 50_000])
+def test_a_timer_never_fires_before_its_time(fast_ppm: int) -> None:
+    world = World("1")
+    clock = Clock(world, fast_ppm=fast_ppm, base_ns=123_456_789)
+    for mono_ns in (123_456_789, 123_456_790, 5 * SECOND + 1, 77 * SECOND + 3):
+        world.run(clock.when(mono_ns))
+        assert mono_ns <= clock.mono_ns() <= mono_ns + 2
+
+
+def test_looking_at_the_clock_takes_time_where_work_does() -> None:
+    world = World("1")
+    clock = Clock(world, work_ns=MS)
+    assert [clock.mono_ms() for _ in range(3)] == [1, 2, 3]
+
+
+def test_a_loop_keeps_asyncios_contract() -> None:
+    world, seen = World("1"), list[str]()
+    loop = process(world, Clock(world, fast_ppm=40_000))
+
+    async def work() -> None:
+        assert asyncio.get_running_loop() is loop
+        began_s = loop.time()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(loop.create_future(), 3)
+        assert 3 <= loop.time() - began_s < 3.001
+        await asyncio.gather(asyncio.sleep(1), asyncio.sleep(2))
+        seen.append("done")
+
+    def begin() -> None:
+        loop.create_task(work())
+
+    loop.call_soon(begin)
+    loop.call_later(0.5, seen.append, "cancelled").cancel()
+    assert world.run(60 * SECOND, lambda: bool(seen))
+    assert seen == ["done"]
+
+
+def test_a_killed_process_does_nothing_more_and_a_paused_one_later() -> None:
+    world, seen = World("1"), list[str]()
+    killed, paused = process(world), process(world)
+    for loop in (killed, paused):
+        loop.call_later(2, seen.append, loop.name)
+    world.after(SECOND, killed.kill)
+    world.after(SECOND, paused.pause)
+    world.after(9 * SECOND, paused.resume)
+    world.run(5 * SECOND)
+    assert not seen
+    world.run(9 * SECOND)
+    assert seen == ["one"]
+
+
+def test_an_error_that_nobody_catches_ends_the_run() -> None:
+    world = World("1")
+    process(world).call_soon(lambda: 1 // 0)
+    with pytest.raises(Broken, match="ZeroDivisionError"):
+        world.run(SECOND)
