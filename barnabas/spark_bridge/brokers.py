@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -29,7 +29,7 @@ from barnabas.protocol.ids import ZERO_UUID, TopicPartition, format_uuid
 from barnabas.spark_bridge.offsets import OffsetError, Offsets, Span
 from barnabas.spark_bridge.options import OptionError, SourceOptions
 from barnabas.spark_bridge.origin import Origin, again
-from barnabas.spark_bridge.patience import PAUSE_MS, Patience
+from barnabas.spark_bridge.patience import PAUSE_MS, BrokersAway, Patience
 from barnabas.spark_bridge.planning import report_recreated
 from barnabas.spark_bridge.process import quiet_client
 
@@ -52,6 +52,17 @@ _LARGE_FETCHES: Final = {
     "auto.offset.reset": "none",
     "allow.auto.create.topics": False,
     "client.id": "barnabas-spark",
+}
+
+
+class ReadFailed(BarnabasError):
+    """A task cannot read its records."""
+
+
+_HINTS: Final = {
+    ErrorCode.CORRUPT_MESSAGE: ". Where only a sum is wrong, kafka.check.crcs=false reads on; else begin behind it, "
+    "from a new checkpoint with startingOffsets",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: ". Let this client read it, or leave it out of the option",
 }
 
 
@@ -246,13 +257,14 @@ def read_span(settings: Mapping[str, Any], span: Span, options: SourceOptions, t
             onRecreatedTopic is fail; or they do not come for kafkaConsumer.pollTimeoutMs.
         BrokersAway: no broker answered for brokerTimeout.
     """
-    where, position, end = span
+    task = _Task(span.where, span.start, options)
     patience = patience_of(options)
-    with _borrowed(settings, patience, _doing(where, position)) as consumer:
+    with task.naming_itself(), _borrowed(settings, patience, str(task)) as consumer:
+        where, end = span.where, span.end
         consumer.assign([where])
-        consumer.seek(where, position)
+        consumer.seek(where, task.position)
         silent_ms = 0
-        while position < end:
+        while task.position < end:
             lost = ""
             try:
                 found = consumer.poll_columns(POLL_MS / 1000, headers=options.include_headers)
@@ -261,34 +273,57 @@ def read_span(settings: Mapping[str, Any], span: Span, options: SourceOptions, t
                     raise
                 found, lost = [], error.code.name
             if topic_id and _topic_id(consumer, where) not in ("", topic_id):
-                until_answered(partial(_exists, consumer, where), patience, _doing(where, position))
+                until_answered(partial(_exists, consumer, where), patience, str(task))
                 if _topic_id(consumer, where) not in ("", topic_id):
-                    report_recreated(options, f"{_doing(where, position)}: {again(where.topic)}")
+                    report_recreated(options, f"{task}: {again(where.topic)}")
                     return  # with what was made anew the next batch begins
-                consumer.seek(where, position)  # it knew the last topic of this name, which may have answered
+                consumer.seek(where, task.position)  # it knew the last topic of this name, which may have answered
                 continue
             if lost:
-                find = partial(_after_loss, consumer, span, position, lost, options)
-                position = until_answered(find, patience, _doing(where, position))
-                if position < end:
-                    consumer.seek(where, position)
+                find = partial(_after_loss, consumer, span, task.position, lost, options)
+                task.position = until_answered(find, patience, str(task))
+                if task.position < end:
+                    consumer.seek(where, task.position)
                 continue
-            before, position = position, consumer.position(where)
-            if position >= end:
+            before, task.position = task.position, consumer.position(where)
+            if task.position >= end:
                 consumer.pause(where)  # no fetch behind the end while Spark takes what is here
             for columns in found:
                 # The fetch reads on past the span's end; offsets rise, so what belongs to the span is a prefix.
                 count = _count_below(columns, end)
                 if count:
                     yield columns if count == len(columns) else columns.slice(0, count)
-            silent_ms = 0 if position > before else silent_ms + POLL_MS
+            silent_ms = 0 if task.position > before else silent_ms + POLL_MS
             if silent_ms and silent_ms % CHECK_MS == 0:
-                look = partial(_after_silence, consumer, span, position, silent_ms, options)
-                position = until_answered(look, patience, _doing(where, position))
+                look = partial(_after_silence, consumer, span, task.position, silent_ms, options)
+                task.position = until_answered(look, patience, str(task))
 
 
-def _doing(where: TopicPartition, position: int) -> str:
-    return f"reading {where} at offset {position}"
+@dataclass(slots=True)
+class _Task:
+    """Where a task stands, for its errors."""
+
+    where: TopicPartition
+    position: int
+    options: SourceOptions
+
+    def __str__(self) -> str:
+        return f"reading {self.where} at offset {self.position}"
+
+    @contextmanager
+    def naming_itself(self) -> Iterator[None]:
+        """Whatever ends the task says what it was reading, and which option asked for it."""
+        try:
+            yield
+        except (OffsetError, BrokersAway):
+            raise
+        except BarnabasError as error:
+            asked = f"asked for by the option {self.options.asked_by}"
+            hint = _HINTS.get(error.code, "") if isinstance(error, KafkaError) else ""
+            raise ReadFailed(f"{self}, {asked}: {error}{hint}") from error
+        except Exception as error:
+            error.add_note(f"barnabas was {self}")
+            raise
 
 
 def _topic_id(consumer: Consumer, where: TopicPartition) -> str:

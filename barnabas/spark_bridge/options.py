@@ -77,9 +77,15 @@ class SourceOptions:
     retry_wait_ms: int
     silent_ms_max: int
     away_ms_max: int
+    commit_group: str | None
     rows_per_trigger_max: int | None = None
     rows_per_trigger_min: int | None = None
     trigger_delay_ms_max: int = 15 * 60_000
+
+    @property
+    def asked_by(self) -> str:
+        """The option that names what is read."""
+        return "subscribe" if self.topics else "assign" if self.assigned else "subscribePattern"
 
     def asks_for(self, where: TopicPartition) -> bool:
         """Whether the query reads this partition, or may: a pattern is not looked at closely."""
@@ -87,7 +93,7 @@ class SourceOptions:
 
 
 _STRATEGIES: Final = ("assign", "subscribe", "subscribePattern")
-_STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+_STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "commitGroup")
 _BATCH_ONLY: Final = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
 _NAMES: Final = (
     *_STRATEGIES, *_STREAM_ONLY, *_BATCH_ONLY,
@@ -149,6 +155,7 @@ def read_options(given: Mapping[str, str], mode: Mode) -> SourceOptions:
         retry_wait_ms=_number(options, "fetchOffset.retryIntervalMs", 0, 1000),
         silent_ms_max=_number(options, "kafkaConsumer.pollTimeoutMs", 1, 120_000),
         away_ms_max=_duration(options, "brokerTimeout", "2m"),
+        commit_group=_group(options),
     )
 
 
@@ -283,6 +290,13 @@ def _on_recreated(options: Mapping[str, str]) -> Literal["fail", "earliest", "la
         if text.strip().lower() == choice:
             return choice
     raise OptionError(f"onRecreatedTopic is fail, earliest or latest, not {text!r}")
+
+
+def _group(options: Mapping[str, str]) -> str | None:
+    group = options.get("commitgroup")
+    if group is not None and not group.strip():
+        raise OptionError("commitGroup is empty: name a group, or leave it out")
+    return group and group.strip()
 
 
 def _duration(options: Mapping[str, str], name: str, default: str) -> int:

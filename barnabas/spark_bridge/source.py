@@ -49,6 +49,8 @@ from barnabas.spark_bridge.origin import Origin, made_anew
 from barnabas.spark_bridge.pace import Pace
 from barnabas.spark_bridge.planning import check_present, check_within, resolve, spans_between, starts
 from barnabas.spark_bridge.process import plain_errors
+from barnabas.spark_bridge.progress import Progress
+from barnabas.spark_bridge.refused import RefusedReader
 from barnabas.spark_bridge.schema import arrow_schema, spark_schema, to_spark
 
 if TYPE_CHECKING:
@@ -177,6 +179,7 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
     def __init__(self, options: SourceOptions) -> None:
         super().__init__(options)
         self._cluster: Brokers | None = None
+        self._progress: Progress | None = None
         self._begun: Offsets | None = None
         self._target: Offsets | None = None
         self._consumed: Offsets = {}
@@ -218,6 +221,7 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         # A trigger that must end at what is there (availableNow) or take all of it (once) waits for no company.
         rows_min = limit_.min_rows if isinstance(limit_, ReadMinRows) and self._target is None else 0
         view = self._view(start, known, first)
+        self._tell_group(known)
         left_ms = self._left_ms(view, rows_min)
         if left_ms and self._target is None and not first:
             news = self.cluster.wait_for_data(view.latest, min(left_ms, IDLE_WAIT_MS))
@@ -269,6 +273,17 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         if self._cluster is not None:
             self._cluster.close()
             self._cluster = None
+        if self._progress is not None:
+            self._progress.close()
+            self._progress = None
+
+    def _tell_group(self, known: Offsets) -> None:
+        group = self.options.commit_group
+        if group is None or not known:
+            return
+        if self._progress is None:
+            self._progress = Progress(group, client_settings(self.options))
+        self._progress.reached(known, _now_ms())
 
     def _latest_now(self) -> Offsets:
         latest = self.cluster.latest(self.cluster.partitions())
@@ -304,37 +319,6 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         if rows_min:
             return self._pace.left_ms(rows, _now_ms()) if rows else IDLE_WAIT_MS
         return 0 if rows or view.begun else IDLE_WAIT_MS
-
-
-class RefusedReader(DataSourceStreamReader):
-    """Stands for a streaming read that cannot be, and says why when it is first used.
-
-    Were it said by `streamReader`, PySpark would report an error of its own (an unbound `reader`) in its place.
-    """
-
-    def __init__(self, error: BarnabasError) -> None:
-        self.error = error
-
-    @plain_errors()
-    def initialOffset(self) -> NoReturn:  # noqa: N802
-        """Raises what was wrong with the options."""
-        raise self.error
-
-    def getDefaultReadLimit(self) -> NoReturn:  # noqa: N802
-        """As `initialOffset`."""
-        self.initialOffset()
-
-    def latestOffset(self, start: dict[str, Any], limit_: ReadLimit) -> NoReturn:  # noqa: N802
-        """As `initialOffset`."""
-        self.initialOffset()
-
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> NoReturn:
-        """As `initialOffset`."""
-        self.initialOffset()
-
-    def read(self, partition: InputPartition) -> NoReturn:
-        """As `initialOffset`."""
-        self.initialOffset()
 
 
 class View(NamedTuple):

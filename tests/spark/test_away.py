@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from barnabas import Broker, Producer
+from barnabas import Broker, Consumer, Producer
 from barnabas.spark_bridge import brokers as brokers_module
 from barnabas.spark_bridge.options import read_options
 from barnabas.spark_bridge.patience import BrokersAway
@@ -142,3 +142,29 @@ def test_who_stays_away_ends_it_with_one_sentence(
         values(reader, reader.partitions() if kind == "planner" else tasks)
     assert "Connection refused" in str(told.value)
     assert "\n" not in str(told.value)
+
+
+def test_an_error_of_a_task_names_topic_partition_offset_and_option(tmp_path: Path) -> None:
+    with Broker(data_dir=tmp_path, topics={TOPIC: 1}) as broker:
+        put(broker, range(10))
+    (log,) = tmp_path.glob(f"**/{TOPIC}-0/*.log")
+    written = bytearray(log.read_bytes())
+    written[-1] ^= 1
+    log.write_bytes(written)
+    with Broker(data_dir=tmp_path) as broker:
+        reader = BatchReader(read_options(options(broker.port), "batch"))
+        told = rf"^reading {TOPIC}-0 at offset \d, asked for by the option subscribe: CORRUPT_MESSAGE.*kafka.check.crcs"
+        with pytest.raises(brokers_module.ReadFailed, match=told):
+            values(reader, reader.partitions())
+
+
+def test_an_error_by_accident_keeps_its_traceback_and_says_what_was_read(
+    place: tuple[Path, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory, port = place
+    monkeypatch.setattr(Consumer, "poll_columns", lambda *_, **__: 1 // 0)
+    with Broker(data_dir=directory, port=port):
+        reader = BatchReader(read_options(options(port), "batch"))
+        with pytest.raises(ZeroDivisionError) as raised:
+            values(reader, reader.partitions())
+    assert raised.value.__notes__ == [f"barnabas was reading {TOPIC}-0 at offset 0"]
