@@ -1,0 +1,156 @@
+"""Driver, executor, worker, planner and broker killed under load: each record comes exactly once into the batches."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barnabas import Admin
+from tests.cli.process import Process
+from tests.spark.conftest import Cluster
+from tests.spark.ledger import EXECUTOR, PARTITIONS, PLANNER, WAIT_S, WORKER, Ledger, Load, below, found, start
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc"),
+]
+
+
+def until(condition: Callable[[], Any]) -> Any:
+    """What the condition gives, once it gives something."""
+    pause = threading.Event()
+    for _ in range(WAIT_S * 50):
+        if answer := condition():
+            return answer
+        pause.wait(0.02)
+    raise AssertionError("never")
+
+
+def kill_all(pids: Iterable[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("kind", [PLANNER, WORKER], ids=["planner", "worker"])
+def test_a_query_whose_planner_or_worker_is_killed_ends_and_its_restart_loses_and_repeats_nothing(
+    spark: Any, cluster: Cluster, tmp_path: Path, kind: str
+) -> None:
+    """Under `local[2]`, which tries no task again."""
+    topic = cluster.topic(PARTITIONS)
+    ledger = Ledger(tmp_path / "ledger")
+    driver = os.getpid()
+    with Load(cluster.servers, topic) as load:
+        query = start(spark, cluster.servers, topic, tmp_path, ledger)
+        ledger.wait_for(1, query)
+
+        def ended() -> bool:
+            kill_all(found(driver, kind))  # again and again: one between two tasks may do no harm
+            return not query.isActive
+
+        until(ended)
+        said = str(query.exception())
+        query = start(spark, cluster.servers, topic, tmp_path, ledger)
+        ledger.wait_for(ledger.rows + 1, query)
+        count = load.stop()
+    query.processAllAvailable()
+    query.stop()
+    ledger.check(count)
+    if kind == WORKER:  # of a planner Spark only says how the connection broke, one way or another
+        assert "Python worker exited unexpectedly" in said, "as docs/SPARK.md says"
+
+
+def test_a_broker_that_is_restarted_ten_times_under_load_ends_no_query(spark: Any, tmp_path: Path) -> None:
+    options = ["--data-dir", str(tmp_path / "data")]
+    ledger = Ledger(tmp_path / "ledger")
+    process = Process(*options, "--port", "0")
+    try:
+        servers = f"127.0.0.1:{process.port}"
+        with Admin(servers) as admin:
+            admin.create_topic("t", partitions=PARTITIONS)
+        with Load(servers, "t") as load:
+            query = start(spark, servers, "t", tmp_path, ledger)
+            for number in range(10):
+                ledger.wait_for(ledger.rows + 1, query)
+                process.end((signal.SIGKILL, signal.SIGTERM)[number % 2])
+                process = Process(*options, "--port", str(process.port))
+            ledger.wait_for(ledger.rows + 1, query)
+            count = load.stop()
+        query.processAllAvailable()
+        assert query.exception() is None
+        query.stop()
+    finally:
+        process.end(signal.SIGKILL)
+    ledger.check(count)
+    assert not ledger.repeats, "no batch had to be run again"
+
+
+class Driver:
+    """A query in a process of its own."""
+
+    def __init__(self, servers: str, topic: str, directory: Path, master: str) -> None:
+        command = [sys.executable, "-m", "tests.spark.ledger", servers, topic, str(directory), master]
+        root = Path(__file__).parents[2]
+        self._log = (directory / "driver.err").open("w")
+        self._popen = subprocess.Popen(
+            command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True
+        )
+        self.pid = self._popen.pid
+
+    def wait_for_batches(self, count: int) -> None:
+        """Returns after so many further batches."""
+        assert self._popen.stdout is not None
+        for _ in range(count):
+            assert self._popen.stdout.readline(), f"the driver ended: {self._log.name}"
+
+    def kill(self) -> None:
+        """Kills the driver and all that it started."""
+        kill_all([self.pid, *below(self.pid)])
+        self._popen.wait(WAIT_S)
+        assert self._popen.stdin is not None
+        assert self._popen.stdout is not None
+        for stream in (self._popen.stdin, self._popen.stdout, self._log):
+            stream.close()
+
+
+@pytest.fixture
+def driver(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[..., Driver]]:
+    drivers: list[Driver] = []
+
+    def make(topic: str, master: str) -> Driver:
+        drivers.append(Driver(cluster.servers, topic, tmp_path, master))
+        return drivers[-1]
+
+    yield make
+    for each in drivers:
+        each.kill()
+
+
+def test_workers_and_executors_of_a_cluster_are_replaced_and_a_killed_driver_starts_again(
+    spark: Any, cluster: Cluster, tmp_path: Path, driver: Callable[..., Driver]
+) -> None:
+    topic = cluster.topic(PARTITIONS)
+    with Load(cluster.servers, topic) as load:
+        killed = driver(topic, "local-cluster[2,1,512]")
+        killed.wait_for_batches(3)
+        for kind in (WORKER, EXECUTOR):
+            kill_all(until(lambda: found(killed.pid, kind))[:1])  # noqa: B023
+            killed.wait_for_batches(3)
+        killed.kill()
+        ledger = Ledger(tmp_path / "ledger")
+        query = start(spark, cluster.servers, topic, tmp_path, ledger)
+        ledger.wait_for(ledger.rows + 1, query)
+        count = load.stop()
+    query.processAllAvailable()
+    query.stop()
+    ledger.check(count)
