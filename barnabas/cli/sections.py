@@ -9,6 +9,15 @@ from barnabas.cli.speak import table
 State = dict[str, Any]
 
 
+def render_any(server: str, state: State, before: State | None, elapsed_s: float) -> list[str]:
+    """The lines of one look at whoever answers there: a broker, or an MQTT bridge."""
+    if "mqtt_bridge" in state:
+        from barnabas.cli.sections_mqtt import render as render_bridge
+
+        return render_bridge(server, state, before, elapsed_s)
+    return render(server, state, before, elapsed_s)
+
+
 def render(server: str, state: State, before: State | None, elapsed_s: float) -> list[str]:
     """The lines of one look. `before` is the look `elapsed_s` ago, for rates; None shows none."""
     partitions: list[State] = state.get("partitions", [])

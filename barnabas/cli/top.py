@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from barnabas.cli.options import Options, server_argument, server_of
-from barnabas.cli.sections import State, render
+from barnabas.cli.sections import State, render_any
 from barnabas.cli.speak import say
 
 _KEYS: Final = (
@@ -24,8 +24,12 @@ def parser() -> Options:
     """The options of `barnabas top`."""
     options = Options(
         prog="barnabas top",
-        description=f"Watch the inside of a broker. {_KEYS}",
-        examples=("barnabas top", "barnabas top localhost:9092 --once"),
+        description=f"Watch the inside of a broker, or of an MQTT bridge. {_KEYS}",
+        examples=(
+            "barnabas top",
+            "barnabas top localhost:9092 --once",
+            "barnabas top localhost:9095             # an MQTT bridge",
+        ),
     )
     server_argument(options)
     options.add_argument("--interval", metavar="SECONDS", type=float, default=1.0, help="between looks (1)")
@@ -41,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     if given.once or not (sys.stdout.isatty() and sys.stdin.isatty()):
         from barnabas.cli.look import state
 
-        say("\n".join(render(server, state(server), None, 0.0)))
+        say("\n".join(render_any(server, state(server), None, 0.0)))
     else:
         _live(server, max(given.interval, 0.1))
     return 0
@@ -60,7 +64,7 @@ def _live(server: str, interval_s: float) -> None:
             while True:
                 now = state(server)
                 now_s = time.monotonic()
-                lines = render(server, now, before, now_s - looked_s)
+                lines = render_any(server, now, before, now_s - looked_s)
                 before, looked_s = now, now_s
                 while True:  # until the next look is due
                     size = shutil.get_terminal_size()

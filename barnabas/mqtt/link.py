@@ -115,7 +115,8 @@ class Link:
             self._loop.call_soon_threadsafe(self._want_to_write, sock)
 
     def _want_to_write(self, sock: Any) -> None:
-        if self._paho.socket() is sock:
+        current: Any = self._paho.socket()
+        if current is sock:
             with suppress(RuntimeError, OSError):  # uvloop has given it up: `_watch` sees why
                 self._loop.add_writer(sock.fileno(), self._write)
 
@@ -131,7 +132,7 @@ class Link:
         """
         while True:
             await asyncio.sleep(WATCH_SECONDS)
-            sock = self._paho.socket()
+            sock: Any = self._paho.socket()
             try:
                 if sock is not None:
                     sock.getpeername()

@@ -117,8 +117,10 @@ class Settings:
     def consumer(self) -> dict[str, Any]:
         """The consumer's, for records that go out: what it shares with the producer, and a group."""
         shared = {key: value for key, value in self.kafka.items() if key.replace(".", "_") in _CLIENT}
-        own = {"group.id": self.group, "enable.auto.commit": False, "auto.offset.reset": "earliest"}
-        return {"client.id": f"barnabas-mqtt-{self.mqtt.client_id}-out"} | shared | own
+        name = re.sub(r"[^A-Za-z0-9._-]", "-", f"barnabas-mqtt-{self.mqtt.client_id}-out")
+        # A static member (KIP-345): a bridge that was killed goes on at once, and not when its session is over.
+        own = {"group.id": self.group, "group.instance.id": name, "enable.auto.commit": False}
+        return {"client.id": name, "auto.offset.reset": "earliest"} | shared | own
 
 
 def load(path: str, environment: Mapping[str, str] = os.environ) -> Settings:

@@ -64,6 +64,13 @@ def records(server: str, topic: str, count: int) -> list[ConsumerRecord]:
     return found
 
 
+def reason(record: ConsumerRecord) -> str:
+    """Why it is a dead letter."""
+    told = dict(record.headers)["mqtt.refused"]
+    assert told is not None
+    return told.decode()
+
+
 async def read(server: str, topic: str, count: int) -> list[ConsumerRecord]:
     return await asyncio.to_thread(records, server, topic, count)
 
@@ -176,7 +183,7 @@ payload = "msgpack"
         (f"{name}/json".encode(), b"no json"),
         (f"{name}/LAMP/pack".encode(), b"nobody's"),
     ]
-    reasons = [dict(record.headers)["mqtt.refused"].decode() for record in dead]
+    reasons = [reason(record) for record in dead]
     assert "[[rules]] 1: the payload is no JSON" in reasons[0]
     assert reasons[1] == "no rule takes it, and there is no [default]"
     await one.counted("acknowledged", 4)
@@ -201,7 +208,7 @@ async def test_what_kafka_refuses_for_good_is_a_dead_letter_and_keeps_nobody_wai
         await one.counted("acknowledged", 5)
         assert [record.value for record in await read(server, name, 2)] == [b"small", b"behind"]
         dead = await read(server, "mqtt.dead-letter", 3)
-        assert {record.value: dict(record.headers)["mqtt.refused"].decode().split(":")[0] for record in dead} == {
+        assert {record.value: reason(record).split(":")[0] for record in dead} == {
             large: "MESSAGE_TOO_LARGE(10)",
             b"1": "topic absent is not in the metadata after max.block.ms (500 ms)",
             b"2": "Kafka does not know the topic absent, and makes none; create it",

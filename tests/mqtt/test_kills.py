@@ -189,6 +189,6 @@ async def test_the_network_goes_again_and_again(
         for part in range(1, 6):
             await one.counted("forwarded", part * 300)
             witness.cut()
-            await until(lambda part=part: len(witness.connections) > part)  # type: ignore[misc]
+            await until(lambda part=part: len(witness.connections) > part)
     records = await Reader(f"127.0.0.1:{target.port}").all(EVERYTHING)
     check(records, witness)

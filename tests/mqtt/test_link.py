@@ -1,0 +1,118 @@
+"""What the bridge needs of aiomqtt, and of paho beneath it: these fail when a release moves it."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from importlib.metadata import version
+from pathlib import Path
+
+import aiomqtt
+import pytest
+from paho.mqtt import client as paho
+
+from barnabas.mqtt.figures import Side
+from barnabas.mqtt.link import Link, LinkFailed, beneath, keep
+from barnabas.mqtt.reconnect import Reconnect
+from barnabas.mqtt.settings import Mqtt
+from tests.mqtt.servers import Mosquitto, needs_mosquitto, until
+from tests.mqtt.witness import Witness
+
+
+def test_the_releases_are_those_that_are_pinned() -> None:
+    assert version("aiomqtt").split(".")[0] == "2"
+    assert version("paho-mqtt").split(".")[0] == "2"
+
+
+async def test_paho_lies_beneath_with_all_that_is_taken_of_it() -> None:
+    client = aiomqtt.Client("nowhere")
+    found = beneath(client)
+    for name in ("manual_ack_set", "ack", "disable_logger", "socket", "loop_write", "disconnect"):
+        assert callable(getattr(found, name)), name
+    assert list(inspect.signature(paho.Client.ack).parameters) == ["self", "mid", "qos"]
+    for name in ("on_message", "on_connect", "on_publish", "on_socket_register_write"):
+        assert getattr(found, name) is not None, f"aiomqtt uses {name}"
+
+
+async def test_an_aiomqtt_without_paho_is_refused_by_name() -> None:
+    client = aiomqtt.Client("nowhere")
+    client._client = object()  # type: ignore[assignment]
+    with pytest.raises(LinkFailed, match=r"install aiomqtt>=2\.3,<3 and paho-mqtt>=2\.1,<3"):
+        beneath(client)
+
+
+@needs_mosquitto
+@pytest.mark.parametrize("version", ["5", "3.1.1"])
+async def test_nothing_is_acknowledged_unless_the_bridge_says_so(
+    mosquitto: Mosquitto, witness: Witness, version: str
+) -> None:
+    witness.five = version == "5"
+    came: list[paho.MQTTMessage] = []
+    link = Link(Mqtt("127.0.0.1", witness.port, "one", version), "one", came.append)
+    async with link:
+        await link.subscribe(["a"], 0)
+        async with aiomqtt.Client("127.0.0.1", mosquitto.port) as publisher:
+            for payload in (b"1", b"2", b"3"):
+                await publisher.publish("a", payload, qos=1)
+        await until(lambda: len(came) == 3)
+        link.acknowledge([came[0].mid])
+        (connection,) = witness.connections
+        await until(lambda: connection.acknowledged)
+        assert connection.acknowledged == [came[0].mid], "paho acknowledges nothing by itself"
+    again: list[paho.MQTTMessage] = []
+    async with Link(Mqtt("127.0.0.1", witness.port, "one", version), "one", again.append) as link:
+        await until(lambda: len(again) == 2)
+        assert link.session_present
+        assert [(message.payload, message.dup) for message in again] == [(b"2", True), (b"3", True)]
+
+
+@needs_mosquitto
+async def test_a_connection_that_is_reset_ends_on_every_loop(mosquitto: Mosquitto, witness: Witness) -> None:
+    async with Link(Mqtt("127.0.0.1", witness.port, "one"), "one", lambda message: None) as link:
+        await until(lambda: witness.connections)
+        witness.cut()
+        with pytest.raises(LinkFailed, match="the connection ended"):
+            await asyncio.wait_for(link.ended(), 30)
+
+
+@needs_mosquitto
+async def test_a_refused_subscription_is_told(tmp_path: Path) -> None:
+    rules = tmp_path / "acl"
+    rules.write_text("topic read other\n")
+    server = Mosquitto(tmp_path / "mosquitto", f"acl_file {rules}", "max_qos 0")
+    await server.start()
+    try:
+        async with Link(Mqtt("127.0.0.1", server.port, "one"), "one", lambda message: None) as link:
+            with pytest.raises(LinkFailed, match=r"grants QoS 0 for other, and 1 is asked for|refuses"):
+                await link.subscribe(["other"], 0)
+    finally:
+        server.end()
+
+
+async def test_who_refuses_the_connection_is_asked_again_after_a_while() -> None:
+    """No MQTT broker at all: the waits grow, and the reason is told."""
+    side, waits = Side("in"), []
+
+    class Told(Exception):
+        pass
+
+    class Hasty(Reconnect):
+        def lost(self, now_ms: int) -> int:
+            waits.append(super().lost(now_ms))
+            if len(waits) == 3:
+                raise Told
+            return 0
+
+    policy = Hasty(lambda: 0.5)
+
+    async def never(link: Link) -> None:
+        raise AssertionError
+
+    async def ready() -> None: ...
+
+    with pytest.raises(Told):
+        await keep(side, ready, lambda: Link(Mqtt("127.0.0.1", 1, "x"), "x", None), never, policy, lambda: 0)
+    assert waits == [100, 200, 400]
+    assert "127.0.0.1:1: " in side.why
+    assert "refused" in side.why
+    assert (side.connected, side.connections, side.failures) == (False, 0, 3)

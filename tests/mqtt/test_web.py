@@ -1,0 +1,113 @@
+"""A bridge can be looked at: its pages, and `barnabas health` and `barnabas top`, which know it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barnabas.cli.look import get
+from barnabas.cli.sections import render_any
+from barnabas.mqtt.bridge import STUCK_MS, Bridge
+from barnabas.mqtt.figures import _MEANINGS
+from barnabas.mqtt.settings import read
+from barnabas.mqtt.tables import File
+from tests.cli.process import run
+from tests.mqtt.servers import Bridge as Process
+from tests.mqtt.servers import Mosquitto, needs_mosquitto, settings, until
+
+TEXT = """
+[mqtt]
+client_id = "looked-at"
+[[rules]]
+filter = "looked/+"
+topic = "looked"
+[[out]]
+topic = "back"
+to = "back/{key}"
+"""
+
+
+@pytest.fixture
+async def bridge() -> Bridge:
+    return Bridge(read(File("b.toml", settings(TEXT, 1, "127.0.0.1:1")), {}))
+
+
+def lines(bridge: Bridge, before: dict[str, Any] | None = None) -> list[str]:
+    return render_any("localhost:9095", bridge.state(), before, 2.0)
+
+
+async def test_health_says_why_nothing_is_carried(bridge: Bridge) -> None:
+    assert bridge.why_not() == "Kafka has not answered yet"
+    bridge._kafka = ""
+    assert bridge.why_not() == "not connected to the MQTT broker (in): it has not connected yet"
+    for side in (bridge.inward.side, bridge.outward.side):
+        side.up()
+    assert bridge.why_not() == ""
+    one = bridge.inward.ledger.arrived(1, -STUCK_MS)
+    bridge.figures.retrying[1] = "looked: NOT_ENOUGH_REPLICAS"
+    assert re.fullmatch(r"a message has been open for \d+ ms: looked: NOT_ENOUGH_REPLICAS", bridge.why_not())
+    assert any(line.startswith("not carrying: a message has been open") for line in lines(bridge))
+    bridge.inward.ledger.settle(one)
+    bridge.inward.ledger.leaving()
+    assert bridge.why_not() == ""
+
+
+async def test_top_shows_rules_open_messages_and_rates(bridge: Bridge) -> None:
+    before = bridge.state()
+    bridge.settings.rules.rules[0].count = 500
+    bridge.figures.forwarded = 480
+    bridge.inward.ledger.arrived(1, 0)
+    shown = lines(bridge, before)
+    assert shown[0] == "mqtt bridge looked-at localhost:9095: 127.0.0.1:1 (MQTT 5) and 127.0.0.1:1"
+    assert shown[1].startswith("open: 1 message of 1000, the oldest for ")
+    (rule,) = (line for line in shown if "filter looked/+" in line)
+    assert rule.split()[-2:] == ["500", "250"]
+    (forwarded,) = (line for line in shown if line.startswith("records acknowledged by Kafka"))
+    assert forwarded.split()[-2:] == ["480", "240"]
+
+
+async def test_every_metric_has_a_meaning_and_is_told(bridge: Bridge) -> None:
+    readings = list(bridge.registry.collect(0))
+    assert {reading.name for reading in readings} == set(_MEANINGS)
+    text = str(bridge._web._metrics({}).body)
+    assert 'barnabas_mqtt_receivedmessages_total{qos="1"} 0' in text
+    assert (
+        'barnabas_mqtt_rulemessages_total{rule="b.toml:8 [[rules]] 1"} 0' in text or "rulemessages_total{rule=" in text
+    )
+    assert 'barnabas_mqtt_connected{direction="out"} 0' in text
+    assert text.count("# HELP") == text.count("# TYPE") == len(_MEANINGS)
+
+
+@needs_mosquitto
+@pytest.mark.slow
+async def test_the_pages_of_a_bridge(
+    mosquitto: Mosquitto, kafka: str, tmp_path: Path, bridge: Callable[..., Process]
+) -> None:
+    one = Process(tmp_path / "looked", TEXT, mosquitto.port, kafka)
+    await one.start()
+    try:
+        pages = {path: await asyncio.to_thread(get, one.address, path) for path in ("/", "/health", "/state", "/x")}
+        assert {path: status for path, (status, _) in pages.items()} == {
+            "/": 200,
+            "/health": 200,
+            "/state": 200,
+            "/x": 404,
+        }
+        assert pages["/health"][1] == '{"status": "serving"}\n'
+        told = await asyncio.to_thread(run, "top", one.address, "--once")
+        assert told.stdout.startswith(f"mqtt bridge looked-at {one.address}: 127.0.0.1:{mosquitto.port} (MQTT 5)")
+        assert (await asyncio.to_thread(run, "health", one.address)).returncode == 0
+        mosquitto.end()
+        await until(lambda: asyncio.to_thread(lambda: get(one.address, "/health")[0] == 503), one.said)
+        assert "not connected to the MQTT broker (in)" in (await asyncio.to_thread(get, one.address, "/health"))[1]
+        reader, writer = await asyncio.open_connection(*one.address.split(":"))
+        writer.write(b"GET /state HTTP/1.1\r\nHost: elsewhere.example\r\n\r\n")
+        assert b"421" in await reader.readline()
+        writer.close()
+    finally:
+        assert one.end() == 0
