@@ -9,6 +9,13 @@ import signal
 import sys
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from barnabas.demo.machine_run import MachineDemo
+    from barnabas.demo.place import Place
+    from barnabas.demo.run import Demo
+    from barnabas.demo.screen import Screen
 
 _SECONDS_DEFAULT = 20.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -32,6 +39,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="barnabas.demo", description="A year of flights through Barnabas and PySpark."
     )
+    parser.add_argument("--mqtt", action="store_true", help="instead, this machine's own figures by way of MQTT")
     parser.add_argument("--watch", action="store_true", help="keep broker and job up until Ctrl-C")
     parser.add_argument("--seconds", type=float, default=_SECONDS_DEFAULT, help="how long the year takes (default 20)")
     parser.add_argument("--dir", type=Path, help="where picture and log go (default: a new temporary directory)")
@@ -41,7 +49,6 @@ def _arguments() -> argparse.Namespace:
 def _run(arguments: argparse.Namespace) -> int:
     # Only now: what is imported here takes a second, in which Ctrl-C must already be understood.
     from barnabas.demo.place import Place
-    from barnabas.demo.run import Demo
     from barnabas.demo.screen import Screen
     from barnabas.protocol.errors import BarnabasError
 
@@ -50,7 +57,7 @@ def _run(arguments: argparse.Namespace) -> int:
     except OSError as error:
         print(f"demo: {arguments.dir or 'the temporary directory'} cannot be used: {error}", file=sys.stderr)
         return 2
-    demo = Demo(place, max(arguments.seconds, 0.1), Screen())
+    demo = _demo(arguments, place, Screen())
     try:
         demo.run(watch=arguments.watch)
     except KeyboardInterrupt:
@@ -72,6 +79,17 @@ def _run(arguments: argparse.Namespace) -> int:
         demo.close()
         place.close()
     return 0
+
+
+def _demo(arguments: argparse.Namespace, place: Place, screen: Screen) -> Demo | MachineDemo:
+    seconds = max(arguments.seconds, 0.1)
+    if arguments.mqtt:
+        from barnabas.demo.machine_run import MachineDemo
+
+        return MachineDemo(place, seconds, screen)
+    from barnabas.demo.run import Demo
+
+    return Demo(place, seconds, screen)
 
 
 def _as_interrupt(number: int, frame: FrameType | None) -> None:

@@ -33,6 +33,7 @@ class Place:
         self.picture = self.directory / "delays.png"
         self.log_file = self.directory / "spark.log"
         self._keep = False
+        self.keep_picture = False
         self._listen()
 
     def _listen(self) -> None:
@@ -49,5 +50,5 @@ class Place:
         """Removes what goes with the run; a log without a picture stays only if somebody asked for it."""
         logging.shutdown()
         shutil.rmtree(self._work, ignore_errors=True)
-        if self._own and not self.picture.exists() and not self._keep:
+        if self._own and not (self.picture.exists() or self.keep_picture or self._keep):
             shutil.rmtree(self.directory, ignore_errors=True)

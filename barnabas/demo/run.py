@@ -181,31 +181,33 @@ class Demo:
         if self._starting is not None and self._launching.wait(_LAUNCH_SECONDS_MAX):
             self._starting.join(_START_SECONDS_MAX)  # a JVM that is half started could not be ended
         if self._query is not None and self._spark is not None:
-            _quietly(self._query.stop)
+            quietly(self._query.stop)
         if self._producer is not None:
-            _quietly(partial(self._producer.close, 1.0))
-        _end_jvm(self._spark)
+            quietly(partial(self._producer.close, 1.0))
+        end_jvm(self._spark)
         if self._broker is not None:
             self._broker.close()
 
 
-def _quietly(end: Any) -> None:
+def quietly(end: Any) -> None:
+    """Call what ends something."""
     try:
         end()
     except Exception as error:  # the JVM may be gone already: an end has nothing to complain about
         del error
 
 
-def _end_jvm(spark: SparkSession | None) -> None:
+def end_jvm(spark: SparkSession | None) -> None:
+    """End the session and its JVM, which is killed if it does not go by itself."""
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway
     if spark is not None:
-        _quietly(spark.stop)
+        quietly(spark.stop)
     if gateway is None:
         return
     process = getattr(gateway, "proc", None)
-    _quietly(gateway.shutdown)
+    quietly(gateway.shutdown)
     if process is None:
         return
     if process.stdin:

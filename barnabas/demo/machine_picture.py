@@ -1,0 +1,59 @@
+"""The plot of `./dev demo --mqtt`: what the machine did while it was looked at, window by window."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from barnabas.demo.picture import FAINT, INK, PAPER
+
+_SHADES: Final = ("#e4572e", "#2e86ab", "#8f5fbf", "#f6c667", "#4f9d69", "#7b1e3b", "#5c5c74", "#c08497")
+
+
+def draw(rows: Collection[Mapping[str, Any]], path: Path, caption: str) -> None:
+    """Writes the picture as a PNG file."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    style: Any = {
+        "font.family": "DejaVu Sans", "font.size": 10, "text.color": INK, "axes.edgecolor": FAINT,
+        "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK, "figure.facecolor": PAPER,
+        "axes.facecolor": PAPER, "axes.spines.top": False, "axes.spines.right": False,
+    }  # fmt: skip
+    first = min((row["begin"] for row in rows), default=None)
+    with plt.rc_context(style):
+        figure, (above, middle, below) = plt.subplots(3, 1, figsize=(12, 8.4), dpi=130, sharex=True)
+        figure.subplots_adjust(left=0.07, right=0.97, top=0.85, bottom=0.1, hspace=0.3)
+        cores = sorted({row["metric"] for row in rows if row["metric"].startswith("cpu")})
+        _lines(above, rows, first, cores, "Work of each core (%)", (0, 100))
+        _lines(middle, rows, first, ["memory"], "Memory in use (%)", (0, 100))
+        _lines(below, rows, first, ["network", "load"], "Network (KB/s), load (processes)", (0, None))
+        below.set_xlabel("seconds, by windows of one second")
+        figure.text(0.07, 0.94, "This machine, by way of MQTT", fontsize=22, fontweight="bold")
+        figure.text(
+            0.07, 0.9, "Its own figures: a device that publishes, a bridge, a topic, a PySpark window aggregation",
+            fontsize=11, color="#5c5c74",
+        )  # fmt: skip
+        figure.text(0.97, 0.015, caption, ha="right", fontsize=8, color=FAINT)
+        figure.savefig(path)
+        plt.close(figure)
+
+
+def _lines(
+    axes: Any, rows: Collection[Mapping[str, Any]], first: Any, metrics: list[str], title: str, span: Any
+) -> None:
+    for index, metric in enumerate(metrics):
+        mine = sorted((row for row in rows if row["metric"] == metric), key=lambda row: row["begin"])
+        at = [(row["begin"] - first).total_seconds() for row in mine]
+        shade = _SHADES[index % len(_SHADES)]
+        axes.plot(at, [row["mean"] for row in mine], color=shade, lw=2, label=metric)
+        axes.fill_between(at, [row["mean"] for row in mine], [row["most"] for row in mine], color=shade, alpha=0.15)
+    axes.set_title(title, loc="left", fontsize=11, fontweight="bold")
+    axes.set_ylim(*span)
+    axes.grid(axis="y", color="#e6e3d8", lw=0.8)
+    axes.set_axisbelow(True)
+    if len(metrics) > 1:
+        axes.legend(frameon=False, ncols=len(metrics), loc="upper right", fontsize=8.5)
