@@ -25,13 +25,14 @@ def draw(rows: Collection[Mapping[str, Any]], path: Path, caption: str) -> None:
     }  # fmt: skip
     first = min((row["begin"] for row in rows), default=None)
     with plt.rc_context(style):
-        figure, (above, middle, below) = plt.subplots(3, 1, figsize=(12, 8.4), dpi=130, sharex=True)
-        figure.subplots_adjust(left=0.07, right=0.97, top=0.85, bottom=0.1, hspace=0.3)
+        figure, (above, middle, below, last) = plt.subplots(4, 1, figsize=(12, 9.6), dpi=130, sharex=True)
+        figure.subplots_adjust(left=0.07, right=0.97, top=0.86, bottom=0.09, hspace=0.36)
         cores = sorted({row["metric"] for row in rows if row["metric"].startswith("cpu")})
         _lines(above, rows, first, cores, "Work of each core (%)", (0, 100))
         _lines(middle, rows, first, ["memory"], "Memory in use (%)", (0, 100))
-        _lines(below, rows, first, ["network", "load"], "Network (KB/s), load (processes)", (0, None))
-        below.set_xlabel("seconds, by windows of one second")
+        _lines(below, rows, first, ["network"], "Network (KB/s)", (0, None))
+        _lines(last, rows, first, ["load"], "Load (processes that want to run, over a minute)", (0, None))
+        last.set_xlabel("seconds, by windows of one second")
         figure.text(0.07, 0.94, "This machine, by way of MQTT", fontsize=22, fontweight="bold")
         figure.text(
             0.07, 0.9, "Its own figures: a device that publishes, a bridge, a topic, a PySpark window aggregation",
