@@ -4,6 +4,7 @@
 ./dev bench --kafka             those as well (needs Java and Maven)
 ./dev bench --only small,bulk   some groups
 ./dev bench --only spark        the PySpark source against Spark's own connector (needs Java and Maven)
+./dev bench --only mqtt         the MQTT bridge against the plain client (needs Mosquitto)
 ./dev bench --compare FILE      beside an earlier run's JSON
 ./dev bench --against REV       this checkout and another revision in interleaved pairs, without peers (--only, --pairs)
 """
@@ -24,8 +25,9 @@ GROUPS = ("bulk", "small", "groups", "inside", "wheel", "client")
 AGAINST_KAFKA = ("bulk", "small", "groups")
 PAIRS = 6
 """As many as an interval of 95 % needs."""
-ON_REQUEST = ("spark",)
-"""Groups that run only when `--only` names them: minutes of Spark against Spark's own connector (Java and Maven)."""
+ON_REQUEST = ("spark", "mqtt")
+"""Groups that run only when `--only` names them: minutes of Spark against Spark's own connector (Java and Maven), and
+of the MQTT bridge (Mosquitto)."""
 
 
 def main() -> int:

@@ -80,13 +80,13 @@ def installed(directory: str) -> dict[str, str]:
 
 @contextmanager
 def _process(name: str, arguments: list[str], environment: dict[str, str] | None = None) -> Iterator[Server]:
-    """Start a server whose first line of output names `127.0.0.1:PORT`; end it with SIGTERM."""
+    """Start a server whose first line of output ends in `127.0.0.1:PORT`, or names it; end it with SIGTERM."""
     pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
     process = subprocess.Popen(arguments, stdout=pipe, stderr=nothing, text=True, env=environment)
     try:
         assert process.stdout
         line = process.stdout.readline()
-        match = re.search(r"127\.0\.0\.1:(\d+)", line)
+        match = re.search(r"127\.0\.0\.1:(\d+)$", line.rstrip()) or re.search(r"127\.0\.0\.1:(\d+)", line)
         if not match:
             raise RuntimeError(f"{name} did not start: it said {line!r}")
         yield Server(name, process.pid, int(match[1]), process)
