@@ -14,7 +14,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY pyspark_barnabas pyspark_barnabas
 COPY barnabas barnabas
 RUN python -m venv --without-pip /opt/barnabas \
-    && pip --python /opt/barnabas/bin/python install --no-cache-dir . \
+    && pip --python /opt/barnabas/bin/python install --no-cache-dir '.[mqtt]' \
     # sources of compiled modules; nothing reads them at run time
     && find /opt/barnabas -type f \( -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' -o -name '*.c' -o -name '*.h' \) -delete \
     && find /opt/barnabas -name '*.so' -exec strip --strip-unneeded {} +

@@ -132,3 +132,53 @@ def test_it_stops_cleanly_and_keeps_its_records(compose: list[str]) -> None:
     with Consumer("kept", bootstrap_servers="localhost:9092", auto_offset_reset="earliest") as consumer:
         (record,) = consumer.poll(10)
     assert (record.offset, bytes(record.value)) == (kept.offset, b"value")
+
+
+def mosquitto_image() -> str:
+    """Mosquitto's official image; where no registry can be reached, one of Debian's package with the same places."""
+    official = "eclipse-mosquitto:2"
+    for ask in (["image", "inspect", official], ["pull", "-q", official]):
+        if subprocess.run(["docker", *ask], capture_output=True, timeout=BOUND_S, check=False).returncode == 0:
+            return official
+    lines = [
+        "FROM python:3.12-slim",
+        "RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends mosquitto >/dev/null \\",
+        " && install -d -o mosquitto -g mosquitto /mosquitto/config /mosquitto/data",
+        'VOLUME ["/mosquitto/data"]',
+        'CMD ["/usr/sbin/mosquitto", "-c", "/mosquitto/config/mosquitto.conf"]',
+    ]
+    docker("build", "-t", f"{PROJECT}-mosquitto", "-", text="\n".join(lines) + "\n")
+    return f"{PROJECT}-mosquitto"
+
+
+def test_with_the_profile_mqtt_what_devices_publish_is_in_the_topic(
+    compose: list[str], image: str, tmp_path: Path
+) -> None:
+    for port in (1883, 9095):
+        if in_use(port):
+            pytest.skip(f"port {port} of this machine is in use")
+    import asyncio
+
+    import aiomqtt
+
+    override = tmp_path / "mqtt.yml"
+    override.write_text(f"services:\n  mosquitto:\n    image: {mosquitto_image()}\n  mqtt:\n    image: {image}\n")
+    call = [*compose, "-f", str(override), "--profile", "mqtt"]
+    docker(*call, "up", "--detach", "--wait", "--no-build")
+    try:
+
+        async def publish() -> None:
+            async with aiomqtt.Client("localhost", 1883) as client:
+                await client.publish("sensors/attic/temperature", b"21.5", qos=2)
+
+        asyncio.run(publish())
+        with Consumer("temperature", bootstrap_servers="localhost:9092", auto_offset_reset="earliest") as consumer:
+            (record,) = consumer.poll(30)
+        assert (record.key, bytes(record.value)) == (b"attic", b"21.5")
+        assert "mqtt bridge barnabas-bridge" in docker(
+            *call, "exec", "mqtt", "barnabas", "top", "localhost:9095", "--once"
+        )
+    finally:
+        docker(*call, "stop", "mqtt", "mosquitto")
+        docker(*call, "rm", "--force", "mqtt", "mosquitto")
+        docker("volume", "rm", f"{PROJECT}_mosquitto")
