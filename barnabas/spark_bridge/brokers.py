@@ -26,8 +26,9 @@ from barnabas.net.errors import ClientTimeout, Disconnected
 from barnabas.net.topology import TopicInfo
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition, format_uuid
+from barnabas.spark_bridge.errors import OptionError
 from barnabas.spark_bridge.offsets import OffsetError, Offsets, Span
-from barnabas.spark_bridge.options import OptionError, SourceOptions
+from barnabas.spark_bridge.options import SourceOptions
 from barnabas.spark_bridge.origin import Origin, again
 from barnabas.spark_bridge.patience import PAUSE_MS, BrokersAway, Patience
 from barnabas.spark_bridge.planning import report_recreated

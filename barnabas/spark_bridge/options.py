@@ -6,8 +6,8 @@ Which partitions: exactly one of `subscribe` (comma list), `subscribePattern` (r
 `endingOffsets`. Option names are case-insensitive: Spark hands them over in lower case.
 
 What differs from Spark's own source: an unknown option is refused, where Spark ignores it and a misspelt
-`startingOffset` starts anywhere; no group is joined and nothing committed, so `groupIdPrefix` has no effect, and
-settings of `kafka.*` that only a group's member needs (`kafka.group.id`, too) are named in a warning and have none.
+`startingOffset` starts anywhere; no group is joined and nothing committed, so `groupIdPrefix` has no effect.
+`kafka_settings.py` reads the options `kafka.*`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, overload
 
-from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.ids import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 from barnabas.spark_bridge.durations import duration_ms
+from barnabas.spark_bridge.errors import OptionError
+from barnabas.spark_bridge.kafka_settings import client_options
 from barnabas.spark_bridge.offsets import OffsetError, Offsets, parse_option, whole
 
 log = logging.getLogger(__name__)
@@ -32,10 +33,6 @@ Mode: TypeAlias = Literal["stream", "batch"]
 
 EARLIEST: Final = EARLIEST_TIMESTAMP
 LATEST: Final = LATEST_TIMESTAMP
-
-
-class OptionError(BarnabasError, ValueError):
-    """An option that is missing, malformed, refused, or at odds with another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,23 +99,7 @@ _NAMES: Final = (
     "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "kafkaConsumer.pollTimeoutMs",
     "brokerTimeout", "onRecreatedTopic",
 )  # fmt: skip
-_SPELLED: Final = {name.lower(): name for name in _NAMES}
-
-_REFUSED: Final = {
-    "auto.offset.reset": "use the option startingOffsets",
-    "key.deserializer": "keys are read as bytes; decode them with DataFrame operations",
-    "value.deserializer": "values are read as bytes; decode them with DataFrame operations",
-    "key.serializer": "this is a setting of writers",
-    "value.serializer": "this is a setting of writers",
-    "enable.auto.commit": "the source commits no offsets; the checkpoint holds them",
-    "interceptor.classes": "interceptors could break the source's guarantees",
-}
-_NO_EFFECT: Final = (
-    "auto.commit.interval.ms", "group.id", "group.instance.id", "group.protocol", "group.remote.assignor",
-    "heartbeat.interval.ms", "max.poll.interval.ms", "metrics.num.samples", "metrics.recording.level",
-    "metrics.sample.window.ms", "partition.assignment.strategy", "session.timeout.ms",
-)  # fmt: skip
-"""Settings of Kafka's consumer that jobs carry along and that mean nothing without a group, or to this client."""
+SOURCE_NAMES: Final = {name.lower(): name for name in _NAMES}
 
 
 def read_options(given: Mapping[str, str], mode: Mode) -> SourceOptions:
@@ -138,7 +119,7 @@ def read_options(given: Mapping[str, str], mode: Mode) -> SourceOptions:
     if strategy not in ("error", "latest"):
         raise OptionError(f"startingOffsetsByTimestampStrategy is error or latest, not {strategy!r}")
     return SourceOptions(
-        client=_client(options),
+        client=client_options(options, "source"),
         topics=topics,
         pattern=pattern,
         assigned=assigned,
@@ -173,37 +154,19 @@ def _pace(options: Mapping[str, str], mode: Mode) -> dict[str, Any]:
     return {"rows_per_trigger_max": most, "rows_per_trigger_min": least, "trigger_delay_ms_max": delay_ms}
 
 
-def _client(options: Mapping[str, str]) -> dict[str, str]:
-    """The `kafka.*` options that reach the consumer, under Kafka's names.
-
-    Raises:
-        OptionError: a listener with TLS or SASL is asked for.
-    """
-    settings = {key.removeprefix("kafka."): value for key, value in options.items() if key.startswith("kafka.")}
-    for key in sorted(settings):
-        if key.startswith(("ssl.", "sasl.")) or (key == "security.protocol" and settings[key].upper() != "PLAINTEXT"):
-            raise OptionError(f"kafka.{key}: TLS and SASL are not supported yet; name a PLAINTEXT listener")
-        if key in _NO_EFFECT:
-            log.warning("kafka.%s has no effect: the source joins no group", key)
-    return {key: value for key, value in settings.items() if key not in (*_NO_EFFECT, "security.protocol")}
-
-
 def _refuse(options: Mapping[str, str], mode: Mode) -> None:
     for key in options:
-        if key.startswith("kafka."):
-            setting = key.removeprefix("kafka.")
-            why = _REFUSED.get(setting, "")
-            if why:
-                raise OptionError(f"kafka.{setting} is not supported: {why}")
-        elif key == "path":
+        if key == "path":
             raise OptionError(
                 f"the format barnabas reads topics, not the path {options[key]!r}: use option('subscribe')"
             )
-        elif key not in _SPELLED:
-            near = difflib.get_close_matches(key, sorted(_SPELLED), n=1)
-            raise OptionError(f"unknown option {key!r}" + (f"; did you mean {_SPELLED[near[0]]!r}?" if near else ""))
-    if not options.get("kafka.bootstrap.servers", "").strip():
-        raise OptionError("the option kafka.bootstrap.servers is required: name at least one host:port")
+        if key == "topic":
+            log.warning("topic has no effect on a source: it is an option of the sink")
+        elif key not in SOURCE_NAMES and not key.startswith("kafka."):
+            near = difflib.get_close_matches(key, sorted(SOURCE_NAMES), n=1)
+            raise OptionError(
+                f"unknown option {key!r}" + (f"; did you mean {SOURCE_NAMES[near[0]]!r}?" if near else "")
+            )
     for name in _BATCH_ONLY if mode == "stream" else ():
         if name.lower() in options:
             raise OptionError(f"{name} does not apply to a streaming query, which ends by its trigger: leave it out")

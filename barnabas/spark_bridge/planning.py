@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from barnabas.protocol.ids import TopicPartition
+from barnabas.spark_bridge.errors import OptionError
 from barnabas.spark_bridge.offsets import OffsetError, Offsets, Span
-from barnabas.spark_bridge.options import EARLIEST, LATEST, Bound, ByTimestamp, OptionError, SourceOptions, Specific
+from barnabas.spark_bridge.options import EARLIEST, LATEST, Bound, ByTimestamp, SourceOptions, Specific
 from barnabas.spark_bridge.origin import Anew
 
 log = logging.getLogger(__name__)

@@ -29,6 +29,7 @@ from pyspark.sql.streaming.datasource import (
 
 from barnabas.protocol.errors import BarnabasError
 from barnabas.spark_bridge.brokers import Brokers, client_settings, read_span
+from barnabas.spark_bridge.errors import OptionError
 from barnabas.spark_bridge.needs import NEEDS_PYARROW
 from barnabas.spark_bridge.offsets import (
     OffsetError,
@@ -44,7 +45,7 @@ from barnabas.spark_bridge.offsets import (
     stored_origin,
     to_json,
 )
-from barnabas.spark_bridge.options import OptionError, SourceOptions, read_options
+from barnabas.spark_bridge.options import SourceOptions, read_options
 from barnabas.spark_bridge.origin import Origin, made_anew
 from barnabas.spark_bridge.pace import Pace
 from barnabas.spark_bridge.planning import check_present, check_within, resolve, spans_between, starts
@@ -52,6 +53,8 @@ from barnabas.spark_bridge.process import plain_errors
 from barnabas.spark_bridge.progress import Progress
 from barnabas.spark_bridge.refused import RefusedReader
 from barnabas.spark_bridge.schema import arrow_schema, spark_schema, to_spark
+from barnabas.spark_bridge.sink import BatchWriter, StreamWriter
+from barnabas.spark_bridge.sink_options import read_sink_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,7 +82,7 @@ class SpanPartition(InputPartition):
 
 
 class BarnabasDataSource(DataSource):
-    """Reads topics with the schema and options of Spark's own Kafka source."""
+    """Reads topics with the schema and options of Spark's own Kafka source, and writes them as its sink does."""
 
     @classmethod
     def name(cls) -> str:
@@ -102,17 +105,13 @@ class BarnabasDataSource(DataSource):
         except BarnabasError as error:
             return RefusedReader(error)
 
-    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
-        """A sink comes later.
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        """A batch write."""
+        return BatchWriter(read_sink_options(self.options, schema, overwrite=overwrite))
 
-        Raises:
-            OptionError: always; it says how to write until then.
-        """
-        raise OptionError("the format barnabas only reads, for now: write in foreachBatch with barnabas.Producer")
-
-    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: N802 - Spark's name
-        """As `writer`."""
-        self.writer(schema, overwrite)
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 - Spark's name
+        """A streaming write; in output mode `complete` each micro-batch writes the whole result, as with Spark."""
+        return StreamWriter(read_sink_options(self.options, schema, overwrite=False))
 
     def _checked(self, schema: StructType, options: SourceOptions) -> SourceOptions:
         try:

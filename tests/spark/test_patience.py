@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from barnabas.net.errors import Disconnected
-from barnabas.spark_bridge.options import OptionError, read_options
+from barnabas.spark_bridge.errors import OptionError
+from barnabas.spark_bridge.options import read_options
 from barnabas.spark_bridge.patience import BrokersAway, Patience, shown
 
 REFUSED = Disconnected("connection refused")
