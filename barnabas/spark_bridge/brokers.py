@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -33,6 +32,7 @@ from barnabas.spark_bridge.origin import Origin, again
 from barnabas.spark_bridge.patience import PAUSE_MS, BrokersAway, Patience
 from barnabas.spark_bridge.planning import report_recreated
 from barnabas.spark_bridge.process import quiet_client
+from barnabas.spark_bridge.topic_pattern import TopicPattern
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +90,7 @@ class Brokers:
         self._patience = patience_of(options)
         self._consumer: Consumer | None = None
         self._admin: Admin | None = None
+        self.topics: frozenset[str] = frozenset()
         self.origin = Origin()
 
     @property
@@ -117,8 +118,8 @@ class Brokers:
     def partitions(self) -> list[TopicPartition]:
         """The partitions the query reads, by `subscribe`, `subscribePattern` or `assign`: those that exist.
 
-        Asked of the broker each time, `origin` with them: to ask for the offsets of a topic that is gone would
-        take until the client's patience ends.
+        Asked of the broker each time, `topics` and `origin` with them: to ask for the offsets of a topic that is gone
+        would take until the client's patience ends.
 
         Raises:
             KafkaError: a topic is refused (its name, authorisation).
@@ -129,8 +130,9 @@ class Brokers:
         options = self._options
         topics = options.topics or tuple({where.topic for where in options.assigned})
         if options.pattern is not None:
-            topics = tuple(name for name in self.admin.list_topics() if re.fullmatch(options.pattern, name))
+            topics = tuple(filter(TopicPattern(options.pattern).matches, self.admin.list_topics()))
         infos = self._described(topics)
+        self.topics = frozenset(infos)
         ids = {topic: format_uuid(info.topic_id) for topic, info in infos.items() if info.topic_id != ZERO_UUID}
         if not self.origin.cluster or ids != self.origin.topics:
             self.origin = Origin(self._cluster_id(), ids)
@@ -176,6 +178,9 @@ class Brokers:
 
     def wait_for_data(self, offsets: Mapping[TopicPartition, int], wait_ms: int) -> bool:
         """Whether one of the partitions has a record at its offset; returns at once then, else after `wait_ms`."""
+        if not offsets:  # no topic matches yet
+            time.sleep(wait_ms / 1000)
+            return False
         return self.consumer.wait_for_data(offsets, wait_ms / 1000)
 
     def _patiently(self, ask: Callable[[], T]) -> T:

@@ -1,7 +1,7 @@
 """The options of Spark's own Kafka source, read and checked (names, defaults and refusals as there).
 
-Which partitions: exactly one of `subscribe` (comma list), `subscribePattern` (regular expression on whole topic names),
-`assign` (JSON `{"topic": [0, 1]}`). Where to start, the first that is given: `startingTimestamp`,
+Which partitions: exactly one of `subscribe` (comma list), `subscribePattern` (Java's regular expression on whole topic
+names), `assign` (JSON `{"topic": [0, 1]}`). Where to start, the first that is given: `startingTimestamp`,
 `startingOffsetsByTimestamp`, `startingOffsets`; a batch ends at `endingTimestamp`, `endingOffsetsByTimestamp`,
 `endingOffsets`. Option names are case-insensitive: Spark hands them over in lower case.
 
@@ -15,7 +15,6 @@ from __future__ import annotations
 import difflib
 import json
 import logging
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, overload
@@ -25,6 +24,7 @@ from barnabas.spark_bridge.durations import duration_ms
 from barnabas.spark_bridge.errors import OptionError
 from barnabas.spark_bridge.kafka_settings import client_options
 from barnabas.spark_bridge.offsets import OffsetError, Offsets, parse_option, whole
+from barnabas.spark_bridge.topic_pattern import TopicPattern
 
 log = logging.getLogger(__name__)
 
@@ -189,12 +189,7 @@ def _which(options: Mapping[str, str]) -> tuple[tuple[str, ...], str | None, tup
             raise OptionError("subscribe names no topic")
         return topics, None, ()
     if given[0] == "subscribePattern":
-        if not text:
-            raise OptionError("subscribePattern is empty")
-        try:
-            re.compile(text)
-        except re.error as error:
-            raise OptionError(f"subscribePattern: {text!r} is no regular expression (Python's): {error}") from error
+        TopicPattern(text)  # refused now if it is none
         return (), text, ()
     try:
         form = json.loads(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
 from barnabas.protocol.ids import TopicPartition
@@ -17,6 +17,10 @@ log = logging.getLogger(__name__)
 
 class Asked(Protocol):
     """What planning asks of the brokers (`Brokers`, or a test's own)."""
+
+    @property
+    def topics(self) -> Collection[str]:
+        """Those that were there when `partitions` was asked for last."""
 
     def partitions(self) -> list[TopicPartition]:
         """The partitions the query reads."""
@@ -93,7 +97,7 @@ def starts(
             was made anew, and onRecreatedTopic is fail.
     """
     if first:
-        check_present(options, list(latest))
+        check_present(options, list(latest), cluster.topics)
     present = {where.topic for where in latest}
     reset = sorted(where for where in known if where.topic in anew.topics and where.topic in present)
     if reset:
@@ -143,19 +147,21 @@ def _names(partitions: Iterable[TopicPartition]) -> str:
     return ", ".join(map(str, partitions))
 
 
-def check_present(options: SourceOptions, partitions: list[TopicPartition]) -> None:
-    """A new query needs all that it names.
+def check_present(options: SourceOptions, partitions: list[TopicPartition], topics: Collection[str]) -> None:
+    """A new query needs all topics that it names; of those that `assign` names it reads the partitions there are.
+
+    A pattern may match nothing. Source: Spark's ConsumerStrategy.
 
     Raises:
-        OptionError: a topic or partition does not exist.
+        OptionError: a topic does not exist.
     """
-    topics = {where.topic for where in partitions}
     absent = [topic for topic in options.topics if topic not in topics]
-    absent += [str(where) for where in options.assigned if where not in partitions]
-    if options.pattern is not None and not partitions:
-        absent = [f"any topic that matches {options.pattern!r}"]
+    missing = [where for where in options.assigned if where not in partitions]
+    absent += [str(where) for where in missing if where.topic not in topics]
     if absent:
         raise OptionError(f"the broker does not have {', '.join(absent)}: create the topic first, or mend the option")
+    if missing:
+        log.warning("assign names partitions that are not there: %s; they are read once they are", _names(missing))
 
 
 def report_loss(options: SourceOptions, what: str) -> None:

@@ -28,6 +28,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from barnabas.protocol.errors import BarnabasError
+from barnabas.protocol.ids import TopicPartition
 from barnabas.spark_bridge.brokers import Brokers, client_settings, read_span
 from barnabas.spark_bridge.errors import OptionError
 from barnabas.spark_bridge.needs import NEEDS_PYARROW
@@ -63,6 +64,8 @@ if TYPE_CHECKING:
 IDLE_WAIT_MS: Final = 250
 """An idle query waits at the brokers for news instead of asking again and again."""
 NO_NEWS_REST_MS: Final = 20
+NOTHING: Final = Span(TopicPartition("", 0), 0, 0)
+"""Spark wants a task even for a batch without records."""
 
 
 @dataclass
@@ -133,10 +136,12 @@ class _Reading:
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one span as Arrow batches."""
         assert isinstance(partition, SpanPartition)
+        if partition.start == partition.end:
+            return
         _settle()
         options = self.options
         schema = arrow_schema(options.include_headers)
-        span = Span(_where(partition), partition.start, partition.end)
+        span = Span(TopicPartition(partition.topic, partition.partition), partition.start, partition.end)
         with plain_errors():
             for columns in read_span(client_settings(options), span, options, partition.topic_id):
                 yield to_spark(columns, schema)
@@ -158,7 +163,7 @@ class BatchReader(_Reading, DataSourceReader):
         cluster = Brokers(options)
         try:
             partitions = cluster.partitions()
-            check_present(options, partitions)
+            check_present(options, partitions, cluster.topics)
             start = resolve(cluster, options.starting, partitions, side="starting", or_latest=options.or_latest)
             end = resolve(cluster, options.ending, partitions, side="ending")
             latest = cluster.latest(partitions)
@@ -169,7 +174,7 @@ class BatchReader(_Reading, DataSourceReader):
         backwards = [where for where in partitions if end[where] < start[where]]
         if backwards:
             raise OptionError(f"the batch would end before it starts in {', '.join(map(str, backwards))}")
-        return self.plan(spans_between(start, end), cluster.origin) or [SpanPartition(Span(partitions[0], 0, 0))]
+        return self.plan(spans_between(start, end), cluster.origin) or [SpanPartition(NOTHING)]
 
 
 class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -237,7 +242,7 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         rows_max = self.options.rows_per_trigger_max
         end = view.latest if isinstance(limit_, ReadAllAvailable) or rows_max is None else limit(*view[1:], rows_max)
         self._consumed, self._latest = end, view.latest
-        if end == known and not view.begun:
+        if end == known and not view.begun and not first:  # a pattern may match nothing in the first batch
             return start
         return stored_form(end, view.begun, self.cluster.origin)
 
@@ -330,12 +335,6 @@ class View(NamedTuple):
 
 def _now_ms() -> int:
     return time.monotonic_ns() // 1_000_000
-
-
-def _where(partition: SpanPartition) -> Any:
-    from barnabas.protocol.ids import TopicPartition
-
-    return TopicPartition(partition.topic, partition.partition)
 
 
 _settled = False

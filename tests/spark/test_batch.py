@@ -91,6 +91,16 @@ def test_assign_pattern_and_split_tasks(read: Callable[..., Any], spark: Any, cl
     assert read(topic, minPartitions=8).rdd.getNumPartitions() == 8
 
 
+def test_a_pattern_without_a_match_and_partitions_that_are_not_there_give_no_rows(spark: Any, cluster: Cluster) -> None:
+    topic = cluster.topic()
+    cluster.put(topic, range(4))
+    reader = spark.read.format("barnabas").option("kafka.bootstrap.servers", cluster.servers)
+    assert numbers(reader.option("subscribePattern", "nothing-is-called-so.*").load()) == []
+    for assigned, expected in (([0, 7], [0, 2]), ([7], [])):
+        reader = spark.read.format("barnabas").option("kafka.bootstrap.servers", cluster.servers)
+        assert numbers(reader.option("assign", json.dumps({topic: assigned})).load()) == expected
+
+
 def test_sql_finds_the_format_by_its_name(spark: Any, cluster: Cluster) -> None:
     topic = cluster.topic()
     cluster.put(topic, range(10))

@@ -29,7 +29,7 @@ from barnabas.spark_bridge.offsets import (
     stored_origin,
 )
 from barnabas.spark_bridge.options import read_options
-from barnabas.spark_bridge.origin import Origin, made_anew
+from barnabas.spark_bridge.origin import Anew, Origin, made_anew
 from barnabas.spark_bridge.pace import Pace
 from barnabas.spark_bridge.planning import check_within, resolve, spans_between, starts
 
@@ -116,6 +116,7 @@ class Fake:
 
     def __init__(self) -> None:
         self.log = {A0: (5, 10), A1: (0, 4)}
+        self.topics = {"a"}
 
     def partitions(self) -> list[TopicPartition]:
         return sorted(self.log)
@@ -156,6 +157,19 @@ def test_a_timestamp_beyond_the_log_follows_the_strategy() -> None:
 def test_offsets_must_name_exactly_what_is_read() -> None:
     with pytest.raises(OptionError, match="missing a-1; too many b-0"):
         starting(startingOffsets='{"a":{"0":7},"b":{"0":1}}')
+
+
+def test_a_new_query_needs_the_topics_it_names_and_takes_of_assign_what_is_there(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assigned = read_options({**SERVERS, "assign": '{"a":[0,7]}', "startingOffsets": "earliest"}, "stream")
+    assert starts(Fake(), assigned, {}, {A0: 10}, Anew(), first=True) == {A0: 5}
+    assert "assign names partitions that are not there: a-7; they are read once they are" in caplog.text
+    absent = read_options({**SERVERS, "assign": '{"a":[0],"b":[1]}'}, "stream")
+    with pytest.raises(OptionError, match="the broker does not have b-1: create the topic first"):
+        starts(Fake(), absent, {}, {A0: 10}, Anew(), first=True)
+    pattern = read_options({**SERVERS, "subscribePattern": "x.*"}, "stream")
+    assert starts(Fake(), pattern, {}, {}, Anew(), first=True) == {}
 
 
 def begins(known: Offsets, latest: Offsets, *recreated: str, first: bool = False, **given: str) -> Offsets:
@@ -325,7 +339,7 @@ def test_malformed_offsets_name_the_option(text: str) -> None:
         ({"assign": '{"a":[-1]}'}, "assign: expected JSON"),
         ({"assign": '{"a":[0.5]}'}, "assign: expected JSON"),
         ({"assign": "{}"}, "assign names no partition"),
-        ({"subscribePattern": "("}, "subscribePattern: .* is no regular expression"),
+        ({"subscribePattern": "("}, r"subscribePattern: .* is no regular expression \(Java's\)"),
         ({"subscribePattern": " "}, "subscribePattern is empty"),
         ({}, "exactly one of the options subscribe, subscribePattern and assign is needed, none was given"),
     ],

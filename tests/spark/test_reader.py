@@ -77,6 +77,22 @@ def test_the_first_plan_is_kept_until_its_batch_is_there(cluster: Cluster, strea
     assert read_between(reader, start, again) == [5, 6, 7]
 
 
+def test_a_pattern_that_matches_nothing_yet_reads_later_topics_from_their_beginning(
+    cluster: Cluster, stream: Stream
+) -> None:
+    reader = stream("unused", startingOffsets="latest")
+    reader.options = read_options(
+        {"kafka.bootstrap.servers": cluster.servers, "subscribePattern": "late[0-9]", "startingOffsets": "latest"},
+        "stream",
+    )
+    first = reader.latestOffset(reader.initialOffset(), ALL)
+    assert read_between(reader, reader.initialOffset(), first) == []
+    assert reader.latestOffset(first, ALL) == first
+    cluster.admin.create_topic("late1", partitions=1)
+    cluster.put("late1", range(3), partitions=1)
+    assert read_between(reader, first, reader.latestOffset(first, ALL)) == [0, 1, 2]
+
+
 def test_a_wait_of_the_planner_opens_no_session(cluster: Cluster, stream: Stream) -> None:
     """Each wait is one question. With a session for each, the broker's thousand would be full of the planner's."""
     topic = cluster.topic(1)

@@ -1,0 +1,71 @@
+"""Java's regular expressions on topic names: Java itself says what each matches."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from barnabas.spark_bridge.errors import OptionError
+from barnabas.spark_bridge.topic_pattern import TopicPattern
+
+pytestmark = pytest.mark.spark
+
+NAMES = [
+    "orders", "orders.eu", "orders-eu", "ordersXeu", "Orders", "ORDERS", "orders_1", "orders_12", "a", "aa", "aab",
+    "ab", "abc", "b", "b-b", "x.y.z", "__internal", "2013-01-01", "q", "aQ", "tmp", "tmp1tmp1", "E",
+]  # fmt: skip
+PATTERNS = [
+    "orders", "orders.*", "orders.eu", r"orders\.eu", r"\Qorders.eu\E", r"\Qorders.\E(eu|us)", r"\Qorders.eu",
+    r"\Q\Ea", "(?i)orders", "ord(?i)ERS", "(?i:ORD)ers", r"orders_\d{1,2}", r"orders_\d++", "a*+a", "a++b",
+    "(?>a|ab)c", "(?>aa?)b", "[a-z&&[^b]]+", r"[\w&&[^\d_]]+", "[[a-c][x-z]]+", "[^a-z]+", "[a-c-]+", r"\p{Alpha}+",
+    r"\p{Lower}+", r"\p{Upper}.*", r"\P{Digit}+", r"\p{L}+", r"\p{IsAlphabetic}+", r"\p{Punct}+.*", r"\p{Alnum}+\z",
+    r"\p{javaLowerCase}+", r"\p{javaUpperCase}+", r"\p{XDigit}+", r"(?<part>[a-z]+\d)\k<part>", r"(a)\1", r"^orders$",
+    r"\Aorders\Z", r"\h*a", r"(?!__).*", r"(?<!x)\w+", r"(?=.*\d).*", r"x\x2Ey\u002ez", r"\x41?a.*",
+    "(?x) a b c # a comment", "a{2}", "a{1,}?b", r"tmp|orders", "|a", r"[.]*", r"[\-]*", r"(?s).*", r"(?-i)ORDERS",
+    r"\w+\.\w+\.\w", r"\S+\R*", r"[\Qab\E]+",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_pattern_matches_what_java_matches(spark: Any, pattern: str) -> None:
+    java = spark._jvm.java.util.regex.Pattern
+    ours = TopicPattern(pattern)
+    expected = [name for name in NAMES if java.matches(pattern, name)]
+    assert [name for name in NAMES if ours.matches(name)] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (" ", "subscribePattern is empty"),
+        ("(", r"'\(' is no regular expression \(Java's\): missing \)"),
+        ("a{2", None),
+        (r"\p{Nothing}", r"is no regular expression \(Java's\): unknown property"),
+    ],
+)
+def test_what_is_no_pattern_is_refused(text: str, message: str | None) -> None:
+    if message is None:
+        assert TopicPattern(text).matches(text)  # Java refuses it; here the brace stands for itself
+        return
+    with pytest.raises(OptionError, match=message):
+        TopicPattern(text)
+
+
+def test_a_pattern_without_an_end_is_given_up() -> None:
+    pattern = TopicPattern("a+")
+
+    class Endless:
+        def fullmatch(self, topic: str, *, timeout: float) -> None:
+            raise TimeoutError(f"after {timeout} s")
+
+    pattern._compiled = Endless()
+    with pytest.raises(OptionError, match=r"'a\+' takes more than 5 s for the topic b: it repeats something"):
+        pattern.matches("b")
+
+
+def test_without_the_package_one_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "regex", None)
+    with pytest.raises(OptionError, match="subscribePattern needs the package regex: run pip install regex"):
+        TopicPattern("a")
