@@ -2,7 +2,7 @@
 
     spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION examples/spark_kafka.py [servers]
 
-VERSION is that of your Spark. `format("barnabas")` reads with the same options and without the package (docs/SPARK.md).
+VERSION is that of your Spark. `format("barnabas")` takes the same options without the package (docs/SPARK.md).
 
 Prints:
     ada spent 42

@@ -12,14 +12,16 @@ import pytest
 from tests.examples.loading import EXAMPLES, promised
 
 # Started by their frameworks: test_apps.py, below, and where a session of Spark is shared.
-ELSEWHERE = ["fastapi_orders.py", "faststream_invoices.py", "spark_kafka.py", "test_orders.py"]
+ELSEWHERE = ["fastapi_orders.py", "faststream_invoices.py", "spark_kafka.py", "test_late_flights.py", "test_orders.py"]
 PROGRAMS = sorted(path for path in EXAMPLES.glob("*.py") if path.name not in ELSEWHERE)
 LOUD = ["aiokafka_group.py"]  # aiokafka logs each rebalance
 LINES_MAX = 60
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False, timeout=120)
+def run(*arguments: str, seconds_max: int = 120) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, check=False, timeout=seconds_max
+    )
 
 
 @pytest.mark.slow
