@@ -40,6 +40,7 @@ class GroupCoordinator:
         config: its settings; dynamic ones are changed in place.
         wall_clock: time of day.
         entropy: for member ids.
+        believed_ms: the time of day by which offsets grow old, at a monotonic time.
         registry: where what can be counted is registered.
         topics: those of the cluster, `__consumer_offsets` among them.
         group_overrides: the settings given to a group itself.
@@ -52,6 +53,7 @@ class GroupCoordinator:
         config: BrokerConfig,
         wall_clock: WallClock,
         entropy: Entropy,
+        believed_ms: Callable[[int], int],
         registry: MetricsRegistry,
         topics: Topics,
         group_overrides: Callable[[str], Mapping[str, str]],
@@ -61,6 +63,7 @@ class GroupCoordinator:
         self.shared = Shared(config, wall_clock, entropy, Counts(), topics, group_overrides, run, now_ms)
         self.shards: dict[int, Shard] = {}
         self._topics = topics
+        self._believed_ms = believed_ms
         self._run = run
         self._loaders: dict[int, Loader] = {}
         self._now_ms = now_ms
@@ -197,9 +200,10 @@ class GroupCoordinator:
         from barnabas.broker.group.expiry import expire
 
         self.shared.alarms.set(self._expiry, now_ms + self._interval_ms)
+        wall_ms = self._believed_ms(now_ms)
         for shard in self.shards.values():
             if shard.groups:
-                self._run(expire(shard, now_ms), lambda _: None)
+                self._run(expire(shard, wall_ms, now_ms), lambda _: None)
 
     # Looking in
 

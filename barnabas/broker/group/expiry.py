@@ -7,7 +7,8 @@
     any other               never
     committed with a retention of its own (OffsetCommit v2 to v4)    when that is over
 
-All groups of a shard are gone through every `offsets.retention.check.interval.ms`, in bounded steps.
+All groups of a shard are gone through every `offsets.retention.check.interval.ms`, in bounded steps. A clock that jumps
+ahead is not believed at once (`log/steady.py`); Apache Kafka deletes at its next look what a wrong clock says is old.
 """
 
 from __future__ import annotations
@@ -31,20 +32,19 @@ OFFSETS_PER_STEP: Final = 5000
 logger = logging.getLogger(__name__)
 
 
-def expire(shard: Shard, now_ms: int) -> Job[None]:
-    """Go through the groups of a shard once."""
+def expire(shard: Shard, wall_ms: int, now_ms: int) -> Job[None]:
+    """Go through the groups of a shard once, at this time of day."""
     for seen, group in enumerate(list(shard.groups.values()), 1):
         if shard.status is not Status.ACTIVE:
             return
         if shard.groups.get(group.group_id) is group:
-            yield from _expire_group(shard, group, now_ms)
+            yield from _expire_group(shard, group, wall_ms, now_ms)
         if seen % GROUPS_PER_STEP == 0:
             yield None
 
 
-def _expire_group(shard: Shard, group: AnyGroup, now_ms: int) -> Job[None]:
+def _expire_group(shard: Shard, group: AnyGroup, wall_ms: int, now_ms: int) -> Job[None]:
     """Others have their turn between the steps: what they commit meanwhile stays."""
-    wall_ms = shard.shared.wall_clock.now_ms()
     expired: dict[TopicPartition, CommittedOffset] = {}
     keys = list(group.offsets)
     for start in range(0, len(keys), OFFSETS_PER_STEP):

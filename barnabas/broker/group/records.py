@@ -18,6 +18,7 @@ from barnabas.broker.group.values import (
     OffsetRecord,
     StoredGroup,
     StoredMember,
+    StoredRecord,
 )
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.ids import Buffer, TopicPartition
@@ -87,7 +88,7 @@ def _encode_group(group: StoredGroup) -> bytes:
     )
 
 
-def decode(key: Buffer | None, value: Buffer | None) -> CoordinatorRecord:
+def decode(key: Buffer | None, value: Buffer | None) -> StoredRecord:
     """What a record says.
 
     Raises:
@@ -104,7 +105,7 @@ def decode(key: Buffer | None, value: Buffer | None) -> CoordinatorRecord:
         return OffsetRecord(named.group, TopicPartition(named.topic, named.partition), _offset_of(said))
     if isinstance(named, GroupMetadataKey):
         return GroupRecord(named.group, _group_of(said))
-    found: CoordinatorRecord | None = _consumer().from_messages(named, said)
+    found: StoredRecord | None = _consumer().from_messages(named, said)
     if found is None:
         raise OtherRecord(f"a record that nothing needs: {type(named).__name__}")
     return found

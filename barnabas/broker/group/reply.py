@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from barnabas.broker.context import RequestContext
+from barnabas.broker.jobs import Gate
 
 
 class Reply:
@@ -33,3 +34,23 @@ class Reply:
     def refusal(self, code: int) -> Any:
         """The answer that says an error, to be sent later."""
         return self._failure(code)
+
+
+class Settled(Reply):
+    """Answers nobody: for a job that goes on when it might answer. The gate opens then; `code` is the refusal, or 0."""
+
+    __slots__ = ("code", "gate")
+
+    def __init__(self, context: RequestContext) -> None:
+        super().__init__(context, lambda _: None)
+        self.gate = Gate()
+        self.code = 0
+
+    def send(self, response: Any) -> None:
+        """It might."""
+        self.gate.open()
+
+    def refuse(self, code: int) -> None:
+        """It may not."""
+        self.code = code
+        self.gate.open()

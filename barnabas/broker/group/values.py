@@ -108,4 +108,5 @@ class Prepared(NamedTuple):
     held: dict[str, int]
 
 
-CoordinatorRecord: TypeAlias = GroupRecord | OffsetRecord | ConsumerRecord | Prepared
+StoredRecord: TypeAlias = GroupRecord | OffsetRecord | ConsumerRecord
+CoordinatorRecord: TypeAlias = StoredRecord | Prepared

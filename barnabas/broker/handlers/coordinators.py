@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from barnabas.broker.context import RequestContext
-from barnabas.broker.group.reply import Reply
+from barnabas.broker.group.reply import Reply, Settled
 from barnabas.broker.group.shard import Shard
 from barnabas.broker.handlers.failures import error_response
 from barnabas.broker.handlers.services import Operation, Resource, Services
+from barnabas.broker.jobs import Job, wait
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
 
@@ -33,6 +34,18 @@ def check_named(services: Services, context: RequestContext, operation: Operatio
 def reply_to(request: Any, context: RequestContext) -> Reply:
     """The way back of a request, whose error is one for all of it."""
     return Reply(context, lambda code: error_response(context.api_key, request, code))
+
+
+def until_committed(shards: Iterable[Shard], context: RequestContext, now_ms: int) -> Job[int]:
+    """Wait until all that these have written is committed; returns 0, or what the client is to be told instead."""
+    waiting: list[Settled] = []
+    for shard in dict.fromkeys(shards):
+        if shard.behind:
+            waiting.append(Settled(context))
+            shard.answer(waiting[-1], None, now_ms)
+    for one in waiting:
+        yield from wait(one.gate)
+    return max((one.code for one in waiting), default=0)
 
 
 def nothing_left(services: Services) -> bool:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from barnabas.broker.context import RequestContext
 from barnabas.broker.group.deleting import delete_group
 from barnabas.broker.group.shard import Shard
-from barnabas.broker.handlers.coordinators import may, reply_to
+from barnabas.broker.handlers.coordinators import may, reply_to, until_committed
 from barnabas.broker.handlers.services import Operation, Services
-from barnabas.broker.handlers.steps import SLICE, answer, work_of
+from barnabas.broker.handlers.steps import answer, work_of
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.requests.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
@@ -27,15 +27,15 @@ def handle(services: Services, request: DeleteGroupsRequest, context: RequestCon
 def _serve(services: Services, request: DeleteGroupsRequest, context: RequestContext, now_ms: int) -> Job[None]:
     results: list[DeletableGroupResult] = []
     work = 0
-    last: Shard | None = None
+    shards: list[Shard] = []
     for group_id in dict.fromkeys(request.groups_names):
         code = ErrorCode.NONE
         try:
             if not may(services, context, Operation.DELETE, group_id):
                 raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
             shard = services.groups.shard_of(group_id)
+            shards.append(shard)
             yield from delete_group(shard, group_id, now_ms)
-            last = shard if last is None or shard.behind else last
         except KafkaError as fault:
             code = fault.code
         results.append(DeletableGroupResult(group_id, code))
@@ -44,7 +44,8 @@ def _serve(services: Services, request: DeleteGroupsRequest, context: RequestCon
             work = 0
             yield None
     response = DeleteGroupsResponse(results=results)
-    if last is not None and len(results) <= SLICE:
-        last.answer(reply_to(request, context), response, now_ms)
+    refused = yield from until_committed(shards, context, now_ms)
+    if refused:
+        reply_to(request, context).refuse(refused)
     else:
         yield from answer(context, response, len(results))

@@ -20,7 +20,7 @@ from barnabas.broker.group.consumer.group import ConsumerGroup
 from barnabas.broker.group.kinds import AnyGroup
 from barnabas.broker.group.shard import Shard
 from barnabas.broker.group.values import CommittedOffset
-from barnabas.broker.handlers.coordinators import may, reply_to
+from barnabas.broker.handlers.coordinators import may, reply_to, until_committed
 from barnabas.broker.handlers.services import Operation, Resource, Services
 from barnabas.broker.handlers.steps import SLICE, answer, work_of
 from barnabas.broker.jobs import Job
@@ -106,9 +106,13 @@ def _serve(
         reply_to(request, context).refuse(told[0].error_code)
         return
     response = OffsetFetchResponse(groups=told) if many else OffsetFetchResponse(topics=_as_topics(told[0]))
-    waits = next((shard for shard in held if shard.behind), None)
-    if waits is not None and elements <= SLICE:
-        waits.answer(reply_to(request, context), response, now_ms)
+    behind = list(dict.fromkeys(shard for shard in held if shard.behind))
+    if len(behind) == 1 and elements <= SLICE:
+        behind[0].answer(reply_to(request, context), response, now_ms)
+        return
+    code = yield from until_committed(behind, context, now_ms)
+    if code:
+        reply_to(request, context).refuse(code)
     else:
         yield from answer(context, response, elements)
 

@@ -226,16 +226,16 @@ class Housekeeping:
     def _each_log(self) -> list[Log]:
         return [log for log in self._logs.values() if not log.closed]
 
-    def _time_ms(self) -> int:
-        """The time of day by which records and producers grow old (ms)."""
-        return self._steady.look(self._wall_clock.now_ms(), self._now_ms)
+    def believed_ms(self, now_ms: int) -> int:
+        """The time of day by which things grow old (ms), at a monotonic time."""
+        return self._steady.look(self._wall_clock.now_ms(), now_ms)
 
     def _retain(self) -> Job[int]:
         for log in self._each_log():
             if log.closed:
                 continue
             try:
-                yield from log.retain(self._time_ms())
+                yield from log.retain(self.believed_ms(self._now_ms))
             except (OSError, BarnabasError):
                 yield None  # a full or failing disk: tried again at the next turn
         return self._config.log_retention_check_interval_ms
@@ -311,7 +311,7 @@ class Housekeeping:
 
     def _clean(self) -> Job[int]:
         """Compact a log, if one is dirty enough."""
-        if not (yield from self.cleaner.turn(self._each_log(), self._now_ms, self._time_ms())):
+        if not (yield from self.cleaner.turn(self._each_log(), self._now_ms, self.believed_ms(self._now_ms))):
             return self._config.log_cleaner_backoff_ms
         points = dict(self._kept.get(checkpoint.CLEANER_FILE, {}))
         for log in self._each_log():
@@ -322,7 +322,7 @@ class Housekeeping:
     def _expire_producers(self) -> Job[int]:
         config = self._config
         for count, log in enumerate(self._each_log()):
-            log.expire_producers(self._time_ms(), config.producer_id_expiration_ms)
+            log.expire_producers(self.believed_ms(self._now_ms), config.producer_id_expiration_ms)
             if count % _LOGS_PER_STEP == _LOGS_PER_STEP - 1:
                 yield None
         return config.producer_id_expiration_check_interval_ms

@@ -191,6 +191,10 @@ class LogManager:
         self._housekeeping.heed(config)
         return log
 
+    def believed_ms(self, now_ms: int) -> int:
+        """The time of day by which things grow old (ms), see `steady`."""
+        return self._housekeeping.believed_ms(now_ms)
+
     def create(self, partition: TopicPartition, topic_id: bytes, config: TopicConfig) -> Log:
         """A partition's log: the one that is here, else a new one.
 

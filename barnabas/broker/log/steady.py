@@ -1,4 +1,4 @@
-"""The time of day by which records and producers grow old: one that jumps ahead is not believed at once.
+"""The time of day by which records, producers and offsets grow old: one that jumps ahead is not believed at once.
 
 Apache Kafka believes it: a clock that is set two hours ahead removes, at the next look, what was written a minute ago
 under a retention of an hour. Here the time of day is compared with the monotonic time at each look. After a jump ahead
@@ -38,8 +38,8 @@ class SteadyTime:
         if self._jumped_ms is None:
             self._jumped_ms = mono_ms
             logger.warning(
-                "the time of day jumped ahead by %d s: for so long, at most a day, records and producers grow old "
-                "by the old time; set the clock back, or restart the broker if the new time is right",
+                "the time of day jumped ahead by %d s: for so long, at most a day, records, producers and offsets grow "
+                "old by the old time; set the clock back, or restart the broker if the new time is right",
                 jump_ms // 1000,
             )
         if mono_ms - self._jumped_ms >= hold_ms:

@@ -71,6 +71,7 @@ def assemble(core: Core) -> GroupCoordinator:
         core.config,
         core.clock,
         core.entropy,
+        core.logs.believed_ms,
         core.registry,
         ImageTopics(core.image),
         core.image.group_overrides,

@@ -9,9 +9,10 @@ import pytest
 from barnabas.broker.group import holdings
 from barnabas.broker.group.deleting import delete_group, forget_topics
 from barnabas.broker.group.expiry import OFFSETS_PER_STEP, expire
-from barnabas.broker.group.offsets import delete
+from barnabas.broker.group.offsets import commit, delete
 from barnabas.broker.group.state import GroupState
 from barnabas.broker.group.subscriptions import NAMES_MAX
+from barnabas.broker.group.values import Commit, Committer
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.kafka.consumer_protocol import ConsumerProtocolSubscription, encode_subscription
@@ -33,7 +34,7 @@ def refused(world: World, *args: object, **options: object) -> ErrorCode:
 
 
 def expired(world: World) -> World:
-    for _ in expire(world.shard, world.now_ms):
+    for _ in expire(world.shard, world.wall_ms, world.now_ms):
         pass
     return world
 
@@ -67,6 +68,34 @@ def test_who_may_commit() -> None:
     generation += 1
     assert refused(world, {0: 4}, member_id=leader, generation=generation) == ErrorCode.REBALANCE_IN_PROGRESS
     assert offsets(world) == {0: 3}
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_member_that_was_taken_for_dead_commits_over_nobody(restarts: bool) -> None:
+    """It was silent for too long, or another came under its instance id; it still knows all that it was told."""
+    world = World()
+    (zombie,), generation = world.stable(1)
+    world.advance(10_000)
+    (_,), later = world.stable(1)
+    told = world.join(instance="i", group="static", session_ms=30_000)
+    world.until(told)
+    first = told.response.member_id
+    world.sync(first, 1, {first: b"a"}, "static", "i")
+    second = world.join(instance="i", group="static", session_ms=30_000).response.member_id
+    if restarts:
+        world.restart()
+    for epoch in (generation, later, -1):
+        assert refused(world, {0: 2}, member_id=zombie, generation=epoch) == ErrorCode.UNKNOWN_MEMBER_ID
+    for member_id, code in ((first, ErrorCode.FENCED_INSTANCE_ID), ("", ErrorCode.FENCED_INSTANCE_ID), (second, NONE)):
+        by = Committer("static", 1, member_id, "i", "10.0.0.1", 9)
+        commits = [Commit(TopicPartition("t", 0), 5, 0, "")]
+        if code:
+            with pytest.raises(KafkaError) as fault:
+                commit(world.shard, by, commits, -1, world.now_ms)
+            assert fault.value.code == code
+        else:
+            assert commit(world.shard, by, commits, -1, world.now_ms) == {commits[0].key: NONE}
+    assert offsets(world) == {}
 
 
 def test_a_commit_keeps_its_member_alive() -> None:
@@ -254,7 +283,7 @@ def test_many_offsets_expire_in_steps() -> None:
     world.advance(5 * MINUTE_MS)
     world.commit({0: 2})
     world.advance(5 * MINUTE_MS)
-    steps = expire(world.shard, world.now_ms)
+    steps = expire(world.shard, world.wall_ms, world.now_ms)
     next(steps)
     world.commit({1: 2})
     list(steps)
@@ -304,7 +333,7 @@ def test_many_offsets_are_looked_at_in_steps_and_one_committed_meanwhile_stays()
     world = World()
     world.commit(dict.fromkeys(range(OFFSETS_PER_STEP + 1), 1))
     world.advance(8 * 24 * 60 * MINUTE_MS)
-    steps = expire(world.shard, world.now_ms)
+    steps = expire(world.shard, world.wall_ms, world.now_ms)
     next(steps)
     world.commit({7: 2})
     for _ in steps:

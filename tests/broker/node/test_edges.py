@@ -19,7 +19,7 @@ from barnabas.protocol.requests import (
     offset_for_leader_epoch,
     produce,
 )
-from tests.broker.node.test_groups import world_with_coordinator
+from tests.broker.node.group_world import world_with_coordinator
 from tests.broker.node.test_metadata_scenarios import alter, describe
 from tests.broker.node.world import World, batch
 

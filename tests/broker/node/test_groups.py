@@ -1,4 +1,4 @@
-"""Groups through a whole core: the topic of what they commit, leadership, restarts, what cannot be read."""
+"""Groups through a whole core: the topic of what they commit, leadership, restarts."""
 
 from __future__ import annotations
 
@@ -14,89 +14,38 @@ from barnabas.broker.group import placement
 from barnabas.broker.group.consumer import hashing
 from barnabas.broker.group.coordinator import GroupCoordinator
 from barnabas.broker.group.placement import java_hash, partition_of
-from barnabas.broker.group.rebalance import DELAY_MS_MIN
-from barnabas.broker.group.records import encode
 from barnabas.broker.group.state import Status
-from barnabas.broker.group.values import CommittedOffset, OffsetRecord
+from barnabas.broker.group.values import CommittedOffset
 from barnabas.broker.handlers.steps import SLICE
 from barnabas.broker.memory_disk import Faults, MemoryDisk
 from barnabas.broker.node import groups
-from barnabas.protocol.batch import HEADER_SIZE
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import NO_LEADER, TopicPartition
-from barnabas.protocol.records import BatchBuilder
 from barnabas.protocol.requests.consumer_group_describe import ConsumerGroupDescribeRequest
-from barnabas.protocol.requests.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from barnabas.protocol.requests.delete_groups import DeleteGroupsRequest
 from barnabas.protocol.requests.describe_groups import DescribeGroupsRequest
 from barnabas.protocol.requests.find_coordinator import FindCoordinatorRequest
 from barnabas.protocol.requests.heartbeat import HeartbeatRequest
 from barnabas.protocol.requests.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from barnabas.protocol.requests.list_groups import ListGroupsRequest
-from barnabas.protocol.requests.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from barnabas.protocol.requests.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
 from barnabas.protocol.requests.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.broker.node.group_world import (
+    PARTITIONS,
+    commit,
+    commit_request,
+    committed,
+    find,
+    heartbeat,
+    join,
+    member,
+    world_with_coordinator,
+)
 from tests.broker.node.world import Answer, World
-
-PARTITIONS = 5
-
-
-def world_with_coordinator(**settings: Any) -> World:
-    world = World(offsets_topic_num_partitions=PARTITIONS, group_initial_rebalance_delay_ms=0, **settings)
-    world.create("t", 3)
-    find(world)
-    assert find(world).error_code == 0
-    return world
-
-
-def find(world: World, group: str = "g") -> Any:
-    return world.ask(FindCoordinatorRequest(coordinator_keys=[group]), 4).coordinators[0]
-
-
-def join(world: World, member_id: str = "", group: str = "g", version: int = 5) -> Answer:
-    protocols = [JoinGroupRequestProtocol("range", b"m")]
-    return world.send(JoinGroupRequest(group, 10_000, 60_000, member_id, None, "test", protocols), version)
-
-
-def member(world: World, group: str = "g") -> tuple[str, int]:
-    """A stable group of one."""
-    told = join(world, group=group, version=3)
-    world.advance(DELAY_MS_MIN)
-    member_id, generation = told.response.member_id, told.response.generation_id
-    given = [SyncGroupRequestAssignment(member_id, b"a")]
-    assert world.ask(SyncGroupRequest(group, generation, member_id, assignments=given), 3).assignment == b"a"
-    return member_id, generation
-
-
-def heartbeat(world: World, member_id: str, generation: int, group: str = "g") -> int:
-    return int(world.ask(HeartbeatRequest(group, generation, member_id), 3).error_code)
-
-
-def commit_request(offsets: dict[int, int], group: str = "g", topic: str = "t") -> OffsetCommitRequest:
-    parts = [OffsetCommitRequestPartition(number, offset) for number, offset in offsets.items()]
-    return OffsetCommitRequest(group, topics=[OffsetCommitRequestTopic(topic, partitions=parts)])
-
-
-def commit(world: World, offsets: dict[int, int], group: str = "g", topic: str = "t") -> dict[int, int]:
-    response = world.ask(commit_request(offsets, group, topic), 8)
-    return {one.partition_index: one.error_code for one in response.topics[0].partitions}
-
-
-def committed(world: World, group: str = "g", topics: list[Any] | None = None, version: int = 8) -> Any:
-    """All that a group has committed, or its error."""
-    told = world.ask(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=topics)]), version).groups[0]
-    if told.error_code:
-        return ErrorCode(told.error_code)
-    return {(one.name, part.partition_index): part.committed_offset for one in told.topics for part in one.partitions}
-
 
 # The topic
 
@@ -391,57 +340,6 @@ def test_what_nobody_waits_for_leaves_nothing_to_the_end_of_the_step() -> None:
     assert listeners(world) == 0
 
 
-# How many partitions there are
-
-
-def test_how_many_partitions_the_topic_has_counts_and_not_what_the_setting_says_later() -> None:
-    world = world_with_coordinator()
-    for number in range(20):
-        commit(world, {0: number}, f"g{number}")
-    for count in (1, 50):
-        world.settings["offsets_topic_num_partitions"] = count
-        world.restart()
-        assert [committed(world, f"g{number}") for number in range(20)] == [{("t", 0): number} for number in range(20)]
-        assert len(world.describe(OFFSETS_TOPIC).topics[0].partitions) == PARTITIONS
-
-
-@pytest.mark.parametrize("validate_only", [False, True])
-def test_the_topic_of_the_groups_cannot_grow(validate_only: bool) -> None:
-    """Every group was looked for in another partition at once: its offsets were gone, and its members unknown."""
-    world = world_with_coordinator()
-    member_id, generation = member(world)
-    for number in range(20):
-        commit(world, {0: number}, f"g{number}")
-    grown = CreatePartitionsRequest([CreatePartitionsTopic(OFFSETS_TOPIC, PARTITIONS + 4)], 1000, validate_only)
-    told = world.ask(grown, 3).results[0]
-    assert told.error_code == ErrorCode.INVALID_PARTITIONS
-    assert "nearly every group would be without its offsets" in told.error_message
-    assert [committed(world, f"g{number}") for number in range(20)] == [{("t", 0): number} for number in range(20)]
-    assert heartbeat(world, member_id, generation) == 0
-
-
-def test_groups_of_other_partitions_are_not_served_from_this_one(caplog: pytest.LogCaptureFixture) -> None:
-    """Somebody has written them here, or the topic had other partitions once: they were listed, and counted."""
-    world = world_with_coordinator()
-    commit(world, {0: 5})
-    index = partition_of("g", PARTITIONS)
-    foreign = next(f"f{number}" for number in range(9) if partition_of(f"f{number}", PARTITIONS) != index)
-    builder = BatchBuilder(10_000)
-    for partition in (0, 1):
-        offset = CommittedOffset(7, -1, "", world.wall_ms)
-        assert builder.try_append(world.wall_ms, *encode(OffsetRecord(foreign, TopicPartition("t", partition), offset)))
-    assert world.put(builder.build(), OFFSETS_TOPIC, index, client_id="__admin_client").error_code == 0
-    commit(world, {1: 6})
-    world.restart()
-    assert [one.group_id for one in world.ask(ListGroupsRequest(), 4).groups] == ["g"]
-    assert committed(world) == {("t", 0): 5, ("t", 1): 6}
-    assert committed(world, foreign) == {}
-    told = [one.getMessage() for one in caplog.records if "belong to other partitions" in one.getMessage()]
-    assert len(told) == 1
-    assert told[0].startswith(f"{OFFSETS_TOPIC}-{index}: 2 records stay as they are")
-    assert told[0].endswith(f"(as {foreign!r})")
-
-
 # Leadership
 
 
@@ -519,64 +417,6 @@ def test_while_it_is_read_its_groups_are_loading() -> None:
     assert list(dict.fromkeys(seen)) == [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 0]
     assert ErrorCode.COORDINATOR_LOAD_IN_PROGRESS in listed
     assert len(world.ask(ListGroupsRequest(), 4).groups) == 402
-
-
-def test_what_cannot_be_read_is_named_and_passed_over(caplog: pytest.LogCaptureFixture) -> None:
-    world = world_with_coordinator()
-    commit(world, {0: 5})
-    index = partition_of("g", PARTITIONS)
-    key, _ = encode(OffsetRecord("g", TopicPartition("t", 1), None))
-    builder = BatchBuilder(10_000)
-    for record in ((key, b"\x00\x63"), (b"\x03\xe8later", b"x"), (b"", b""), (key[:5], b"")):
-        assert builder.try_append(world.wall_ms, *record)
-    put = world.put(builder.build(), OFFSETS_TOPIC, index, client_id="__admin_client")
-    assert put.error_code == 0
-    commit(world, {2: 7})
-    world.restart()
-    assert committed(world) == {("t", 0): 5, ("t", 2): 7}
-    named = [one.getMessage() for one in caplog.records if "is passed over" in one.getMessage()]
-    assert [text.partition("offset ")[2].partition(" ")[0] for text in named] == ["1", "3", "4"]
-    assert any("1 records are of other groups or releases" in one.getMessage() for one in caplog.records)
-
-
-def test_a_batch_whose_sum_does_not_fit_is_named_and_passed_over(caplog: pytest.LogCaptureFixture) -> None:
-    world = world_with_coordinator()
-    for number in range(3):
-        commit(world, {number: 5})
-    key = TopicPartition(OFFSETS_TOPIC, partition_of("g", PARTITIONS))
-    log = world.core.logs.logs[key]
-    size = log.size_bytes // 3
-    path = f"{key}/00000000000000000000.log"
-    world.stop()
-    data = bytearray(world.disk.load(path))
-    data[size + HEADER_SIZE + 20] ^= 0xFF
-    world.disk.write_atomic(path, bytes(data))
-    world.core = world._new_core()
-    world.start()
-    assert committed(world) == {("t", 0): 5, ("t", 2): 5}
-    assert any("offset 1 to 1 are passed over: no batch whose sum fits" in one.getMessage() for one in caplog.records)
-
-
-@pytest.mark.parametrize(("byte", "bit"), [(0, 7), (3, 0), (7, 3), (8, 0), (8, 7), (10, 0), (11, 0), (16, 0), (80, 0)])
-def test_one_wrong_bit_costs_one_commit_and_no_group_its_coordinator(
-    byte: int, bit: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A bit of a length ended the reading, for all groups of the partition; one of an offset hid all that followed."""
-    world = world_with_coordinator()
-    count = 300
-    for number in range(count):
-        assert commit(world, {number % 3: number}) == {number % 3: 0}
-    key = TopicPartition(OFFSETS_TOPIC, partition_of("g", PARTITIONS))
-    size = world.core.logs.logs[key].size_bytes // count
-    last_of_window = 32 * 1024 // size - 1
-    world.stop()
-    world.disk.flip(f"{key}/00000000000000000000.log", last_of_window * size + byte, bit)
-    world.core = world._new_core()
-    world.start()
-    assert committed(world) == {("t", 0): 297, ("t", 1): 298, ("t", 2): 299}
-    told = [one.getMessage() for one in caplog.records if "passed over" in one.getMessage()]
-    assert len(told) == (0 if byte < 8 else 1)
-    assert all(f"offset {last_of_window} to {last_of_window} " in one for one in told)
 
 
 def test_groups_can_be_looked_at() -> None:

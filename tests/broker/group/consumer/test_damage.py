@@ -83,7 +83,7 @@ def live(world: ConsumerWorld) -> None:
     world.topics.lose("t")
     for _ in forget_topics(world.shard, gone, world.now_ms):
         pass
-    for _ in expire(world.shard, world.now_ms):
+    for _ in expire(world.shard, world.wall_ms, world.now_ms):
         pass
     for name in list(world.shard.groups):
         with suppress(KafkaError):
