@@ -24,6 +24,8 @@ from barnabas.protocol.ids import Buffer
 from barnabas.protocol.records import Record, decode_slices
 
 _WINDOW: Final = 32 * 1024
+_SOUGHT_MAX: Final = 16 * 1024 * 1024
+"""Bytes of a batch that is found by its looks, at most (or what the topic takes): so much is summed up for a try."""
 _MAGIC_AT: Final = 16
 _MAGIC: Final = bytes([MAGIC])
 
@@ -114,12 +116,12 @@ def _hand_over(view: Buffer, at: int, header: BatchHeader, take: Take, passed_ov
 
 def _pass_over(place: _Place, segment: Segment, passed_over: PassedOver) -> Job[None]:
     """Here is no batch: go on with the next one, or at the end of the segment."""
-    start, size_max = place.position, LOG_OVERHEAD + place.log.config.max_message_bytes
+    start, size_max = place.position, max(_SOUGHT_MAX, LOG_OVERHEAD + place.log.config.max_message_bytes)
     head = yield from patient(lambda: segment.file.read(start, HEADER_SIZE))
     told = start + read_header(head).size if len(head) >= HEADER_SIZE else segment.size
     found = None
     if start < told <= segment.size:
-        found = yield from patient(lambda: _batch_at(segment, told, size_max))
+        found = yield from patient(lambda: _batch_at(segment, told, segment.size))
     if found is None and told != segment.size:
         told, found = yield from _next_batch(segment, start + 1, size_max)
     last = max((place.end if found is None else found.base_offset) - 1, place.offset)

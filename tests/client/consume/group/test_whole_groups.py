@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.client.consume.record import ConsumerRecord
 from barnabas.protocol.ids import TopicPartition
 from tests.client.consume.group.simulated import Cluster, Member
 
@@ -109,6 +110,89 @@ def test_whatever_breaks_nothing_is_lost(way: str, seed: int) -> None:
     for where in all_partitions(cluster):
         found = cluster.handed_out[where]
         assert set(found) == set(range(80)), f"{where} lost {sorted(set(range(80)) - set(found))}"
+
+
+class Worker(Member):
+    """An application that is done with records when it asks for the next ones; what it has in hand dies with it."""
+
+    def __init__(self, cluster: Cluster, done: set[tuple[TopicPartition, int]], **settings: Any) -> None:
+        self.done = done
+        self.in_hand: list[tuple[TopicPartition, int]] = []
+        super().__init__(cluster, tuple(cluster.topics), **settings)
+        cluster.members.append(self)
+
+    def _handed_out(self, record: ConsumerRecord) -> TopicPartition:
+        where = super()._handed_out(record)
+        self.in_hand.append((where, record.offset))
+        return where
+
+    def _is_done(self) -> None:
+        self.done.update(self.in_hand)
+        self.in_hand.clear()
+
+    def poll(self, count_max: int = 3) -> list[TopicPartition]:
+        self._is_done()
+        return super().poll(count_max)
+
+    def iterate(self) -> None:
+        self._is_done()
+        super().iterate()
+
+    def kill(self) -> None:
+        """SIGKILL in the midst of its work."""
+        self.stopped = True
+        self.in_hand.clear()
+
+
+@pytest.mark.parametrize("way", ["range", "cooperative-sticky", "consumer"])
+@pytest.mark.parametrize("seed", range(2))
+def test_what_a_killed_consumer_had_in_hand_comes_again(way: str, seed: int) -> None:
+    """Auto commit, seeks back, pauses, broken connections, and consumers that are killed between any two steps."""
+    cluster, settings = cluster_of(way, {"t": 4}, records=40, seed=seed)
+    chance = cluster.chance
+    settings |= {"auto.commit.interval.ms": 20}
+    if way != "consumer":
+        settings |= {"session.timeout.ms": 200}
+    done: set[tuple[TopicPartition, int]] = set()
+    workers = [Worker(cluster, done, **settings) for _ in range(2)]
+    kills = 0
+    for _ in range(200):
+        cluster.run(chance.randrange(1, 25))
+        act, each = chance.random(), chance.choice(workers)
+        if act < 0.06:
+            each.kill()
+            kills += 1
+            workers.remove(each)
+            workers.append(Worker(cluster, done, **settings))
+        elif act < 0.09:
+            each.cut()
+        elif act < 0.13 and each.owned():
+            where = chance.choice(sorted(each.owned()))
+            each.recall()
+            standing = each.core.fetcher.positions[where].next_offset
+            if standing is not None:
+                each.core.seek(where, chance.randrange(standing + 1))
+        elif act < 0.16 and each.owned():
+            each.recall()
+            each.core.pause([chance.choice(sorted(each.owned()))], True)
+        elif act < 0.25:
+            each.recall()
+            each.core.pause(each.core.paused(), False)
+        elif act < 0.5:
+            each.iterate()
+        else:
+            each.poll(chance.choice((1, 3, 50)))
+    for each in workers:
+        each.recall()
+        each.core.pause(each.core.paused(), False)
+    cluster.settle(*workers)
+    check_one_owner(cluster, *workers)
+    cluster.run(1500, workers)
+    for each in workers:
+        each.poll()
+    assert kills > 5
+    missing = {(where, offset) for where in all_partitions(cluster) for offset in range(40)} - done
+    assert not missing, sorted(missing)
 
 
 @pytest.mark.parametrize("by_epochs", [False, True])
