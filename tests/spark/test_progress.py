@@ -11,7 +11,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from barnabas import Consumer
 from barnabas.net.errors import ClientTimeout
 from barnabas.protocol.ids import TopicPartition
-from barnabas.spark_bridge.options import OptionError, read_options
+from barnabas.spark_bridge.errors import OptionError
+from barnabas.spark_bridge.options import read_options
 from barnabas.spark_bridge.progress import AGAIN_MS, Progress
 from barnabas.spark_bridge.source import StreamReader
 from tests.spark.conftest import Cluster
