@@ -105,10 +105,11 @@ def test_a_recreated_topic_is_noticed(job: Callable[[str], Job], cluster: Cluste
     stream.run(startingOffsets="earliest")
     cluster.admin.delete_topic(topic)
     cluster.admin.create_topic(topic, partitions=1)
-    with pytest.raises(Exception, match="failOnDataLoss"):
+    with pytest.raises(Exception, match=f"the topic {topic} was deleted and created again .* Set onRecreatedTopic"):
         stream.run()
-    stream.run(failOnDataLoss="false")
-    assert sorted(stream.seen) == list(range(5))
+    cluster.put(topic, range(10, 12), partitions=1)
+    stream.run(onRecreatedTopic="earliest")
+    assert sorted(stream.seen) == [*range(5), 10, 11]
 
 
 @pytest.mark.parametrize(
