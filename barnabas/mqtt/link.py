@@ -30,6 +30,8 @@ from barnabas.protocol.errors import BarnabasError
 
 ANSWER_SECONDS_MAX: Final = 15.0
 WATCH_SECONDS: Final = 0.5
+PACKETS_MAX: Final = 50
+"""So many are read in one turn of the loop; then it is others' turn."""
 OnMessage = Callable[[paho.MQTTMessage], None]
 
 log = logging.getLogger(__name__)
@@ -68,6 +70,7 @@ class Link:
         self._mqtt = mqtt
         lasting = on_message is not None
         self.session_present = False
+        self._broken = ""
         self.server: dict[str, Any] = {}
         properties = None
         if mqtt.five:
@@ -93,8 +96,9 @@ class Link:
         self._paho = beneath(self.client)
         self._paho.manual_ack_set(True)
         self._paho.disable_logger()  # two calls for each packet
+        self._told, self._came = on_message, 0
         if on_message is not None:
-            self._paho.on_message = lambda _client, _userdata, message: on_message(message)
+            self._paho.on_message = self._on_message
         self._connected: Any = self._paho.on_connect
         self._paho.on_connect = self._on_connect
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
@@ -104,6 +108,11 @@ class Link:
         self.session_present = flags.session_present
         self.server = {} if properties is None else properties.json()
         self._connected(client, userdata, flags, reason, properties)
+
+    def _on_message(self, client: Any, userdata: Any, message: paho.MQTTMessage) -> None:
+        assert self._told is not None
+        self._came += 1
+        self._told(message)
 
     # ---- the socket -----------------------------------------------------------------------------------------------
 
@@ -124,6 +133,24 @@ class Link:
         with suppress(OSError):  # as above
             self._paho.loop_write()
 
+    def _read(self) -> None:
+        """In aiomqtt's place, which reads one packet in a turn of the loop: a turn costs as much as a message."""
+        try:
+            for _ in range(PACKETS_MAX):
+                before = self._came
+                self._paho.loop_read()
+                if self._came == before and not self._pending():
+                    return  # no message: most likely there is nothing; if there is, the loop comes back
+            if self._pending():
+                self._loop.call_soon(self._read)
+        except Exception as error:
+            self._broken = str(error) or repr(error)
+
+    def _pending(self) -> bool:
+        """Whether TLS has more that it has read and decrypted already, which no loop sees."""
+        sock: Any = self._paho.socket()
+        return isinstance(sock, ssl.SSLSocket) and sock.pending() > 0
+
     async def _watch(self) -> None:
         """Look whether the connection still is one.
 
@@ -132,6 +159,8 @@ class Link:
         """
         while True:
             await asyncio.sleep(WATCH_SECONDS)
+            if self._broken:
+                raise LinkFailed(f"the connection ended: {self._broken}")
             sock: Any = self._paho.socket()
             try:
                 if sock is not None:
@@ -151,6 +180,9 @@ class Link:
             with suppress(Exception):
                 self._paho.disconnect()  # after a CONNECT that was not answered the socket is open still
             raise LinkFailed(f"{self._mqtt.host}:{self._mqtt.port}: {error}") from None
+        sock: Any = self._paho.socket()
+        if sock is not None:
+            self._loop.add_reader(sock.fileno(), self._read)
         return self
 
     async def __aexit__(

@@ -39,6 +39,11 @@ class Witness:
     on_ack: Callable[[bytes], None] = lambda payload: None
     port: int = 0
 
+    def newest(self) -> int:
+        """The number that was acknowledged last, where payloads are numbers."""
+        payloads = [one.delivered[len(one.acknowledged) - 1][1] for one in self.connections if one.acknowledged]
+        return int(payloads[-1]) if payloads else 0
+
     async def start(self) -> None:
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
