@@ -180,7 +180,7 @@ class Stage:
         writer = writer.options(**{"kafka.bootstrap.servers": self.cluster.servers}, topic=self.target)
         writer = writer.option("checkpointLocation", str(self.checkpoint)).queryName("a name")
         query = writer.trigger(availableNow=True).start()
-        assert query.awaitTermination(60)
+        assert query.awaitTermination(240)
         return query.lastProgress
 
     def forget_commit(self, batch: int) -> None:
