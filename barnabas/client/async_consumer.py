@@ -13,10 +13,10 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, Unpack
 
 from barnabas.client.arguments import milliseconds
 from barnabas.client.consume.columnar import Columns
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from barnabas.client.settings import ConsumerSettings
 
 T = TypeVar("T")
+GiveBack: TypeAlias = "Callable[[Sequence[Taken], BarnabasError | None], None]"
 
 
 class AsyncConsumer(GroupCalls):
@@ -264,8 +265,12 @@ class AsyncConsumer(GroupCalls):
         """
         return await self._next(partial(self.records_now, max_records), milliseconds(timeout))
 
-    async def poll_columns(self, timeout: float | None = None, *, headers: bool = False) -> list[Columns]:
+    async def poll_columns(
+        self, timeout: float | None = None, *, headers: bool = False, only: Collection[str] | None = None
+    ) -> list[Columns]:
         """All that is buffered as columns, else the next to arrive; empty after `timeout` seconds.
+
+        With `only`, of the columns `key`, `value` and `timestamp` none but those is decoded; the others are null.
 
         Raises:
             KafkaError: a partition cannot be read; seek, or assign without it, to go on.
@@ -276,7 +281,7 @@ class AsyncConsumer(GroupCalls):
         while True:
             left_ms = None if deadline_ms is None else max(deadline_ms - self._client.now_ms(), 0)
             parts = await self._next(self.parts_now, left_ms)
-            columns = decode_or_give_back(parts, self.give_back, headers)
+            columns = decode_or_give_back(parts, self.give_back, headers, only)
             self.count(columns)
             if columns or not parts:
                 return columns
@@ -375,7 +380,7 @@ class AsyncConsumer(GroupCalls):
 
 
 def decode_or_give_back(
-    parts: Sequence[Taken], give_back: Callable[[Sequence[Taken], BarnabasError | None], None], headers: bool
+    parts: Sequence[Taken], give_back: GiveBack, headers: bool, only: Collection[str] | None = None
 ) -> list[Columns]:
     """The columns of the parts. What is not handed out (too much for one call, corrupt, or an interrupt) goes back.
 
@@ -383,7 +388,7 @@ def decode_or_give_back(
         KafkaError: CORRUPT_MESSAGE in the first of the parts.
     """
     try:
-        columns, left, error = decode_taken(parts, headers=headers)
+        columns, left, error = decode_taken(parts, headers=headers, only=only)
     except BaseException:
         give_back(parts, None)
         raise

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
@@ -253,8 +253,13 @@ class Consumer(Handle):
         inner.check_reads()
         return self._ask(partial(inner.records_now, max_records), inner.give_records_back, wait_ms)
 
-    def poll_columns(self, timeout: float | None = None, *, headers: bool = False) -> list[Columns]:
-        """All that is buffered as columns, else the next to arrive; empty after `timeout` seconds."""
+    def poll_columns(
+        self, timeout: float | None = None, *, headers: bool = False, only: Collection[str] | None = None
+    ) -> list[Columns]:
+        """All that is buffered as columns, else the next to arrive; empty after `timeout` seconds.
+
+        With `only`, of the columns `key`, `value` and `timestamp` none but those is decoded; the others are null.
+        """
         wait_ms = milliseconds(timeout)
         self._return_ahead()
         self._inner.check_reads()
@@ -263,7 +268,7 @@ class Consumer(Handle):
             left_ms = None if deadline_ms is None else max(deadline_ms - self._now_ms(), 0)
             parts = self._ask(self._inner.parts_now, self._inner.give_back, left_ms)
             # Decoded on this thread: the loop's receives the next answer meanwhile.
-            columns = decode_or_give_back(parts, partial(self._on_loop, self._inner.give_back), headers)
+            columns = decode_or_give_back(parts, partial(self._on_loop, self._inner.give_back), headers, only)
             self._inner.count(columns)
             if columns or not parts:
                 return columns

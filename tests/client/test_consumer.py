@@ -323,12 +323,12 @@ class FirstNothing:
     def __init__(self) -> None:
         self.asked = 0
 
-    def __call__(self, parts: Any, give_back: Any, headers: bool) -> list[Any]:
+    def __call__(self, parts: Any, give_back: Any, headers: bool, only: Any) -> list[Any]:
         self.asked += 1
         if self.asked == 1:
             give_back(parts, None)
             return []
-        return decode_taken(parts, headers=headers)[0]
+        return decode_taken(parts, headers=headers, only=only)[0]
 
 
 @pytest.mark.parametrize("found", [[], [1]])
@@ -337,7 +337,7 @@ def test_what_cannot_be_decoded_goes_back_and_is_told_unless_something_could(
 ) -> None:
     error = KafkaError(ErrorCode.CORRUPT_MESSAGE, "t-1")
     back: list[Any] = []
-    monkeypatch.setattr(async_consumer, "decode_taken", lambda parts, headers: (found, parts[1:], error))
+    monkeypatch.setattr(async_consumer, "decode_taken", lambda parts, headers, only: (found, parts[1:], error))
     parts: Any = ["a", "b", "c"]
     if found:
         assert async_consumer.decode_or_give_back(parts, lambda *given: back.append(given), False) == found

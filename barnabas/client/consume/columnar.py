@@ -13,7 +13,7 @@ numpy and pyarrow are imported on first use (extras `arrow`, `spark`, `spark-wor
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,7 +22,7 @@ from barnabas.client.consume.batches import Batch
 from barnabas.client.consume.record_scan import VARINT_BYTES_MAX, VARLONG_BYTES_MAX, find_records, pieces, varints
 from barnabas.protocol.batch import BatchHeader
 from barnabas.protocol.errors import ProtocolError
-from barnabas.protocol.ids import Buffer
+from barnabas.protocol.ids import Buffer, TopicPartition
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,6 +51,11 @@ class Columns:
 
     def __len__(self) -> int:
         return len(self.offset)
+
+    @property
+    def where(self) -> TopicPartition:
+        """The partition they were read from."""
+        return TopicPartition(self.topic, self.partition)
 
     def slice(self, start: int, length: int) -> Columns:
         """The records `start` to `start + length`, without a copy."""
@@ -125,8 +130,13 @@ def _refuse_if(wrong: NDArray[np.bool_], why: str) -> None:
         raise ProtocolError(why)
 
 
-def decode_group(parts: Sequence[Part], with_headers: bool) -> list[Columns]:
+def decode_group(parts: Sequence[Part], with_headers: bool, only: Collection[str] | None = None) -> list[Columns]:
     """Decodes several partitions' areas together: what remains of each part is one `Columns`.
+
+    Args:
+        parts: what was fetched; its framing is checked, whatever of it is wanted.
+        with_headers: headers are wanted, too.
+        only: of key, value and timestamp, those that are wanted (None: all); the others are all null.
 
     Raises:
         ProtocolError: a record breaks its batch's framing.
@@ -147,12 +157,12 @@ def decode_group(parts: Sequence[Part], with_headers: bool) -> list[Columns]:
     last_delta = np.repeat(np.array([header.last_offset_delta for header in headers], np.int64), counts)
     _refuse_if((offset < 0) | (offset > last_delta), "an offset outside of its batch")
     offset += np.repeat(np.array([header.base_offset for header in headers], np.int64), counts)
-    timestamp += np.repeat(np.array([header.base_timestamp for header in headers], np.int64), counts)
+    stamped = only is None or "timestamp" in only
     log_append = np.zeros(len(offset), np.int32)
     if any(header.is_log_append_time for header in headers):
         log_append = np.repeat(np.array([header.is_log_append_time for header in headers], np.int32), counts)
-        stamps = np.repeat(np.array([header.max_timestamp for header in headers], np.int64), counts)
-        timestamp = np.where(log_append, stamps, timestamp)
+    if stamped:
+        timestamp = _times(timestamp, log_append, headers, counts)
 
     key_length, key_start = varints(raw, at, VARINT_BYTES_MAX)
     _refuse_if(key_length < -1, "a key of negative length")
@@ -167,17 +177,30 @@ def decode_group(parts: Sequence[Part], with_headers: bool) -> list[Columns]:
     _refuse_if((at > ends) | ((header_count == 0) & (at != ends)), "a record longer than its fields")
 
     buffer = pa.py_buffer(data)
+    binary, stamp, count = pa.binary(), pa.timestamp("ms", tz="UTC"), len(offset)
+    keyed, valued = (only is None or name in only for name in ("key", "value"))
     joined = Columns(
         "",
         -1,
-        key=_gather(buffer, key_start, key_end, key_length),
-        value=_gather(buffer, value_start, value_end, value_length),
+        key=_gather(buffer, key_start, key_end, key_length) if keyed else pa.nulls(count, binary),
+        value=_gather(buffer, value_start, value_end, value_length) if valued else pa.nulls(count, binary),
         offset=fixed(offset, pa.int64()),
-        timestamp=fixed(timestamp, pa.timestamp("ms", tz="UTC")),
+        timestamp=fixed(timestamp, stamp) if stamped else pa.nulls(count, stamp),
         timestamp_type=fixed(log_append, pa.int32()),
         headers=_headers(data, header_count, at, ends) if with_headers else None,
     )
     return _split(joined, offset, parts)
+
+
+def _times(deltas: Ints, log_append: NDArray[np.int32], headers: Sequence[BatchHeader], counts: Sequence[int]) -> Ints:
+    """The timestamps (ms): the batch's where the broker sets them, else its base and the record's delta."""
+    import numpy as np
+
+    found: Ints = deltas + np.repeat(np.array([header.base_timestamp for header in headers], np.int64), counts)
+    if not log_append.any():
+        return found
+    stamps = np.repeat(np.array([header.max_timestamp for header in headers], np.int64), counts)
+    return np.where(log_append, stamps, found)
 
 
 def _one_source(areas: Sequence[Area]) -> tuple[bytes | bytearray, list[int]]:

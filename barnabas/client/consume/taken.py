@@ -6,7 +6,7 @@ goes back (`Fetcher.give_back`), and so does what comes after it, and what would
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -60,9 +60,9 @@ class Taken:
 
 
 def decode_taken(
-    taken: Sequence[Taken], *, headers: bool = False
+    taken: Sequence[Taken], *, headers: bool = False, only: Collection[str] | None = None
 ) -> tuple[list[Columns], Sequence[Taken], BarnabasError | None]:
-    """Decodes as much as can be, and as one call should.
+    """Decodes as much as can be, and as one call should; of the columns those that `decode_group` is asked for.
 
     Returns:
         The columns, then what is left of the parts, then what is wrong with the first of these, if anything is.
@@ -71,7 +71,7 @@ def decode_taken(
         BarnabasError: numpy or pyarrow is absent.
     """
     require_libraries()
-    call = _Call(taken, headers)
+    call = _Call(taken, headers, only)
     try:
         call.run()
     except KafkaError as error:
@@ -82,10 +82,10 @@ def decode_taken(
 class _Call:
     """One call: collects areas to groups, decodes them, and knows how far each part came."""
 
-    def __init__(self, taken: Sequence[Taken], headers: bool) -> None:
+    def __init__(self, taken: Sequence[Taken], headers: bool, only: Collection[str] | None) -> None:
         self.found: list[Columns] = []
         self._taken = taken
-        self._headers = headers
+        self._headers, self._only = headers, only
         self._group: list[tuple[int, Part]] = []
         self._size = self._records = 0  # of the group
         self._all_bytes = self._all_records = 0
@@ -143,7 +143,7 @@ class _Call:
         group, self._group = self._group, []
         size, self._size, self._records = self._size, 0, 0
         try:
-            found = decode_group([part for _, part in group], self._headers) if group else []
+            found = decode_group([part for _, part in group], self._headers, self._only) if group else []
         except (IndexError, ProtocolError):
             self._decode_singly(group)
             raise AssertionError("parts that cannot be decoded together can be decoded one by one") from None
@@ -158,7 +158,7 @@ class _Call:
     def _decode_singly(self, group: Sequence[tuple[int, Part]]) -> None:
         for index, part in group:  # those before the corrupt one are whole
             try:
-                self.found += decode_group([part], self._headers)
+                self.found += decode_group([part], self._headers, self._only)
             except (IndexError, ProtocolError) as error:
                 self._go_to(index)
                 raise corrupt(self._taken[index].where, part.areas[0].header.base_offset, error) from None

@@ -294,3 +294,32 @@ def test_short_batches_built_like_the_beginning_of_a_long_one() -> None:
         offset += count
     data += make_batch(offset, [(None, b"v" * 90, 0, []), (None, b"v" * 110, 0, [])])
     assert rows_of(columns_of(data)) == plain_rows(data)
+
+
+@given(
+    st.lists(rows, min_size=1, max_size=12),
+    st.sets(st.sampled_from(["key", "value", "timestamp"])),
+    st.booleans(),
+)
+def test_only_the_columns_that_are_wanted_hold_anything(found: list[Any], only: set[str], headers: bool) -> None:
+    taken = [Taken(TopicPartition("t", 0), 0, -1, memoryview(make_batch(0, found)))]
+    (whole,), _, _ = decode_taken(taken, headers=True)
+    (narrow,), left, error = decode_taken(taken, headers=headers, only=only)
+    assert not left
+    assert error is None
+    for name in ("key", "value", "timestamp"):
+        column, all_of_it = getattr(narrow, name), getattr(whole, name)
+        assert column.type == all_of_it.type
+        assert len(column) == len(all_of_it)
+        assert column.equals(all_of_it) if name in only else column.null_count == len(column)
+    assert narrow.offset.equals(whole.offset)
+    assert (narrow.headers is not None) == headers
+
+
+def test_what_nobody_wants_is_checked_all_the_same() -> None:
+    broken = bytearray(make_batch(0, [(b"key", b"value", 0, [])]))
+    broken[-len(b"\x0avalue\x00")] = 0x7F  # the value's length: longer than its record
+    taken = [Taken(TopicPartition("t", 0), 0, -1, memoryview(broken), check_crcs=False)]
+    found, _, error = decode_taken(taken, only=())
+    assert not found
+    assert error is not None
