@@ -27,6 +27,7 @@ from barnabas.client.group_calls import GivenOffsets, OnCommit
 from barnabas.client.handle import Handle
 from barnabas.client.loop_thread import Asked, LoopThread
 from barnabas.client.offsets import OffsetAndTimestamp
+from barnabas.client.sizes import BatchSize
 from barnabas.net.counts import Metrics
 from barnabas.net.errors import ClientClosed, ConfigError
 from barnabas.net.host.surroundings import REAL, Surroundings
@@ -276,6 +277,12 @@ class Consumer(Handle):
     def wait_for_data(self, offsets: Mapping[TopicPartition, int], timeout: float) -> bool:
         """Whether one of the partitions has a record at its offset or beyond; waits up to `timeout` seconds."""
         return self._thread.call(self._inner.wait_for_data(offsets, timeout))
+
+    def batch_sizes(
+        self, offsets: Mapping[TopicPartition, int], bytes_max: int
+    ) -> dict[TopicPartition, list[BatchSize]]:
+        """The next batches from an offset on, and how large they are: what `bytes_max` of each partition tell."""
+        return self._thread.call(self._inner.batch_sizes(offsets, bytes_max))
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         while True:

@@ -12,6 +12,7 @@ from barnabas.client.consume.group.health import Health, health_of
 from barnabas.client.consume.lookups import ISOLATION
 from barnabas.client.handle import Handle
 from barnabas.client.offsets import OffsetAndTimestamp, lookup, wait_for_data
+from barnabas.client.sizes import BatchSize, batch_sizes
 from barnabas.net.counts import Metrics
 from barnabas.net.errors import ConfigError
 from barnabas.net.host.connection import Client
@@ -98,3 +99,11 @@ class Questions(Handle):
         self._client.check_started()
         wanted = dict(zip(checked_partitions(offsets, "wait_for_data"), offsets.values(), strict=True))
         return await wait_for_data(self._client, wanted, milliseconds(timeout) or 0)
+
+    async def batch_sizes(
+        self, offsets: Mapping[TopicPartition, int], bytes_max: int
+    ) -> dict[TopicPartition, list[BatchSize]]:
+        """The next batches from an offset on, and how large they are: what `bytes_max` of each partition tell."""
+        self._client.check_started()
+        wanted = dict(zip(checked_partitions(offsets, "batch_sizes"), offsets.values(), strict=True))
+        return await batch_sizes(self._client, wanted, bytes_max)

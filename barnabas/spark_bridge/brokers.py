@@ -25,7 +25,9 @@ from barnabas.net.errors import ClientTimeout, Disconnected
 from barnabas.net.topology import TopicInfo
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition, format_uuid
+from barnabas.spark_bridge.bytes_limit import SAMPLE_BYTES, Sizes
 from barnabas.spark_bridge.errors import OptionError
+from barnabas.spark_bridge.kept import Kept, below, rest_of
 from barnabas.spark_bridge.offsets import OffsetError, Offsets, Span
 from barnabas.spark_bridge.options import SourceOptions
 from barnabas.spark_bridge.origin import Origin, again
@@ -176,6 +178,13 @@ class Brokers:
         found = self._patiently(lambda: self.consumer.offsets_for_times(timestamps))
         return {where: None if answer is None else answer.offset for where, answer in found.items()}
 
+    def sizes(self, offsets: Mapping[TopicPartition, int]) -> Sizes:
+        """How large the next batches are, of those partitions that tell."""
+        try:
+            return self.consumer.batch_sizes(offsets, SAMPLE_BYTES)
+        except BarnabasError:
+            return {}
+
     def wait_for_data(self, offsets: Mapping[TopicPartition, int], wait_ms: int) -> bool:
         """Whether one of the partitions has a record at its offset; returns at once then, else after `wait_ms`."""
         if not offsets:  # no topic matches yet
@@ -249,6 +258,9 @@ def _park(key: tuple[int, str], consumer: Consumer) -> None:
     _idle[key] = consumer
 
 
+_kept = Kept()
+
+
 def read_span(settings: Mapping[str, Any], span: Span, options: SourceOptions, topic_id: str = "") -> Iterator[Columns]:
     """The records of a span, in order; gaps that compaction or transactions left are passed.
 
@@ -256,31 +268,37 @@ def read_span(settings: Mapping[str, Any], span: Span, options: SourceOptions, t
         settings: the client's.
         span: what to read.
         options: how.
-        topic_id: in which topic the offsets were counted, if that is known.
+        topic_id: in which topic the offsets were counted, if that is known: then what is fetched beyond the end is kept.
 
     Raises:
         OffsetError: records of the span are gone, and failOnDataLoss is set; the topic was made anew, and
             onRecreatedTopic is fail; or they do not come for kafkaConsumer.pollTimeoutMs.
         BrokersAway: no broker answered for brokerTimeout.
     """
+    key = (os.getpid(), repr(sorted(settings.items())), topic_id, span.where, options.names)
+    if topic_id:
+        here, span = _kept.serve(key, span)
+        yield from here
+        if not span.size:
+            return
     task = _Task(span.where, span.start, options)
     patience = patience_of(options)
     with task.naming_itself(), _borrowed(settings, patience, str(task)) as consumer:
-        where, end = span.where, span.end
+        where, end, names = span.where, span.end, options.names
         consumer.assign([where])
         consumer.seek(where, task.position)
         silent_ms = 0
         while task.position < end:
             lost = ""
             try:
-                found = consumer.poll_columns(POLL_MS / 1000, headers=options.include_headers)
+                found = consumer.poll_columns(POLL_MS / 1000, headers="headers" in names, only=names)
             except KafkaError as error:
                 if error.code not in (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
                     raise
                 found, lost = [], error.code.name
-            if topic_id and _topic_id(consumer, where) not in ("", topic_id):
+            if topic_id and topic_id_at(consumer, where) not in ("", topic_id):
                 until_answered(partial(_exists, consumer, where), patience, str(task))
-                if _topic_id(consumer, where) not in ("", topic_id):
+                if topic_id_at(consumer, where) not in ("", topic_id):
                     report_recreated(options, f"{task}: {again(where.topic)}")
                     return  # with what was made anew the next batch begins
                 consumer.seek(where, task.position)  # it knew the last topic of this name, which may have answered
@@ -294,11 +312,12 @@ def read_span(settings: Mapping[str, Any], span: Span, options: SourceOptions, t
             before, task.position = task.position, consumer.position(where)
             if task.position >= end:
                 consumer.pause(where)  # no fetch behind the end while Spark takes what is here
+                if topic_id:
+                    _kept.put(key, rest_of(found, end, task.position))
             for columns in found:
                 # The fetch reads on past the span's end; offsets rise, so what belongs to the span is a prefix.
-                count = _count_below(columns, end)
-                if count:
-                    yield columns if count == len(columns) else columns.slice(0, count)
+                if found_here := below(columns, end):
+                    yield found_here
             silent_ms = 0 if task.position > before else silent_ms + POLL_MS
             if silent_ms and silent_ms % CHECK_MS == 0:
                 look = partial(_after_silence, consumer, span, task.position, silent_ms, options)
@@ -332,18 +351,10 @@ class _Task:
             raise
 
 
-def _topic_id(consumer: Consumer, where: TopicPartition) -> str:
+def topic_id_at(consumer: Consumer, where: TopicPartition) -> str:
     """The id of the topic that this consumer reads, "" while it knows none; what was fetched so far is of this one."""
     present = consumer.cluster().topic_id(where.topic)
     return "" if present == ZERO_UUID else format_uuid(present)
-
-
-def _count_below(columns: Columns, end: int) -> int:
-    if columns.offset[-1].as_py() < end:
-        return len(columns)
-    import numpy as np
-
-    return int(np.searchsorted(columns.offset.to_numpy(), end))
 
 
 def _after_loss(consumer: Consumer, span: Span, position: int, why: str, options: SourceOptions) -> int:

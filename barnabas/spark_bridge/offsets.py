@@ -23,7 +23,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from barnabas.protocol.errors import BarnabasError
@@ -48,6 +47,11 @@ class Span(NamedTuple):
     where: TopicPartition
     start: int
     end: int
+
+    @property
+    def size(self) -> int:
+        """How many offsets; there may be fewer records."""
+        return self.end - self.start
 
 
 def fresh() -> dict[str, Any]:
@@ -169,24 +173,36 @@ def limit(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]
 
 
 def split(spans: list[Span], rows_max: int | None, partitions_min: int | None) -> list[Span]:
-    """Cuts spans into even pieces: first to at most `rows_max` records, then to `partitions_min` pieces in all."""
+    """Cuts spans into even pieces: first to at most `rows_max` records, then to about `partitions_min` pieces in all.
+
+    A span whose share of these rounds to one piece stays whole; the others share the remaining pieces in proportion,
+    rounded half up: there may be a few less than `partitions_min`, or more.
+
+    Source: Spark's KafkaOffsetRangeCalculator.
+    """
     if rows_max is not None:
-        spans = [piece for span in spans for piece in _cut(span, -(-(span.end - span.start) // rows_max))]
-    if partitions_min is not None and len(spans) < partitions_min:
-        total = sum(span.end - span.start for span in spans)
-        spans = [
-            piece
-            for span in spans
-            for piece in _cut(span, max(1, math.ceil(partitions_min * (span.end - span.start) / max(total, 1))))
-        ]
-    return spans
+        spans = [piece for span in spans for piece in _cut(span, -(-span.size // rows_max))]
+    if partitions_min is None or len(spans) >= partitions_min:
+        return spans
+    total = sum(span.size for span in spans)
+    whole = [span for span in spans if _share(span, total, partitions_min) == 1]
+    left = max(partitions_min - len(whole), 1)
+    total -= sum(span.size for span in whole)
+    return [piece for span in spans for piece in ([span] if span in whole else _cut(span, _share(span, total, left)))]
+
+
+def _share(span: Span, total: int, pieces: int) -> int:
+    """How many of so many pieces a span gets, one at least."""
+    return max((2 * span.size * pieces + total) // (2 * total), 1)
 
 
 def _cut(span: Span, pieces: int) -> list[Span]:
-    size = span.end - span.start
-    pieces = max(1, min(pieces, size))
-    edges = [span.start + size * number // pieces for number in range(pieces + 1)]
-    return [Span(span.where, low, high) for low, high in pairwise(edges)]
+    found, start = [], span.start
+    for left in range(max(1, min(pieces, span.size)), 0, -1):
+        end = start + (span.end - start) // left
+        found.append(Span(span.where, start, end))
+        start = end
+    return found
 
 
 def lag_metrics(latest: Mapping[TopicPartition, int], consumed: Mapping[TopicPartition, int]) -> dict[str, str]:

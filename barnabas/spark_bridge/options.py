@@ -20,10 +20,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, overload
 
 from barnabas.protocol.ids import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+from barnabas.spark_bridge.bytes_limit import byte_count
 from barnabas.spark_bridge.durations import duration_ms
 from barnabas.spark_bridge.errors import OptionError
 from barnabas.spark_bridge.kafka_settings import client_options
 from barnabas.spark_bridge.offsets import OffsetError, Offsets, parse_option, whole
+from barnabas.spark_bridge.schema import names_of
 from barnabas.spark_bridge.topic_pattern import TopicPattern
 
 log = logging.getLogger(__name__)
@@ -78,6 +80,16 @@ class SourceOptions:
     rows_per_trigger_max: int | None = None
     rows_per_trigger_min: int | None = None
     trigger_delay_ms_max: int = 15 * 60_000
+    bytes_per_trigger_max: int | None = None
+    near_records_max: int = 1000
+    push_filters: bool = False
+    columns: tuple[str, ...] = ()
+    """Those that a schema of the user's asks for; none: all."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns to read."""
+        return self.columns or names_of(self.include_headers)
 
     @property
     def asked_by(self) -> str:
@@ -90,12 +102,15 @@ class SourceOptions:
 
 
 _STRATEGIES: Final = ("assign", "subscribe", "subscribePattern")
-_STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "commitGroup")
+_STREAM_ONLY: Final = (
+    "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "commitGroup",
+    "maxBytesPerTrigger", "prefetchRecords",
+)  # fmt: skip
 _BATCH_ONLY: Final = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
 _NAMES: Final = (
     *_STRATEGIES, *_STREAM_ONLY, *_BATCH_ONLY,
     "startingOffsets", "startingOffsetsByTimestamp", "startingTimestamp", "startingOffsetsByTimestampStrategy",
-    "failOnDataLoss", "minPartitions", "maxRecordsPerPartition", "includeHeaders", "groupIdPrefix",
+    "failOnDataLoss", "minPartitions", "maxRecordsPerPartition", "includeHeaders", "groupIdPrefix", "pushFilters",
     "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "kafkaConsumer.pollTimeoutMs",
     "brokerTimeout", "onRecreatedTopic",
 )  # fmt: skip
@@ -131,6 +146,7 @@ def read_options(given: Mapping[str, str], mode: Mode) -> SourceOptions:
         **_pace(options, mode),
         rows_per_partition_max=_number(options, "maxRecordsPerPartition", 1),
         partitions_min=_number(options, "minPartitions", 1),
+        push_filters=mode == "batch" and _flag(options, "pushFilters", False),
         include_headers=_flag(options, "includeHeaders", False),
         attempts_max=_number(options, "fetchOffset.numRetries", 0, 3),
         retry_wait_ms=_number(options, "fetchOffset.retryIntervalMs", 0, 1000),
@@ -151,7 +167,18 @@ def _pace(options: Mapping[str, str], mode: Mode) -> dict[str, Any]:
             f"minOffsetsPerTrigger ({least}) is above maxOffsetsPerTrigger ({most}): lower the one or raise the other"
         )
     delay_ms = _duration(options, "maxTriggerDelay", "15m")
-    return {"rows_per_trigger_max": most, "rows_per_trigger_min": least, "trigger_delay_ms_max": delay_ms}
+    try:
+        size = byte_count(options["maxbytespertrigger"]) if "maxbytespertrigger" in options else None
+    except ValueError as error:
+        raise OptionError(f"maxBytesPerTrigger: {error}") from error
+    near = _number(options, "prefetchRecords", 0, 1000)
+    return {
+        "rows_per_trigger_max": most,
+        "rows_per_trigger_min": least,
+        "trigger_delay_ms_max": delay_ms,
+        "bytes_per_trigger_max": size,
+        "near_records_max": near,
+    }
 
 
 def _refuse(options: Mapping[str, str], mode: Mode) -> None:

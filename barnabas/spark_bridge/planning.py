@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
 from barnabas.protocol.ids import TopicPartition
+from barnabas.spark_bridge.bytes_limit import Sizes, bytes_between, limit_bytes
 from barnabas.spark_bridge.errors import OptionError
-from barnabas.spark_bridge.offsets import OffsetError, Offsets, Span
+from barnabas.spark_bridge.offsets import OffsetError, Offsets, Span, limit
 from barnabas.spark_bridge.options import EARLIEST, LATEST, Bound, ByTimestamp, SourceOptions, Specific
 from barnabas.spark_bridge.origin import Anew
 
@@ -33,6 +34,13 @@ class Asked(Protocol):
 
     def at_times(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """The first offset at or after a timestamp of each."""
+
+
+class Sized(Protocol):
+    """What limits of bytes ask (`Brokers`, or a test's own)."""
+
+    def sizes(self, offsets: Mapping[TopicPartition, int]) -> Sizes:
+        """How large the next batches are, of those that tell."""
 
 
 def resolve(
@@ -123,6 +131,24 @@ def starts(
     elif new:
         begun |= cluster.earliest(new)
     return begun
+
+
+def limited(cluster: Sized, options: SourceOptions, start: Offsets, latest: Offsets) -> Offsets:
+    """Where a batch ends that keeps to maxOffsetsPerTrigger and maxBytesPerTrigger."""
+    end = latest
+    if options.rows_per_trigger_max is not None:
+        end = limit(start, end, options.rows_per_trigger_max)
+    if options.bytes_per_trigger_max is not None:
+        new = {where: offset for where, offset in start.items() if offset < end[where]}
+        end = limit_bytes(start, end, options.bytes_per_trigger_max, cluster.sizes(new))
+    return end
+
+
+def bytes_behind(cluster: Sized, consumed: Offsets, latest: Offsets) -> int:
+    """About how many bytes of the logs lie behind what is planned."""
+    left = {where: offset for where, offset in consumed.items() if offset < latest.get(where, offset)}
+    ends = {where: latest[where] for where in left}
+    return sum(bytes_between(left, ends, cluster.sizes(left)).values()) if left else 0
 
 
 def check_within(options: SourceOptions, chosen: Offsets, latest: Offsets, option: str) -> None:

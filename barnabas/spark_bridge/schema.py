@@ -1,67 +1,118 @@
 """The schema of Spark's own Kafka source, for Spark and for Arrow, and the step from columns to it.
 
+A narrower one, any of its columns in any order, makes the source decode only these: `.schema("value binary")`.
+
 Spark checks the first record batch of a task only: order, types and nullability must match it exactly, always.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.client.consume.columnar import Columns, same_int32, same_string
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-COLUMNS: Final = (
-    "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int"
-)
-HEADERS: Final = "headers array<struct<key: string, value: binary>>"
+TYPES: Final = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+    "headers": "array<struct<key:string,value:binary>>",
+}
+"""The columns in their order, and their types as Spark writes them."""
+
+
+class Column(NamedTuple):
+    """A column that somebody asks for; the type as Spark writes it (`bigint`)."""
+
+    name: str
+    type: str
+    nullable: bool = True
+
+
+def names_of(include_headers: bool) -> tuple[str, ...]:
+    """The columns without a schema of the user's; with `includeHeaders` they end with the headers."""
+    names = tuple(TYPES)
+    return names if include_headers else names[:-1]
 
 
 def spark_schema(include_headers: bool) -> str:
-    """The schema as DDL; with `includeHeaders` it ends with the headers."""
-    return f"{COLUMNS}, {HEADERS}" if include_headers else COLUMNS
+    """The schema as DDL."""
+    return ", ".join(f"{name} {TYPES[name]}" for name in names_of(include_headers))
 
 
-def arrow_schema(include_headers: bool) -> pa.Schema:
-    """The same schema as Spark expects it from Arrow batches."""
+def checked_names(columns: Iterable[Column]) -> tuple[str, ...]:
+    """The names of the columns that a schema of the user's asks for.
+
+    Raises:
+        ValueError: there is no such column, or not of that type; the text says what there is.
+    """
+    names: list[str] = []
+    for each in columns:
+        if each.name not in TYPES:
+            near = difflib.get_close_matches(each.name.lower(), TYPES, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else f": there are {', '.join(TYPES)}"
+            raise ValueError(f"the schema asks for a column {each.name!r}, which no record has{hint}")
+        if each.type != TYPES[each.name]:
+            raise ValueError(
+                f"the schema asks for {each.name} as {each.type}, but it is {TYPES[each.name]}: read it as that, "
+                "and cast it with DataFrame operations"
+            )
+        if not each.nullable:
+            raise ValueError(f"the schema says NOT NULL of {each.name}, which nobody can promise: leave it out")
+        if each.name in names:
+            raise ValueError(f"the schema names {each.name} twice")
+        names.append(each.name)
+    if not names:
+        raise ValueError("the schema names no column: leave it out, or name those that you need")
+    return tuple(names)
+
+
+def arrow_schema(names: Sequence[str]) -> pa.Schema:
+    """These columns as Spark expects them from Arrow batches."""
     import pyarrow as pa
 
-    fields = [
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", tz="UTC")),
-        ("timestampType", pa.int32()),
-    ]
-    if include_headers:
-        entry = pa.struct([("key", pa.string()), ("value", pa.binary())])
-        fields.append(("headers", pa.list_(pa.field("element", entry))))
-    return pa.schema(fields)
+    entry = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    types = {
+        "binary": pa.binary(),
+        "string": pa.string(),
+        "int": pa.int32(),
+        "bigint": pa.int64(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+        TYPES["headers"]: pa.list_(pa.field("element", entry)),
+    }
+    return pa.schema([(name, types[TYPES[name]]) for name in names])
 
 
 def to_spark(columns: Columns, schema: pa.Schema) -> pa.RecordBatch:
     """One record batch in Spark's schema; only the timestamps are computed anew (ms to us)."""
     import pyarrow as pa
 
-    count = len(columns)
-    arrays = [
-        columns.key,
-        columns.value,
-        same_string(columns.topic, count),
-        same_int32(columns.partition, count),
-        columns.offset,
-        columns.timestamp.cast(schema.field("timestamp").type),
-        columns.timestamp_type,
-    ]
-    if "headers" in schema.names:
+    return pa.RecordBatch.from_arrays([_column(columns, field) for field in schema], schema=schema)
+
+
+def _column(columns: Columns, field: pa.Field) -> Any:
+    name: str = field.name
+    if name == "topic":
+        return same_string(columns.topic, len(columns))
+    if name == "partition":
+        return same_int32(columns.partition, len(columns))
+    if name == "timestamp":
+        return columns.timestamp.cast(field.type)
+    if name == "timestampType":
+        return columns.timestamp_type
+    if name == "headers":
         assert columns.headers is not None
-        headers = columns.headers
         # Kafka's source gives null, not an empty array, to a record without headers.
-        arrays.append(_null_where_empty(headers).cast(schema.field("headers").type))
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        return _null_where_empty(columns.headers).cast(field.type)
+    return getattr(columns, name)
 
 
 def _null_where_empty(headers: pa.Array) -> pa.Array:

@@ -14,23 +14,26 @@ but options until they are used.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
+    ReadMaxBytes,
     ReadMaxRows,
     ReadMinRows,
     SupportsTriggerAvailableNow,
 )
 
 from barnabas.protocol.errors import BarnabasError
-from barnabas.protocol.ids import TopicPartition
 from barnabas.spark_bridge.brokers import Brokers, client_settings, read_span
 from barnabas.spark_bridge.errors import OptionError
+from barnabas.spark_bridge.filters import Narrowed, narrowed
+from barnabas.spark_bridge.handing_over import hand_over, wrapper
+from barnabas.spark_bridge.near import Near, is_anew
 from barnabas.spark_bridge.needs import NEEDS_PYARROW
 from barnabas.spark_bridge.offsets import (
     OffsetError,
@@ -39,7 +42,6 @@ from barnabas.spark_bridge.offsets import (
     fresh,
     is_fresh,
     lag_metrics,
-    limit,
     parse_stored,
     split,
     stored_form,
@@ -49,39 +51,32 @@ from barnabas.spark_bridge.offsets import (
 from barnabas.spark_bridge.options import SourceOptions, read_options
 from barnabas.spark_bridge.origin import Origin, made_anew
 from barnabas.spark_bridge.pace import Pace
-from barnabas.spark_bridge.planning import check_present, check_within, resolve, spans_between, starts
+from barnabas.spark_bridge.planning import (
+    bytes_behind,
+    check_present,
+    check_within,
+    limited,
+    resolve,
+    spans_between,
+    starts,
+)
 from barnabas.spark_bridge.process import plain_errors
 from barnabas.spark_bridge.progress import Progress
 from barnabas.spark_bridge.refused import RefusedReader
-from barnabas.spark_bridge.schema import arrow_schema, spark_schema, to_spark
+from barnabas.spark_bridge.schema import Column, arrow_schema, checked_names, spark_schema, to_spark
 from barnabas.spark_bridge.sink import BatchWriter, StreamWriter
 from barnabas.spark_bridge.sink_options import read_sink_options
+from barnabas.spark_bridge.tasks import NOTHING, SpanPartition, SpansPartition, settle, tasks_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+
 IDLE_WAIT_MS: Final = 250
 """An idle query waits at the brokers for news instead of asking again and again."""
 NO_NEWS_REST_MS: Final = 20
-NOTHING: Final = Span(TopicPartition("", 0), 0, 0)
-"""Spark wants a task even for a batch without records."""
-
-
-@dataclass
-class SpanPartition(InputPartition):
-    """One task: the records of one span."""
-
-    topic: str
-    partition: int
-    start: int
-    end: int
-    topic_id: str
-
-    def __init__(self, span: Span, topic_id: str = "") -> None:
-        super().__init__(None)
-        (self.topic, self.partition), self.start, self.end = span
-        self.topic_id = topic_id
+BYTES_BEHIND: Final = "estimatedTotalBytesBehindLatest"
 
 
 class BarnabasDataSource(DataSource):
@@ -99,7 +94,8 @@ class BarnabasDataSource(DataSource):
     @plain_errors()
     def reader(self, schema: StructType) -> BatchReader:
         """A batch read."""
-        return BatchReader(self._checked(schema, read_options(self.options, "batch")))
+        options = self._checked(schema, read_options(self.options, "batch"))
+        return FilteringReader(options) if options.push_filters else BatchReader(options)
 
     def streamReader(self, schema: StructType) -> StreamReader | RefusedReader:  # noqa: N802 - Spark's name
         """A streaming read."""
@@ -118,13 +114,18 @@ class BarnabasDataSource(DataSource):
 
     def _checked(self, schema: StructType, options: SourceOptions) -> SourceOptions:
         try:
-            wanted = arrow_schema(options.include_headers).names
+            arrow_schema(options.names)
         except ImportError as error:
             raise OptionError(NEEDS_PYARROW) from error
-        if schema.fieldNames() != wanted:
-            raise OptionError("the format barnabas has a fixed schema: leave out schema(), and select what you need")
+        columns = [Column(field.name, field.dataType.simpleString(), field.nullable) for field in schema.fields]
+        try:
+            names = checked_names(columns)
+        except ValueError as error:
+            raise OptionError(str(error)) from error
         client_settings(options)
-        return options
+        if any(field.metadata for field in schema.fields):  # Spark would miss it in the rows that a planner sends
+            options = replace(options, near_records_max=0)
+        return replace(options, columns=names)
 
 
 class _Reading:
@@ -134,17 +135,17 @@ class _Reading:
         self.options = options
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of one span as Arrow batches."""
-        assert isinstance(partition, SpanPartition)
-        if partition.start == partition.end:
+        """The records of a task as Arrow batches."""
+        tasks = [task for task in tasks_of(partition) if task.start < task.end]
+        if not tasks:
             return
-        _settle()
+        settle()
         options = self.options
-        schema = arrow_schema(options.include_headers)
-        span = Span(TopicPartition(partition.topic, partition.partition), partition.start, partition.end)
+        schema = arrow_schema(options.names)
         with plain_errors():
-            for columns in read_span(client_settings(options), span, options, partition.topic_id):
-                yield to_spark(columns, schema)
+            for task in tasks:
+                for columns in read_span(client_settings(options), task.span, options, task.topic_id):
+                    yield to_spark(columns, schema)
 
     def plan(self, spans: list[Span], origin: Origin) -> list[SpanPartition]:
         """The tasks of these spans, whose offsets were counted in topics of this origin."""
@@ -169,12 +170,42 @@ class BatchReader(_Reading, DataSourceReader):
             latest = cluster.latest(partitions)
             check_within(options, start, latest, "startingOffsets")
             check_within(options, end, latest, "endingOffsets")
+            backwards = [where for where in partitions if end[where] < start[where]]
+            if backwards:
+                raise OptionError(f"the batch would end before it starts in {', '.join(map(str, backwards))}")
+            start, end = self._narrow(cluster, start, end)
         finally:
             cluster.close()
-        backwards = [where for where in partitions if end[where] < start[where]]
-        if backwards:
-            raise OptionError(f"the batch would end before it starts in {', '.join(map(str, backwards))}")
         return self.plan(spans_between(start, end), cluster.origin) or [SpanPartition(NOTHING)]
+
+    def _narrow(self, cluster: Brokers, start: Offsets, end: Offsets) -> tuple[Offsets, Offsets]:
+        return start, end
+
+
+class FilteringReader(BatchReader):
+    """With the option `pushFilters`: reads less where a query's filters say so.
+
+    PySpark refuses any batch of a reader that has the method, unless the session is told to push filters: so the other
+    has none.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        super().__init__(options)
+        self._narrowed = Narrowed()
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Reads less where the filters say so; Spark applies all of them again."""
+        self._narrowed = narrowed(filters)
+        return filters
+
+    def _narrow(self, cluster: Brokers, start: Offsets, end: Offsets) -> tuple[Offsets, Offsets]:
+        found = self._narrowed
+        start, end = found.clip(start, end)
+        if found.since_ms is not None:
+            wanted = {where: found.since_ms for where in end if start[where] < end[where]}
+            for where, offset in cluster.at_times(wanted).items():
+                start[where] = end[where] if offset is None else max(offset, start[where])
+        return start, end
 
 
 class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -188,6 +219,7 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         self._target: Offsets | None = None
         self._consumed: Offsets = {}
         self._latest: Offsets = {}
+        self._near = Near(options.near_records_max)
         self._pace = Pace(options.rows_per_trigger_min or 0, options.trigger_delay_ms_max)
 
     @property
@@ -202,15 +234,17 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         return fresh()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """`minOffsetsPerTrigger`, `maxOffsetsPerTrigger`, else all that is there.
+        """`minOffsetsPerTrigger`, `maxOffsetsPerTrigger`, `maxBytesPerTrigger`, else all that is there.
 
-        PySpark has no limit of both: with a minimum, `latestOffset` takes the maximum from the options.
+        PySpark has no limit of several: `latestOffset` takes the maxima from the options.
         """
         options = self.options
         if options.rows_per_trigger_min is not None:
             return ReadMinRows(options.rows_per_trigger_min)
-        rows = options.rows_per_trigger_max
-        return ReadAllAvailable() if rows is None else ReadMaxRows(rows)
+        if options.rows_per_trigger_max is not None:
+            return ReadMaxRows(options.rows_per_trigger_max)
+        size = options.bytes_per_trigger_max
+        return ReadAllAvailable() if size is None else ReadMaxBytes(size)
 
     @plain_errors()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -239,8 +273,9 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
             self._consumed, self._latest = view.position, view.latest
             return start
         self._pace.began(_now_ms())
-        rows_max = self.options.rows_per_trigger_max
-        end = view.latest if isinstance(limit_, ReadAllAvailable) or rows_max is None else limit(*view[1:], rows_max)
+        end = view.latest
+        if not isinstance(limit_, ReadAllAvailable):
+            end = limited(self.cluster, self.options, view.position, view.latest)
         self._consumed, self._latest = end, view.latest
         if end == known and not view.begun and not first:  # a pattern may match nothing in the first batch
             return start
@@ -250,7 +285,9 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         """The end of the log and how far the query is behind it, as it stands in the query's progress."""
         if not self._latest:
             return None
-        return {**to_json(self._latest), "$metrics": lag_metrics(self._latest, self._consumed)}
+        size = bytes_behind(self.cluster, self._consumed, self._latest)
+        metrics = {**lag_metrics(self._latest, self._consumed), BYTES_BEHIND: str(size)}
+        return {**to_json(self._latest), "$metrics": metrics}
 
     @plain_errors()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -267,7 +304,10 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         backwards = [where for where in until if until[where] < position[where]]
         if backwards:
             raise OffsetError(f"the checkpoint goes backwards in {', '.join(map(str, backwards))}")
-        return self.plan(spans_between(position, until), stored_origin(end))
+        spans, origin = spans_between(position, until), stored_origin(end)
+        if self._read_near(spans, origin):
+            return [SpansPartition([SpanPartition(span, origin.topics.get(span.where.topic, "")) for span in spans])]
+        return self.plan(spans, origin)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing to do: the checkpoint holds the offsets."""
@@ -288,6 +328,24 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         if self._progress is None:
             self._progress = Progress(group, client_settings(self.options))
         self._progress.reached(known, _now_ms())
+
+    def _read_near(self, spans: list[Span], origin: Origin) -> bool:
+        """Whether the rows of these spans go to Spark with the plan (`near.py`)."""
+        options = self.options
+        if options.partitions_min or options.rows_per_partition_max:  # who wants more tasks shall have tasks
+            return False
+        if wrapper() is None or not self._near.suits(spans):
+            return False
+        try:
+            consumer = self.cluster.consumer
+        except BarnabasError:  # tasks know how to wait
+            return False
+        found = self._near.read(consumer, spans, options.names)
+        if found is None or any(is_anew(consumer, span, origin) for span in spans):
+            return False
+        schema = arrow_schema(options.names)
+        hand_over(self, [to_spark(columns, schema) for columns in found])
+        return True
 
     def _latest_now(self) -> Offsets:
         latest = self.cluster.latest(self.cluster.partitions())
@@ -335,16 +393,3 @@ class View(NamedTuple):
 
 def _now_ms() -> int:
     return time.monotonic_ns() // 1_000_000
-
-
-_settled = False
-
-
-def _settle() -> None:
-    """Once per worker process: what is loaded stays, so Spark's garbage collection after each task may pass it over."""
-    global _settled
-    if not _settled:
-        import gc
-
-        gc.freeze()
-        _settled = True

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.spark_bridge.schema import arrow_schema
+from barnabas.spark_bridge.schema import TYPES, arrow_schema, names_of
 from tests.spark.conftest import Cluster
 
 pytestmark = pytest.mark.spark
@@ -61,7 +61,7 @@ def test_arrow_batches_have_exactly_the_schema_that_spark_expects(read: Callable
     for headers in (False, True):
         frame = read(topic, includeHeaders=str(headers))
         expected = to_arrow_schema(frame.schema, timezone="UTC", prefers_large_types=False)
-        assert arrow_schema(headers) == expected
+        assert arrow_schema(names_of(headers)) == expected
 
 
 def test_offsets_and_timestamps_bound_a_batch(read: Callable[..., Any], cluster: Cluster) -> None:
@@ -150,7 +150,44 @@ def test_records_that_are_gone_fail_the_batch_or_are_passed(read: Callable[..., 
     assert numbers(read(topic, failOnDataLoss="false", **frame)) == [5, 6, 7, 8, 9]
 
 
-def test_a_schema_of_one_s_own_is_refused(spark: Any, cluster: Cluster) -> None:
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["value"],
+        ["offset", "value", "partition"],
+        ["timestamp"],
+        ["topic", "timestampType"],
+        ["headers"],
+        ["partition"],
+        list(reversed(TYPES)),
+    ],
+    ids="-".join,
+)
+def test_a_narrower_schema_reads_the_same_values(spark: Any, cluster: Cluster, names: list[str]) -> None:
+    topic = cluster.topic(1)
+    for key, value, headers in ((b"k", b"v", [("a", b"1")]), (None, b"", []), (b"", None, [("b", None)])):
+        cluster.put_one(topic, value, key, headers)
+    options = {"kafka.bootstrap.servers": cluster.servers, "subscribe": topic}
+    whole = spark.read.format("barnabas").options(**options, includeHeaders="true").load()
+    wanted = whole.orderBy("offset").select(*names)
+    schema = ", ".join(f"{name} {TYPES[name]}" for name in names)
+    narrow = spark.read.format("barnabas").options(**options).schema(schema).load()
+    assert narrow.schema == wanted.schema
+    assert narrow.collect() == wanted.collect()
+    assert narrow.count() == 3
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ("a int", "a column 'a', which no record has"),
+        ("values binary", "did you mean 'value'"),
+        ("value string", "value as string, but it is binary"),
+        ("value binary, value binary", "names value twice"),
+        ("value binary NOT NULL", "NOT NULL of value"),
+    ],
+)
+def test_a_schema_of_what_is_not_there_is_refused(spark: Any, cluster: Cluster, schema: str, message: str) -> None:
     reader = spark.read.format("barnabas").option("kafka.bootstrap.servers", cluster.servers)
-    with pytest.raises(Exception, match="a fixed schema: leave out schema"):
-        reader.option("subscribe", cluster.topic(1)).schema("a int").load().collect()
+    with pytest.raises(Exception, match=message):
+        reader.option("subscribe", cluster.topic(1)).schema(schema).load().collect()

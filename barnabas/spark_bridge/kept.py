@@ -1,0 +1,97 @@
+"""What a fetch brought beyond a task's end, kept for the next task: a limited batch ends in the midst of a fetch.
+
+A stream with `maxOffsetsPerTrigger` would otherwise fetch and decode up to 8 MB for each of its small batches. A worker
+keeps the rest of its last fetches, by topic id: a topic that was made anew is another one. Partitions hop between
+workers, so the next task may run where nothing is kept, and a rest may never be asked for: the oldest goes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from barnabas.client.consume.columnar import Columns
+from barnabas.spark_bridge.offsets import Span
+
+BYTES_MAX: Final = 64 * 1024 * 1024
+"""All that one worker keeps."""
+
+
+@dataclass(slots=True)
+class Rest:
+    """The records from offset `start` to `end`, in order; there may be none, where a log has a gap."""
+
+    start: int
+    end: int
+    columns: list[Columns]
+
+    def cut(self, offset: int) -> tuple[Rest, Rest]:
+        """What lies before an offset, and what lies behind it."""
+        before, behind = [], []
+        for columns in self.columns:
+            count = count_below(columns, offset)
+            if count:
+                before.append(columns if count == len(columns) else columns.slice(0, count))
+            if count < len(columns):
+                behind.append(columns.slice(count, len(columns) - count) if count else columns)
+        middle = min(max(offset, self.start), self.end)
+        return Rest(self.start, middle, before), Rest(middle, self.end, behind)
+
+    @property
+    def bytes(self) -> int:
+        """The memory it holds on to: a slice keeps the whole it was cut from."""
+        return sum(array.get_total_buffer_size() for each in self.columns for array in (each.key, each.value))
+
+
+def count_below(columns: Columns, end: int) -> int:
+    """How many of the records lie before an offset."""
+    if columns.offset[-1].as_py() < end:
+        return len(columns)
+    import numpy as np
+
+    return int(np.searchsorted(columns.offset.to_numpy(), end))
+
+
+def below(columns: Columns, end: int) -> Columns | None:
+    """The records before an offset, None where there are none."""
+    count = count_below(columns, end)
+    return (columns if count == len(columns) else columns.slice(0, count)) if count else None
+
+
+class Kept:
+    """The rests of one process."""
+
+    def __init__(self, bytes_max: int = BYTES_MAX) -> None:
+        self._bytes_max = bytes_max
+        self._rests: dict[Hashable, Rest] = {}
+
+    def take(self, key: Hashable, start: int) -> Rest | None:
+        """What is kept from an offset on; whoever takes it gives back what is left."""
+        rest = self._rests.pop(key, None)
+        if rest is None or not rest.start <= start < rest.end:
+            return None
+        return rest.cut(start)[1]
+
+    def serve(self, key: Hashable, span: Span) -> tuple[list[Columns], Span]:
+        """What is kept of a span, and what is left of it to read."""
+        rest = self.take(key, span.start)
+        if rest is None:
+            return [], span
+        here, beyond = rest.cut(span.end)
+        self.put(key, beyond)
+        return here.columns, Span(span.where, here.end, span.end)
+
+    def put(self, key: Hashable, rest: Rest) -> None:
+        """Keeps it, if there is anything and room; the oldest give way."""
+        self._rests.pop(key, None)
+        if rest.start >= rest.end or rest.bytes > self._bytes_max:
+            return
+        self._rests[key] = rest
+        while sum(each.bytes for each in self._rests.values()) > self._bytes_max:
+            del self._rests[next(iter(self._rests))]
+
+
+def rest_of(found: Iterable[Columns], end: int, position: int) -> Rest:
+    """What a fetch brought from `end` on, when it came up to `position`."""
+    return Rest(0, position, list(found)).cut(end)[1]

@@ -1,0 +1,152 @@
+"""What a fetch brought beyond a task's end: handed to the task that goes on there, and to no other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barnabas import Consumer
+from barnabas.client.consume.columnar import Columns, fixed
+from barnabas.protocol.ids import TopicPartition, format_uuid
+from barnabas.spark_bridge import brokers as brokers_module
+from barnabas.spark_bridge.brokers import client_settings, read_span
+from barnabas.spark_bridge.kept import Kept, Rest, rest_of
+from barnabas.spark_bridge.offsets import Span
+from barnabas.spark_bridge.options import read_options
+from barnabas.spark_bridge.source import StreamReader
+from tests.spark.conftest import Cluster
+
+
+def columns_of(offsets: list[int], size: int = 1) -> Columns:
+    import numpy as np
+    import pyarrow as pa
+
+    values = pa.array([b"a" * size for _ in offsets], pa.binary())
+    return Columns("t", 0, values, values, fixed(np.array(offsets, np.int64), pa.int64()), values, values)
+
+
+def offsets_of(rest: Rest) -> list[int]:
+    return [offset for columns in rest.columns for offset in columns.offset.to_pylist()]
+
+
+@given(st.sets(st.integers(0, 30)), st.integers(0, 31), st.integers(1, 5))
+def test_a_rest_is_cut_at_an_offset(present: set[int], at: int, size: int) -> None:
+    offsets = sorted(present)
+    pieces = [offsets[index : index + size] for index in range(0, len(offsets), size)]
+    before, behind = Rest(0, 31, [columns_of(piece) for piece in pieces]).cut(at)
+    assert offsets_of(before) == [offset for offset in offsets if offset < at]
+    assert offsets_of(behind) == [offset for offset in offsets if offset >= at]
+    assert (before.start, before.end, behind.start, behind.end) == (0, at, at, 31)
+
+
+def test_a_rest_serves_from_an_offset_within_it() -> None:
+    kept = Kept()
+    kept.put("t-0", rest_of([columns_of([3, 4, 5, 9])], 4, 12))
+    assert kept.take("t-1", 4) is None
+    found = kept.take("t-0", 5)
+    assert found is not None
+    assert (found.start, found.end, offsets_of(found)) == (5, 12, [5, 9])
+    assert kept.take("t-0", 5) is None, "it was taken"
+    for elsewhere in (3, 12):
+        kept.put("t-0", rest_of([columns_of([3, 4, 5, 9])], 4, 12))
+        assert kept.take("t-0", elsewhere) is None
+    kept.put("t-0", rest_of([columns_of([3])], 4, 12))
+    gap = kept.take("t-0", 4)
+    assert gap is not None
+    assert (gap.end, gap.columns) == (12, []), "a stretch without records is one, too"
+
+
+def test_what_is_kept_has_a_bound() -> None:
+    size = columns_of([1], 1000)
+    one = Rest(0, 10, [size]).bytes
+    kept = Kept(3 * one)
+    for number in range(4):
+        kept.put(number, Rest(0, 10, [columns_of([1], 1000)]))
+    assert kept.take(0, 0) is None, "the oldest gave way"
+    assert all(kept.take(number, 0) for number in (1, 2, 3))
+    kept.put("large", Rest(0, 10, [columns_of([1], 4000)]))
+    assert kept.take("large", 0) is None
+    kept.put("nothing", Rest(10, 10, []))
+    assert kept.take("nothing", 10) is None
+
+
+@pytest.fixture
+def fetched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many records each poll of a consumer brought."""
+    found: list[int] = []
+    poll = Consumer.poll_columns
+
+    def counted(self: Consumer, timeout: float | None = None, **given: Any) -> list[Columns]:
+        columns = poll(self, timeout, **given)
+        found.append(sum(map(len, columns)))
+        return columns
+
+    monkeypatch.setattr(Consumer, "poll_columns", counted)
+    monkeypatch.setattr(brokers_module, "_kept", Kept())
+    return found
+
+
+def values(cluster: Cluster, span: Span, topic_id: str) -> list[int]:
+    options = read_options({"kafka.bootstrap.servers": cluster.servers, "subscribe": span.where.topic}, "stream")
+    found = read_span(client_settings(options), span, options, topic_id)
+    return [int(value) for columns in found for value in columns.value.to_pylist()]
+
+
+def id_of(cluster: Cluster, topic: str) -> str:
+    return format_uuid(cluster.admin.describe_topics(topic)[topic].topic_id)
+
+
+def test_the_next_task_fetches_nothing_that_is_there(cluster: Cluster, fetched: list[int]) -> None:
+    topic = cluster.topic(1)
+    cluster.put(topic, range(100), partitions=1)
+    where, own = TopicPartition(topic, 0), id_of(cluster, topic)
+    assert values(cluster, Span(where, 0, 10), own) == list(range(10))
+    assert sum(fetched) == 100
+    assert values(cluster, Span(where, 10, 25), own) == list(range(10, 25))
+    assert values(cluster, Span(where, 30, 40), own) == list(range(30, 40)), "some may have been read elsewhere"
+    assert sum(fetched) == 100
+    cluster.put(topic, range(100, 120), partitions=1)
+    assert values(cluster, Span(where, 40, 120), own) == list(range(40, 120)), "partly kept, partly fetched"
+    assert sum(fetched) == 120
+
+
+def test_without_an_id_nothing_is_kept(cluster: Cluster, fetched: list[int]) -> None:
+    topic = cluster.topic(1)
+    cluster.put(topic, range(20), partitions=1)
+    where = TopicPartition(topic, 0)
+    assert values(cluster, Span(where, 0, 10), "") == list(range(10))
+    assert values(cluster, Span(where, 10, 20), "") == list(range(10, 20))
+    assert sum(fetched) == 30
+
+
+def test_another_topic_of_that_name_is_read_anew(cluster: Cluster, fetched: list[int]) -> None:
+    topic = cluster.topic(1)
+    cluster.put(topic, range(20), partitions=1)
+    where = TopicPartition(topic, 0)
+    assert values(cluster, Span(where, 0, 10), id_of(cluster, topic)) == list(range(10))
+    cluster.admin.delete_topic(topic)
+    cluster.admin.create_topic(topic, partitions=1)
+    cluster.put(topic, range(50, 70), partitions=1)
+    assert values(cluster, Span(where, 10, 20), id_of(cluster, topic)) == list(range(60, 70))
+    assert sum(fetched) == 30
+
+
+def test_a_stream_s_tasks_know_their_topic_s_id(cluster: Cluster, fetched: list[int]) -> None:
+    topic = cluster.topic(1)
+    cluster.put(topic, range(50), partitions=1)
+    given_options = {"kafka.bootstrap.servers": cluster.servers, "subscribe": topic, "startingOffsets": "earliest"}
+    reader = StreamReader(
+        read_options({**given_options, "maxOffsetsPerTrigger": "20", "prefetchRecords": "0"}, "stream")
+    )
+    limit, offset, found = reader.getDefaultReadLimit(), reader.initialOffset(), []
+    for _ in range(3):
+        later = reader.latestOffset(offset, limit)
+        for task in reader.partitions(offset, later):
+            found += [int(value) for batch in reader.read(task) for value in batch.column("value").to_pylist()]
+        offset = later
+    reader.stop()
+    assert found == list(range(50))
+    assert sum(fetched) == 50
