@@ -19,6 +19,8 @@ from barnabas.protocol.errors import BarnabasError
 
 FLIGHTS: Final = "flights"
 WEATHER: Final = "weather"
+ENRICHED: Final = "flights-with-weather"
+"""Every flight with the weather of its hour, as the job writes it back."""
 
 
 class Event(NamedTuple):

@@ -1,7 +1,9 @@
-"""The streaming job: both topics joined in Spark's state, one row per airport and hour of the year.
+"""The streaming job, two queries: what each hour was like, and every flight with the weather of its hour.
 
-A flight and the weather of its hour meet under the same key, whichever comes first; each micro-batch hands out the rows
-it changed, and the driver keeps the newest of each.
+The first joins both topics in Spark's state, one row per airport and hour of the year: a flight and the weather meet
+under the same key, whichever comes first; each micro-batch hands out the rows it changed, and the driver keeps the
+newest of each. The second looks each flight's weather up in the topic `weather` as it is then, and writes the flight to
+a topic.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from barnabas.demo.dataset import FLIGHTS, WEATHER
+from barnabas.demo.dataset import ENRICHED, FLIGHTS, WEATHER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,6 +23,13 @@ if TYPE_CHECKING:
 FIELDS: Final = (
     "origin string, time_hour timestamp, hour int, dep_delay double, temp double, wind_speed double, precip double, "
     "visib double"
+)
+FLIGHT: Final = (
+    "origin string, time_hour timestamp, hour int, minute int, dest string, carrier string, flight int, "
+    "tailnum string, distance int, dep_delay double, arr_delay double"
+)
+WEATHER_OF_HOUR: Final = (
+    "origin string, time_hour timestamp, temp double, wind_speed double, precip double, visib double"
 )
 LATE_MINUTES: Final = 15
 """A flight counts as late from here on (the airlines' own definition)."""
@@ -87,6 +96,34 @@ def start_query(spark: SparkSession, servers: str, checkpoint: Path, hourly: Hou
     return (
         table.writeStream.outputMode("update")
         .foreachBatch(hourly.take)
+        .option("checkpointLocation", str(checkpoint))
+        .start()
+    )
+
+
+def start_enriching(spark: SparkSession, servers: str, checkpoint: Path) -> StreamingQuery:
+    """Starts writing every flight with the weather of its hour to the topic `flights-with-weather`."""
+    from pyspark.sql import functions as f
+
+    kafka = {"kafka.bootstrap.servers": servers}
+
+    def parsed(rows: DataFrame, fields: str) -> DataFrame:
+        return rows.select("key", f.from_json(f.col("value").cast("string"), fields).alias("event"))
+
+    flights = spark.readStream.format("barnabas").options(**kafka, subscribe=FLIGHTS, startingOffsets="earliest").load()
+    # Read anew for each micro-batch. The hour that the clocks go back has its weather twice.
+    weather = parsed(spark.read.format("barnabas").options(**kafka, subscribe=WEATHER).load(), WEATHER_OF_HOUR)
+    weather = weather.select("event.*").dropDuplicates(["origin", "time_hour"])
+    joined = (
+        parsed(flights, FLIGHT).select("key", "event.*").join(f.broadcast(weather), ["origin", "time_hour"], "left")
+    )
+    records = joined.select(
+        "key", f.to_json(f.struct(*(name for name in joined.columns if name != "key"))).alias("value")
+    )
+    return (
+        records.writeStream.format("barnabas")
+        .options(**kafka, topic=ENRICHED)
+        .option("kafka.compression.type", "lz4")
         .option("checkpointLocation", str(checkpoint))
         .start()
     )

