@@ -268,7 +268,7 @@ def read_span(settings: Mapping[str, Any], span: Span, options: SourceOptions, t
         settings: the client's.
         span: what to read.
         options: how.
-        topic_id: in which topic the offsets were counted, if that is known: then what is fetched beyond the end is kept.
+        topic_id: in which topic the offsets were counted, if known: then what is fetched beyond the end is kept.
 
     Raises:
         OffsetError: records of the span are gone, and failOnDataLoss is set; the topic was made anew, and
