@@ -103,6 +103,10 @@ class Load:
                 self._count += len(sent)
 
 
+IN_TASKS = {"minPartitions": 2}
+"""Read by tasks, however little there is: a planner reads no batch itself that is to be so many."""
+
+
 def start(spark: Any, servers: str, topic: str, directory: Path, ledger: Ledger, **options: Any) -> Any:
     """A query over the topic, whose checkpoint lies beside the ledger."""
     reader = spark.readStream.format("barnabas").option("kafka.bootstrap.servers", servers)
@@ -153,7 +157,7 @@ def main(servers: str, topic: str, directory: Path, master: str) -> None:
     ledger = Ledger(directory / "ledger", lambda rows: print(rows, flush=True))
     settings = {"spark.sql.shuffle.partitions": "2", "spark.executor.memory": "512m"}
     spark = session("killed", master=master, conf=settings, log_file=directory / "driver.log")
-    query = start(spark, servers, topic, directory, ledger)
+    query = start(spark, servers, topic, directory, ledger, **IN_TASKS)
     print("pid", os.getpid(), flush=True)
     sys.stdin.read()
     query.stop()

@@ -17,7 +17,19 @@ import pytest
 from barnabas import Admin
 from tests.cli.process import Process
 from tests.spark.conftest import Cluster
-from tests.spark.ledger import EXECUTOR, PARTITIONS, PLANNER, WAIT_S, WORKER, Ledger, Load, below, found, start
+from tests.spark.ledger import (
+    EXECUTOR,
+    IN_TASKS,
+    PARTITIONS,
+    PLANNER,
+    WAIT_S,
+    WORKER,
+    Ledger,
+    Load,
+    below,
+    found,
+    start,
+)
 
 pytestmark = [
     pytest.mark.spark,
@@ -50,8 +62,9 @@ def test_a_query_whose_planner_or_worker_is_killed_ends_and_its_restart_loses_an
     topic = cluster.topic(PARTITIONS)
     ledger = Ledger(tmp_path / "ledger")
     driver = os.getpid()
+    options = IN_TASKS if kind == WORKER else {}
     with Load(cluster.servers, topic) as load:
-        query = start(spark, cluster.servers, topic, tmp_path, ledger)
+        query = start(spark, cluster.servers, topic, tmp_path, ledger, **options)
         ledger.wait_for(1, query)
 
         def ended() -> bool:
