@@ -16,6 +16,7 @@ CUT, CUT_TO, CUT_FROM, RESET, SLOW = "cut", "cut to", "cut from", "reset", "slow
 FULL, JUMP = "full", "jump"
 
 KINDS: Final = (KILL, KILLS, POWER, POWER, STOP, PAUSE, CUT, CUT_TO, CUT_FROM, RESET, SLOW, FULL, JUMP)
+RESTARTS: Final = frozenset({KILL, KILLS, POWER, STOP})
 _JUMP_MS_MAX: Final = 7_200_000
 _KILLS: Final = 4
 _KILL_AGAIN_MS_MAX: Final = 40

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
-from barnabas.simulator.faults import Fault, draw_faults
+from barnabas.simulator.faults import RESTARTS, Fault, draw_faults
 from barnabas.simulator.world import World
 
 TOPIC: Final = "t"
@@ -31,6 +31,16 @@ class Plan:
     producers: list[dict[str, Any]]
     consumers: list[dict[str, Any]]
     faults: list[Fault]
+
+    def promises_once(self, producer: dict[str, Any]) -> bool:
+        """Whether a producer's records are there once and in order, whatever happens.
+
+        After a start a broker knows the last batch of each producer, as Apache Kafka does: of several that were written
+        and not acknowledged the first is refused then, and comes again under a new epoch.
+        """
+        one_at_a_time = producer.get("max_in_flight_requests_per_connection", 5) == 1
+        restarts = any(fault.kind in RESTARTS for fault in self.faults)
+        return bool(producer.get("enable_idempotence", True)) and (one_at_a_time or not restarts)
 
 
 def draw(seed: str, duration_ms: int = 60_000) -> Plan:

@@ -96,7 +96,16 @@ class _Run:
         machines = (Machine(world, network, f"client{number}", f"10.0.1.{number}") for number in range(1, 100))
         until_ns = plan.duration_ms * MS
         self.sending = [
-            Sending(next(machines), server, self.partitions, settings, self.tell, until_ns, LEAST)
+            Sending(
+                next(machines),
+                server,
+                self.partitions,
+                settings,
+                self.tell,
+                until_ns,
+                LEAST,
+                once=plan.promises_once(settings),
+            )
             for settings in plan.producers
         ]
         self.reading = [

@@ -82,15 +82,20 @@ class Sending(ClientProcess):
         tell: Tell,
         until_ns: int,
         least: int,
+        *,
+        once: bool,
     ) -> None:
-        """It sends until that time, and on until at least so many records are acknowledged."""
+        """It sends until that time, and on until at least so many records are acknowledged.
+
+        `once`: they are to be there once and in order (`Plan.promises_once`).
+        """
         super().__init__(machine, tell)
         self.acknowledged = 0
         self._until_ns = until_ns
         self._least = least
         self._server = server
         self._settings = settings
-        self._idempotent = bool(settings.get("enable_idempotence", True))
+        self._once = once
         self._partitions = partitions
         self._chance = machine.world.chance(f"records of {machine.name}")
         self._pace_ms = self._chance.choice((800, 1500, 2400))
@@ -126,7 +131,7 @@ class Sending(ClientProcess):
             self.machine.world.count("records not taken")
             return
         self._pending += 1
-        self._tell(Sent(self.machine.name, partition, value, self._idempotent))
+        self._tell(Sent(self.machine.name, partition, value, self._once))
         future.add_done_callback(lambda done: self._outcome(partition, value, done))
 
     def _outcome(self, partition: TopicPartition, value: bytes, done: RecordFuture) -> None:

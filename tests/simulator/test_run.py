@@ -14,6 +14,7 @@ import pytest
 from barnabas.cli import main
 from barnabas.simulator import search
 from barnabas.simulator.checks.settled import Settled
+from barnabas.simulator.faults import Fault
 from barnabas.simulator.history import Over
 from barnabas.simulator.plan import draw
 from barnabas.simulator.run import LEAST, Outcome, play
@@ -63,6 +64,19 @@ def test_one_seed_in_ten_keeps_the_defaults_and_lasts_five_times_as_long() -> No
     assert all(plan.consumers == [{}, {}] and "log.roll.ms" not in plan.broker for plan in defaults)
     assert all(len(plan.faults) >= 5 for plan in plans)
     assert not any(fault.kind == "power" for plan in plans if not plan.synced for fault in plan.faults)
+
+
+def test_once_and_in_order_is_promised_where_a_start_forgets_nothing_of_it() -> None:
+    plan = replace(draw("7"), faults=[Fault(1000, "cut", 100)])
+    one, more = {"max_in_flight_requests_per_connection": 1}, {"max_in_flight_requests_per_connection": 2}
+    assert plan.promises_once(one)
+    assert plan.promises_once(more)
+    assert plan.promises_once({})
+    assert not plan.promises_once({**one, "enable_idempotence": False})
+    plan.faults.append(Fault(2000, "stop", 100))
+    assert plan.promises_once(one)
+    assert not plan.promises_once(more)
+    assert not plan.promises_once({})
 
 
 class Refusing(Settled):
