@@ -62,8 +62,11 @@ class Adversary:
     def plan(self, faults: list[Fault]) -> None:
         """Have them happen when their time comes."""
         for fault in faults:
-            begin = self._waiting.append if fault.on_answer else self._begin
+            begin = self._wait if fault.on_answer else self._begin
             self._world.at(fault.at_ms * MS, partial(begin, fault))
+
+    def _wait(self, fault: Fault) -> None:
+        self._waiting.append(fault)
 
     def answered(self) -> None:
         """The broker has answered something."""

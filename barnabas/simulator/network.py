@@ -58,7 +58,7 @@ class Network:
         self._chance = world.chance("network")
         self.trickles = self._chance.choice((0, 0, 50, 300))
         self.window = self._chance.choice((16_384, 65_536, 1 << 20))
-        self.patience_ns = self._chance.randrange(10, 40) * SECOND
+        self.patience_ns = self._chance.randrange(3, 30) * SECOND
         self._delay_ns_max = self._chance.choice((MS // 5, 2 * MS, 20 * MS))
         self._wires: dict[Wire, None] = {}
         self._made = 0

@@ -56,7 +56,7 @@ PLANTS: Final = MappingProxyType(
             "A batch that repeats one of the last five is written again.",
             (Change("barnabas.broker.log.producer_state:ProducerState.check", "return batch", "return None"),),
             "duplicate",
-            16,
+            78,
         ),
         "retry_reorders": Plant(
             "A producer puts what is to go again behind what is newer, and the broker takes it as it comes.",
