@@ -101,7 +101,7 @@ def test_what_is_missing_is_said_in_one_sentence_when_the_format_is_used(
             "pyarrow",
             "from pyspark_barnabas import DefaultSource; "
             "source = DefaultSource({'kafka.bootstrap.servers': 'h:1', 'subscribe': 'a'}); source.reader(None)",
-            "barnabas.spark_bridge.options.OptionError: the format barnabas needs pyarrow and numpy beside PySpark: "
+            "barnabas.spark_bridge.errors.OptionError: the format barnabas needs pyarrow and numpy beside PySpark: "
             "run pip install '.[spark-worker]' in a checkout of Barnabas",
         ),
     ],
