@@ -18,8 +18,8 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> dict[str, Outcome]:
-    ours = [item for item in request.session.items if "outcomes" in getattr(item, "fixturenames", ())]
-    names = [item.callspec.params["id_"] for item in ours]  # type: ignore[attr-defined]
+    ours = [item for item in request.session.items if getattr(item, "module", None) is request.module]
+    names = [item.callspec.params["id_"] for item in ours if hasattr(item, "callspec")]
     return play(Barnabas(tmp_path_factory.mktemp("conformance")), [ALL[name] for name in names])
 
 
