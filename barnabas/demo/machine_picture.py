@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from barnabas.demo.picture import FAINT, INK, PAPER
+from barnabas.demo.picture import FAINT, STYLE
 
 _SHADES: Final = ("#e4572e", "#2e86ab", "#8f5fbf", "#f6c667", "#4f9d69", "#7b1e3b", "#5c5c74", "#c08497")
 
@@ -18,13 +18,8 @@ def draw(rows: Collection[Mapping[str, Any]], path: Path, caption: str) -> None:
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    style: Any = {
-        "font.family": "DejaVu Sans", "font.size": 10, "text.color": INK, "axes.edgecolor": FAINT,
-        "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK, "figure.facecolor": PAPER,
-        "axes.facecolor": PAPER, "axes.spines.top": False, "axes.spines.right": False,
-    }  # fmt: skip
     first = min((row["begin"] for row in rows), default=None)
-    with plt.rc_context(style):
+    with plt.rc_context(STYLE):
         figure, (above, middle, below, last) = plt.subplots(4, 1, figsize=(12, 9.6), dpi=130, sharex=True)
         figure.subplots_adjust(left=0.07, right=0.97, top=0.86, bottom=0.09, hspace=0.36)
         cores = sorted({row["metric"] for row in rows if row["metric"].startswith("cpu")})

@@ -10,6 +10,11 @@ from typing import Any, Final
 AIRPORTS: Final = ("EWR", "JFK", "LGA")
 COLOURS: Final = {"EWR": "#e4572e", "JFK": "#2e86ab", "LGA": "#8f5fbf"}
 INK, FAINT, PAPER = "#22223b", "#9a9aae", "#fbfaf7"
+STYLE: Final[Any] = {
+    "font.family": "DejaVu Sans", "font.size": 10, "text.color": INK, "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK, "figure.facecolor": PAPER,
+    "axes.facecolor": PAPER, "axes.spines.top": False, "axes.spines.right": False,
+}  # fmt: skip
 FIRST_HOUR, LAST_HOUR = 5, 23
 DAYS: Final = 365
 WET_INCHES: Final = 0.01
@@ -25,12 +30,7 @@ def draw(rows: Collection[Mapping[str, Any]], path: Path, caption: str) -> None:
     import matplotlib.pyplot as plt
     from matplotlib.gridspec import GridSpec
 
-    style: Any = {
-        "font.family": "DejaVu Sans", "font.size": 10, "text.color": INK, "axes.edgecolor": FAINT,
-        "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK, "figure.facecolor": PAPER,
-        "axes.facecolor": PAPER, "axes.spines.top": False, "axes.spines.right": False,
-    }  # fmt: skip
-    with plt.rc_context(style):
+    with plt.rc_context(STYLE):
         figure = plt.figure(figsize=(14, 9.2), dpi=130)
         grid = GridSpec(
             3, 2, figure, height_ratios=(4.2, 0.9, 4.2), hspace=0.28, wspace=0.16, left=0.06, right=0.97, top=0.86,
