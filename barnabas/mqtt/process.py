@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import signal
 
 from barnabas.broker.host.assemble import new_loop
+from barnabas.broker.host.process import asked_to_end
 from barnabas.mqtt.bridge import Bridge
 from barnabas.mqtt.settings import Settings
 
 
 def run(settings: Settings) -> int:
-    """Carry messages until SIGTERM or SIGINT; a second one ends the process at once.
+    """Carry messages until SIGTERM, SIGINT or SIGHUP (but not under `nohup`); a second one ends the process at once.
 
     Raises:
         BarnabasError: it could not start.
@@ -29,15 +28,7 @@ def run(settings: Settings) -> int:
 
 async def _serve(settings: Settings) -> None:
     loop = asyncio.get_running_loop()
-    asked = asyncio.Event()
-
-    def on_signal(number: int) -> None:
-        if asked.is_set():
-            os._exit(128 + number)
-        asked.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal, number)
+    asked = asked_to_end(loop)
     bridge = Bridge(settings)
     await bridge.start()
     mqtt, looking = settings.mqtt, f"; looking in: 127.0.0.1:{bridge.port}" if bridge.port else ""

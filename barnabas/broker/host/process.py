@@ -35,18 +35,7 @@ def run(config: BrokerConfig, data_dir: str | None, *, stored_settings: bool = T
 
 async def _serve(assembly: Assembly) -> None:
     loop = asyncio.get_running_loop()
-    asked = asyncio.Event()
-
-    def on_signal(number: int) -> None:
-        if asked.is_set():
-            os._exit(128 + number)
-        asked.set()
-
-    for number in _ending():
-        if sys.platform == "win32":  # its loops know no signals
-            signal.signal(number, lambda number, _frame: loop.call_soon_threadsafe(on_signal, number))
-        else:
-            loop.add_signal_handler(number, on_signal, number)
+    asked = asked_to_end(loop)
     collector, trim = Collector(), Trim(assembly.host)
     starting = loop.create_task(assembly.start())
     leaving = loop.create_task(asked.wait())
@@ -70,8 +59,25 @@ async def _serve(assembly: Assembly) -> None:
     logger.info("stopped")
 
 
+def asked_to_end(loop: asyncio.AbstractEventLoop) -> asyncio.Event:
+    """What the first signal that ends a process sets; a second one ends the process at once."""
+    asked = asyncio.Event()
+
+    def on_signal(number: int) -> None:
+        if asked.is_set():
+            os._exit(128 + number)
+        asked.set()
+
+    for number in _ending():
+        if sys.platform == "win32":  # its loops know no signals
+            signal.signal(number, lambda number, _frame: loop.call_soon_threadsafe(on_signal, number))
+        else:
+            loop.add_signal_handler(number, on_signal, number)
+    return asked
+
+
 def _ending() -> list[int]:
-    """The signals that end the broker."""
+    """The signals that end a process."""
     numbers: list[int] = [signal.SIGTERM, signal.SIGINT]
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         numbers.append(signal.SIGHUP)
