@@ -171,19 +171,23 @@ class LoopThread:
         def cancel() -> None:
             for task in tasks:
                 task.cancel()
+            if not tasks:  # interrupted before it was posted: what is posted runs in its order
+                work.close()
 
         try:
             self.check_may_wait()
             self._post(begin)
-        except (WaitRefused, ClientClosed):
+            return answer.wait()
+        except WaitRefused:
             work.close()
             raise
-        try:
-            return answer.wait()
         except BaseException:
             if not answer.done:
-                with suppress(ClientClosed):
+                try:
                     self._post(cancel)
+                except ClientClosed:
+                    if not tasks:
+                        work.close()
             raise
 
     def ask(self, asked: Asked[T], begin: Callable[[], None]) -> list[T]:

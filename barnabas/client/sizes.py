@@ -1,4 +1,7 @@
-"""How large a partition's batches are, by their headers: one fetch of a few bytes to each leader, no session."""
+"""How large a partition's batches are, by their headers: one small fetch to each leader, no session.
+
+The first partition of a leader with records sends its first batch whole, however large, as with any fetch.
+"""
 
 from __future__ import annotations
 

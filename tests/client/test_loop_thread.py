@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import subprocess
 import sys
 import threading
@@ -209,3 +210,34 @@ def test_an_interrupted_call_is_cancelled(loop: LoopThread, monkeypatch: pytest.
     with pytest.raises(KeyboardInterrupt):
         loop.call(endless())
     assert ended.wait(WAIT)
+
+
+@pytest.mark.parametrize("posted", [False, True])
+def test_a_call_interrupted_while_it_is_posted_does_nothing(
+    loop: LoopThread, monkeypatch: pytest.MonkeyPatch, posted: bool
+) -> None:
+    """It ran on, and nobody could cancel it any more; or it was never begun, and Python warned of that."""
+    ended, post = threading.Event(), loop._post
+    steps: list[str] = []
+
+    async def endless() -> None:
+        steps.append("begun")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            steps.append("ended")
+
+    def interrupted(function: Callable[[], None]) -> None:
+        monkeypatch.setattr(loop, "_post", post)
+        if posted:
+            post(function)
+        raise KeyboardInterrupt
+
+    work = endless()
+    monkeypatch.setattr(loop, "_post", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        loop.call(work)
+    post(lambda: post(ended.set))  # behind what cancelling leaves to do
+    assert ended.wait(WAIT)
+    assert inspect.getcoroutinestate(work) == inspect.CORO_CLOSED
+    assert steps in ([], ["begun", "ended"])
