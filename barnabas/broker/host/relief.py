@@ -9,7 +9,8 @@
 Small requests are handled all the while: they hold nothing. A frame is held back before it is decoded.
 
 While logs are recovered every large frame waits for its turn, and one at a time has one: what is decoded then lies in
-between what recovery makes, and what is left of a thousand requests would not go back to the system.
+between what recovery makes, and what is left of a thousand requests would not go back to the system. Who is slow gives
+its turn to others and is not ended; a request that has to wait for the recovery keeps its turn as long.
 
 Worked example, limit 160 MiB, frames of up to 100 MiB (low = 45): 43 peers send 70 MiB each of frames that never end.
 At about 1 MiB each memory is short, and reading stops for all. The rest of one frame fits below the limit: its peer
@@ -168,7 +169,8 @@ class Relief:
                 del self.turns[channel]
             elif now_ms >= turn.deadline_ms:
                 del self.turns[channel]
-                self._end(channel, "memory is short and the rest of its frame comes too slowly")
+                if self._account.short:  # else it is others' turn while logs are recovered, and its own again later
+                    self._end(channel, "memory is short and the rest of its frame comes too slowly")
 
     def _give_turns(self, now_ms: int) -> None:
         in_line = [(one.missing_bytes, number, one) for number, one in enumerate(self.waiting)]

@@ -471,6 +471,28 @@ async def test_large_frames_have_their_turn_one_at_a_time_until_logs_are_recover
             await one.__aexit__(None, None, None)
 
 
+async def test_who_is_slow_while_logs_are_recovered_gives_its_turn_to_others_and_is_not_ended() -> None:
+    """It was ended for memory that was not short, at every try."""
+    core = FakeCore(parks)
+    core.ready = False
+    async with serving(core) as host, client(host.port) as slow, client(host.port) as quick:
+        now_ms = host.now_ms()
+        host.now_ms = lambda: now_ms
+        slow.send(fetch(19_000)[:-1])
+        await until(lambda: bool(host.relief.turns))
+        (turn,) = host.relief.turns.values()
+        quick.send(fetch(19_000))
+        await until(lambda: len(host.relief.waiting) == 1)
+        assert not core.requests
+        now_ms = turn.deadline_ms
+        host.relief._decide()
+        await until(lambda: len(core.requests) == 1)
+        core.contexts[0].respond(None)
+        slow.send(fetch(19_000)[-1:])
+        await until(lambda: len(core.requests) == 2)
+        assert host.relief.ended == 0
+
+
 async def test_the_account_is_shown_in_state_and_metrics() -> None:
     core = small_core()
     core.handler = parks
