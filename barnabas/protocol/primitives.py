@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable
 from importlib.machinery import PathFinder
-from typing import Final
+from typing import Final, Protocol
 
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.ids import Buffer
 
 
-def _load_crc32c() -> Callable[[Buffer], int]:
+class _Crc32c(Protocol):
+    def __call__(self, data: Buffer, value: int = 0, /) -> int: ...
+
+
+def _load_crc32c() -> _Crc32c:
     """The extension of the `crc32c` package, without the package: its command line imports cost 50 ms."""
     package = importlib.util.find_spec("crc32c")
     name = "crc32c._crc32c"
@@ -29,12 +32,12 @@ def _load_crc32c() -> Callable[[Buffer], int]:
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         spec.loader.exec_module(module)
-    function: Callable[[Buffer], int] = module.crc32c
+    function: _Crc32c = module.crc32c
     return function
 
 
 crc32c: Final = _load_crc32c()
-"""CRC-32C of a buffer: `crc32c(data)`."""
+"""CRC-32C of a buffer: `crc32c(data)`; of the next part of one, `crc32c(data, that of what is before it)`."""
 
 
 class VarintError(ProtocolError):

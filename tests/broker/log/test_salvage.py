@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.broker.config import TopicConfig
 from barnabas.broker.log import replay as replaying
 from barnabas.broker.log import salvage as salvaging
 from barnabas.broker.log.replay import RECORDS_PER_STEP
 from barnabas.broker.log.salvage import salvage
-from barnabas.protocol.batch import HEADER_SIZE
+from barnabas.protocol import batch as batch_module
+from barnabas.protocol.batch import HEADER_SIZE, LENGTH_AT
+from barnabas.protocol.primitives import crc32c
 from tests.broker.log.harness import NOW, append, everything
 
 COUNT = 20
@@ -149,3 +152,106 @@ def test_what_compaction_replaces_meanwhile_is_read_in_its_place(disk, monkeypat
     assert len(everything(disk, log)) < COUNT
     disk.run(steps)
     assert newest == {b"0": 20, b"1": 19, b"2": 17}
+
+
+# What damage costs
+
+
+MEBIBYTE = 1024 * 1024
+HOSTILE = bytes([0, 2, 0, 0, 1])
+"""Repeated, each fifth byte begins what looks like a batch of 65,550 bytes: length, magic, count and delta are good."""
+
+
+@pytest.fixture
+def sums(memory, monkeypatch):
+    """Reads a log, and counts the bytes that are summed up: what is found, the most in one step, and all."""
+
+    def counted(log):
+        summed, most, total = 0, 0, 0
+
+        def counting(data, value=0):
+            nonlocal summed
+            summed += len(data)
+            return crc32c(data, value)
+
+        for module in (batch_module, salvaging):
+            monkeypatch.setattr(module, "crc32c", counting, raising=False)
+        found: list[int] = []
+        steps = salvage(
+            log,
+            lambda _, records: found.extend(int(one.value or b"") for one in records),
+            lambda first, last, reason: None,
+        )
+        for token in steps:
+            assert token is None
+            most, total, summed = max(most, summed), total + summed, 0
+        return found, max(most, summed), total + summed
+
+    return counted
+
+
+def long_value(number, size):
+    return b"%04d" % number + b" " * size
+
+
+def test_bytes_that_look_like_many_batches_are_summed_up_one_in_a_step_and_not_all(memory, sums):
+    """Whoever commits such bytes as metadata held a broker for 44 s in one step, once a bit before them was wrong."""
+    log = memory.new_log()
+    append(log, b"0000")
+    start = log.active.size
+    append(log, HOSTILE * 7000)
+    for number in range(2, COUNT):
+        append(log, long_value(number, 6000))
+    memory.disk.flip(log.active.file.path, start + LENGTH_AT, 5)
+    found, most, total = sums(log)
+    assert found in ([0, *range(2, COUNT)], [0, *range(3, COUNT)])
+    assert most <= MEBIBYTE
+    assert total <= 16 * MEBIBYTE, "7000 times 64 KiB"
+
+
+def test_batches_that_are_found_within_a_broken_one_earn_no_new_tries(memory, sums):
+    """What was spent in vain counts for the whole segment: each find began the next search with a full purse."""
+    log = memory.new_log()
+    append(log, b"0000")
+    whole = bytes(memory.disk.load(log.active.file.path))
+    start = log.active.size
+    lie = b"\0" * LENGTH_AT + (128 * 1024).to_bytes(4, "big") + b"\0\0\0\0\2" + b"\0" * (HEADER_SIZE - 17)
+    append(log, (whole + lie) * 1000)
+    for number in range(2, COUNT):
+        append(log, long_value(number, 20_000))
+    memory.disk.flip(log.active.file.path, start + LENGTH_AT, 5)
+    found, most, total = sums(log)
+    assert sorted({*found}) in ([0, *range(2, COUNT)], [0, *range(3, COUNT)])
+    assert most <= MEBIBYTE
+    assert total <= 64 * MEBIBYTE, "1000 times 128 KiB, or more"
+
+
+@pytest.mark.parametrize("which", [0, 5])
+def test_a_wrong_high_bit_of_a_length_is_summed_up_in_steps(memory, sums, which):
+    """All that the length spans was read and summed up in one step, up to a whole segment."""
+    log = memory.new_log()
+    starts = []
+    for number in range(COUNT):
+        starts.append(log.active.size)
+        append(log, long_value(number, 200_000))
+    memory.disk.flip(log.active.file.path, starts[which] + LENGTH_AT + 1, 5)
+    found, most, _ = sums(log)
+    assert found == [number for number in range(COUNT) if number != which]
+    assert most <= MEBIBYTE
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_batch_of_any_size_is_read_in_bounded_steps(memory, sums, broken):
+    """Where it begins is known, so that no bound counts: it was written when the topic took more."""
+    log = memory.new_log(max_message_bytes=8 * MEBIBYTE)
+    append(log, b"0000")
+    start = log.active.size
+    append(log, b"0001")
+    append(log, long_value(2, 6 * MEBIBYTE))
+    append(log, b"0003")
+    log.configure(TopicConfig())
+    if broken:
+        memory.disk.flip(log.active.file.path, start + HEADER_SIZE, 0)
+    found, most, _ = sums(log)
+    assert found == ([0, 2, 3] if broken else [0, 1, 2, 3])
+    assert most <= MEBIBYTE
