@@ -56,13 +56,14 @@ PassedOver = Callable[[int, int, str], object]
 class _Place:
     """How far the reading has come. `offset` is the next one, as far as offsets can be believed."""
 
-    __slots__ = ("known", "log", "offset", "position", "segment", "sought")
+    __slots__ = ("_next_base", "known", "log", "offset", "position", "segment", "sought")
 
     def __init__(self, log: Log) -> None:
         self.log = log
         self.offset = log.log_start_offset
         self.segment: Segment | None = None
         self.position = 0
+        self._next_base: int | None = None
 
     def window(self) -> memoryview | None:
         """Bytes from here on; None at the end of the log.
@@ -74,12 +75,14 @@ class _Place:
         if self.segment not in segments:  # the first time, or compaction has put another in its place
             self._begin(segments[max(self.log.segment_index(self.offset), 0)])
         assert self.segment is not None, "it was found, or is there still"
+        following = segments.index(self.segment) + 1
         while self.position >= self.segment.size:
-            index = segments.index(self.segment) + 1
-            if index == len(segments):
+            if following == len(segments):
                 return None
-            self._begin(segments[index])
+            self._begin(segments[following])
             self.offset = max(self.offset, self.segment.base)
+            following += 1
+        self._next_base = segments[following].base if following < len(segments) else None  # the last may have rolled
         return self.segment.file.read(self.position, min(_WINDOW, self.segment.size - self.position))
 
     def _begin(self, segment: Segment) -> None:
@@ -90,8 +93,7 @@ class _Place:
     @property
     def end(self) -> int:
         """Offsets of this segment lie below."""
-        bases = [one.base for one in self.log.segments if self.segment is not None and one.base > self.segment.base]
-        return min(bases, default=self.log.log_end_offset)
+        return self.log.log_end_offset if self._next_base is None else self._next_base
 
     def passed(self, header: BatchHeader) -> None:
         """A batch was taken."""
