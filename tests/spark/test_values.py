@@ -6,10 +6,13 @@ import datetime as dt
 import io
 import json
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from http.client import IncompleteRead
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.error import URLError
 
 import pytest
 
@@ -20,8 +23,18 @@ try:
     from google.protobuf import descriptor_pb2, duration_pb2, timestamp_pb2
     from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field
 
-    from barnabas.spark_bridge.values import BadValue, avro, from_avro, from_protobuf, latest_schema, protobuf, to_avro
-    from barnabas.spark_bridge.values.registry import message_start, schema_id
+    from barnabas.spark_bridge.values import (
+        BadValue,
+        RegistryAway,
+        avro,
+        from_avro,
+        from_protobuf,
+        latest_schema,
+        protobuf,
+        to_avro,
+    )
+    from barnabas.spark_bridge.values import registry as registry_module
+    from barnabas.spark_bridge.values.registry import TRIES, message_start, schema_id
 except ImportError as error:
     pytest.skip(str(error), allow_module_level=True)
 
@@ -108,14 +121,23 @@ def test_a_value_that_is_none_of_the_schema_s_is_told(value: bytes, said: str) -
 
 OLD = {"type": "record", "name": "Order", "namespace": "shop", "fields": [{"name": "id", "type": "int"}]}
 NEW = {**OLD, "fields": [{"name": "id", "type": "long"}, {"name": "note", "type": "string", "default": "none"}]}
-KEPT = {"/schemas/ids/1": OLD, "/schemas/ids/2": NEW, "/subjects/orders-value/versions/latest": NEW}
+KEPT = {f"/schemas/ids/{number}": schema for number, schema in ((1, OLD), (2, NEW), (3, OLD))}
+KEPT["/subjects/orders-value/versions/latest"] = NEW
+BROKEN = {"/schemas/ids/401": 401, "/schemas/ids/503": 503, "/schemas/ids/200": 200}
+"""Answered with such a status, and without a schema."""
+asked: Counter[str] = Counter()
+ill: list[int] = []
+"""The statuses of the next answers, whatever is asked for."""
 
 
 class Registry(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
+        asked[self.path] += 1
         schema = KEPT.get(self.path)
-        body = json.dumps({"schema": json.dumps(schema)} if schema else {"error_code": 40403}).encode()
-        self.send_response(200 if schema else 404)
+        status = ill.pop(0) if ill else BROKEN.get(self.path, 200 if schema else 404)
+        told = 40403 if status == 404 and self.path.startswith("/schemas/ids/") else status
+        body = json.dumps({"schema": json.dumps(schema)} if schema else {"error_code": told}).encode()
+        self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -148,8 +170,72 @@ def test_a_registry_s_refusal_and_a_missing_header_are_told(registry: str) -> No
         read(written(NEW, {"id": 4, "note": "x"}))
     with pytest.raises(BadValue, match="'localhost:1' is no address of a schema registry; write http"):
         latest_schema("localhost:1", "orders-value")
-    with pytest.raises(BadValue, match=r"gives no schema: .*refused"):
-        latest_schema("http://127.0.0.1:9", "orders-value")
+    with pytest.raises(BadValue, match="'localhost:1' is no address of a schema registry; write http"):
+        from_avro("value", NEW, registry="localhost:1", mode="PERMISSIVE")
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(registry_module, "PAUSE_S", 0)
+    yield
+    ill.clear()
+
+
+def test_a_schema_that_is_not_known_is_asked_for_once_a_batch(registry: str) -> None:
+    read = avro._reader(json.dumps(NEW), registry, False)
+    asked.clear()
+    for _ in range(5):
+        with pytest.raises(BadValue, match="HTTP Error 404"):
+            read(written(NEW, {"id": 4, "note": "x"}, 8))
+    assert asked == {"/schemas/ids/8": 1}
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize(
+    ("path", "number", "tries", "why"),
+    [
+        ("", 503, TRIES, "HTTP Error 503"),
+        ("", 401, 1, "HTTP Error 401"),
+        ("", 200, 1, "KeyError"),
+        ("/elsewhere", 1, 1, "HTTP Error 404"),
+    ],
+)
+def test_an_answer_that_says_nothing_of_the_schema_is_no_fault_of_the_value(
+    registry: str, path: str, number: int, tries: int, why: str
+) -> None:
+    """A 404 does so by its error code: without, the address is wrong."""
+    read = avro._reader(json.dumps(NEW), registry + path, False)
+    asked.clear()
+    with pytest.raises(RegistryAway, match=f"the schema registry {registry}{path} gives no answer .*{why}"):
+        read(written(NEW, {"id": 4, "note": "x"}, number))
+    assert asked.total() == tries
+    assert not issubclass(RegistryAway, BadValue), "which PERMISSIVE makes null"
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize(
+    "error", [URLError(ConnectionRefusedError("refused")), TimeoutError("late"), IncompleteRead(b"{"), OSError("reset")]
+)
+def test_a_registry_that_cannot_be_reached_is_asked_a_few_times(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[float] = []
+
+    def fails(_: Any, *, timeout: float) -> Any:
+        tries.append(timeout)
+        raise error
+
+    monkeypatch.setattr(registry_module, "urlopen", fails)
+    with pytest.raises(RegistryAway, match="the schema registry http://r:8081 gives no answer"):
+        latest_schema("http://r:8081", "orders-value")
+    assert tries == [registry_module.ANSWER_S] * TRIES
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_registry_that_answers_again_is_taken_at_its_word(registry: str) -> None:
+    ill[:] = [503, 429]
+    assert avro._reader(json.dumps(NEW), registry, False)(written(OLD, {"id": 5}, 3)) == {"id": 5, "note": "none"}
+    assert not ill
 
 
 @pytest.mark.parametrize(
@@ -272,6 +358,21 @@ def test_columns_of_a_topic_s_values(
     with pytest.raises(Exception, match="BadValue: no value of the schema") as raised:
         read(topic).select(from_avro("value", ORDER)).collect()
     assert "values/avro.py" not in str(raised.value), "one sentence, and no traceback of ours"
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE"])
+def test_a_registry_s_outage_ends_the_query_in_every_mode(
+    cluster: Cluster, read: Callable[..., Any], registry: str, mode: str
+) -> None:
+    topic = cluster.topic(1)
+    for number in range(5):
+        cluster.put_one(topic, written(OLD, {"id": number}, 503), None, [])
+    asked.clear()
+    with pytest.raises(Exception, match=f"RegistryAway: the schema registry {registry} gives no answer") as raised:
+        read(topic).select(from_avro("value", NEW, registry=registry, mode=mode)).collect()
+    assert "values/registry.py" not in str(raised.value), "one sentence, and no traceback of ours"
+    assert asked == {"/schemas/ids/503": TRIES}, "not for each value"
 
 
 @pytest.mark.spark

@@ -11,6 +11,6 @@ from __future__ import annotations
 
 from barnabas.spark_bridge.values.avro import from_avro, to_avro
 from barnabas.spark_bridge.values.protobuf import from_protobuf
-from barnabas.spark_bridge.values.registry import BadValue, latest_schema
+from barnabas.spark_bridge.values.registry import BadValue, RegistryAway, latest_schema
 
-__all__ = ["BadValue", "from_avro", "from_protobuf", "latest_schema", "to_avro"]
+__all__ = ["BadValue", "RegistryAway", "from_avro", "from_protobuf", "latest_schema", "to_avro"]

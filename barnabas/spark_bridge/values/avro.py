@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.spark_bridge.values.columns import check_mode, over_column
-from barnabas.spark_bridge.values.registry import HEADER_BYTES, BadValue, schema_by_id, schema_id
+from barnabas.spark_bridge.values.registry import HEADER_BYTES, BadValue, check_address, schema_by_id, schema_id
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -44,12 +44,15 @@ def from_avro(
         registry: a schema registry's address. Each value begins with the id of the schema it was written with, which
             is fetched by each worker once, and resolved with `schema` by Avro's rules.
         header: values begin with such an id, which is passed over.
-        mode: FAILFAST ends the query at a bad value, PERMISSIVE makes it null.
+        mode: FAILFAST ends the query at a bad value, PERMISSIVE makes it null. A registry that gives no answer ends it
+            in either (RegistryAway).
 
     Raises:
-        BadValue: the schema is none, or has something that Spark has no type for.
+        BadValue: the schema is none, or has something that Spark has no type for; the registry's address is none.
         ImportError: fastavro is not installed.
     """
+    if registry is not None:
+        check_address(registry)
     text = schema if isinstance(schema, str) else json.dumps(schema)
     nulls = check_mode(mode)
     result = spark_type(text)
@@ -140,11 +143,12 @@ def _reader(text: str, registry: str | None, header: bool) -> Callable[[bytes], 
     import fastavro
 
     wanted = _parsed(text)
+    written_with = None if registry is None else _asking(registry)
 
     def read(value: bytes) -> Any:
         written, reader_schema = wanted, None
-        if registry is not None:
-            written, reader_schema = _parsed(schema_by_id(registry, schema_id(value))), wanted
+        if written_with is not None:
+            written, reader_schema = written_with(schema_id(value)), wanted
         elif header:
             schema_id(value)
         source = io.BytesIO(value)
@@ -158,6 +162,22 @@ def _reader(text: str, registry: str | None, header: bool) -> Callable[[bytes], 
         return _plain(found)
 
     return read
+
+
+def _asking(registry: str) -> Callable[[int], Any]:
+    """What finds the schema of an id. What the registry has not is not asked for again: it lives for a batch."""
+    refused: dict[int, str] = {}
+
+    def find(number: int) -> Any:
+        if number in refused:
+            raise BadValue(refused[number])
+        try:
+            return _parsed(schema_by_id(registry, number))
+        except BadValue as error:
+            refused[number] = str(error)
+            raise
+
+    return find
 
 
 def _plain(found: Any) -> Any:
