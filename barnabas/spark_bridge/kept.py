@@ -41,7 +41,15 @@ class Rest:
     @property
     def bytes(self) -> int:
         """The memory it holds on to: a slice keeps the whole it was cut from."""
-        return sum(array.get_total_buffer_size() for each in self.columns for array in (each.key, each.value))
+        return sum(bytes_of(each, whole=True) for each in self.columns)
+
+
+def bytes_of(columns: Columns, *, whole: bool = False) -> int:
+    """The memory of records in all their columns; of a slice its own part, or the `whole` that it was cut from."""
+    arrays = [columns.key, columns.value, columns.offset, columns.timestamp, columns.timestamp_type]
+    if columns.headers is not None:
+        arrays.append(columns.headers)
+    return sum(array.get_total_buffer_size() if whole else array.nbytes for array in arrays)
 
 
 def count_below(columns: Columns, end: int) -> int:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.protocol.errors import BarnabasError
 from barnabas.spark_bridge.brokers import topic_id_at
-from barnabas.spark_bridge.kept import below
+from barnabas.spark_bridge.kept import below, bytes_of
 from barnabas.spark_bridge.offsets import Span
 from barnabas.spark_bridge.origin import Origin
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SPANS_MAX: Final = 16
 """More partitions than that are left to tasks, which read them side by side."""
 BYTES_MAX: Final = 1 << 20
-"""Keys and values of a batch that its planner sends; what is larger gains nothing from it."""
+"""Of a batch that its planner sends, headers and all; what is larger gains nothing from it."""
 WAIT_MS: Final = 100
 """The records are there already. Where they do not come so soon, a task knows better what to do about it."""
 _FORGET: Final = 0.9
@@ -62,7 +62,7 @@ class Near:
             consumer.assign([])
         if found is None:
             return None
-        size, count = sum(map(_bytes, found)), sum(map(len, found))
+        size, count = sum(map(bytes_of, found)), sum(map(len, found))
         if count:
             self._bytes_a_record = size / count
         return found if size <= BYTES_MAX else None
@@ -81,10 +81,6 @@ class Near:
             # Compaction and transactions leave gaps: what tells that a span is read is the position, no record.
             left = {where: end for where, end in left.items() if consumer.position(where) < end}
         return found
-
-
-def _bytes(columns: Columns) -> int:
-    return int(columns.key.nbytes + columns.value.nbytes)
 
 
 def is_anew(consumer: Consumer, span: Span, origin: Origin) -> bool:

@@ -13,7 +13,7 @@ from barnabas.client.consume.columnar import Columns, fixed
 from barnabas.protocol.ids import TopicPartition, format_uuid
 from barnabas.spark_bridge import brokers as brokers_module
 from barnabas.spark_bridge.brokers import client_settings, read_span
-from barnabas.spark_bridge.kept import Kept, Rest, rest_of
+from barnabas.spark_bridge.kept import Kept, Rest, bytes_of, rest_of
 from barnabas.spark_bridge.offsets import Span
 from barnabas.spark_bridge.options import read_options
 from barnabas.spark_bridge.source import StreamReader
@@ -71,6 +71,24 @@ def test_what_is_kept_has_a_bound() -> None:
     assert kept.take("large", 0) is None
     kept.put("nothing", Rest(10, 10, []))
     assert kept.take("nothing", 10) is None
+
+
+def test_headers_are_counted_of_a_slice_itself_or_what_it_was_cut_from() -> None:
+    import pyarrow as pa
+
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    columns = columns_of(list(range(10)))
+    without = bytes_of(columns)
+    columns.headers = pa.array([[{"key": "h", "value": b"a" * 1000}]] * 10, kind)
+    assert bytes_of(columns) - without >= 10_000
+    part = columns.slice(3, 1)
+    assert 1000 <= bytes_of(part) < 2000
+    assert bytes_of(part, whole=True) >= 10_000
+    one = Rest(0, 10, [part])
+    assert one.bytes >= 10_000
+    kept = Kept(9000)
+    kept.put("t-0", one)
+    assert kept.take("t-0", 3) is None, "headers alone are too large"
 
 
 @pytest.fixture

@@ -196,6 +196,20 @@ def test_large_records_are_left_to_tasks_until_they_are_small_again(cluster: Clu
         assert consumer.assignment() == []
 
 
+def test_large_headers_are_left_to_tasks(cluster: Cluster) -> None:
+    topic = cluster.topic(1)
+    for _ in range(2):
+        cluster.put_one(topic, b"v", None, [("h", b"a" * (BYTES_MAX * 3 // 5))])
+    spans = [Span(TopicPartition(topic, 0), 0, 2)]
+    reader = Near(1000)
+    with Consumer(bootstrap_servers=cluster.servers) as consumer:
+        assert reader.read(consumer, spans, ["value", "headers"]) is None
+        assert not reader.suits(spans)
+        found = reader.read(consumer, spans, ["value"])
+        assert found is not None
+        assert sum(map(len, found)) == 2, "nobody asked for the headers"
+
+
 def test_many_partitions_are_left_to_tasks() -> None:
     reader = Near(1000)
     few = [Span(TopicPartition("t", number), 0, 1) for number in range(near.SPANS_MAX)]
