@@ -104,17 +104,18 @@ def test_what_cannot_be_written_names_the_topic(cluster: Cluster) -> None:
 def test_a_broker_that_refuses_is_heard_of_while_rows_come(cluster: Cluster) -> None:
     """A task of many rows does not send all of them before it fails."""
     topic = cluster.topic(1, **{"max.message.bytes": 100})
+    room = 20  # rows that the producer's buffer holds
     asked = 0
 
-    def endless() -> Iterator[pa.RecordBatch]:
+    def many() -> Iterator[pa.RecordBatch]:
         nonlocal asked
-        while True:
+        while asked < 10 * room:
             asked += 1
             yield pa.record_batch({"value": [os.urandom(5000)]})
 
     with pytest.raises(SinkError, match=f"topic {topic}: "):
-        writer(cluster, topic, "value").write(endless())
-    assert asked > 0
+        writer(cluster, topic, "value", buffer_memory=room * 5000).write(many())
+    assert asked <= 2 * room, "what fills the buffer anew comes after a refusal"
 
 
 # ---- through Spark --------------------------------------------------------------------------------------------------
