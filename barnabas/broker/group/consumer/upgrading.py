@@ -130,12 +130,12 @@ def _convert(shard: Shard, group: Group) -> Job[None]:
                 continue
             found = prepared
         break
-    if shard.status is not Status.ACTIVE:
-        found = KafkaError(ErrorCode.NOT_COORDINATOR)
-    elif group.is_empty or shard.groups.get(group.group_id) is not group:
+    if group.is_empty or shard.groups.get(group.group_id) is not group:
         found = None
     newcomers, group.newcomers = group.newcomers or [], None
     for newcomer in newcomers:
+        if shard.status is not Status.ACTIVE:  # led elsewhere, perhaps since the last step: its groups are gone
+            found = KafkaError(ErrorCode.NOT_COORDINATOR)
         newcomer(found)
         yield None
         if type(found) is Prepared:

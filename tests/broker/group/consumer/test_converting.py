@@ -198,6 +198,19 @@ def test_all_who_wait_are_told_when_it_comes_to_nothing(world: ConsumerWorld, fa
     assert world.group.newcomers is None
 
 
+def test_who_waits_for_a_shard_that_is_led_elsewhere_meanwhile_makes_no_group_in_it(world: ConsumerWorld) -> None:
+    """The second was let into a new group, whose records went into the log behind those of the next leader."""
+    first, second = comes(world, "new"), comes(world, "newer")
+    while not first:
+        world.step_job()
+    world.shard.status = Status.FAILED
+    world.shard.groups.clear()
+    batches = world.journal.batches
+    world.end_jobs()
+    assert [one.error_code for one in first + second] == [0, ErrorCode.NOT_COORDINATOR]
+    assert (world.journal.batches, world.shard.groups) == (batches, {})
+
+
 def test_a_defect_leaves_nobody_waiting(world: ConsumerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any) -> Job[Any]:
         yield None
