@@ -30,7 +30,7 @@ from barnabas.broker.group.consumer.values import LEFT_FOR_A_WHILE, CurrentRecor
 from barnabas.broker.group.reply import Reply
 from barnabas.broker.group.shard import Shard
 from barnabas.broker.group.values import CoordinatorRecord, Prepared
-from barnabas.protocol.errors import KafkaError
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.requests.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -74,6 +74,9 @@ def _join(shard: Shard, request: ConsumerGroupHeartbeatRequest, reply: Reply, no
                 shard.answer(reply, _beat(shard, request, reply, found, now_ms), now_ms)
         except KafkaError as fault:
             reply.send(refused(fault))
+        except Exception:  # others wait behind it
+            logger.exception("member %r cannot join group %r", request.member_id, request.group_id)
+            reply.send(refused(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)))
 
     if not waits_for_conversion(shard, request.group_id, request.member_id, go_on):
         shard.answer(reply, _beat(shard, request, reply, None, now_ms), now_ms)

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.group.consumer import preparing, upgrading
+from barnabas.broker.group.consumer import heartbeats, preparing, upgrading
 from barnabas.broker.group.consumer.embedded import wants_of
 from barnabas.broker.group.consumer.group import ConsumerGroup
+from barnabas.broker.group.consumer.identifying import identify
 from barnabas.broker.group.group import Group
 from barnabas.broker.group.state import Status
 from barnabas.broker.group.values import GroupRecord, StoredGroup, StoredMember
@@ -221,6 +222,25 @@ def test_a_defect_leaves_nobody_waiting(world: ConsumerWorld, monkeypatch: pytes
     world.end_jobs()
     assert [one.error_code for each in waiting for one in each] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
     assert world.group.newcomers is None
+
+
+def test_a_defect_in_the_step_of_one_leaves_those_behind_it_unharmed(
+    world: ConsumerWorld, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The job ended there: that one, and all behind it, were never answered."""
+
+    def broken(group: ConsumerGroup, member_id: str, *given: Any) -> Any:
+        if member_id == "new":
+            raise RuntimeError("as the test wants it")
+        return identify(group, member_id, *given)
+
+    monkeypatch.setattr(heartbeats, "identify", broken)
+    waiting = [comes(world, name) for name in ("new", "newer", "newest")]
+    world.end_jobs()
+    codes = [one.error_code for each in waiting for one in each]
+    assert codes == [ErrorCode.UNKNOWN_SERVER_ERROR, 0, 0]
+    assert len(world.consumers().members) == MEMBERS + 2
+    assert "member 'new' cannot join group 'g'" in caplog.text
 
 
 def test_what_cannot_be_converted_is_said_to_all(world: ConsumerWorld) -> None:
