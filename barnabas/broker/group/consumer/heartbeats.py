@@ -178,6 +178,7 @@ def _said(before: Subscription, request: ConsumerGroupHeartbeatRequest, client_i
         and request.server_assignor is None
         and client_id == before.client_id
         and host == before.client_host
+        and before.classic is None
     ):
         return before  # as of nearly all who are there
     return Subscription(

@@ -81,6 +81,17 @@ def test_who_waits_to_join_when_the_group_is_converted_is_told_to_join_again(wor
     assert world.heartbeat(old, 1) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
+def test_a_classic_member_that_heartbeats_in_the_consumer_protocol_is_classic_no_longer(world: ConsumerWorld) -> None:
+    """It said nothing else that was new, and stayed a classic one: it was to join again, and put out as it did not."""
+    old = alone(world)
+    world.beat("new")
+    assert world.consumers().classics == 1
+    assert world.beat(old, world.member(old).current.epoch).error_code == 0
+    assert (world.consumers().classics, world.member(old).classic) == (0, None)
+    world.restart()
+    assert (world.consumers().classics, world.member(old).classic) == (0, None)
+
+
 def test_when_the_last_of_the_consumer_protocol_goes_the_group_is_classic_again(world: ConsumerWorld) -> None:
     old = alone(world)
     world.commit({0: 7}, member_id=old, generation=1)
