@@ -7,12 +7,14 @@ leaves the line with its connection. Kafka has as many at a time as it has threa
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeVar
 
 from barnabas.broker.jobs import Gate, Job, wait
 
 AT_ONCE_MAX: Final = 2
 """An answer of 50,000 topics takes some 50 MB while it is made."""
+
+T = TypeVar("T")
 
 
 class Line:
@@ -24,8 +26,12 @@ class Line:
         self._served: set[Gate] = set()
         self._waiting: dict[int, Gate] = {}
 
-    def within(self, connection_id: int, steps: Job[None]) -> Job[None]:
-        """Take the steps of a request once it is its turn. A connection has one request at a time."""
+    def within(self, connection_id: int, steps: Job[T]) -> Job[T | None]:
+        """Take the steps of a request once it is its turn. A connection has one request at a time.
+
+        Returns:
+            What the steps did, behind its turn; None if the connection is gone.
+        """
         gate = Gate()
         if len(self._served) < AT_ONCE_MAX:
             self._served.add(gate)
@@ -35,7 +41,8 @@ class Line:
         try:
             yield from wait(gate)
             if gate in self._served:
-                yield from steps
+                return (yield from steps)
+            return None
         finally:
             steps.close()
             if gate in self._served:

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from barnabas.broker.context import RequestContext
 from barnabas.broker.group.consumer.committing import check_fetch
@@ -44,12 +44,19 @@ _IDS_FROM: Final = 10
 _NO_OFFSET: Final = CommittedOffset(-1, -1, "", -1)
 
 
+class _Uncommitted(NamedTuple):
+    """An answer of so many elements, which is told once all that these shards have written is committed."""
+
+    response: OffsetFetchResponse
+    elements: int
+    shards: list[Shard]
+
+
 def handle(services: Services, request: OffsetFetchRequest, context: RequestContext, now_ms: int) -> None:
     """Tell the offsets."""
     asked = request.groups if context.api_version >= _MANY_FROM else [_as_group(request)]
     asked = list({group.group_id: group for group in asked}.values())
-    work = services.work_in_line if _is_large(services, asked) else services.work
-    work(_serve(services, request, asked, context, now_ms), request, context)
+    services.work(_serve(services, request, asked, context, now_ms), request, context)
 
 
 def _is_large(services: Services, asked: list[OffsetFetchRequestGroup]) -> bool:
@@ -80,6 +87,28 @@ def _serve(
     context: RequestContext,
     now_ms: int,
 ) -> Job[None]:
+    """A large answer is made in line. Until it may be told is up to `offsets.commit.timeout.ms`, outside of it."""
+    steps: Job[_Uncommitted | None] = _answer(services, request, asked, context, now_ms)
+    if _is_large(services, asked):
+        steps = services.line.within(context.connection.id, steps)
+    waits = yield from steps
+    if waits is None:
+        return
+    code = yield from until_committed(waits.shards, context, now_ms)
+    if code:
+        reply_to(request, context).refuse(code)
+    else:
+        yield from answer(context, waits.response, waits.elements)
+
+
+def _answer(
+    services: Services,
+    request: OffsetFetchRequest,
+    asked: list[OffsetFetchRequestGroup],
+    context: RequestContext,
+    now_ms: int,
+) -> Job[_Uncommitted | None]:
+    """Answer; returns what is to be answered later instead, if it tells of what is not committed yet."""
     many = context.api_version >= _MANY_FROM
     told = []
     held: list[Shard] = []
@@ -104,17 +133,16 @@ def _serve(
         if context.api_version >= _ONE_ERROR_FROM:
             request.topics = []
         reply_to(request, context).refuse(told[0].error_code)
-        return
+        return None
     response = OffsetFetchResponse(groups=told) if many else OffsetFetchResponse(topics=_as_topics(told[0]))
     behind = list(dict.fromkeys(shard for shard in held if shard.behind))
-    if len(behind) == 1 and elements <= SLICE:
-        behind[0].answer(reply_to(request, context), response, now_ms)
-        return
-    code = yield from until_committed(behind, context, now_ms)
-    if code:
-        reply_to(request, context).refuse(code)
-    else:
+    if not behind:
         yield from answer(context, response, elements)
+    elif len(behind) == 1 and elements <= SLICE:
+        behind[0].answer(reply_to(request, context), response, now_ms)
+    else:
+        return _Uncommitted(response, elements, behind)
+    return None
 
 
 def _as_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:

@@ -8,6 +8,7 @@ from barnabas.broker.config.topics import OFFSETS_TOPIC
 from barnabas.broker.group.placement import partition_of
 from barnabas.broker.group.records import encode
 from barnabas.broker.group.values import CommittedOffset, OffsetRecord
+from barnabas.broker.handlers.line import AT_ONCE_MAX
 from barnabas.broker.handlers.steps import SLICE
 from barnabas.protocol.batch import HEADER_SIZE
 from barnabas.protocol.errors import ErrorCode
@@ -88,6 +89,27 @@ def test_many_groups_are_told_to_be_deleted_when_they_are() -> None:
     assert not asked.done
     world.settle()
     assert {one.error_code for one in asked.response.results} == {0}
+
+
+def test_who_waits_until_offsets_are_kept_has_given_up_its_turn() -> None:
+    """Two that waited for a slow device, or a follower that stood still, held all other large requests back for 5 s."""
+    world = world_with_coordinator(log_flush_interval_messages=1)
+    world.create("many", SLICE + 1)
+    everything = dict.fromkeys(range(SLICE + 1), 1)
+    commit(world, everything, "h", "many")
+    world.send(commit_request(everything, "g", "many"), 8)
+    work(world)
+    slow, quick = (OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=None)]) for group in ("g", "h"))
+    waiting = [world.send(slow, 8) for _ in range(AT_ONCE_MAX + 1)]
+    work(world)
+    found = world.send(quick, 8)
+    work(world)
+    assert (found.done, [one.done for one in waiting]) == (True, [False] * (AT_ONCE_MAX + 1))
+    assert world.core.services.line.is_empty
+    world.settle()
+    for one in waiting:
+        (topic,) = one.response.groups[0].topics
+        assert {part.partition_index: part.committed_offset for part in topic.partitions} == everything
 
 
 def test_offsets_that_are_not_kept_in_time_are_not_told() -> None:
