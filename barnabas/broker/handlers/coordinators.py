@@ -36,16 +36,20 @@ def reply_to(request: Any, context: RequestContext) -> Reply:
     return Reply(context, lambda code: error_response(context.api_key, request, code))
 
 
-def until_committed(shards: Iterable[Shard], context: RequestContext, now_ms: int) -> Job[int]:
-    """Wait until all that these have written is committed; returns 0, or what the client is to be told instead."""
-    waiting: list[Settled] = []
+def until_committed(shards: Iterable[Shard], context: RequestContext, now_ms: int) -> Job[dict[Shard, int]]:
+    """Wait until all that these have written is committed.
+
+    Returns:
+        What the client is to be told of those where that cannot be said.
+    """
+    waiting: dict[Shard, Settled] = {}
     for shard in dict.fromkeys(shards):
         if shard.behind:
-            waiting.append(Settled(context))
-            shard.answer(waiting[-1], None, now_ms)
-    for one in waiting:
+            waiting[shard] = Settled(context)
+            shard.answer(waiting[shard], None, now_ms)
+    for one in waiting.values():
         yield from wait(one.gate)
-    return max((one.code for one in waiting), default=0)
+    return {shard: one.code for shard, one in waiting.items() if one.code}
 
 
 def nothing_left(services: Services) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from barnabas.broker.context import RequestContext
 from barnabas.broker.group.deleting import delete_group
 from barnabas.broker.group.shard import Shard
-from barnabas.broker.handlers.coordinators import may, reply_to, until_committed
+from barnabas.broker.handlers.coordinators import may, until_committed
 from barnabas.broker.handlers.services import Operation, Services
 from barnabas.broker.handlers.steps import answer, work_of
 from barnabas.broker.jobs import Job
@@ -27,25 +27,23 @@ def handle(services: Services, request: DeleteGroupsRequest, context: RequestCon
 def _serve(services: Services, request: DeleteGroupsRequest, context: RequestContext, now_ms: int) -> Job[None]:
     results: list[DeletableGroupResult] = []
     work = 0
-    shards: list[Shard] = []
+    deleted: list[tuple[Shard, DeletableGroupResult]] = []
     for group_id in dict.fromkeys(request.groups_names):
-        code = ErrorCode.NONE
+        result = DeletableGroupResult(group_id)
+        results.append(result)
         try:
             if not may(services, context, Operation.DELETE, group_id):
                 raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
             shard = services.groups.shard_of(group_id)
-            shards.append(shard)
             yield from delete_group(shard, group_id, now_ms)
+            deleted.append((shard, result))
         except KafkaError as fault:
-            code = fault.code
-        results.append(DeletableGroupResult(group_id, code))
+            result.error_code = fault.code
         work += work_of(group_id)
         if work >= _PER_STEP:
             work = 0
             yield None
-    response = DeleteGroupsResponse(results=results)
-    refused = yield from until_committed(shards, context, now_ms)
-    if refused:
-        reply_to(request, context).refuse(refused)
-    else:
-        yield from answer(context, response, len(results))
+    refused = yield from until_committed((shard for shard, _ in deleted), context, now_ms)
+    for shard, result in deleted:
+        result.error_code = refused.get(shard, ErrorCode.NONE)
+    yield from answer(context, DeleteGroupsResponse(results=results), len(results))

@@ -94,9 +94,9 @@ def _serve(
     waits = yield from steps
     if waits is None:
         return
-    code = yield from until_committed(waits.shards, context, now_ms)
-    if code:
-        reply_to(request, context).refuse(code)
+    refused = yield from until_committed(waits.shards, context, now_ms)
+    if refused:
+        reply_to(request, context).refuse(max(refused.values()))
     else:
         yield from answer(context, waits.response, waits.elements)
 

@@ -76,7 +76,39 @@ def test_an_answer_of_several_groups_waits_for_all_of_their_partitions(groups: l
     assert not asked.done
     world.advance(world.core.config.offsets_commit_timeout_ms)
     told = asked.response.groups if api == "fetch" else asked.response.results
-    assert {one.error_code for one in told} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    failed, other = ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_NOT_AVAILABLE if api == "fetch" else 0
+    assert {one.group_id: one.error_code for one in told} == {"g": failed, "h": other}
+
+
+def test_a_group_that_is_not_deleted_is_told_so_whatever_becomes_of_others() -> None:
+    """Where one partition failed, its code stood in the place of all that was known."""
+    world = world_with_coordinator(log_flush_interval_messages=1)
+    commit(world, {0: 1}, "g")
+    commit(world, {0: 1}, "h")
+    member(world, "busy")
+    bad = partition_of("g", PARTITIONS)
+    unknown = next(name for name in map(str, range(100)) if partition_of(name, PARTITIONS) == bad)
+    world.disk.faults.bad_syncs.add(f"{OFFSETS_TOPIC}-{bad}/00000000000000000000.log")
+    asked = world.send(DeleteGroupsRequest(["h", unknown, "g", "busy"]), 2)
+    world.advance(world.core.config.offsets_commit_timeout_ms)
+    assert {one.group_id: ErrorCode(one.error_code) for one in asked.response.results} == {
+        "h": ErrorCode.NONE,
+        unknown: ErrorCode.GROUP_ID_NOT_FOUND,
+        "g": ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        "busy": ErrorCode.NON_EMPTY_GROUP,
+    }
+
+
+def test_who_deletes_nothing_waits_for_nobody() -> None:
+    """It waited until what others had written to the partition was kept."""
+    world = world_with_coordinator(log_flush_interval_messages=1)
+    bad = partition_of("g", PARTITIONS)
+    unknown = next(name for name in map(str, range(100)) if partition_of(name, PARTITIONS) == bad)
+    waits = world.send(commit_request({0: 1}, "g"), 8)
+    asked = world.send(DeleteGroupsRequest([unknown]), 2)
+    work(world)
+    assert (waits.done, asked.done) == (False, True)
+    assert asked.response.results[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_many_groups_are_told_to_be_deleted_when_they_are() -> None:
