@@ -130,6 +130,7 @@ class Group:
         "sync_alarm",
         "topics",
         "unsynced",
+        "waits_for_ids",
     )
 
     def __init__(self, group_id: str) -> None:
@@ -157,6 +158,8 @@ class Group:
         self.newcomers: list[Newcomer] | None = None
         """Members of the consumer protocol that wait while the group is converted (`upgrading`); None if it is not."""
         self.new_member_added = False
+        self.waits_for_ids = False
+        """Whether its first generation waits for nothing but ids that were given out."""
         self.topics: frozenset[str] | None = None
         """What its members consume; None where the coordinator cannot know."""
         self.offsets: dict[TopicPartition, CommittedOffset] = {}

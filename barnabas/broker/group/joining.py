@@ -40,6 +40,7 @@ from barnabas.broker.group.rebalance import (
     joined,
     keep_alive,
     maybe_complete,
+    maybe_hurry,
     members_of,
     prepare,
     prepare_or_complete,
@@ -134,6 +135,7 @@ def _forget(shard: Shard, group: Group, member_id: str, now_ms: int) -> None:
     """Who finds no place leaves none behind."""
     if member_id in group.pending:
         take_pending(shard, group, member_id)
+        maybe_hurry(shard, group, now_ms)
     elif member_id in group.members:
         remove_member(shard, group, group.members[member_id], now_ms)
 

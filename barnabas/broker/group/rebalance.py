@@ -105,9 +105,8 @@ def prepare(shard: Shard, group: Group, now_ms: int) -> None:
     group.move(_PREPARING, shard.shared.wall_clock.now_ms())
     if initial:
         group.new_member_added = False
-        delay_ms = _delay_ms(shard)
-        rest_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
-        _wait_for_more(shard, group, delay_ms, rest_ms, now_ms + PENDING_MS_MAX, now_ms)
+        until_ms = now_ms + group.rebalance_timeout_ms
+        _wait_for_more(shard, group, now_ms + _delay_ms(shard), until_ms, now_ms + PENDING_MS_MAX)
     elif group.all_joined:
         complete_join(shard, group, now_ms)
     else:
@@ -126,12 +125,23 @@ def maybe_complete(shard: Shard, group: Group, now_ms: int) -> None:
     """End the join phase if all are there; that of a group which was empty ends when its delay does."""
     if group.state is _PREPARING and group.previous_state is not _EMPTY and group.all_joined:
         complete_join(shard, group, now_ms)
+    else:
+        maybe_hurry(shard, group, now_ms)
+
+
+def maybe_hurry(shard: Shard, group: Group, now_ms: int) -> None:
+    """Where nothing but ids that were given out was waited for, and none is left, another delay is enough."""
+    if group.waits_for_ids and not group.pending:
+        assert group.join_alarm is not None, "it waits"
+        group.waits_for_ids = group.new_member_added = False
+        shard.shared.alarms.set(group.join_alarm, min(now_ms + _delay_ms(shard), group.join_alarm.deadline_ms))
 
 
 def complete_join(shard: Shard, group: Group, now_ms: int) -> None:
     """End the join phase: a generation of those who are there. Who is not is out, unless it is static."""
     _stop(shard, group.join_alarm)
     group.join_alarm = None
+    group.waits_for_ids = False
     shard.shared.alarms.spent += len(group.members)
     missing = [one for one in group.members.values() if one.joining is None and one.instance_id is None]
     for member in missing:
@@ -206,21 +216,26 @@ def _wait_for_all(shard: Shard, group: Group, now_ms: int) -> None:
     shard.shared.alarms.set(alarm, now_ms + group.rebalance_timeout_ms)
 
 
-def _wait_for_more(shard: Shard, group: Group, delay_ms: int, rest_ms: int, pending_until_ms: int, now_ms: int) -> None:
-    alarm = group.join_alarm = Alarm(partial(_delay_over, shard, group, delay_ms, rest_ms, pending_until_ms))
-    shard.shared.alarms.set(alarm, now_ms + delay_ms)
+def _wait_for_more(shard: Shard, group: Group, wake_ms: int, until_ms: int, pending_until_ms: int) -> None:
+    alarm = group.join_alarm = Alarm(partial(_delay_over, shard, group, until_ms, pending_until_ms))
+    shard.shared.alarms.set(alarm, wake_ms)
 
 
 def _delay_ms(shard: Shard) -> int:
     return max(shard.shared.config.group_initial_rebalance_delay_ms, DELAY_MS_MIN)
 
 
-def _delay_over(shard: Shard, group: Group, delay_ms: int, rest_ms: int, pending_until_ms: int, now_ms: int) -> None:
-    comes = group.new_member_added or (bool(group.pending) and now_ms < pending_until_ms)
-    if comes and rest_ms:
+def _delay_over(shard: Shard, group: Group, until_ms: int, pending_until_ms: int, now_ms: int) -> None:
+    """Begin the generation, unless somebody has come meanwhile or is about to: the last of these rings early."""
+    wake_ms = now_ms
+    if group.new_member_added:
+        wake_ms = min(now_ms + _delay_ms(shard), until_ms)
+    elif group.pending:
+        wake_ms = min(pending_until_ms, until_ms)
+    if wake_ms > now_ms:
+        group.waits_for_ids = not group.new_member_added
         group.new_member_added = False
-        more_ms = min(_delay_ms(shard), rest_ms)
-        _wait_for_more(shard, group, more_ms, max(rest_ms - delay_ms, 0), pending_until_ms, now_ms)
+        _wait_for_more(shard, group, wake_ms, until_ms, pending_until_ms)
     else:
         complete_join(shard, group, now_ms)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from barnabas.broker.group import rebalance
 from barnabas.broker.group.group import Group
 from barnabas.broker.group.rebalance import PENDING_MS_MAX
 from barnabas.broker.group.state import FOLLOWS, GroupState
@@ -81,6 +84,40 @@ def test_without_delay_an_id_that_nobody_uses_holds_nobody_back_for_long() -> No
     told = world.join(used)
     world.advance(PENDING_MS_MAX - 1)
     assert told.waits
+    world.advance(1)
+    assert told.response.generation_id == 1
+
+
+def test_ids_that_nobody_uses_are_waited_for_with_few_alarms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One each millisecond: a thousand such groups a second rang 500,000 times."""
+    rings: list[int] = []
+
+    def counted(*given: Any) -> None:
+        rings.append(given[-1])
+        over(*given)
+
+    over = rebalance._delay_over
+    monkeypatch.setattr(rebalance, "_delay_over", counted)
+    world = World(group_initial_rebalance_delay_ms=0)
+    used, _ = [world.join().response.member_id for _ in range(2)]
+    told = world.join(used)
+    world.advance(PENDING_MS_MAX)
+    assert told.response.generation_id == 1
+    assert 0 < len(rings) <= 2
+
+
+@pytest.mark.parametrize("gone", ["it leaves", "it finds no place"])
+def test_nobody_is_held_back_for_an_id_that_is_given_up(gone: str) -> None:
+    world = World(group_initial_rebalance_delay_ms=0, group_max_size=1)
+    world.step_ms = 0
+    used, other = [world.join().response.member_id for _ in range(2)]
+    told = world.join(used)
+    world.advance(10)
+    assert told.waits
+    if gone == "it leaves":
+        assert world.leave(other) == [NONE]
+    else:
+        assert world.join(other).error == ErrorCode.GROUP_MAX_SIZE_REACHED
     world.advance(1)
     assert told.response.generation_id == 1
 
