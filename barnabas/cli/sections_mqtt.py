@@ -16,6 +16,7 @@ _COUNTS: Final = {
     "dead_lettered": "dead letters",
     "duplicates": "delivered again (marked)",
     "lost_qos0": "QoS 0 dropped",
+    "lost_dead_letters": "dead letters lost",
     "retained_skipped": "retained, not wanted",
     "retried": "records sent again",
     "published": "records published",

@@ -175,6 +175,7 @@ class Bridge:
                 "dead_lettered": figures.dead_lettered,
                 "duplicates": figures.duplicates,
                 "lost_qos0": figures.lost_qos0,
+                "lost_dead_letters": figures.lost_dead_letters,
                 "retained_skipped": figures.retained_skipped,
                 "retried": figures.retried,
                 "published": figures.published,

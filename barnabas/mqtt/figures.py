@@ -41,6 +41,7 @@ class Figures:
     forwarded: int = 0
     dead_lettered: int = 0
     lost_qos0: int = 0
+    lost_dead_letters: int = 0
     retried: int = 0
     published: int = 0
     out_skipped: int = 0
@@ -62,6 +63,10 @@ _COUNTERS: Final = {
     ),
     "RetainedSkipped": ("retained_skipped", "Retained messages that came though none are wanted"),
     "LostQos0Messages": ("lost_qos0", "Messages of QoS 0 that were dropped: too many were open, or Kafka took none"),
+    "LostDeadLetters": (
+        "lost_dead_letters",
+        "Messages and records that are lost: Kafka took not even a dead letter without payload",
+    ),
     "RetriedRecords": ("retried", "Records that failed for now, and were sent again"),
     "PublishedMessages": ("published", "Records that were published to the MQTT broker"),
     "SkippedRecords": ("out_skipped", "Records that were not published, for they came from MQTT"),

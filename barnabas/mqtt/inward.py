@@ -22,33 +22,19 @@ from typing import Any, Final
 from paho.mqtt.client import MQTTMessage
 
 from barnabas.aio import Producer
-from barnabas.client.errors import InvalidRecord, RecordTooLarge
 from barnabas.client.produce.partitioner import murmur2
 from barnabas.mqtt.figures import Figures, Side
 from barnabas.mqtt.ledger import Ledger, Open
 from barnabas.mqtt.link import Link, first, keep
 from barnabas.mqtt.mapping import Headers, Message, Refused, headers_of, value_of
 from barnabas.mqtt.reconnect import Reconnect
+from barnabas.mqtt.refusals import of_the_record, of_the_topic, reason
 from barnabas.mqtt.settings import Settings
 from barnabas.net.backoff import Backoff, Random
 from barnabas.net.errors import ClientClosed
-from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.protocol.errors import BarnabasError, ErrorCode
 
 RETAIN_HANDLING: Final = {"once": 1, "start": 0, "never": 2}
-_FOR_GOOD: Final = frozenset(
-    {
-        ErrorCode.MESSAGE_TOO_LARGE,
-        ErrorCode.RECORD_LIST_TOO_LARGE,
-        ErrorCode.INVALID_RECORD,
-        ErrorCode.INVALID_TIMESTAMP,
-        ErrorCode.INVALID_TOPIC_EXCEPTION,
-        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
-        ErrorCode.POLICY_VIOLATION,
-    }
-)
-"""What Kafka says of this record or its topic, and would say again."""
-REASON_BYTES_MAX: Final = 1000
 _UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name
 _UNKNOWN_MS: Final = 30_000
 """A topic that Kafka does not know, and does not make, keeps nobody else waiting for so long."""
@@ -57,9 +43,13 @@ log = logging.getLogger(__name__)
 
 
 class Item:
-    """One message on its way. `open` is its line in the ledger (None with QoS 0), `why` what makes it a dead letter."""
+    """One message on its way.
 
-    __slots__ = ("at_ms", "message", "open", "tries", "why")
+    `open` is its line in the ledger (None with QoS 0), `why` what makes it a dead letter, `bare` of one whether Kafka
+    has refused it with its payload.
+    """
+
+    __slots__ = ("at_ms", "bare", "message", "open", "tries", "why")
 
     def __init__(self, message: Message, opened: Open | None, at_ms: int) -> None:
         self.message = message
@@ -67,6 +57,7 @@ class Item:
         self.at_ms = at_ms
         self.tries = 0
         self.why = ""
+        self.bare = False
 
 
 class Inward:
@@ -217,14 +208,17 @@ class Inward:
         await self._send(item, route.topic, value, route.key, headers_of(route, message), route.device)
 
     async def _bury(self, item: Item) -> None:
-        """To the dead letters: the payload as it came, the MQTT topic as key, and the reason."""
+        """To the dead letters: the payload as it came, or its size; the MQTT topic as key, and the reason."""
         message, topic = item.message, item.message.topic.encode()
         headers: Headers = (
             ("mqtt.topic", topic),
             ("mqtt.qos", b"%d" % message.qos),
-            ("mqtt.refused", item.why.encode()[:REASON_BYTES_MAX]),
+            ("mqtt.refused", reason(item.why)),
         )
-        await self._send(item, self.settings.dead_letter, message.payload, topic, headers, None)
+        payload = message.payload
+        if item.bare:
+            headers, payload = (*headers, ("mqtt.payload-bytes", b"%d" % len(payload))), b""
+        await self._send(item, self.settings.dead_letter, payload, topic, headers, None)
 
     async def _send(
         self, item: Item, topic: str, value: bytes, key: bytes | None, headers: Headers, device: bytes | None
@@ -268,9 +262,19 @@ class Inward:
         unknown = _UNKNOWN in str(error)
         if unknown:
             self._unknown[topic] = self._now_ms() + _UNKNOWN_MS
-        refused = isinstance(error, KafkaError) and error.code in _FOR_GOOD
-        if not item.why and (unknown or refused or isinstance(error, RecordTooLarge | InvalidRecord)):
-            item.why = str(error)
+        for_good = of_the_record(error)
+        if for_good and item.bare:
+            self.figures.lost_dead_letters += 1
+            log.error(
+                "a message of MQTT topic %.200s is lost: Kafka refuses even its dead letter: %s; it was one for: %s",
+                item.message.topic,
+                error,
+                item.why,
+            )
+            self._settled(item)
+        elif for_good or (not item.why and (unknown or of_the_topic(error))):
+            item.bare = bool(item.why)
+            item.why = item.why or str(error)
             self._queue.append(item)
             self._wake.set()
         elif item.open is None:

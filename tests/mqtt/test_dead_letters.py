@@ -1,0 +1,136 @@
+"""What becomes of a message that Kafka refuses, and of a dead letter that it refuses as well; Kafka is a stub here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+from paho.mqtt.client import MQTTMessage
+
+from barnabas.client.errors import RecordTooLarge
+from barnabas.mqtt.figures import Figures
+from barnabas.mqtt.inward import Inward
+from barnabas.mqtt.settings import Settings, read
+from barnabas.mqtt.tables import File
+from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
+from tests.mqtt.servers import until
+
+TEXT = """
+[mqtt]
+client_id = "x"
+[bridge]
+dead_letter = "dead"
+[[rules]]
+filter = "a/#"
+topic = "good"
+"""
+Verdict = Callable[["Sent"], BarnabasError | None]
+
+
+class Sent(NamedTuple):
+    """One record that the bridge handed over."""
+
+    topic: str
+    value: bytes
+    headers: dict[str, bytes]
+
+
+class Outcome:
+    """A record's future, of which the outcome is known."""
+
+    def __init__(self, error: BarnabasError | None) -> None:
+        self._error = error
+
+    def outcome(self) -> tuple[None, BarnabasError | None]:
+        return None, self._error
+
+    def add_done_callback(self, told: Callable[[Any], None]) -> None:
+        asyncio.get_running_loop().call_soon(told, self)
+
+
+class Kafka:
+    """In the producer's place: `verdict(sent)` says what is wrong with a record."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        self.verdict = verdict
+        self.sent: list[Sent] = []
+
+    async def send(self, topic: str, value: bytes, key: bytes | None, *, headers: Any, partition: Any) -> Outcome:
+        self.sent.append(Sent(topic, value, dict(headers)))
+        return Outcome(self.verdict(self.sent[-1]))
+
+    def topics(self) -> list[str]:
+        return [one.topic for one in self.sent]
+
+
+def settings() -> Settings:
+    return read(File("x", TEXT), {})
+
+
+def inward(kafka: Kafka) -> Inward:
+    return Inward(settings(), kafka, Figures(), lambda: 0, lambda: 0, lambda: 0.0)  # type: ignore[arg-type]
+
+
+def came(topic: str, payload: bytes, mid: int, qos: int = 1) -> MQTTMessage:
+    message = MQTTMessage(mid, topic.encode())
+    message.payload, message.qos = payload, qos
+    return message
+
+
+async def carry(one: Inward, *messages: MQTTMessage, so: Callable[[], bool]) -> None:
+    """Let messages come, and the bridge work until it is so."""
+    pump = asyncio.create_task(one._pump())
+    try:
+        for message in messages:
+            one._received(message)
+        await until(so)
+    finally:
+        pump.cancel()
+        await asyncio.gather(pump, return_exceptions=True)
+
+
+def too_large(limit: int) -> Verdict:
+    def verdict(sent: Sent) -> BarnabasError | None:
+        size = len(sent.value) + sum(len(value) for value in sent.headers.values())
+        return RecordTooLarge(f"{size} bytes") if size > limit else None
+
+    return verdict
+
+
+@pytest.mark.parametrize("qos", [0, 1])
+async def test_a_dead_letter_that_is_too_large_itself_goes_without_its_payload(qos: int) -> None:
+    kafka = Kafka(too_large(100))
+    one = inward(kafka)
+    await carry(one, came("a/b", b"x" * 200, 1, qos), came("a/b", b"y", 2, qos), so=lambda: not one.unsettled)
+    assert sorted(kafka.topics()) == ["dead", "dead", "good", "good"]
+    bare = kafka.sent[-1]
+    assert (bare.topic, bare.value) == ("dead", b"")
+    assert bare.headers["mqtt.payload-bytes"] == b"200"
+    assert bare.headers["mqtt.refused"] == b"204 bytes", "why the message was refused, not why its dead letter was"
+    assert (one.figures.dead_lettered, one.figures.forwarded, one.figures.lost_dead_letters) == (1, 1, 0)
+
+
+async def test_a_message_of_which_not_even_that_is_taken_is_counted_told_and_holds_nobody_up(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    kafka = Kafka(lambda sent: KafkaError(ErrorCode.POLICY_VIOLATION, "no") if sent.value != b"y" else None)
+    one = inward(kafka)
+    await carry(one, came("a/b", b"x", 1), came("a/b", b"y", 2), so=lambda: not one.unsettled)
+    assert [one.topic for one in kafka.sent].count("dead") == 2, "once with its payload, once without"
+    await until(lambda: one.ledger.acknowledged == 2)
+    assert (one.figures.lost_dead_letters, one.figures.forwarded) == (1, 1)
+    assert "a/b" in caplog.text
+    assert "POLICY_VIOLATION" in caplog.text
+
+
+@pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.NOT_ENOUGH_REPLICAS])
+async def test_dead_letters_that_find_no_place_for_now_wait(code: ErrorCode) -> None:
+    """The topic of the dead letters is not theirs to write to, or has too few replicas: both can be set right."""
+    failures = iter([KafkaError(code, "no"), None])
+    kafka = Kafka(lambda sent: next(failures) if sent.topic == "dead" else RecordTooLarge("x"))
+    one = inward(kafka)
+    await carry(one, came("a/b", b"x", 1), so=lambda: not one.unsettled)
+    assert [(each.topic, each.value) for each in kafka.sent] == [("good", b"x"), ("dead", b"x"), ("dead", b"x")]
+    assert (one.figures.retried, one.figures.lost_dead_letters) == (1, 0)
