@@ -1,9 +1,10 @@
 """One connection to the MQTT broker: `aiomqtt`, with what it has no call for done by the paho client beneath it.
 
 Beneath: `manual_ack` and `ack` (a message is acknowledged when its record is), `on_message` (it has the mark of a
-duplicate, which aiomqtt leaves out, and there is no queue that could be full), and the answer to CONNECT. All of these
-are public names of paho; that aiomqtt keeps it in `_client` is held by tests/mqtt/test_link.py and the pins in
-pyproject.toml. Each connection is a client of its own, so nothing of an earlier one can leave on it.
+duplicate, which aiomqtt leaves out, and there is no queue that could be full), `publish` (with the MQTT broker's
+answer, which aiomqtt takes for a yes), and the answer to CONNECT. All of these are public names of paho; that aiomqtt
+keeps it in `_client` is held by tests/mqtt/test_link.py and the pins in pyproject.toml. Each connection is a client of
+its own, so nothing of an earlier one can leave on it.
 """
 
 from __future__ import annotations
@@ -99,6 +100,8 @@ class Link:
         self._told, self._came = on_message, 0
         if on_message is not None:
             self._paho.on_message = self._on_message
+        self._answers: dict[int, asyncio.Future[Any]] = {}
+        self._paho.on_publish = self._on_publish
         self._connected: Any = self._paho.on_connect
         self._paho.on_connect = self._on_connect
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
@@ -235,16 +238,35 @@ class Link:
         for mid in mids:
             self._paho.ack(mid, 1)
 
-    def when_refused(self, told: Callable[[int, str], None]) -> None:
-        """Call `told(mid, reason)` for a published message that the MQTT broker answered with a refusal (MQTT 5)."""
-        published: Any = self._paho.on_publish
+    async def publish(self, topic: str, payload: bytes, qos: int, retain: bool) -> Any:
+        """Publish, and wait until the MQTT broker has it (QoS 0: until it is written).
 
-        def on_publish(client: Any, userdata: Any, mid: int, reason: Any, properties: Any = None) -> None:
-            if getattr(reason, "is_failure", False):
-                told(mid, str(reason))
-            published(client, userdata, mid, reason, properties)
+        Returns:
+            None, or the reason code with which the MQTT broker refuses it (MQTT 5 alone can).
 
-        self._paho.on_publish = on_publish
+        Raises:
+            LinkFailed: it is not known whether the MQTT broker has it.
+        """
+        try:
+            info = self._paho.publish(topic, payload, qos, retain)
+        except ValueError as error:
+            raise LinkFailed(f"publishing: {error}") from None
+        if info.rc != paho.MQTT_ERR_SUCCESS:
+            raise LinkFailed(f"publishing: {paho.error_string(info.rc)}")
+        if info.is_published():
+            return None
+        answer = self._answers[info.mid] = self._loop.create_future()
+        try:
+            return await asyncio.wait_for(answer, ANSWER_SECONDS_MAX)
+        except TimeoutError:
+            raise LinkFailed(f"publishing: no answer within {ANSWER_SECONDS_MAX:.0f} s") from None
+        finally:
+            self._answers.pop(info.mid, None)
+
+    def _on_publish(self, client: Any, userdata: Any, mid: int, reason: Any, properties: Any = None) -> None:
+        answer = self._answers.pop(mid, None)
+        if answer is not None and not answer.done():
+            answer.set_result(reason if getattr(reason, "is_failure", False) else None)
 
 
 def _tls(mqtt: Mqtt) -> ssl.SSLContext | None:

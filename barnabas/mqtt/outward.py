@@ -1,18 +1,16 @@
 """From Kafka to MQTT: an offset is committed once the MQTT broker has acknowledged all messages before it.
 
-Records are read in a group, published a window at a time, and committed. What a crash or a lost connection leaves
-uncommitted, a window at most, is published again. What came from MQTT (it has the header `mqtt.topic`) is skipped
-unless its rule says otherwise, so that nothing goes round in circles.
+Records are read in a group, published a window at a time, and committed. What the MQTT broker refuses for good is in
+the dead letters before that; what it refuses for now ends the connection, and comes again on the next. What a crash or
+a lost connection leaves uncommitted, a window at most, is published again. What came from MQTT (it has the header
+`mqtt.topic`) is skipped unless its rule says otherwise, so that nothing goes round in circles.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
-
-import aiomqtt
 
 from barnabas.aio import Consumer, Producer
 from barnabas.client.consume.record import ConsumerRecord
@@ -21,6 +19,7 @@ from barnabas.mqtt.filters import TOPIC_BYTES_MAX
 from barnabas.mqtt.link import Link, LinkFailed, keep
 from barnabas.mqtt.mapping import Refused
 from barnabas.mqtt.reconnect import Reconnect
+from barnabas.mqtt.refusals import reason
 from barnabas.mqtt.settings import OutRule, Settings
 from barnabas.net.backoff import Random
 
@@ -28,8 +27,8 @@ WINDOW: Final = 100
 """So many records are published, and may be published again, at once."""
 _OVERHEAD_BYTES: Final = 64
 """What an MQTT packet has beside topic and payload, at most, as the bridge makes them."""
-
-log = logging.getLogger(__name__)
+_LASTING: Final = frozenset({0x87, 0x90, 0x99})
+"""Not authorized, topic name invalid, payload format invalid (MQTT 5.0, section 3.4.2.1): it would say so again."""
 
 
 class Outward:
@@ -53,28 +52,37 @@ class Outward:
         await keep(self.side, _at_once, self._make_link, self._serve, self._policy, self._now_ms)
 
     def _make_link(self) -> Link:
-        link = Link(self.settings.mqtt, f"{self.settings.mqtt.client_id}-out", None)
-        link.client.pending_calls_threshold = WINDOW * len(self.settings.out)
-        link.when_refused(self._refused)
-        return link
-
-    def _refused(self, mid: int, reason: str) -> None:
-        self.figures.out_refused += 1
-        log.warning("the MQTT broker refused published message %d: %s", mid, reason)
+        return Link(self.settings.mqtt, f"{self.settings.mqtt.client_id}-out", None)
 
     async def _serve(self, link: Link) -> None:
         async with Consumer(*self._by_topic, config=self.settings.consumer()) as consumer:
             self.side.up()
             while True:
-                records = await consumer.poll(None, max_records=WINDOW)
-                made = [one for record in records for one in await self._messages(link, record)]
-                try:
-                    await asyncio.gather(*made)
-                except (aiomqtt.MqttError, ValueError) as error:
-                    raise LinkFailed(f"publishing: {error}") from None
+                await self._window(link, await consumer.poll(None, max_records=WINDOW))
                 await consumer.commit()
 
-    async def _messages(self, link: Link, record: ConsumerRecord) -> list[asyncio.Task[None]]:
+    async def _window(self, link: Link, records: Sequence[ConsumerRecord]) -> None:
+        """Publish records; each is with the MQTT broker or in the dead letters when this returns.
+
+        Raises:
+            BarnabasError: not all are.
+        """
+        begun: list[asyncio.Task[str]] = []
+        whose: list[ConsumerRecord] = []
+        try:
+            for record in records:
+                begun += await self._messages(link, record)
+                whose += [record] * (len(begun) - len(whose))
+            refusals = await asyncio.gather(*begun)
+        finally:
+            for task in begun:
+                task.cancel()
+            await asyncio.gather(*begun, return_exceptions=True)
+        for record, why in zip(whose, refusals, strict=True):
+            if why:
+                await self._bury(record, why)
+
+    async def _messages(self, link: Link, record: ConsumerRecord) -> list[asyncio.Task[str]]:
         """Begin to publish what the rules make of a record."""
         begun = []
         for rule in self._by_topic[record.topic]:
@@ -91,15 +99,26 @@ class Outward:
             begun.append(asyncio.ensure_future(self._publish(link, rule, topic, payload)))
         return begun
 
-    async def _publish(self, link: Link, rule: OutRule, topic: str, payload: bytes) -> None:
-        await link.client.publish(topic, payload, qos=rule.qos, retain=rule.retain)
-        rule.count += 1
-        self.figures.published += 1
+    async def _publish(self, link: Link, rule: OutRule, topic: str, payload: bytes) -> str:
+        """Publish one message; why the MQTT broker will never take it, or nothing.
+
+        Raises:
+            LinkFailed: it does not take it now, or did not answer.
+        """
+        refusal = await link.publish(topic, payload, rule.qos, rule.retain)
+        if refusal is None:
+            rule.count += 1
+            self.figures.published += 1
+            return ""
+        told = f"the MQTT broker refuses a message to {topic[:200]!r}: {refusal} (0x{refusal.value:02x})"
+        if refusal.value not in _LASTING:
+            raise LinkFailed(told)
+        return f"{rule.place}: {told}"
 
     async def _bury(self, record: ConsumerRecord, why: str) -> None:
         self.figures.out_refused += 1
         where = f"{record.topic}-{record.partition}:{record.offset}".encode()
-        headers = (("kafka.record", where), ("mqtt.refused", why.encode(errors="replace")[:1000]))
+        headers = (("kafka.record", where), ("mqtt.refused", reason(why)))
         await self._producer.send_and_wait(self.settings.dead_letter, record.value, record.key, headers=headers)
 
 

@@ -27,7 +27,7 @@ def test_the_releases_are_those_that_are_pinned() -> None:
 async def test_paho_lies_beneath_with_all_that_is_taken_of_it() -> None:
     client = aiomqtt.Client("nowhere")
     found = beneath(client)
-    for name in ("manual_ack_set", "ack", "disable_logger", "socket", "loop_write", "disconnect"):
+    for name in ("manual_ack_set", "ack", "disable_logger", "socket", "loop_write", "disconnect", "publish"):
         assert callable(getattr(found, name)), name
     assert list(inspect.signature(paho.Client.ack).parameters) == ["self", "mid", "qos"]
     for name in ("on_message", "on_connect", "on_publish", "on_socket_register_write"):
