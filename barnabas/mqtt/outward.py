@@ -9,6 +9,7 @@ a lost connection leaves uncommitted, a window at most, is published again. What
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -19,9 +20,10 @@ from barnabas.mqtt.filters import TOPIC_BYTES_MAX
 from barnabas.mqtt.link import Link, LinkFailed, keep
 from barnabas.mqtt.mapping import Refused
 from barnabas.mqtt.reconnect import Reconnect
-from barnabas.mqtt.refusals import reason
+from barnabas.mqtt.refusals import of_the_record, reason
 from barnabas.mqtt.settings import OutRule, Settings
 from barnabas.net.backoff import Random
+from barnabas.protocol.errors import BarnabasError
 
 WINDOW: Final = 100
 """So many records are published, and may be published again, at once."""
@@ -29,6 +31,8 @@ _OVERHEAD_BYTES: Final = 64
 """What an MQTT packet has beside topic and payload, at most, as the bridge makes them."""
 _LASTING: Final = frozenset({0x87, 0x90, 0x99})
 """Not authorized, topic name invalid, payload format invalid (MQTT 5.0, section 3.4.2.1): it would say so again."""
+
+log = logging.getLogger(__name__)
 
 
 class Outward:
@@ -116,10 +120,31 @@ class Outward:
         return f"{rule.place}: {told}"
 
     async def _bury(self, record: ConsumerRecord, why: str) -> None:
+        """To the dead letters, or without key and value, or counted as lost; for ever refused is none of these.
+
+        Raises:
+            BarnabasError: Kafka does not take it now.
+        """
         self.figures.out_refused += 1
         where = f"{record.topic}-{record.partition}:{record.offset}".encode()
         headers = (("kafka.record", where), ("mqtt.refused", reason(why)))
-        await self._producer.send_and_wait(self.settings.dead_letter, record.value, record.key, headers=headers)
+        producer, topic, value = self._producer, self.settings.dead_letter, record.value
+        try:
+            await producer.send_and_wait(topic, value, record.key, headers=headers)
+            return
+        except BarnabasError as error:
+            if not of_the_record(error):
+                raise
+        try:
+            size = ("mqtt.payload-bytes", b"%d" % len(value or b""))
+            await producer.send_and_wait(topic, b"", None, headers=(*headers, size))
+        except BarnabasError as error:
+            if not of_the_record(error):
+                raise
+            self.figures.lost_dead_letters += 1
+            log.error(
+                "%s is lost: Kafka refuses even its dead letter: %s; it was one for: %s", where.decode(), error, why
+            )
 
 
 async def _at_once() -> None:

@@ -9,12 +9,13 @@ from typing import Any, Self
 import pytest
 
 from barnabas.client.consume.record import ConsumerRecord
+from barnabas.client.errors import RecordTooLarge
 from barnabas.mqtt import outward
 from barnabas.mqtt.figures import Figures
 from barnabas.mqtt.link import Link, LinkFailed
 from barnabas.mqtt.settings import Settings, read
 from barnabas.mqtt.tables import File
-from barnabas.protocol.errors import BarnabasError
+from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 from tests.mqtt.test_outward import record
 from tests.mqtt.witness import PUBLISH, packets
 
@@ -153,3 +154,31 @@ async def test_a_link_tells_the_answer_to_each_message(answering: Answering, qos
         assert (refusal and refusal.value) == (0x97 if qos else None)
     with pytest.raises(LinkFailed, match="publishing: "):
         await link.publish("a", b"late", qos, False)
+
+
+@pytest.mark.parametrize("refusals", [1, 2])
+async def test_a_dead_letter_that_kafka_refuses_for_good_holds_up_nothing(
+    answering: Answering, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, refusals: int
+) -> None:
+    answering.code = lambda payload: 0x87
+    source = Source(b"large")
+    source.refusals = [RecordTooLarge("too large")] * refusals
+    why, figures = await serve(answering, source, monkeypatch)
+    assert why == "all was read"
+    whole, bare, committed = source.log
+    assert (whole[1], bare[1], bare[2]["mqtt.payload-bytes"]) == (b"large", b"", b"5")
+    assert bare[2].items() >= whole[2].items()
+    assert committed == "committed"
+    assert figures.lost_dead_letters == refusals - 1
+    assert ("t-0:0 is lost" in caplog.text) is (refusals == 2)
+
+
+async def test_a_dead_letter_that_kafka_does_not_take_now_keeps_its_offset(
+    answering: Answering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answering.code = lambda payload: 0x87
+    source = Source(b"1")
+    source.refusals = [KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, "two are away")]
+    why, _ = await serve(answering, source, monkeypatch)
+    assert "two are away" in why
+    assert "committed" not in source.log
