@@ -26,7 +26,7 @@ from barnabas.client.produce.partitioner import murmur2
 from barnabas.mqtt.figures import Figures, Side
 from barnabas.mqtt.ledger import Ledger, Open
 from barnabas.mqtt.link import Link, first, keep
-from barnabas.mqtt.mapping import Headers, Message, Refused, headers_of, value_of
+from barnabas.mqtt.mapping import DUP, Headers, Message, Refused, headers_of, value_of
 from barnabas.mqtt.reconnect import Reconnect
 from barnabas.mqtt.refusals import of_the_record, of_the_topic, reason
 from barnabas.mqtt.settings import Settings
@@ -58,6 +58,11 @@ class Item:
         self.tries = 0
         self.why = ""
         self.bare = False
+
+    @property
+    def said(self) -> Message:
+        """The message; marked as a duplicate once a record of it was tried that may be there, unacknowledged."""
+        return self.message._replace(dup=True) if self.tries else self.message
 
 
 class Inward:
@@ -191,7 +196,7 @@ class Inward:
         if item.why:
             await self._bury(item)
             return
-        message = item.message
+        message = item.said
         try:
             route = self.settings.rules.route(message.topic)
             value = value_of(route.rule, message, self._wall_ms())
@@ -209,12 +214,14 @@ class Inward:
 
     async def _bury(self, item: Item) -> None:
         """To the dead letters: the payload as it came, or its size; the MQTT topic as key, and the reason."""
-        message, topic = item.message, item.message.topic.encode()
+        message, topic = item.said, item.message.topic.encode()
         headers: Headers = (
             ("mqtt.topic", topic),
             ("mqtt.qos", b"%d" % message.qos),
             ("mqtt.refused", reason(item.why)),
         )
+        if message.dup:
+            headers = (*headers, DUP)
         payload = message.payload
         if item.bare:
             headers, payload = (*headers, ("mqtt.payload-bytes", b"%d" % len(payload))), b""

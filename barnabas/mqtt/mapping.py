@@ -23,6 +23,8 @@ ROUTES_KEPT: Final = 16_384
 _KAFKA_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 Headers = tuple[tuple[str, bytes], ...]
+DUP: Final = ("mqtt.dup", b"1")
+"""The mark of a record that may be a second one of its message."""
 
 
 class Refused(BarnabasError):
@@ -234,7 +236,7 @@ def headers_of(route: Route, message: Message) -> Headers:
     if message.retain:
         headers = (*headers, ("mqtt.retain", b"1"))
     if message.dup:
-        headers = (*headers, ("mqtt.dup", b"1"))
+        headers = (*headers, DUP)
     return headers
 
 

@@ -1,4 +1,4 @@
-"""What becomes of a message that Kafka refuses, and of a dead letter that it refuses as well; Kafka is a stub here."""
+"""What becomes of a message that Kafka refuses, and of one that fails for now; Kafka is a stub here."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from barnabas.mqtt.figures import Figures
 from barnabas.mqtt.inward import Inward
 from barnabas.mqtt.settings import Settings, read
 from barnabas.mqtt.tables import File
+from barnabas.net.errors import ClientTimeout
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 from tests.mqtt.servers import until
 
@@ -134,3 +135,16 @@ async def test_dead_letters_that_find_no_place_for_now_wait(code: ErrorCode) -> 
     await carry(one, came("a/b", b"x", 1), so=lambda: not one.unsettled)
     assert [(each.topic, each.value) for each in kafka.sent] == [("good", b"x"), ("dead", b"x"), ("dead", b"x")]
     assert (one.figures.retried, one.figures.lost_dead_letters) == (1, 0)
+
+
+@pytest.mark.parametrize("refused", [False, True])
+async def test_a_record_that_is_sent_again_says_that_it_may_be_a_second_one(refused: bool) -> None:
+    """The first may be there: Kafka wrote it, and its answer was lost."""
+    failures = iter([ClientTimeout("no answer"), None])
+    topic = "dead" if refused else "good"
+    kafka = Kafka(lambda sent: next(failures) if sent.topic == topic else RecordTooLarge("x"))
+    one = inward(kafka)
+    await carry(one, came("a/b", b"x", 1), so=lambda: not one.unsettled)
+    first, again = [each for each in kafka.sent if each.topic == topic]
+    assert "mqtt.dup" not in first.headers
+    assert again == first._replace(headers={**first.headers, "mqtt.dup": b"1"})
