@@ -66,5 +66,6 @@ def main(arguments: Sequence[str]) -> int:
     try:
         from barnabas.mqtt.process import run
     except ImportError as error:
-        return fail(f"the bridge needs the package {error.name}: pip install 'barnabas[mqtt]'", HERE)
+        needed = f"the bridge needs the package {error.name}: run pip install '.[mqtt]' in a checkout of Barnabas"
+        return fail(needed, HERE)
     return run(settings)

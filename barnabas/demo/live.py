@@ -153,7 +153,8 @@ async def start_broker(port: int) -> Any:
     try:
         from amqtt.broker import Broker
     except ImportError:
-        raise BarnabasError("the demo's MQTT broker needs amqtt: pip install '.[mqtt-demo]' in a checkout") from None
+        needed = "the demo's MQTT broker needs amqtt: run pip install '.[mqtt-demo]' in a checkout of Barnabas"
+        raise BarnabasError(needed) from None
     config = {
         "listeners": {"default": {"type": "tcp", "bind": f"127.0.0.1:{port}"}},
         "plugins": {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}},

