@@ -12,6 +12,7 @@ import re
 import socket
 import threading
 import time
+from contextlib import suppress
 from typing import Any, Final
 
 import aiomqtt
@@ -73,9 +74,25 @@ class Live:
             raise BarnabasError(f"the MQTT side did not start: {self._failure or 'it took too long'}")
 
     def hush(self) -> None:
-        """Publish no more; what was published is acknowledged when this returns."""
-        self._loop.call_soon_threadsafe(self._hush.set)
-        self._hushed.wait(START_SECONDS_MAX)
+        """Publish no more; what was published is acknowledged when this returns.
+
+        Raises:
+            BarnabasError: it is not; or all of it ended early.
+        """
+        with suppress(RuntimeError):  # the loop is closed: `check` says why
+            self._loop.call_soon_threadsafe(self._hush.set)
+        if not self._hushed.wait(START_SECONDS_MAX):
+            raise BarnabasError(f"the MQTT side still has messages open after {START_SECONDS_MAX:.0f} s")
+        self.check()
+
+    def check(self) -> None:
+        """Look whether it still works.
+
+        Raises:
+            BarnabasError: it ended early; the text is why.
+        """
+        if self._failure is not None:
+            raise BarnabasError(f"the MQTT side ended early: {str(self._failure) or repr(self._failure)}")
 
     def close(self) -> None:
         """End it all; nothing happens when it never began."""

@@ -137,6 +137,8 @@ class MachineDemo:
 
     def _check(self) -> None:
         assert self._query is not None
+        assert self._live is not None
+        self._live.check()
         if not self._query.isActive:
             raise RuntimeError(f"the Spark job ended early: {self._query.exception()}")
 

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.demo.live import Live
 from barnabas.demo.machine import Machine, core_ticks, memory_percent, network_bytes
+from barnabas.demo.machine_run import MachineDemo
+from barnabas.protocol.errors import BarnabasError
 from tests.demo.test_run import PNG_MAGIC, SECONDS_MAX, left_over
 
 STAT = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 10 5 15 60 10 0 0 0 0 0\ncpu1 0 0 0 100 0 0 0 0 0 0\nintr 5\n"
@@ -31,6 +34,33 @@ def test_loads_are_those_between_two_looks() -> None:
     assert dict(machine._load_of_cores(STAT)) == {}
     later = STAT.replace("cpu0 10 5 15 60 10", "cpu0 40 5 15 70 10")
     assert dict(machine._load_of_cores(later)) == {"cpu0": 75.0}
+
+
+class Dying(Live):
+    """Its connection goes right after the start, as when the MQTT broker ends."""
+
+    async def _serve(self) -> None:
+        self._ready.set()
+        await self._hush.wait()
+        raise ConnectionResetError("the MQTT broker went")
+
+
+class Running:
+    """A Spark job that has nothing to complain of."""
+
+    isActive = True  # noqa: N815
+
+
+def test_an_mqtt_side_that_ends_early_is_told_and_not_waited_for() -> None:
+    live = Dying("nowhere:1")
+    live.start()
+    with pytest.raises(BarnabasError, match="the MQTT side ended early: the MQTT broker went"):
+        live.hush()
+    demo = MachineDemo(None, 0, None)  # type: ignore[arg-type]
+    demo._live, demo._query = live, Running()  # type: ignore[assignment]
+    with pytest.raises(BarnabasError, match="the MQTT side ended early: the MQTT broker went"):
+        demo._wait_for(1)
+    live.close()
 
 
 @pytest.mark.spark
