@@ -24,6 +24,11 @@ def parser() -> Options:
     options.add_argument("--server", "-b", metavar="HOST:PORT", type=address, help="Kafka, instead of the file's")
     options.add_argument("--mqtt", metavar="HOST:PORT", type=_mqtt, help="the MQTT broker, instead of the file's")
     options.add_argument("--listen", metavar="HOST:PORT", help="of /health, /metrics and /state, instead of the file's")
+    options.add_argument(
+        "--fresh-session",
+        action="store_true",
+        help="forget subscriptions of an earlier configuration, and what the MQTT broker kept for the bridge",
+    )
     options.add_argument("--explain", metavar="TOPIC", help="only say which rule takes this topic, and what comes out")
     options.add_argument("--payload", metavar="TEXT", default="{}", help="the payload to explain with ({})")
     options.add_argument("--check", action="store_true", help="only check the settings")
@@ -52,6 +57,7 @@ def main(arguments: Sequence[str]) -> int:
         settings.mqtt.host, settings.mqtt.port = given.mqtt
     if given.listen is not None:
         settings.listen = given.listen
+    settings.mqtt.fresh = given.fresh_session
     if given.explain is not None:
         import time
 

@@ -101,7 +101,7 @@ class Inward:
 
     async def run(self) -> None:
         """Connect and serve, until this is cancelled."""
-        connecting = keep(self.side, self._idle.wait, self._make_link, self._serve, self._policy, self._now_ms)
+        connecting = keep(self.side, self._ready, self._make_link, self._serve, self._policy, self._now_ms)
         try:
             await first(self._pump(), connecting)
         finally:
@@ -119,6 +119,14 @@ class Inward:
         return self.ledger.oldest_ms(self._now_ms())
 
     # ---- the connection -------------------------------------------------------------------------------------------
+
+    async def _ready(self) -> None:
+        """Wait until all of the last connection is settled; end an earlier session first, where that was asked for."""
+        await self._idle.wait()
+        mqtt = self.settings.mqtt
+        if mqtt.fresh:
+            async with Link(mqtt, mqtt.client_id, None):  # a clean session of the same name, which ends with it
+                mqtt.fresh = False
 
     def _make_link(self) -> Link:
         """Begin a connection. Messages may come on it before whoever waits for it has his turn."""

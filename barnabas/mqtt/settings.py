@@ -41,7 +41,7 @@ class Tls:
 
 @dataclass(slots=True)
 class Mqtt:
-    """The MQTT side. `retained`: once (MQTT 5), at each start, or never."""
+    """The MQTT side. `retained`: once (MQTT 5), at each start, or never; `fresh`: end an earlier session first."""
 
     host: str = "localhost"
     port: int = 1883
@@ -58,6 +58,7 @@ class Mqtt:
     subscribe: tuple[str, ...] = ()
     retained: str = "once"
     tls: Tls | None = None
+    fresh: bool = False
 
     @property
     def five(self) -> bool:
