@@ -17,7 +17,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from paho.mqtt.client import MQTTMessage
 
@@ -31,11 +31,12 @@ from barnabas.mqtt.reconnect import Reconnect
 from barnabas.mqtt.refusals import of_the_record, of_the_topic, reason
 from barnabas.mqtt.settings import Settings
 from barnabas.net.backoff import Backoff, Random
-from barnabas.net.errors import ClientClosed
+from barnabas.net.errors import ClientClosed, ClientTimeout
 from barnabas.protocol.errors import BarnabasError, ErrorCode
 
 RETAIN_HANDLING: Final = {"once": 1, "start": 0, "never": 2}
-_UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name
+_UNKNOWN: Final = f"{ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name}({int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)})"
+"""As Kafka's word stands in an error's text; no topic is called so, for none has parentheses."""
 _UNKNOWN_MS: Final = 30_000
 """A topic that Kafka does not know, and does not make, keeps nobody else waiting for so long."""
 
@@ -63,6 +64,17 @@ class Item:
     def said(self) -> Message:
         """The message; marked as a duplicate once a record of it was tried that may be there, unacknowledged."""
         return self.message._replace(dup=True) if self.tries else self.message
+
+
+class Record(NamedTuple):
+    """What becomes of an item; `device` chooses the partition where the key must not."""
+
+    item: Item
+    topic: str
+    value: bytes
+    key: bytes | None
+    headers: Headers
+    device: bytes | None
 
 
 class Inward:
@@ -95,6 +107,9 @@ class Inward:
         self._acknowledging = False
         self._stopping = False
         self._unknown: dict[str, int] = {}
+        self._known: set[str] = set()
+        self._parked: dict[str, deque[Record]] = {}  # by topics that are looked up; bounded by what is open
+        self._lookups: set[asyncio.Task[None]] = set()
         self._subscribed = False
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._timer = 0
@@ -107,6 +122,8 @@ class Inward:
         finally:
             for timer in self._timers.values():
                 timer.cancel()
+            for lookup in list(self._lookups):
+                lookup.cancel()
 
     async def drain(self) -> None:
         """Take nothing more, and wait until all that came is settled and acknowledged."""
@@ -238,6 +255,35 @@ class Inward:
     async def _send(
         self, item: Item, topic: str, value: bytes, key: bytes | None, headers: Headers, device: bytes | None
     ) -> None:
+        """Hand a record over, or park it while its topic is looked up: a topic that is not there holds up no other."""
+        record = Record(item, topic, value, key, headers, device)
+        if topic in self._known:
+            await self._hand_over(record)
+        elif topic in self._parked:
+            self._parked[topic].append(record)
+        else:
+            self._parked[topic] = deque((record,))
+            task = asyncio.get_running_loop().create_task(self._look_up(topic))
+            self._lookups.add(task)
+            task.add_done_callback(self._lookups.discard)
+
+    async def _look_up(self, topic: str) -> None:
+        """Wait for a topic's metadata (max.block.ms at most), and hand over what is parked for it, in its order."""
+        parked = self._parked[topic]
+        try:
+            await self._producer.partitions_for(topic)
+        except BarnabasError as error:
+            del self._parked[topic]
+            for record in parked:
+                self._failed(record.item, topic, error)
+            return
+        while parked:
+            await self._hand_over(parked.popleft())
+        del self._parked[topic]
+        self._known.add(topic)
+
+    async def _hand_over(self, record: Record) -> None:
+        item, topic, value, key, headers, device = record
         producer, partition = self._producer, None
         try:
             if device is not None:
@@ -274,6 +320,8 @@ class Inward:
         """A record is not there: it is for the dead letters, or lost (QoS 0), or sent again after a while."""
         if isinstance(error, ClientClosed):
             return  # the bridge ends; the message stays open, and comes again
+        if isinstance(error, ClientTimeout):
+            self._known.discard(topic)  # it may have been waited for in vain: the next time nobody waits along
         unknown = _UNKNOWN in str(error)
         if unknown:
             self._unknown[topic] = self._now_ms() + _UNKNOWN_MS

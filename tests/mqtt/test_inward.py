@@ -211,7 +211,7 @@ async def test_what_kafka_refuses_for_good_is_a_dead_letter_and_keeps_nobody_wai
         assert {record.value: reason(record).split(":")[0] for record in dead} == {
             large: "MESSAGE_TOO_LARGE(10)",
             b"1": "topic absent is not in the metadata after max.block.ms (500 ms)",
-            b"2": "Kafka does not know the topic absent, and makes none; create it",
+            b"2": "topic absent is not in the metadata after max.block.ms (500 ms)",
         }
 
 

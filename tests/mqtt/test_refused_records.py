@@ -26,6 +26,9 @@ dead_letter = "dead"
 [[rules]]
 filter = "a/#"
 topic = "good"
+[[rules]]
+filter = "slow/#"
+topic = "slow"
 """
 Verdict = Callable[["Sent"], BarnabasError | None]
 
@@ -57,8 +60,15 @@ class Kafka:
     def __init__(self, verdict: Verdict) -> None:
         self.verdict = verdict
         self.sent: list[Sent] = []
+        self.missing: dict[str, asyncio.Future[None]] = {}
+
+    async def partitions_for(self, topic: str) -> tuple[int, ...]:
+        if topic in self.missing:
+            await self.missing[topic]
+        return (0,)
 
     async def send(self, topic: str, value: bytes, key: bytes | None, *, headers: Any, partition: Any) -> Outcome:
+        await self.partitions_for(topic)
         self.sent.append(Sent(topic, value, dict(headers)))
         return Outcome(self.verdict(self.sent[-1]))
 
@@ -148,3 +158,36 @@ async def test_a_record_that_is_sent_again_says_that_it_may_be_a_second_one(refu
     first, again = [each for each in kafka.sent if each.topic == topic]
     assert "mqtt.dup" not in first.headers
     assert again == first._replace(headers={**first.headers, "mqtt.dup": b"1"})
+
+
+@pytest.mark.parametrize("comes", [True, False])
+async def test_a_topic_that_is_not_there_holds_up_no_other(comes: bool) -> None:
+    """Its messages wait for it alone, and go in their order when it comes; or they are dead letters."""
+    kafka = Kafka(lambda sent: None)
+    absent = kafka.missing["slow"] = asyncio.get_running_loop().create_future()
+    one = inward(kafka)
+
+    async def so() -> None:
+        await until(lambda: one.figures.forwarded == 2)
+        assert [sent.topic for sent in kafka.sent] == ["good", "good"]
+        assert one.unsettled == 2
+        if comes:
+            absent.set_result(None)
+        else:
+            absent.set_exception(ClientTimeout("not in the metadata: UNKNOWN_TOPIC_OR_PARTITION(3)"))
+
+    told = asyncio.create_task(so())
+    messages = [came("slow/1", b"1", 1), came("a/1", b"x", 2), came("slow/2", b"2", 3), came("a/2", b"y", 4)]
+    await carry(one, *messages, so=lambda: told.done() and not one.unsettled)
+    await told
+    where = "slow" if comes else "dead"
+    assert [(sent.topic, sent.value) for sent in kafka.sent[2:]] == [(where, b"1"), (where, b"2")]
+
+
+async def test_a_topic_that_is_called_like_an_error_is_none() -> None:
+    """A passing failure names its topic, whose messages are not dead letters for that."""
+    failures = iter([ClientTimeout("topic UNKNOWN_TOPIC_OR_PARTITION: no answer"), None])
+    kafka = Kafka(lambda sent: next(failures))
+    one = inward(kafka)
+    await carry(one, came("a/b", b"x", 1), so=lambda: not one.unsettled)
+    assert [sent.topic for sent in kafka.sent] == ["good", "good"]
