@@ -172,25 +172,30 @@ class _Fetch:
         return [(asked, _data(asked.partition, results[asked.key], committed)) for asked in some]  # type: ignore[index]
 
     def _complete(self, answers: list[tuple[Asked, PartitionData]]) -> FetchResponse:
-        services, context, params = self.services, self.context, self.params
-        version = context.api_version
-        unknown = 0
+        context, fetching = self.context, self.fetching
         if self.refused:
             answers += self.refused
-            unknown = sum(weight(asked) for asked, data in self.refused if data.error_code in _UNKNOWN)
-        listed = services.sessions.finish(
+        if fetching.opens or fetching.session is not None:
+            listed = self._listed(answers)
+            if listed is None:
+                return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        else:
+            listed = answers
+        nodes = _hints(self.services, context, listed) if context.api_version >= 16 else []
+        return FetchResponse(0, 0, fetching.session_id, _by_topic(listed), nodes)
+
+    def _listed(self, answers: list[tuple[Asked, PartitionData]]) -> list[tuple[Asked, PartitionData]] | None:
+        """What of the answers the session sends; None: it went on without this request."""
+        services, params = self.services, self.params
+        return services.sessions.finish(
             self.fetching,
             answers,
-            context,
+            self.context,
             privileged=params.replica_id >= 0 and _is_follower(services, params),
-            unknown=unknown,
-            uses_ids=version >= FIRST_VERSION_WITH_IDS,
+            unknown=sum(weight(asked) for asked, data in self.refused if data.error_code in _UNKNOWN),
+            uses_ids=self.context.api_version >= FIRST_VERSION_WITH_IDS,
             now_ms=self.now_ms,
         )
-        if listed is None:
-            return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-        nodes = _hints(services, context, listed) if version >= 16 else []
-        return FetchResponse(0, 0, self.fetching.session_id, _by_topic(listed), nodes)
 
 
 def _is_follower(services: Services, params: FetchParams) -> bool:

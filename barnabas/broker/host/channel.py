@@ -158,7 +158,7 @@ class Channel(asyncio.BufferedProtocol):
         try:
             if self.state is _OPEN or (not self.waits and self._choose_dialect()):
                 turns = REQUESTS_PER_TURN
-                limit_ms, often = (now_ms, 0) if self._host.turns.line else (now_ms + TURN_MS_MAX, TIMED_EVERY)
+                often = 0 if self._host.turns.line else TIMED_EVERY
                 while turns and self.outstanding is None and not self.waits:
                     frame = receiver.next_frame()
                     if frame is None:
@@ -171,7 +171,7 @@ class Channel(asyncio.BufferedProtocol):
                     del frame
                     if self._out_bytes > OUT_BYTES_MAX:
                         self.flush()  # says at once whether the peer still reads
-                    if (large or not turns & often) and self._host.now_ms() > limit_ms:
+                    if (large or not turns & often) and self._host.now_ms() - now_ms > (TURN_MS_MAX if often else 0):
                         turns = 0
                         self._host.turns.took_long()
                 if not turns and receiver.has_bytes and not self.waits:

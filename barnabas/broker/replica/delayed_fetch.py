@@ -39,7 +39,7 @@ _HIGH_WATERMARK: Final = Isolation.HIGH_WATERMARK
 class DelayedFetch(DelayedOperation):
     """`starts` holds (partition, what was asked, where its first read began); `answer` reads afresh and responds."""
 
-    __slots__ = ("_answer", "_hosted", "_params", "_starts", "_token", "parked_partitions")
+    __slots__ = ("_answer", "_hosted", "_params", "_starts", "_token", "connection_id", "parked_partitions")
 
     def __init__(
         self,
@@ -57,6 +57,8 @@ class DelayedFetch(DelayedOperation):
         self._token: Token | None = None
         self.parked_partitions = 0
         """How many it counts among the broker's parked partitions; none before it waits."""
+        self.connection_id = -1
+        """Who waits, while it does; -1: nobody."""
 
     def try_complete(self, now_ms: int) -> bool:
         """Complete when a case says so, or when enough bytes can be read."""
@@ -77,7 +79,7 @@ class DelayedFetch(DelayedOperation):
     def on_complete(self, now_ms: int) -> None:
         """Read all partitions afresh and answer."""
         if self.parked_partitions:
-            self._hosted.shared.unparked(self, connection_id(self._params))
+            self._hosted.shared.unparked(self)
         self._answer(now_ms)
 
     def on_expiration(self) -> None:
@@ -138,11 +140,6 @@ class DelayedFetch(DelayedOperation):
             shared.fetch.check_and_complete(key, now_ms)
 
         token.on_ready(lambda: shared.actions.add(check))
-
-
-def connection_id(params: FetchParams) -> int:
-    """The connection that asks; -1 where there is none."""
-    return -1 if params.connection is None else params.connection.id
 
 
 def _end_for(isolation: Isolation, partition: Partition) -> OffsetMetadata:

@@ -21,7 +21,7 @@ from barnabas.broker.delayed import MANY_KEYS
 from barnabas.broker.jobs import Job
 from barnabas.broker.log.types import FetchData, OffsetMetadata
 from barnabas.broker.ports import NotYet, Token
-from barnabas.broker.replica.delayed_fetch import DelayedFetch, connection_id
+from barnabas.broker.replica.delayed_fetch import DelayedFetch
 from barnabas.broker.replica.hosted import HostedPartitions
 from barnabas.broker.replica.partition import Partition
 from barnabas.broker.replica.shared import Shared
@@ -51,8 +51,16 @@ logger = logging.getLogger(__name__)
 def fetch(hosted: HostedPartitions, params: FetchParams, asked: Asked, respond: Respond, now_ms: int) -> None:
     """Read and respond, or park, see `ReplicaManager.fetch`."""
     _count(hosted, asked)
-    then = partial(_decide, hosted, params, asked, respond, now_ms + params.max_wait_ms)
-    _read_all(hosted, params, asked, then, now_ms)
+    shared, deadline_ms = hosted.shared, now_ms + params.max_wait_ms
+    if len(asked) > PARTITIONS_AT_ONCE_MAX:
+        _read_many(hosted, params, asked, partial(_decide, hosted, params, asked, respond, deadline_ms), now_ms)
+        return
+
+    def read(step_ms: int) -> None:
+        results, ends = read_partitions(hosted, params, asked, _bytes_max(shared, params))
+        _decide(hosted, params, asked, respond, deadline_ms, results, ends, step_ms)
+
+    shared.when_read(read, now_ms)
 
 
 def _bytes_max(shared: Shared, params: FetchParams) -> int:
@@ -98,27 +106,21 @@ def _decide(
         _park(hosted, params, asked, results, respond, deadline_ms, now_ms)
 
 
-def _read_all(
+def _read_many(
     hosted: HostedPartitions,
     params: FetchParams,
     asked: Asked,
     then: Callable[[FetchResults, Ends, int], None],
     now_ms: int,
 ) -> None:
-    """Read all partitions and go on with `then(results, ends, now_ms)`: at once, or in steps where they are many."""
-    shared = hosted.shared
-    if len(asked) <= PARTITIONS_AT_ONCE_MAX:
-        shared.when_read(
-            lambda step_ms: then(*read_partitions(hosted, params, asked, _bytes_max(shared, params)), step_ms), now_ms
-        )
-        return
+    """Read so many partitions that it takes steps, and go on with `then(results, ends, now_ms)`."""
 
     def ended(fault: Exception | None) -> None:
         if fault is not None:
             logger.error("a fetch of %d partitions failed", len(asked), exc_info=fault)
             then({key: _failed(hosted, key, fault) for key, _ in asked}, {}, now_ms)
 
-    shared.run(_read_in_steps(hosted, params, asked, then, now_ms), ended)
+    hosted.shared.run(_read_in_steps(hosted, params, asked, then, now_ms), ended)
 
 
 def _read_in_steps(
@@ -259,10 +261,17 @@ def _park(
         return
     starts = [(key, info, start) for key, info in asked if (start := results[key].start) is not None]
 
+    def read_afresh(step_ms: int) -> None:
+        fresh, _ = read_partitions(hosted, params, asked, _bytes_max(shared, params))
+        _respond(hosted, params, fresh, respond, step_ms)
+
     def answer(then_ms: int) -> None:
-        _read_all(
-            hosted, params, asked, lambda fresh, _, read_ms: _respond(hosted, params, fresh, respond, read_ms), then_ms
-        )
+        if len(asked) <= PARTITIONS_AT_ONCE_MAX:
+            shared.when_read(read_afresh, then_ms)
+        else:
+            _read_many(
+                hosted, params, asked, lambda fresh, _, at_ms: _respond(hosted, params, fresh, respond, at_ms), then_ms
+            )
 
     if len(starts) > PARTITIONS_AT_ONCE_MAX:
         _park_in_steps(hosted, params, starts, answer, deadline_ms, now_ms)
@@ -271,7 +280,7 @@ def _park(
     operation = kind(deadline_ms - now_ms, params, starts, hosted, answer)
     # The keys alone: an operation keeps what it is given, and has no use for what was read so far.
     if not shared.fetch.try_complete_else_watch(operation, tuple(results), now_ms):
-        shared.parked(operation, connection_id(params), len(starts))
+        shared.parked(operation, _connection_id(params), len(starts))
 
 
 def _park_in_steps(
@@ -286,7 +295,7 @@ def _park_in_steps(
     shared = hosted.shared
     operation = WideFetch(deadline_ms - now_ms, params, starts, hosted, answer)
     operation.begin()
-    shared.parked(operation, connection_id(params), len(starts))
+    shared.parked(operation, _connection_id(params), len(starts))
     keys = [key for key, _, _ in starts]
 
     def steps() -> Job[None]:
@@ -301,6 +310,10 @@ def _park_in_steps(
     shared.run(steps(), ended)
 
 
+def _connection_id(params: FetchParams) -> int:
+    return -1 if params.connection is None else params.connection.id
+
+
 def _respond(
     hosted: HostedPartitions, params: FetchParams, results: FetchResults, respond: Respond, now_ms: int
 ) -> None:
@@ -309,7 +322,7 @@ def _respond(
         size = len(result.records)
         if not size:
             continue
-        if params.from_follower:
+        if params.replica_id >= 0:
             stats.all.replication_bytes_out.count += size
         else:
             stats.all.bytes_out.count += size

@@ -247,14 +247,14 @@ def _absent(hosted: HostedPartitions, key: TopicPartition, internal_allowed: boo
 def _check(shared: Shared, changes: Changes, now_ms: int) -> None:
     for partition, high_watermark_rose in changes:
         key = partition.topic_partition
-        if high_watermark_rose:
+        if high_watermark_rose and shared.produce.watchers:
             shared.produce.check_and_complete(key, now_ms)
-            shared.fetch.check_and_complete(key, now_ms)
-            shared.delete_records.check_and_complete(key, now_ms)
-            partition.listeners.tell(partition.log.high_watermark, now_ms)
-        else:
-            # Only the log end rose: followers wait for that.
-            shared.fetch.check_and_complete(key, now_ms)
+        shared.fetch.check_and_complete(key, now_ms)  # of followers it is enough that the log's end rose
+        if high_watermark_rose:
+            if shared.delete_records.watchers:
+                shared.delete_records.check_and_complete(key, now_ms)
+            if partition.listeners:
+                partition.listeners.tell(partition.log.high_watermark, now_ms)
 
 
 def _respond_when_synced(

@@ -87,7 +87,7 @@ class Shared:
         self.account = Account()
         """Charged with what parked operations keep."""
         self.waiting: dict[int, dict[DelayedFetch, None]] = {}
-        """The fetches that wait, by connection."""
+        """The fetches that wait, by connection; there is an entry from its first that waits to its end."""
         self.late: dict[TopicPartition, deque[Late]] = {}
         """Batches that wait for their append, by partition."""
         self.leadership = LeadershipListeners()
@@ -113,28 +113,31 @@ class Shared:
     def parked(self, operation: DelayedFetch, connection_id: int, partitions: int) -> None:
         """A fetch of a connection waits from now on."""
         operation.parked_partitions = partitions
+        operation.connection_id = connection_id
         self.parked_partitions += partitions
         if partitions > UNCHARGED_PARTITIONS_MAX:
             self.account.charge(connection_id, PARKED, partitions * PARKED_PARTITION_BYTES)
-        self.waiting.setdefault(connection_id, {})[operation] = None
+        mine = self.waiting.get(connection_id)
+        if mine is None:
+            self.waiting[connection_id] = {operation: None}
+        else:
+            mine[operation] = None
 
-    def unparked(self, operation: DelayedFetch, connection_id: int) -> None:
+    def unparked(self, operation: DelayedFetch) -> None:
         """A fetch waits no longer."""
-        partitions = operation.parked_partitions
+        connection_id, partitions = operation.connection_id, operation.parked_partitions
         self.parked_partitions -= partitions
         if partitions > UNCHARGED_PARTITIONS_MAX:
             self.account.release(connection_id, PARKED, partitions * PARKED_PARTITION_BYTES)
         operation.parked_partitions = 0
-        mine = self.waiting[connection_id]
-        del mine[operation]
-        if not mine:
-            del self.waiting[connection_id]
+        del self.waiting[connection_id][operation]
 
     def disconnected(self, connection_id: int) -> None:
         """Nobody is left to answer on this connection: its fetches wait no longer."""
         for operation in tuple(self.waiting.get(connection_id, ())):
-            self.unparked(operation, connection_id)
+            self.unparked(operation)
             self.fetch.cancel(operation)
+        self.waiting.pop(connection_id, None)
 
     def check_all(self, key: TopicPartition, now_ms: int) -> None:
         """The high or low watermark of `key` rose, or its ISR changed: try what waits for it."""

@@ -45,16 +45,19 @@ def test_a_fetch_ends_with_its_connection(world: World) -> None:
     assert stays.done
     assert not gone.done
     assert waiting(world) == (0, 0)
-    assert not world.core.replicas.shared.waiting
     assert world.core.replicas.shared.parked_partitions == 0
+    assert world.core.replicas.shared.waiting == {other.id: {}}
+    world.core.disconnected(other)
+    assert not world.core.replicas.shared.waiting
 
 
 def test_a_fetch_that_was_answered_is_forgotten(world: World) -> None:
     mine = connection()
     world.fetch({("t", 0): 0}, wait_ms=10_000, connection=mine)
     world.put(batch(b"v"))
-    assert not world.core.replicas.shared.waiting
+    assert not any(world.core.replicas.shared.waiting.values())
     world.core.disconnected(mine)
+    assert not world.core.replicas.shared.waiting
 
 
 def test_the_longest_wait_is_a_setting() -> None:
