@@ -39,8 +39,9 @@ def test_a_group_joins_and_shares_again_what_one_had_that_left(server: Server, p
     assert found.generations >= 1
     for phase in (found.join, found.leave):
         assert 0 < phase.net <= phase.all
-        assert phase.cpu > 0
         assert phase.own > 0
+    # The system tells a process' time when it gives up its processor: a phase of a millisecond can look like none.
+    assert found.join.cpu + found.leave.cpu > 0
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
