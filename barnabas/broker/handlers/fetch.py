@@ -135,7 +135,8 @@ class _Fetch:
         if self.readable:
             found.clear()
             self.found = found
-            reading = self.services.replicas.fetch_in_steps(self.params, self.readable, self.respond, self.now_ms)
+            replicas = self.services.replicas
+            reading = replicas.fetch_in_steps(self.params, self.readable, self.respond_to_many, self.now_ms)
             try:
                 yield from reading
             finally:
@@ -153,12 +154,15 @@ class _Fetch:
     def respond(self, results: FetchResults, now_ms: int) -> None:
         """Tell what was read, and when: a session that is opened by it begins then."""
         self.now_ms = now_ms
+        self.context.respond(self._complete(self._told(self.order, results)))
+
+    def respond_to_many(self, results: FetchResults, now_ms: int) -> None:
+        """As `respond`, in steps; while a job goes on with this request, that does it."""
+        self.now_ms = now_ms
         if self.found is not None:
             self.found.append(results)
-        elif len(self.fetching.asked) > SLICE:
-            self.services.work(self._respond_in_slices(results), self.request, self.context)
         else:
-            self.context.respond(self._complete(self._told(self.order, results)))
+            self.services.work(self._respond_in_slices(results), self.request, self.context)
 
     def _respond_in_slices(self, results: FetchResults) -> Job[None]:
         answers: list[tuple[Asked, PartitionData]] = []

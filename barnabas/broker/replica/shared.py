@@ -156,15 +156,22 @@ class Shared:
         Every token is held until the step is through, so that the reads it has made answer at once. A search is made
         for `asker`, as long as that is there.
         """
-        self._attempt(step, now_ms, [], asker)
-
-    def _attempt(self, step: Callable[[int], None], now_ms: int, held: list[Token], asker: Connection | None) -> None:
         try:
             step(now_ms)
         except NotYet as pending:
-            token = pending.token
-            held.append(token)
-            actions = self.actions
-            token.on_ready(lambda: actions.add(lambda later_ms: self._attempt(step, later_ms, held, asker)))
-            if isinstance(token, Search):
-                token.begin(self.run, asker)
+            self._go_on(step, pending.token, [], asker)
+
+    def _go_on(self, step: Callable[[int], None], token: Token, held: list[Token], asker: Connection | None) -> None:
+        """Run `step` once `token` has fired, and then as often as it takes."""
+        held.append(token)
+
+        def again(now_ms: int) -> None:
+            try:
+                step(now_ms)
+            except NotYet as pending:
+                self._go_on(step, pending.token, held, asker)
+
+        actions = self.actions
+        token.on_ready(lambda: actions.add(again))
+        if isinstance(token, Search):
+            token.begin(self.run, asker)
