@@ -15,13 +15,20 @@ _OF_THE_RECORD: Final = frozenset(
     {
         ErrorCode.MESSAGE_TOO_LARGE,
         ErrorCode.RECORD_LIST_TOO_LARGE,
-        ErrorCode.INVALID_RECORD,
-        ErrorCode.INVALID_TIMESTAMP,
         ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
         ErrorCode.POLICY_VIOLATION,
     }
 )
-_OF_THE_TOPIC: Final = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+_OF_THE_TOPIC: Final = frozenset(
+    {
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        # Of a timestamp, which is the bridge's own: the clock that is wrong, or the topic's bounds, can be set right.
+        # Of several in one batch a producer tells INVALID_RECORD (Sender.java); so it does of a compacted topic.
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.INVALID_RECORD,
+    }
+)
 REASON_BYTES_MAX: Final = 1000
 
 
@@ -33,7 +40,7 @@ def of_the_record(error: BaseException) -> bool:
 
 
 def of_the_topic(error: BaseException) -> bool:
-    """Whether it says that nothing of ours is taken into the topic, until somebody sets that right."""
+    """Whether it says that the topic takes it not, until somebody sets something right."""
     return isinstance(error, KafkaError) and error.code in _OF_THE_TOPIC
 
 

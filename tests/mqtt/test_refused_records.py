@@ -136,6 +136,29 @@ async def test_a_message_of_which_not_even_that_is_taken_is_counted_told_and_hol
     assert "POLICY_VIOLATION" in caplog.text
 
 
+@pytest.mark.parametrize("code", [ErrorCode.INVALID_TIMESTAMP, ErrorCode.INVALID_RECORD])
+async def test_a_clock_that_is_wrong_loses_nothing(code: ErrorCode) -> None:
+    """Kafka refuses timestamps far from its own, in every topic: they are the bridge's, and no message's fault."""
+    right = False
+
+    def verdict(sent: Sent) -> BarnabasError | None:
+        return None if right else KafkaError(code, "an hour ahead")
+
+    kafka = Kafka(verdict)
+    one = inward(kafka)
+
+    async def so() -> None:
+        nonlocal right
+        await until(lambda: one.figures.retried)
+        right = True
+
+    told = asyncio.create_task(so())
+    await carry(one, came("a/b", b"x", 1), so=lambda: not one.unsettled)
+    await told
+    assert (kafka.sent[-1].topic, kafka.sent[-1].value) == ("dead", b"x")
+    assert (one.figures.lost_dead_letters, one.ledger.acknowledged) == (0, 1)
+
+
 @pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.NOT_ENOUGH_REPLICAS])
 async def test_dead_letters_that_find_no_place_for_now_wait(code: ErrorCode) -> None:
     """The topic of the dead letters is not theirs to write to, or has too few replicas: both can be set right."""
