@@ -4,14 +4,19 @@ Records are read in a group, published a window at a time, and committed. What t
 the dead letters before that; what it refuses for now ends the connection, and comes again on the next. What a crash or
 a lost connection leaves uncommitted, a window at most, is published again. What came from MQTT (it has the header
 `mqtt.topic`) is skipped unless its rule says otherwise, so that nothing goes round in circles.
+
+An MQTT broker may answer what it cannot take with the end of the connection (a topic of too many levels, a payload
+above its limit), and would do so for ever. So a window that has failed comes again one record at a time, and one at
+which the connection has ended each of `ENDS_MAX` times goes to the dead letters.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from barnabas.aio import Consumer, Producer
 from barnabas.client.consume.record import ConsumerRecord
@@ -27,12 +32,30 @@ from barnabas.protocol.errors import BarnabasError
 
 WINDOW: Final = 100
 """So many records are published, and may be published again, at once."""
+ENDS_MAX: Final = 3
+"""So often in a row may the connection end while one message is out, alone: no accident any more."""
 _OVERHEAD_BYTES: Final = 64
 """What an MQTT packet has beside topic and payload, at most, as the bridge makes them."""
+_NO_TOPIC: Final = re.compile(r"[+#\x00-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]")
+"""Wildcards, and what should not be in a text of MQTT (5.0, section 1.5.4): who reads it may end the connection."""
 _LASTING: Final = frozenset({0x87, 0x90, 0x99})
 """Not authorized, topic name invalid, payload format invalid (MQTT 5.0, section 3.4.2.1): it would say so again."""
 
 log = logging.getLogger(__name__)
+
+
+class Message(NamedTuple):
+    """What a rule makes of a record."""
+
+    record: ConsumerRecord
+    rule: OutRule
+    topic: str
+    payload: bytes
+
+    @property
+    def where(self) -> tuple[str, str, int, int]:
+        """Which one it is, also when it was read again."""
+        return self.rule.place, self.record.topic, self.record.partition, self.record.offset
 
 
 class Outward:
@@ -50,6 +73,9 @@ class Outward:
         self._by_topic: dict[str, list[OutRule]] = {}
         for rule in settings.out:
             self._by_topic.setdefault(rule.topic, []).append(rule)
+        self._singly = 0  # so many records more are published one by one
+        self._alone: tuple[str, str, int, int] | None = None
+        self._ends = 0  # of the connection, while that one was out
 
     async def run(self) -> None:
         """Connect and serve, until this is cancelled."""
@@ -60,10 +86,17 @@ class Outward:
 
     async def _serve(self, link: Link) -> None:
         async with Consumer(*self._by_topic, config=self.settings.consumer()) as consumer:
+            ended, singly = self.side.why, self._singly
             self.side.up()
             while True:
-                await self._window(link, await consumer.poll(None, max_records=WINDOW))
+                records = await consumer.poll(None, max_records=1 if singly else WINDOW)
+                self._singly = WINDOW  # when it comes again
+                if singly:
+                    await self._one(link, records, ended)
+                else:
+                    await self._window(link, records)
                 await consumer.commit()
+                self._singly = singly = max(singly - 1, 0)
 
     async def _window(self, link: Link, records: Sequence[ConsumerRecord]) -> None:
         """Publish records; each is with the MQTT broker or in the dead letters when this returns.
@@ -72,23 +105,42 @@ class Outward:
             BarnabasError: not all are.
         """
         begun: list[asyncio.Task[str]] = []
-        whose: list[ConsumerRecord] = []
+        messages: list[Message] = []
         try:
             for record in records:
-                begun += await self._messages(link, record)
-                whose += [record] * (len(begun) - len(whose))
+                for message in await self._messages(link, record):
+                    messages.append(message)
+                    begun.append(asyncio.ensure_future(self._publish(link, message)))
             refusals = await asyncio.gather(*begun)
         finally:
             for task in begun:
                 task.cancel()
             await asyncio.gather(*begun, return_exceptions=True)
-        for record, why in zip(whose, refusals, strict=True):
+        for message, why in zip(messages, refusals, strict=True):
             if why:
-                await self._bury(record, why)
+                await self._bury(message.record, why)
 
-    async def _messages(self, link: Link, record: ConsumerRecord) -> list[asyncio.Task[str]]:
-        """Begin to publish what the rules make of a record."""
-        begun = []
+    async def _one(self, link: Link, records: Sequence[ConsumerRecord], ended: str) -> None:
+        """As `_window`, one message after the other; `ended` says how the last connection did."""
+        for record in records:
+            for message in await self._messages(link, record):
+                if message.where != self._alone:
+                    self._alone, self._ends = message.where, 0
+                if self._ends < ENDS_MAX:
+                    self._ends += 1  # unless it is answered
+                    try:
+                        why = await self._publish(link, message)
+                    except LinkFailed:
+                        self._ends -= 1
+                        raise
+                else:
+                    why = f"{message.rule.place}: {ENDS_MAX} connections ended when this was published alone: {ended}"
+                if why:
+                    await self._bury(record, why)
+
+    async def _messages(self, link: Link, record: ConsumerRecord) -> list[Message]:
+        """What the rules make of a record; what they cannot is in the dead letters."""
+        made = []
         for rule in self._by_topic[record.topic]:
             if not rule.from_mqtt and any(name == "mqtt.topic" for name, _ in record.headers):
                 self.figures.out_skipped += 1
@@ -100,15 +152,16 @@ class Outward:
             except Refused as refused:
                 await self._bury(record, f"{rule.place}: {refused}")
                 continue
-            begun.append(asyncio.ensure_future(self._publish(link, rule, topic, payload)))
-        return begun
+            made.append(Message(record, rule, topic, payload))
+        return made
 
-    async def _publish(self, link: Link, rule: OutRule, topic: str, payload: bytes) -> str:
+    async def _publish(self, link: Link, message: Message) -> str:
         """Publish one message; why the MQTT broker will never take it, or nothing.
 
         Raises:
             LinkFailed: it does not take it now, or did not answer.
         """
+        _, rule, topic, payload = message
         refusal = await link.publish(topic, payload, rule.qos, rule.retain)
         if refusal is None:
             rule.count += 1
@@ -163,7 +216,7 @@ def mqtt_topic(rule: OutRule, record: ConsumerRecord) -> str:
         raise Refused("its key is no UTF-8 text") from None
     values = {"topic": record.topic, "key": key, "partition": str(record.partition), "offset": str(record.offset)}
     topic = rule.make(values)
-    if not topic or any(sign in topic for sign in "+#\0") or len(topic.encode()) > TOPIC_BYTES_MAX:
+    if not topic or _NO_TOPIC.search(topic) or len(topic.encode()) > TOPIC_BYTES_MAX:
         raise Refused(f"{topic[:200]!r} is no MQTT topic to publish to")
     return topic
 

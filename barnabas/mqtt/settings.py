@@ -155,7 +155,7 @@ def read(file: File, environment: Mapping[str, str]) -> Settings:
     rules = [_rule(table, True) for table in file.tables("rules")]
     fallback = file.table("default")
     mapping = Rules(rules, None if fallback is None else _rule(fallback, False), topics_max)
-    out = tuple(_out(table) for table in file.tables("out"))
+    out = tuple(_out(table, dead_letter) for table in file.tables("out"))
     if not mapping.all_rules and not out:
         raise ConfigError(f"{file.name}: it has no [[rules]], no [default] and no [[out]]: nothing would be done")
     web = file.table("web") or Table(f"{file.name} [web]", {})
@@ -204,7 +204,7 @@ def _rule(table: Table, matches: bool) -> Rule:
     return rule
 
 
-def _out(table: Table) -> OutRule:
+def _out(table: Table, dead_letter: str) -> OutRule:
     try:
         rule = OutRule(
             place=table.place,
@@ -218,6 +218,8 @@ def _out(table: Table) -> OutRule:
         if str(error).startswith(table.place):
             raise
         raise ConfigError(f"{table.place}: {error}") from None
+    if rule.topic == dead_letter:
+        raise table.fault("topic", f"{dead_letter} has the dead letters; what cannot go out would go round in it")
     table.end()
     return rule
 

@@ -130,6 +130,28 @@ async def test_nothing_is_lost_when_the_bridge_is_killed_or_cut_off(
     assert len(subscriber.came) <= count + 2 * WINDOW, "at most a window comes again, each time"
 
 
+@needs_mosquitto
+@pytest.mark.slow
+async def test_what_ends_the_connection_each_time_does_not_for_ever(
+    mosquitto: Mosquitto, kafka: str, bridge: Make, name: str
+) -> None:
+    """Mosquitto's answer to a topic of more than 200 levels. Those before it do not come again each time."""
+    one = bridge(settings(name), mosquitto.port)
+    levels = b"/".join([b"a"] * 300)
+    async with Subscriber(mosquitto.port, name) as subscriber:
+        send(kafka, name, *(b"%d" % number for number in range(50)))
+        send(kafka, name, b"-1", key=levels)
+        send(kafka, name, *(b"%d" % number for number in range(50, 100)))
+        await one.start()
+        await until(lambda: subscriber.values()[-1:] == [99], one.said)
+        assert set(subscriber.values()) == set(range(100))
+        assert len(subscriber.came) <= 100 + WINDOW, "a window comes again once"
+        (dead,) = await read(kafka, f"{name}-dead", 1)
+        assert (dead.key, dead.value) == (levels, b"-1")
+        assert "3 connections ended when this was published alone: the connection ended" in reason(dead)
+    await until(lambda: asyncio.to_thread(lambda: committed(kafka, name) == 101), one.said)
+
+
 def record(**fields: object) -> ConsumerRecord:
     return ConsumerRecord(**{**dict.fromkeys(ConsumerRecord._fields, 0), "topic": "t", "key": b"k", **fields})  # type: ignore[arg-type]
 
@@ -140,7 +162,7 @@ def test_what_a_record_is_published_to_is_a_topic_or_refused() -> None:
     assert mqtt_topic(rule, record(key=None)) == "t//0/0"
     with pytest.raises(Refused, match="its key is no UTF-8 text"):
         mqtt_topic(rule, record(key=b"\xff"))
-    for key in (b"#", b"\0", b"x" * 70_000):
+    for key in (b"#", b"\0", b"x" * 70_000, b"a\nb", b"\x7f", "\x9f".encode(), "\ufdd0".encode(), "\uffff".encode()):
         with pytest.raises(Refused, match="is no MQTT topic to publish to"):
             mqtt_topic(rule, record(key=key))
     with pytest.raises(Refused, match="is no MQTT topic"):
