@@ -46,11 +46,11 @@ log = logging.getLogger(__name__)
 class Item:
     """One message on its way.
 
-    `open` is its line in the ledger (None with QoS 0), `why` what makes it a dead letter, `bare` of one whether Kafka
-    has refused it with its payload.
+    `open` is its line in the ledger (None with QoS 0), `why` what makes it a dead letter, `bare` of one whether it goes
+    without its payload, of `size` bytes.
     """
 
-    __slots__ = ("at_ms", "bare", "message", "open", "tries", "why")
+    __slots__ = ("at_ms", "bare", "message", "open", "size", "tries", "why")
 
     def __init__(self, message: Message, opened: Open | None, at_ms: int) -> None:
         self.message = message
@@ -59,6 +59,12 @@ class Item:
         self.tries = 0
         self.why = ""
         self.bare = False
+        self.size = len(message.payload)
+
+    def too_large(self, limit: int) -> None:
+        """Let go of the payload: it is for the dead letters, without it."""
+        self.message = self.message._replace(payload=b"")
+        self.why, self.bare = f"a payload of {self.size} bytes is more than payload_bytes_max ({limit})", True
 
     @property
     def said(self) -> Message:
@@ -105,6 +111,7 @@ class Inward:
         self._idle.set()
         self._link: Link | None = None
         self._acknowledging = False
+        self._held = False
         self._stopping = False
         self._unknown: dict[str, int] = {}
         self._known: set[str] = set()
@@ -148,6 +155,7 @@ class Inward:
     def _make_link(self) -> Link:
         """Begin a connection. Messages may come on it before whoever waits for it has his turn."""
         self.ledger.renew()
+        self._held = False
         self._link = Link(self.settings.mqtt, self.settings.mqtt.client_id, self._received)
         return self._link
 
@@ -174,6 +182,9 @@ class Inward:
         mids = self.ledger.leaving()
         if self._link is not None:
             self._link.acknowledge(mids)
+            if self._held and len(self.ledger) <= self.settings.mqtt.receive_maximum:
+                self._held = False
+                self._link.hold(False)
 
     # ---- messages -------------------------------------------------------------------------------------------------
 
@@ -193,6 +204,9 @@ class Inward:
             figures.received_qos1 += 1
             figures.duplicates += message.dup
             opened = self.ledger.arrived(message.mid, now_ms)
+            if len(self.ledger) > mqtt.receive_maximum and self._link is not None:
+                self._held = True  # the MQTT broker does not keep to it
+                self._link.hold(True)
         else:
             figures.received_qos0 += 1
             if self._open_qos0 >= mqtt.receive_maximum:
@@ -202,6 +216,8 @@ class Inward:
         self.unsettled += 1
         self._idle.clear()
         item = Item(message, opened, now_ms)
+        if len(message.payload) > mqtt.payload_bytes_max:
+            item.too_large(mqtt.payload_bytes_max)
         if message.retain and mqtt.retained == "never":
             figures.retained_skipped += 1
             self._settled(item)
@@ -249,7 +265,7 @@ class Inward:
             headers = (*headers, DUP)
         payload = message.payload
         if item.bare:
-            headers, payload = (*headers, ("mqtt.payload-bytes", b"%d" % len(payload))), b""
+            headers, payload = (*headers, ("mqtt.payload-bytes", b"%d" % item.size)), b""
         await self._send(item, self.settings.dead_letter, payload, topic, headers, None)
 
     async def _send(

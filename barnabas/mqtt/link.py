@@ -77,7 +77,6 @@ class Link:
         if mqtt.five:
             properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
             properties.ReceiveMaximum = mqtt.receive_maximum
-            properties.MaximumPacketSize = mqtt.packet_bytes_max
             properties.SessionExpiryInterval = mqtt.session_expiry_s if lasting else 0
         self.client = aiomqtt.Client(
             mqtt.host,
@@ -97,7 +96,7 @@ class Link:
         self._paho = beneath(self.client)
         self._paho.manual_ack_set(True)
         self._paho.disable_logger()  # two calls for each packet
-        self._told, self._came = on_message, 0
+        self._told, self._came, self._held = on_message, 0, False
         if on_message is not None:
             self._paho.on_message = self._on_message
         self._answers: dict[int, asyncio.Future[Any]] = {}
@@ -113,9 +112,9 @@ class Link:
         self._connected(client, userdata, flags, reason, properties)
 
     def _on_message(self, client: Any, userdata: Any, message: paho.MQTTMessage) -> None:
-        assert self._told is not None
         self._came += 1
-        self._told(message)
+        if self._told is not None:  # it ends: what comes now belongs to no connection any more
+            self._told(message)
 
     # ---- the socket -----------------------------------------------------------------------------------------------
 
@@ -140,6 +139,8 @@ class Link:
         """In aiomqtt's place, which reads one packet in a turn of the loop: a turn costs as much as a message."""
         try:
             for _ in range(PACKETS_MAX):
+                if self._held:
+                    return
                 before = self._came
                 self._paho.loop_read()
                 if self._came == before and not self._pending():
@@ -148,6 +149,19 @@ class Link:
                 self._loop.call_soon(self._read)
         except Exception as error:
             self._broken = str(error) or repr(error)
+
+    def hold(self, held: bool) -> None:
+        """Read nothing more, or go on. What is held so long that no ping comes through ends the connection."""
+        self._held = held
+        sock: Any = self._paho.socket()
+        if sock is None:
+            return  # it has ended
+        with suppress(RuntimeError, OSError):  # it is about to: `_watch` sees why
+            if held:
+                self._loop.remove_reader(sock.fileno())
+            else:
+                self._loop.add_reader(sock.fileno(), self._read)
+                self._loop.call_soon(self._read)  # TLS may have more, which no loop sees
 
     def _pending(self) -> bool:
         """Whether TLS has more that it has read and decrypted already, which no loop sees."""
@@ -192,6 +206,7 @@ class Link:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Disconnect; the session of a lasting link stays with the MQTT broker."""
+        self._told = None
         with suppress(aiomqtt.MqttError, OSError):
             await self.client.__aexit__(kind, error, trace)
 

@@ -23,7 +23,6 @@ _FILE_BYTES_MAX: Final = 4 * 1024 * 1024
 _FIVE_ONLY: Final = {
     "share": "shared subscriptions",
     "receive_maximum": "the receive maximum",
-    "packet_bytes_max": "the maximum packet size",
     "session_expiry_s": "the session expiry interval",
 }
 _CLIENT: Final = frozenset(each.name for each in fields(ClientConfig))
@@ -52,7 +51,7 @@ class Mqtt:
     keepalive_s: int = 30
     session_expiry_s: int = 7 * 24 * 3600
     receive_maximum: int = 1000
-    packet_bytes_max: int = 1024 * 1024
+    payload_bytes_max: int = 1024 * 1024
     qos: int = 1
     share: str = ""
     subscribe: tuple[str, ...] = ()
@@ -246,7 +245,7 @@ def _mqtt(file: File, rules: Rules, environment: Mapping[str, str]) -> Mqtt:
         keepalive_s=table.number("keepalive_s", 30, 5, 65_535),
         session_expiry_s=table.number("session_expiry_s", 7 * 24 * 3600, 0, SECOND_MAX),
         receive_maximum=table.number("receive_maximum", 1000, 1, 65_535),
-        packet_bytes_max=table.number("packet_bytes_max", 1024 * 1024, 1024, 256 * 1024 * 1024),
+        payload_bytes_max=table.number("payload_bytes_max", 1024 * 1024, 1024, 256 * 1024 * 1024),
         qos=_qos(table),
         share=table.text("share"),
         subscribe=table.texts("subscribe"),

@@ -33,7 +33,8 @@ def test_the_example_is_good_and_holds_every_key() -> None:
     assert settings.producer()["acks"] == "all"
     text = EXAMPLE.read_text()
     keys = "host port client_id version username password_file keepalive_s session_expiry_s receive_maximum qos share"
-    keys += " packet_bytes_max subscribe retained dead_letter topics_max group listen ca_file cert_file key_file device"
+    keys += " payload_bytes_max subscribe retained dead_letter topics_max group listen"
+    keys += " ca_file cert_file key_file device"
     assert [key for key in keys.split() if key not in text] == []
 
 
@@ -96,7 +97,6 @@ def test_a_fault_is_told_with_file_line_table_and_key(text: str, why: str) -> No
     [
         ('share = "g"', "shared subscriptions"),
         ("receive_maximum = 5", "the receive maximum"),
-        ("packet_bytes_max = 5000", "the maximum packet size"),
         ("session_expiry_s = 5", "the session expiry interval"),
         ('retained = "once"', "retain handling"),
     ],
