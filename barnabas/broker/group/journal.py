@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from barnabas.broker.replica import ReplicaManager
 from barnabas.broker.replica.partition import Partition
+from barnabas.broker.replica.produce import append_as_coordinator
 from barnabas.protocol.ids import Buffer
 
 
@@ -39,8 +40,7 @@ class PartitionJournal:
         Raises:
             KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, or what the log refuses.
         """
-        info = self._replicas.append_as_coordinator(self._partition, batch, wall_ms, now_ms)
-        return info.last_offset + 1
+        return append_as_coordinator(self._replicas.hosted, self._partition, batch, wall_ms, now_ms).last_offset + 1
 
     def listen(self, listens: bool) -> None:
         """Have `committed` called from now on, or no more."""

@@ -91,6 +91,33 @@ def commit(
     return codes
 
 
+def commit_again(shard: Shard, by: Committer, one: Commit, now_ms: int) -> bool:
+    """As `commit`, of a partition that the group has an offset of, both without metadata: no rule of size has a say.
+
+    Returns:
+        Whether it was written. If not, nothing was done: `commit` knows.
+
+    Raises:
+        KafkaError: it was not taken.
+    """
+    group_id, key = by.group_id, one.key
+    group = shard.groups.get(group_id)
+    before = None if group is None else group.offsets.get(key)
+    if group is None or before is None or before.metadata or one.metadata:
+        return False
+    _committing(shard, by, now_ms)
+    shared = shard.shared
+    if isinstance(group, ConsumerGroup):
+        check_commit(group, by, (one,), shared.topics)
+    wall_ms = shared.wall_clock.now_ms()
+    committed = CommittedOffset(one.offset, one.leader_epoch, "", wall_ms, NO_EXPIRY, one.topic_id)
+    code = shard.append((OffsetRecord(group_id, key, committed),), now_ms)
+    if code:
+        raise KafkaError(code)
+    shared.counts.commits += 1
+    return True
+
+
 def _committing(shard: Shard, by: Committer, now_ms: int) -> AnyGroup | None:
     """The group that commits; None for one that this commit makes.
 

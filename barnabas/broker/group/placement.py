@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
+
+KEPT_LENGTH_MAX: Final = 255
+"""Of ids of so many characters at most it is kept where they belong: every request of a member asks for it."""
 
 _MASK: Final = 0xFFFFFFFF
 _MIN: Final = 0x80000000
@@ -23,5 +27,12 @@ def java_hash(text: str) -> int:
 
 def partition_of(group_id: str, partitions: int) -> int:
     """The partition of a group among so many; the one number without an absolute value in Java counts as zero."""
+    return _kept(group_id, partitions) if len(group_id) <= KEPT_LENGTH_MAX else _computed(group_id, partitions)
+
+
+def _computed(group_id: str, partitions: int) -> int:
     number = java_hash(group_id)
     return 0 if number == -_MIN else abs(number) % partitions
+
+
+_kept: Final = lru_cache(maxsize=4096)(_computed)

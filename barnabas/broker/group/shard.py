@@ -28,7 +28,7 @@ from barnabas.broker.group.subscriptions import consumed_topics
 from barnabas.broker.group.values import CommittedOffset, CoordinatorRecord, GroupRecord, OffsetRecord, Prepared
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import Buffer, TopicPartition
-from barnabas.protocol.records import BatchBuilder
+from barnabas.protocol.records import BatchBuilder, single
 
 TOMBSTONES_MAX: Final = 250
 """Records of one operation that is done in steps: about 4 ms."""
@@ -91,17 +91,13 @@ class Shard:
             0, or the error that the client is to be told.
         """
         wall_ms = self.shared.wall_clock.now_ms()
-        first, rest = records[0], records
-        if type(first) is Prepared:
-            builder, rest = first.builder, records[1:]
-        else:
-            builder = self.new_batch()
+        first = records[0]
         try:
-            for record in rest:
-                if not builder.try_append(wall_ms, *encode(record)):
-                    detail = f"{len(records)} records of one operation do not fit into a batch"
-                    raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, detail)
-            self.end = self.journal.write(builder.build(), wall_ms, now_ms)
+            if len(records) == 1 and type(first) is not Prepared and not self._codec:
+                batch = single(wall_ms, *encode(first))
+            else:
+                batch = self._batch_of(records, wall_ms)
+            self.end = self.journal.write(batch, wall_ms, now_ms)
         except KafkaError as fault:
             code = told_for(fault.code)
             logger.warning("%s took no records: %s; clients are told %d", self.key, fault, code)
@@ -110,9 +106,25 @@ class Shard:
             self.replay(record)
         return 0
 
+    def _batch_of(self, records: Sequence[CoordinatorRecord], wall_ms: int) -> bytearray:
+        first, rest = records[0], records
+        if type(first) is Prepared:
+            builder, rest = first.builder, records[1:]
+        else:
+            builder = self.new_batch()
+        for record in rest:
+            if not builder.try_append(wall_ms, *encode(record)):
+                detail = f"{len(records)} records of one operation do not fit into a batch"
+                raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, detail)
+        return builder.build()
+
     def new_batch(self) -> BatchBuilder:
         """For records that are to be appended together, or not at all."""
-        return BatchBuilder(self.journal.batch_bytes_max, self.shared.config.offsets_topic_compression_codec)
+        return BatchBuilder(self.journal.batch_bytes_max, self._codec)
+
+    @property
+    def _codec(self) -> int:
+        return self.shared.config.offsets_topic_compression_codec
 
     def write(self, records: Sequence[CoordinatorRecord], now_ms: int) -> None:
         """Write records as one batch and replay them.

@@ -14,11 +14,11 @@ from collections.abc import Sequence
 
 from barnabas.broker.cluster.image import TopicState
 from barnabas.broker.context import RequestContext, source_of
-from barnabas.broker.group.offsets import commit
+from barnabas.broker.group.offsets import commit, commit_again
 from barnabas.broker.group.shard import Shard
 from barnabas.broker.group.values import Commit, Committer
 from barnabas.broker.handlers.coordinators import may, nothing_left, reply_to
-from barnabas.broker.handlers.services import Operation, Resource, Services
+from barnabas.broker.handlers.services import Operation, Resource, Services, allow_all
 from barnabas.broker.handlers.steps import SLICE, slices
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -29,6 +29,8 @@ from barnabas.protocol.requests.offset_commit import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
+    OneCommitRequest,
+    OneCommitResponse,
 )
 
 _IDS_FROM = 10
@@ -36,16 +38,48 @@ _IDS_FROM = 10
 
 def handle(services: Services, request: OffsetCommitRequest, context: RequestContext, now_ms: int) -> bool:
     """Write the offsets, and answer when they are committed."""
-    services.work(_serve(services, request, context, now_ms), request, context)
+    if not isinstance(request, OneCommitRequest) or not _commit_again(services, request, context, now_ms):
+        services.work(_serve(services, request, context, now_ms), request, context)
     return nothing_left(services)
 
 
-def _serve(services: Services, request: OffsetCommitRequest, context: RequestContext, now_ms: int) -> Job[None]:
-    reply = reply_to(request, context)
-    if not may(services, context, Operation.READ, request.group_id):
-        reply.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        return
-    by = Committer(
+def _commit_again(services: Services, request: OneCommitRequest, context: RequestContext, now_ms: int) -> bool:
+    """Serve the commonest request: a later commit of one partition. False: nothing was done, `_serve` knows."""
+    image, by_id = services.image, context.api_version >= _IDS_FROM
+    state = image.topics_by_id.get(request.topic_id) if by_id else image.topics.get(request.name)
+    key = None if state is None else state.keys.get(request.index)
+    if (
+        state is None
+        or key is None
+        or (services.authorise is not allow_all and not _may_commit(services, request, context, state))
+    ):
+        return False
+    told = OneCommitResponse(request.name, request.topic_id, request.index, ErrorCode.NONE)
+    try:
+        shard = services.groups.shard_of(request.group_id)
+        one = Commit(key, request.offset, request.leader_epoch, "", state.topic_id)
+        if not commit_again(shard, _committer(request, context), one, now_ms):
+            return False
+    except KafkaError as fault:
+        told.error_code = fault.code
+        context.respond(told)
+        return True
+    if shard.behind:
+        shard.answer(reply_to(request, context), told, now_ms)
+    else:
+        context.respond(told)
+    return True
+
+
+def _may_commit(services: Services, request: OneCommitRequest, context: RequestContext, state: TopicState) -> bool:
+    resource = Resource("topic", state.name)
+    return may(services, context, Operation.READ, request.group_id) and services.authorise(
+        context.connection.principal, Operation.READ, resource
+    )
+
+
+def _committer(request: OffsetCommitRequest, context: RequestContext) -> Committer:
+    return Committer(
         request.group_id,
         request.generation_id_or_member_epoch,
         request.member_id,
@@ -53,6 +87,14 @@ def _serve(services: Services, request: OffsetCommitRequest, context: RequestCon
         source_of(context.connection.client_host),
         context.api_version,
     )
+
+
+def _serve(services: Services, request: OffsetCommitRequest, context: RequestContext, now_ms: int) -> Job[None]:
+    reply = reply_to(request, context)
+    if not may(services, context, Operation.READ, request.group_id):
+        reply.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return
+    by = _committer(request, context)
     response = OffsetCommitResponse()
     wanted: list[tuple[OffsetCommitResponsePartition, Commit]] = []
     for number, topic in enumerate(request.topics, 1):

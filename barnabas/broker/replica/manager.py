@@ -16,7 +16,7 @@ from barnabas.broker.delayed import CallbackTask
 from barnabas.broker.jobs import Job
 from barnabas.broker.log import Log, LogManager
 from barnabas.broker.log.producer_owners import Asker
-from barnabas.broker.log.types import AppendInfo, Isolation
+from barnabas.broker.log.types import Isolation
 from barnabas.broker.metrics import MetricsRegistry
 from barnabas.broker.ports import Controller, WallClock
 from barnabas.broker.replica import delete_records, fetch, gauges, list_offsets, offset_for_leader_epoch, produce
@@ -136,10 +136,6 @@ class ReplicaManager:
         produce.append_records(
             self.hosted, entries, acks, timeout_ms, respond, now_ms, internal_allowed=internal_allowed, asker=asker
         )
-
-    def append_as_coordinator(self, partition: Partition, batch: Buffer, wall_ms: int, now_ms: int) -> AppendInfo:
-        """A batch of the broker's own, see `produce.append_as_coordinator`."""
-        return produce.append_as_coordinator(self.hosted, partition, batch, wall_ms, now_ms)
 
     def fetch_in_steps(self, params: FetchParams, asked: fetch.Asked, respond: fetch.Respond, now_ms: int) -> Job[None]:
         """As `fetch`, of many partitions, as a part of the job of who asks: until it is answered, or waits."""

@@ -48,6 +48,7 @@ _EXPECTED: Final = frozenset(
 _BEFORE_THE_LOG: Final = _EXPECTED | {ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.INVALID_RECORD}
 
 _ANSWERED: Final = (1, -1)
+_COORDINATOR: Final = AppendOrigin.COORDINATOR  # an enum's member is looked up in its class at every use
 _NEVER: Final = 2**63 - 1  # flush.messages
 
 logger = logging.getLogger(__name__)
@@ -151,9 +152,12 @@ def append_as_coordinator(
     if hosted.online.get(partition.topic_partition) is not partition:
         raise partition.not_leader()
     shared = hosted.shared
-    info = partition.append(batch, len(batch), -1, wall_ms, True, None, AppendOrigin.COORDINATOR)
-    changes = [(partition, partition.advance_high_watermark(now_ms))]
-    _tell(shared, changes)
+    info = partition.append(batch, len(batch), -1, wall_ms, True, None, _COORDINATOR)
+    rose = partition.advance_high_watermark(now_ms)
+    if (  # `_heard`, spelt out
+        shared.fetch.watchers or shared.produce.watchers or shared.delete_records.watchers or partition.listeners
+    ):
+        shared.actions.add(lambda now_ms: _check(shared, [(partition, rose)], now_ms))
     return info
 
 

@@ -120,6 +120,10 @@ def _find_request_decoder(header: RequestHeader) -> tuple[Decoder, bool]:
         from barnabas.protocol.kafka import produce_again
 
         _again[key] = produce_again
+    elif key == ApiKey.OFFSET_COMMIT:
+        from barnabas.protocol.kafka import commit_again
+
+        _again[key] = commit_again
     return found
 
 

@@ -3,7 +3,7 @@
 The broker stays away from here but for compaction, timestamp lookup and full validation; the client lives here.
 """
 
-from barnabas.protocol.records.build import BatchBuilder, BatchRewriter, encode_batch
+from barnabas.protocol.records.build import BatchBuilder, BatchRewriter, encode_batch, single
 from barnabas.protocol.records.decode import (
     RECORD_SIZE_MIN,
     SLICE_BYTES,
@@ -37,6 +37,7 @@ __all__ = [
     "look_at_record",
     "plain_area",
     "record_area",
+    "single",
     "walk_area",
     "walk_next",
 ]

@@ -17,6 +17,7 @@ _KNOWN: Final = 2048
 _VARINTS: Final = [varint(value) for value in range(_KNOWN)]
 _ZERO: Final = b"\x00"
 _NULL: Final = varint(-1)
+_NO_HEADER: Final = bytes(HEADER_SIZE)
 _PIECE: Final = 256 * 1024
 """Bytes that a rewrite compresses at a time: 1 ms."""
 
@@ -121,6 +122,16 @@ class BatchBuilder:
         batch.pack_header(data, 0, *place, attributes, count - 1, *times, *producer, count)
         batch.set_crc(data, 0, size)
         return data
+
+
+def single(timestamp_ms: int, key: Buffer, value: Buffer | None) -> bytearray:
+    """A batch of one record, uncompressed: what a `BatchBuilder` makes of it, in half the time."""
+    _, parts = _encode_record(0, 0, key, value, ())
+    data = bytearray().join((_NO_HEADER, *parts))
+    size = len(data)
+    batch.pack_header(data, 0, 0, size - batch.LOG_OVERHEAD, -1, 2, 0, 0, 0, timestamp_ms, timestamp_ms, -1, -1, -1, 1)
+    batch.set_crc(data, 0, size)
+    return data
 
 
 def _joined(parts: list[Buffer], codec: int, level: int | None) -> bytearray:

@@ -26,6 +26,7 @@ from barnabas.protocol.requests import (
 from barnabas.protocol.requests import fetch as fetches
 from barnabas.protocol.requests import produce as produces
 from barnabas.protocol.requests.api_versions import ApiVersionsRequest
+from barnabas.protocol.requests.offset_commit import OffsetCommitRequest
 
 START_WALL_MS = 1_700_000_000_000
 
@@ -69,7 +70,10 @@ class _Context(RequestContext):
 
 
 def _key_of(request: Any) -> int:
-    return key_of(produces.ProduceRequest if isinstance(request, produces.ProduceRequest) else type(request))
+    for kind in (produces.ProduceRequest, OffsetCommitRequest):  # they may be laid flat
+        if isinstance(request, kind):
+            return key_of(kind)
+    return key_of(type(request))
 
 
 class World:

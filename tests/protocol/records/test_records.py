@@ -23,6 +23,7 @@ from barnabas.protocol.records import (
     decode_slices_of,
     encode_batch,
     record_area,
+    single,
     walk_area,
     walk_next,
 )
@@ -274,3 +275,11 @@ def test_any_class_can_take_the_fields() -> None:
     assert repr(Record(1, 2, b"k", None)) == "Record(1, 2, b'k', None, ())"
     assert Record(1, 2, b"k", None) != Record(1, 2, b"k", b"")
     assert Record(1, 2, b"k", None) != 5
+
+
+@pytest.mark.parametrize("key", [b"", b"k", b"k" * 63, b"k" * 64, b"k" * 3000])
+@pytest.mark.parametrize("value", [None, b"", b"v" * 100, b"v" * 70_000])
+def test_a_single_record_makes_the_batch_that_a_builder_makes(key: bytes, value: bytes | None) -> None:
+    builder = BatchBuilder(1 << 20)
+    assert builder.try_append(1_700_000_000_000, key, value)
+    assert single(1_700_000_000_000, key, value) == builder.build()

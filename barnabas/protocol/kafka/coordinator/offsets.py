@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from struct import Struct as Format
 from typing import Final
 
@@ -60,6 +61,8 @@ OFFSET_COMMIT_VALUE = Data(
 #   key      number i16 = 1, group string, topic string, partition i32
 #   value    version i16 = 4, offset i64, leader epoch i32, metadata compact string, time i64,
 #            one tag u8 = 1, its number u8 = 0, its size u8 = 16, topic id; or no tags u8 = 0
+KEPT_LENGTH_MAX: Final = 255
+"""Keys of groups with so many characters at most are kept: a group commits the same partitions again and again."""
 _TEXT: Final = Format(">h")
 _KEY: Final = Format(">hh")
 _PARTITION: Final = Format(">i")
@@ -75,9 +78,18 @@ def commit_key(group: str, topic: str, partition: int) -> bytes:
     Raises:
         struct.error: a name of more than 32767 bytes, which no request can hold.
     """
+    if len(group) <= KEPT_LENGTH_MAX:
+        return _kept_key(group, topic, partition)
+    return _commit_key(group, topic, partition)
+
+
+def _commit_key(group: str, topic: str, partition: int) -> bytes:
     group_name, topic_name = group.encode(), topic.encode()
     head, between = _KEY.pack(1, len(group_name)), _TEXT.pack(len(topic_name))
     return b"".join((head, group_name, between, topic_name, _PARTITION.pack(partition)))
+
+
+_kept_key: Final = lru_cache(maxsize=4096)(_commit_key)
 
 
 def commit_value(
