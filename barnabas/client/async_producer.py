@@ -203,6 +203,11 @@ class AsyncProducer(Handle):
     # ---- the end of the program, and forks ------------------------------------------------------------------------
 
     @property
+    def failed(self) -> BarnabasError | None:
+        """What this producer can never go on after (its id is refused, say), or None: make a new one."""
+        return self._core.sender.fatal or self._core.metadata.fatal
+
+    @property
     def undelivered(self) -> int:
         """Records without an outcome, or given up when this was closed."""
         return self._lost + self._core.accumulator.undelivered

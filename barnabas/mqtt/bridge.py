@@ -17,6 +17,7 @@ from barnabas.mqtt.inward import Inward
 from barnabas.mqtt.link import first
 from barnabas.mqtt.mapping import Rule
 from barnabas.mqtt.outward import Outward
+from barnabas.mqtt.producing import Producing
 from barnabas.mqtt.settings import OutRule, Settings
 from barnabas.mqtt.web import Web
 from barnabas.net.backoff import Backoff
@@ -49,9 +50,9 @@ class Bridge:
         self.port = 0
         self._kafka = "Kafka has not answered yet"
         self._began_ms = now_ms()
-        self._producer = Producer(settings.producer())
-        self.inward = Inward(settings, self._producer, self.figures, now_ms, wall_ms, random.random)
-        self.outward = Outward(settings, self._producer, self.figures, now_ms, random.random)
+        self._producing = Producing(lambda: Producer(settings.producer()))
+        self.inward = Inward(settings, self._producing, self.figures, now_ms, wall_ms, random.random)
+        self.outward = Outward(settings, self._producing, self.figures, now_ms, random.random)
         self._web = Web(self.registry, self.why_not, self.state, now_ms, settings.hosts)
         self._register()
 
@@ -86,7 +87,7 @@ class Bridge:
                 self.port = await self._web.listen(host.strip("[]") or "0.0.0.0", int(port))  # noqa: S104
             except OSError as error:
                 raise ConfigError(f"[web]: listen: {listen}: {error.strerror or error}") from None
-        await self._producer.start()
+        await self._producing.now.start()
 
     async def serve(self) -> None:
         """Carry messages until this is cancelled."""
@@ -103,9 +104,10 @@ class Bridge:
         backoff, failures = Backoff(100, 10_000, random.random), 0
         while self._kafka:
             try:
-                await self._producer.partitions_for(self.settings.dead_letter)
+                await self._producing.now.partitions_for(self.settings.dead_letter)
                 self._kafka = ""
             except BarnabasError as error:
+                self._producing.renew()
                 self._kafka = str(error)
                 log.warning("Kafka: %s", error)
                 await asyncio.sleep(backoff.wait_ms(failures) / 1000)
@@ -117,7 +119,7 @@ class Bridge:
             await asyncio.wait_for(self.inward.drain(), DRAIN_SECONDS_MAX)
         serving.cancel()
         await asyncio.gather(serving, return_exceptions=True)
-        await self._producer.close(1.0)
+        await self._producing.close(1.0)
         self._web.close()
 
     # ---- what can be looked at ------------------------------------------------------------------------------------

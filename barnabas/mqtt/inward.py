@@ -21,12 +21,12 @@ from typing import Any, Final, NamedTuple
 
 from paho.mqtt.client import MQTTMessage
 
-from barnabas.aio import Producer
 from barnabas.client.produce.partitioner import murmur2
 from barnabas.mqtt.figures import Figures, Side
 from barnabas.mqtt.ledger import Ledger, Open
 from barnabas.mqtt.link import Link, first, keep
 from barnabas.mqtt.mapping import DUP, Headers, Message, Refused, headers_of, value_of
+from barnabas.mqtt.producing import Producing
 from barnabas.mqtt.reconnect import Reconnect
 from barnabas.mqtt.refusals import of_the_record, of_the_topic, reason
 from barnabas.mqtt.settings import Settings
@@ -89,7 +89,7 @@ class Inward:
     def __init__(
         self,
         settings: Settings,
-        producer: Producer,
+        producing: Producing,
         figures: Figures,
         now_ms: Callable[[], int],
         wall_ms: Callable[[], int],
@@ -101,7 +101,7 @@ class Inward:
         self.ledger = Ledger()
         self.unsettled = 0  # of all connections, QoS 0 too
         self._open_qos0 = 0
-        self._producer = producer
+        self._producing = producing
         self._now_ms, self._wall_ms = now_ms, wall_ms
         self._policy = Reconnect(random)
         self._again = Backoff(100, 10_000, random)
@@ -287,7 +287,7 @@ class Inward:
         """Wait for a topic's metadata (max.block.ms at most), and hand over what is parked for it, in its order."""
         parked = self._parked[topic]
         try:
-            await self._producer.partitions_for(topic)
+            await self._producing.now.partitions_for(topic)
         except BarnabasError as error:
             del self._parked[topic]
             for record in parked:
@@ -300,7 +300,7 @@ class Inward:
 
     async def _hand_over(self, record: Record) -> None:
         item, topic, value, key, headers, device = record
-        producer, partition = self._producer, None
+        producer, partition = self._producing.now, None
         try:
             if device is not None:
                 partition = (murmur2(device) & 0x7FFFFFFF) % len(await producer.partitions_for(topic))
@@ -334,8 +334,9 @@ class Inward:
 
     def _failed(self, item: Item, topic: str, error: BarnabasError) -> None:
         """A record is not there: it is for the dead letters, or lost (QoS 0), or sent again after a while."""
-        if isinstance(error, ClientClosed):
-            return  # the bridge ends; the message stays open, and comes again
+        if isinstance(error, ClientClosed) and self._stopping:
+            return  # the message stays open, and comes again
+        self._producing.renew()
         if isinstance(error, ClientTimeout):
             self._known.discard(topic)  # it may have been waited for in vain: the next time nobody waits along
         unknown = _UNKNOWN in str(error)

@@ -18,12 +18,13 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from barnabas.aio import Consumer, Producer
+from barnabas.aio import Consumer
 from barnabas.client.consume.record import ConsumerRecord
 from barnabas.mqtt.figures import Figures, Side
 from barnabas.mqtt.filters import TOPIC_BYTES_MAX
 from barnabas.mqtt.link import Link, LinkFailed, keep
 from barnabas.mqtt.mapping import Refused
+from barnabas.mqtt.producing import Producing
 from barnabas.mqtt.reconnect import Reconnect
 from barnabas.mqtt.refusals import of_the_record, reason
 from barnabas.mqtt.settings import OutRule, Settings
@@ -62,12 +63,12 @@ class Outward:
     """The direction out. `run` serves until it is cancelled."""
 
     def __init__(
-        self, settings: Settings, producer: Producer, figures: Figures, now_ms: Callable[[], int], random: Random
+        self, settings: Settings, producing: Producing, figures: Figures, now_ms: Callable[[], int], random: Random
     ) -> None:
         self.settings = settings
         self.figures = figures
         self.side = Side("out")
-        self._producer = producer
+        self._producing = producing
         self._now_ms = now_ms
         self._policy = Reconnect(random)
         self._by_topic: dict[str, list[OutRule]] = {}
@@ -181,7 +182,8 @@ class Outward:
         self.figures.out_refused += 1
         where = f"{record.topic}-{record.partition}:{record.offset}".encode()
         headers = (("kafka.record", where), ("mqtt.refused", reason(why)))
-        producer, topic, value = self._producer, self.settings.dead_letter, record.value
+        self._producing.renew()
+        producer, topic, value = self._producing.now, self.settings.dead_letter, record.value
         try:
             await producer.send_and_wait(topic, value, record.key, headers=headers)
             return

@@ -11,6 +11,7 @@ from paho.mqtt.client import MQTTMessage
 from barnabas.mqtt.figures import Figures
 from barnabas.mqtt.inward import Inward
 from barnabas.mqtt.link import Link
+from barnabas.mqtt.producing import Producing
 from barnabas.mqtt.settings import Mqtt, read
 from barnabas.mqtt.tables import File
 from tests.mqtt.servers import Bridge, Mosquitto, needs_mosquitto, until
@@ -84,7 +85,8 @@ async def test_what_comes_beyond_the_receive_maximum_is_not_read(flood: Flood) -
     kafka = Kafka(note)
     kafka.missing["t"] = parked
     settings = read(File("x", text + '[[rules]]\nfilter = "a/#"\ntopic = "t"\n'), {})
-    one = Inward(settings, kafka, Figures(), lambda: 0, lambda: 0, lambda: 0.0)  # type: ignore[arg-type]
+    producing = Producing(lambda: kafka)  # type: ignore[arg-type,return-value]
+    one = Inward(settings, producing, Figures(), lambda: 0, lambda: 0, lambda: 0.0)
     running = asyncio.create_task(one.run())
     try:
         await until(lambda: one._held or len(one.ledger) == COUNT)

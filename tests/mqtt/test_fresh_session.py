@@ -11,6 +11,7 @@ import pytest
 
 from barnabas.mqtt.figures import Figures
 from barnabas.mqtt.inward import Inward
+from barnabas.mqtt.producing import Producing
 from barnabas.mqtt.settings import read
 from barnabas.mqtt.tables import File
 from tests.mqtt.servers import Mosquitto, needs_mosquitto, until
@@ -24,7 +25,8 @@ async def serving(port: int, version: str, taken: str, *, fresh: bool = False) -
     settings = read(File("x", text + f'[[rules]]\nfilter = "{taken}"\ntopic = "good"\n'), {})
     settings.mqtt.fresh = fresh
     kafka = Kafka(lambda sent: None)
-    one = Inward(settings, kafka, Figures(), lambda: 0, lambda: 0, lambda: 0.0)  # type: ignore[arg-type]
+    producing = Producing(lambda: kafka)  # type: ignore[arg-type,return-value]
+    one = Inward(settings, producing, Figures(), lambda: 0, lambda: 0, lambda: 0.0)
     running = asyncio.create_task(one.run())
     try:
         await until(lambda: one.side.connected, lambda: one.side.why)

@@ -13,6 +13,7 @@ from barnabas.client.errors import RecordTooLarge
 from barnabas.mqtt import outward
 from barnabas.mqtt.figures import Figures
 from barnabas.mqtt.link import Link, LinkFailed
+from barnabas.mqtt.producing import Producing
 from barnabas.mqtt.settings import Settings, read
 from barnabas.mqtt.tables import File
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
@@ -66,6 +67,7 @@ class Source:
         self.records = [record(value=value, offset=at, headers=()) for at, value in enumerate(values)]
         self.log: list[Any] = []
         self.refusals: list[BarnabasError | None] = []
+        self.failed: BarnabasError | None = None
 
     def __call__(self, *topics: str, config: object) -> Self:
         return self
@@ -111,7 +113,8 @@ async def serve(answering: Answering, source: Source, monkeypatch: pytest.Monkey
     """One connection's service, until it fails; how it did."""
     monkeypatch.setattr(outward, "Consumer", source)
     given, figures = settings(answering.port), Figures()
-    one = outward.Outward(given, source, figures, lambda: 0, lambda: 0.0)  # type: ignore[arg-type]
+    producing = Producing(lambda: source)  # type: ignore[arg-type,return-value]
+    one = outward.Outward(given, producing, figures, lambda: 0, lambda: 0.0)
     async with one._make_link() as link:
         with pytest.raises(BarnabasError) as failed:
             await asyncio.wait_for(one._serve(link), 30)

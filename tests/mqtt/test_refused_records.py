@@ -12,6 +12,7 @@ from paho.mqtt.client import MQTTMessage
 from barnabas.client.errors import RecordTooLarge
 from barnabas.mqtt.figures import Figures
 from barnabas.mqtt.inward import Inward
+from barnabas.mqtt.producing import Producing
 from barnabas.mqtt.settings import Settings, read
 from barnabas.mqtt.tables import File
 from barnabas.net.errors import ClientTimeout
@@ -61,6 +62,7 @@ class Kafka:
         self.verdict = verdict
         self.sent: list[Sent] = []
         self.missing: dict[str, asyncio.Future[None]] = {}
+        self.failed: BarnabasError | None = None
 
     async def partitions_for(self, topic: str) -> tuple[int, ...]:
         if topic in self.missing:
@@ -81,7 +83,8 @@ def settings() -> Settings:
 
 
 def inward(kafka: Kafka) -> Inward:
-    return Inward(settings(), kafka, Figures(), lambda: 0, lambda: 0, lambda: 0.0)  # type: ignore[arg-type]
+    producing = Producing(lambda: kafka)  # type: ignore[arg-type,return-value]
+    return Inward(settings(), producing, Figures(), lambda: 0, lambda: 0, lambda: 0.0)
 
 
 def came(topic: str, payload: bytes, mid: int, qos: int = 1) -> MQTTMessage:
