@@ -27,6 +27,7 @@ from barnabas.mqtt.ledger import Ledger, Open
 from barnabas.mqtt.link import Link, first, keep
 from barnabas.mqtt.mapping import DUP, Headers, Message, Refused, headers_of, value_of
 from barnabas.mqtt.producing import Producing
+from barnabas.mqtt.properties import HEADERS_MAX, to_headers
 from barnabas.mqtt.reconnect import Reconnect
 from barnabas.mqtt.refusals import of_the_record, of_the_topic, reason
 from barnabas.mqtt.settings import Settings
@@ -197,7 +198,8 @@ class Inward:
             topic = came.topic
         except UnicodeDecodeError as error:
             topic = str(error)
-        message = Message(topic, bytes(came.payload), came.qos, came.retain, came.dup, came.mid)
+        more = to_headers(came.properties)
+        message = Message(topic, bytes(came.payload), came.qos, came.retain, came.dup, came.mid, more)
         now_ms = self._now_ms()
         opened = None
         if message.qos:
@@ -241,6 +243,8 @@ class Inward:
         try:
             route = self.settings.rules.route(message.topic)
             value = value_of(route.rule, message, self._wall_ms())
+            if len(message.more) > HEADERS_MAX:
+                raise Refused(f"it has {len(message.more)} properties, and {HEADERS_MAX} may become headers")
         except Refused as refused:
             item.why = str(refused)
             await self._bury(item)
@@ -264,7 +268,9 @@ class Inward:
         if message.dup:
             headers = (*headers, DUP)
         payload = message.payload
-        if item.bare:
+        if not item.bare:
+            headers = (*headers, *message.more[:HEADERS_MAX])
+        else:
             headers, payload = (*headers, ("mqtt.payload-bytes", b"%d" % item.size)), b""
         await self._send(item, self.settings.dead_letter, payload, topic, headers, None)
 

@@ -25,6 +25,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from barnabas.mqtt.figures import Side
+from barnabas.mqtt.properties import read_any_text
 from barnabas.mqtt.reconnect import Reconnect
 from barnabas.mqtt.settings import Mqtt
 from barnabas.protocol.errors import BarnabasError
@@ -96,6 +97,7 @@ class Link:
         self._paho = beneath(self.client)
         self._paho.manual_ack_set(True)
         self._paho.disable_logger()  # two calls for each packet
+        read_any_text()
         self._told, self._came, self._held = on_message, 0, False
         if on_message is not None:
             self._paho.on_message = self._on_message
@@ -253,7 +255,9 @@ class Link:
         for mid in mids:
             self._paho.ack(mid, 1)
 
-    async def publish(self, topic: str, payload: bytes, qos: int, retain: bool) -> Any:
+    async def publish(
+        self, topic: str, payload: bytes, qos: int, retain: bool, properties: Properties | None = None
+    ) -> Any:
         """Publish, and wait until the MQTT broker has it (QoS 0: until it is written).
 
         Returns:
@@ -263,7 +267,7 @@ class Link:
             LinkFailed: it is not known whether the MQTT broker has it.
         """
         try:
-            info = self._paho.publish(topic, payload, qos, retain)
+            info = self._paho.publish(topic, payload, qos, retain, properties)
         except ValueError as error:
             raise LinkFailed(f"publishing: {error}") from None
         if info.rc != paho.MQTT_ERR_SUCCESS:

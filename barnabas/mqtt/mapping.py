@@ -32,7 +32,7 @@ class Refused(BarnabasError):
 
 
 class Message(NamedTuple):
-    """What came from the MQTT broker. `mid` is its packet id there (0 with QoS 0)."""
+    """What came by MQTT. `mid` is its packet id there (0 with QoS 0), `more` what becomes of its properties."""
 
     topic: str
     payload: bytes
@@ -40,6 +40,7 @@ class Message(NamedTuple):
     retain: bool = False
     dup: bool = False
     mid: int = 0
+    more: Headers = ()
 
 
 class Route(NamedTuple):
@@ -231,8 +232,11 @@ def value_of(rule: Rule, message: Message, now_ms: int) -> bytes:
 
 
 def headers_of(route: Route, message: Message) -> Headers:
-    """The record's headers: the rule's, `mqtt.topic`, `mqtt.qos`, and where it is so `mqtt.retain` and `mqtt.dup`."""
-    headers = (*route.headers, _QOS[message.qos])
+    """The record's headers: properties, the rule's, `mqtt.topic`, `mqtt.qos`, where it is so `mqtt.retain`, `mqtt.dup`.
+
+    The last of one name is what most consumers look at: no device says what a rule says.
+    """
+    headers = (*message.more, *route.headers, _QOS[message.qos])
     if message.retain:
         headers = (*headers, ("mqtt.retain", b"1"))
     if message.dup:

@@ -18,6 +18,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+from paho.mqtt.properties import Properties
+
 from barnabas.aio import Consumer
 from barnabas.client.consume.record import ConsumerRecord
 from barnabas.mqtt.figures import Figures, Side
@@ -25,6 +27,7 @@ from barnabas.mqtt.filters import TOPIC_BYTES_MAX
 from barnabas.mqtt.link import Link, LinkFailed, keep
 from barnabas.mqtt.mapping import Refused
 from barnabas.mqtt.producing import Producing
+from barnabas.mqtt.properties import NO_TEXT, of_record
 from barnabas.mqtt.reconnect import Reconnect
 from barnabas.mqtt.refusals import of_the_record, reason
 from barnabas.mqtt.settings import OutRule, Settings
@@ -37,8 +40,6 @@ ENDS_MAX: Final = 3
 """So often in a row may the connection end while one message is out, alone: no accident any more."""
 _OVERHEAD_BYTES: Final = 64
 """What an MQTT packet has beside topic and payload, at most, as the bridge makes them."""
-_NO_TOPIC: Final = re.compile(r"[+#\x00-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]")
-"""Wildcards, and what should not be in a text of MQTT (5.0, section 1.5.4): who reads it may end the connection."""
 _LASTING: Final = frozenset({0x87, 0x90, 0x99})
 """Not authorized, topic name invalid, payload format invalid (MQTT 5.0, section 3.4.2.1): it would say so again."""
 
@@ -52,6 +53,7 @@ class Message(NamedTuple):
     rule: OutRule
     topic: str
     payload: bytes
+    properties: Properties | None
 
     @property
     def where(self) -> tuple[str, str, int, int]:
@@ -149,11 +151,12 @@ class Outward:
             try:
                 topic = mqtt_topic(rule, record)
                 payload = record.value or b""
-                fits(link.server.get("MaximumPacketSize"), topic, payload)
+                properties = of_record(record) if self.settings.mqtt.five else None
+                fits(link.server.get("MaximumPacketSize"), topic, payload, properties)
             except Refused as refused:
                 await self._bury(record, f"{rule.place}: {refused}")
                 continue
-            made.append(Message(record, rule, topic, payload))
+            made.append(Message(record, rule, topic, payload, properties))
         return made
 
     async def _publish(self, link: Link, message: Message) -> str:
@@ -162,8 +165,8 @@ class Outward:
         Raises:
             LinkFailed: it does not take it now, or did not answer.
         """
-        _, rule, topic, payload = message
-        refusal = await link.publish(topic, payload, rule.qos, rule.retain)
+        _, rule, topic, payload, properties = message
+        refusal = await link.publish(topic, payload, rule.qos, rule.retain, properties)
         if refusal is None:
             rule.count += 1
             self.figures.published += 1
@@ -218,17 +221,21 @@ def mqtt_topic(rule: OutRule, record: ConsumerRecord) -> str:
         raise Refused("its key is no UTF-8 text") from None
     values = {"topic": record.topic, "key": key, "partition": str(record.partition), "offset": str(record.offset)}
     topic = rule.make(values)
-    if not topic or _NO_TOPIC.search(topic) or len(topic.encode()) > TOPIC_BYTES_MAX:
+    if not topic or re.search("[+#]", topic) or NO_TEXT.search(topic) or len(topic.encode()) > TOPIC_BYTES_MAX:
         raise Refused(f"{topic[:200]!r} is no MQTT topic to publish to")
     return topic
 
 
-def fits(bytes_max: int | None, topic: str, payload: bytes) -> None:
+def fits(bytes_max: int | None, topic: str, payload: bytes, properties: Properties | None = None) -> None:
     """Refuse what the MQTT broker said it would not take: it would end the connection for it.
 
     Raises:
         Refused: the packet would be too large.
     """
+    if bytes_max is None:
+        return
     size = len(topic.encode()) + len(payload) + _OVERHEAD_BYTES
-    if bytes_max is not None and size > bytes_max:
+    if properties is not None:
+        size += len(properties.pack())  # type: ignore[no-untyped-call]
+    if size > bytes_max:
         raise Refused(f"a packet of {size} bytes is more than the {bytes_max} that the MQTT broker takes")
