@@ -3,12 +3,14 @@
 Source: `AutoTopicCreationManager`, and `groupMetadataTopicConfigs` of `GroupCoordinatorService`.
 
 It is compacted, has `offsets.topic.num.partitions`, and so many replicas as `offsets.topic.replication.factor` says and
-there are brokers for: on a broker alone one, which is said once. Kafka waits for as many brokers as that.
+there are brokers for: on a broker alone one, which is said once. Kafka waits for as many brokers as that. Both take any
+`offsets.topic.segment.bytes`, and no topic with less than 1 MiB: here it has that, Kafka's groups have no coordinator.
 """
 
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from barnabas.broker.cluster.image import Image
 from barnabas.broker.cluster.proposals import Proposals
@@ -17,6 +19,9 @@ from barnabas.broker.config import BrokerConfig
 from barnabas.broker.config.topics import OFFSETS_TOPIC
 from barnabas.broker.jobs import Gate
 from barnabas.protocol.errors import ErrorCode
+
+SEGMENT_BYTES_MIN: Final = 1_048_576
+"""Of any topic, `segment.bytes`."""
 
 logger = logging.getLogger(__name__)
 
@@ -30,10 +35,12 @@ def create_offsets_topic(
     gate = creating[OFFSETS_TOPIC] = Gate()
     wanted = config.offsets_topic_replication_factor
     replicas = min(wanted, sum(not one.fenced for one in image.brokers.values()) or 1)
+    asked_bytes = config.offsets_topic_segment_bytes
+    segment_bytes = max(asked_bytes, SEGMENT_BYTES_MIN)
     settings: dict[str, str | None] = {
         "cleanup.policy": "compact",
         "compression.type": "producer",
-        "segment.bytes": str(config.offsets_topic_segment_bytes),
+        "segment.bytes": str(segment_bytes),
     }
 
     def done(results: list[TopicResult]) -> None:
@@ -43,6 +50,8 @@ def create_offsets_topic(
             told = f"{OFFSETS_TOPIC} is made, with replication factor {replicas}"
             if replicas < wanted:
                 told += f" (offsets.topic.replication.factor={wanted} would need as many brokers)"
+            if segment_bytes > asked_bytes:
+                told += f" and segment.bytes={segment_bytes} (offsets.topic.segment.bytes={asked_bytes} is too small)"
             logger.info("the first group has asked: %s", told)
         elif result.error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
             logger.error("%s cannot be made, so there are no groups: %s", OFFSETS_TOPIC, result.error)

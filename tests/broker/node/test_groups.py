@@ -94,6 +94,18 @@ def test_one_broker_holds_one_replica_and_says_so_once(caplog: pytest.LogCapture
     ]
 
 
+@pytest.mark.parametrize(("asked", "had"), [(1, 1_048_576), (1_048_575, 1_048_576), (2_000_000, 2_000_000)])
+def test_segments_smaller_than_any_topic_has_keep_no_group_from_its_coordinator(
+    asked: int, had: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    world = world_with_coordinator(offsets_topic_segment_bytes=asked, offsets_topic_replication_factor=1)
+    assert world.core.image.topic_overrides("__consumer_offsets")["segment.bytes"] == str(had)
+    assert commit(world, {0: 5}) == {0: 0}
+    said = f"and segment.bytes={had} (offsets.topic.segment.bytes={asked} is too small)"
+    assert caplog.text.count(said) == (asked != had)
+
+
 def test_where_it_cannot_be_made_who_waits_is_told_and_the_next_has_it_tried_again() -> None:
     faults = Faults()
     world = World(disk=MemoryDisk(faults=faults), offsets_topic_num_partitions=PARTITIONS)
