@@ -36,6 +36,9 @@ when one more comes, and when the group is assigned anew. Apache Kafka has no su
 PATTERNS_MAX: Final = 100
 """Regular expressions in a group, different ones: each is held against all topics. Apache Kafka has no such bound."""
 
+_MEAN_TOPICS: Final = frozenset((EpochRecord, Prepared))
+"""Records with which a group's hash is that of its topics as they are."""
+
 
 class Step(NamedTuple):
     """A member as it was (`before`, which the group may not have yet), what it says now, and what it says it has."""
@@ -198,7 +201,7 @@ def settle(
     written = shard.consumer_group(group_id)
     if there is not written:
         shard.claim(written, address if there is None else there.address)
-    if any(type(record) in (EpochRecord, Prepared) for record in records):
+    if not _MEAN_TOPICS.isdisjoint(map(type, records)):
         written.checked = shard.shared.topics.version
         shard.shared.counts.consumer_rebalances += 1
     member = written.members[member_id]

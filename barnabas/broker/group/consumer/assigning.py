@@ -43,14 +43,19 @@ def is_large(topics: Topics, group: ConsumerGroup, more: Collection[str]) -> boo
     return work > WORK_AT_ONCE
 
 
+def is_due(shard: Shard, group: ConsumerGroup) -> bool:
+    """Whether a new target is wanted, not under way, and the last one not too young."""
+    if group.assigning or group.target_epoch >= group.epoch:
+        return False
+    shared = shard.shared
+    return may_compute(group, assignment_interval_ms(shared, group.group_id), shared.wall_clock.now_ms())
+
+
 def assign_if_due(shard: Shard, group: ConsumerGroup, now_ms: int) -> None:
     """Begin a target that a member's step left out, if it is time for that."""
-    if group.assigning or group.target_epoch >= group.epoch:
-        return
-    shared = shard.shared
-    wall_ms = shared.wall_clock.now_ms()
-    if may_compute(group, assignment_interval_ms(shared, group.group_id), wall_ms):
-        group.tried_at_ms = wall_ms
+    if is_due(shard, group):
+        shared = shard.shared
+        wall_ms = group.tried_at_ms = shared.wall_clock.now_ms()
         group.assigning = True
         shared.run(_assign(shard, group, wall_ms, now_ms), lambda fault: _ended(group, fault))
 

@@ -375,7 +375,12 @@ def is_reconciled(current: Current, target_epoch: int) -> bool:
 
 
 def partitions_of(given: Given | Assignment) -> int:
-    """How many partitions these are."""
+    """How many partitions these are; mostly of one topic, or none."""
+    if not given:
+        return 0
+    if len(given) == 1:
+        (some,) = given.values()
+        return len(some)
     return sum(map(len, given.values()))
 
 

@@ -17,7 +17,7 @@ import logging
 
 from barnabas.broker.context import source_of
 from barnabas.broker.group.consumer.advancing import Step, advance, check_place, settle
-from barnabas.broker.group.consumer.assigning import assign_if_due
+from barnabas.broker.group.consumer.assigning import assign_if_due, is_due
 from barnabas.broker.group.consumer.group import ConsumerGroup, is_reconciled
 from barnabas.broker.group.consumer.identifying import holder_of, identify
 from barnabas.broker.group.consumer.members import fence, keep_alive
@@ -90,7 +90,8 @@ def refused(fault: KafkaError) -> ConsumerGroupHeartbeatResponse:
 def _unchanged(shard: Shard, request: ConsumerGroupHeartbeatRequest, reply: Reply) -> ConsumerGroup | None:
     """The group, where a member says no more than that it is there, and has all that it is to have.
 
-    Nearly all heartbeats are such, and of these no rule has anything to say: the rest is for those that do.
+    Nearly all heartbeats are such, and of these no rule has anything to say: the rest is for those that do. While a
+    group waits for the time of its next target, all that a member is to have is what the last one says.
     """
     group = shard.groups.get(request.group_id)
     if (
@@ -102,13 +103,18 @@ def _unchanged(shard: Shard, request: ConsumerGroupHeartbeatRequest, reply: Repl
         or request.subscribed_topic_regex is not None
         or request.server_assignor is not None
         or request.rebalance_timeout_ms != -1
-        or group.epoch != group.target_epoch
         or group.checked != shard.shared.topics.version
         or group.patterns
     ):
         return None
     member, epoch = group.members.get(request.member_id), request.member_epoch
-    if member is None or member.current.epoch != epoch or epoch <= 0 or not is_reconciled(member.current, group.epoch):
+    if (
+        member is None
+        or member.current.epoch != epoch
+        or epoch <= 0
+        or not is_reconciled(member.current, group.target_epoch)
+        or (group.epoch != group.target_epoch and is_due(shard, group))
+    ):
         return None
     said, context = member.subscription, reply.context
     same = said.client_id == (context.client_id or "") and said.client_host == f"/{context.connection.client_host}"

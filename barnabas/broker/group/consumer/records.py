@@ -30,6 +30,7 @@ from barnabas.protocol.kafka.coordinator.members import (
     epoch_key,
     epoch_value,
     member_key,
+    member_value,
     target_value,
 )
 from barnabas.protocol.kafka.coordinator.records import RecordType
@@ -63,6 +64,8 @@ def _member(record: MemberRecord) -> Written:
     if said is None:
         return key, None
     classic = said.classic
+    if classic is None:
+        return key, member_value(*said[:-1])
     value = kafka.ConsumerGroupMemberMetadataValue(
         said.instance_id,
         said.rack_id,
@@ -72,9 +75,7 @@ def _member(record: MemberRecord) -> Written:
         said.pattern,
         said.rebalance_timeout_ms,
         said.assignor,
-        None
-        if classic is None
-        else kafka.ClassicMemberMetadata(
+        kafka.ClassicMemberMetadata(
             classic.session_timeout_ms, [kafka.ClassicProtocol(name, metadata) for name, metadata in classic.protocols]
         ),
     )

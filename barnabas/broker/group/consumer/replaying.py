@@ -48,6 +48,7 @@ _VALUE: Final = {
     PatternRecord: 2,
 }
 """Where a record has its value."""
+_OF_GROUPS: Final = (EpochRecord, TargetEpochRecord)  # a union is made anew wherever it is asked for
 
 
 def replay_consumer(shard: Shard, record: ConsumerRecord) -> None:
@@ -70,7 +71,7 @@ def replay_consumer(shard: Shard, record: ConsumerRecord) -> None:
     elif isinstance(record, PatternRecord):
         group.adopt(record)
         _weigh_patterns(shard, group)
-    elif isinstance(record, EpochRecord | TargetEpochRecord):
+    elif isinstance(record, _OF_GROUPS):
         group.adopt(record)
     else:
         before = group.members.get(record.member_id)
@@ -120,8 +121,8 @@ def size_of_member(member_id: str, said: Subscription, current: Current, target:
 def size_of_said(member_id: str, said: Subscription) -> int:
     """Bytes that a member takes which has nothing."""
     texts = (member_id, said.instance_id, said.rack_id, said.client_id, said.client_host, said.pattern, said.assignor)
-    size = MEMBER_BYTES + sum(4 * len(text) for text in texts if text)
-    size += sum(_NAME_BYTES + 4 * len(name) for name in said.topics)
+    size = MEMBER_BYTES + 4 * sum(map(len, filter(None, texts)))
+    size += _NAME_BYTES * len(said.topics) + 4 * sum(map(len, said.topics))
     if said.classic is not None:
         size += sum(120 + 4 * len(name) + len(metadata) for name, metadata in said.classic.protocols)
     return size

@@ -4,6 +4,8 @@
     target   version i16 = 0, topics, no tags u8 = 0
              topic: id, partitions compact array of i32, no tags u8 = 0
     epoch    version i16 = 0, epoch i32, one tag u8 = 1, number u8 = 0, size u8 = 8, hash i64; no tags if it is 0
+    member   version i16 = 0, instance, rack (nullable), client id, host, topics compact array, pattern (nullable),
+             rebalance timeout i32, assignor (nullable), no tags u8 = 0: of a member that is no classic one
     current  version i16 = 0, epoch i32, epoch before i32, state i8, topics assigned, topics to be revoked, no tags
              topic: id, partitions, one tag u8 = 1, its number u8 = 0, its size uvarint, epochs compact array of i32
 
@@ -12,7 +14,7 @@ Topics are a compact array. Both stand in the order of their numbers, as Apache 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from struct import Struct as Format
 from struct import pack
 from typing import Final
@@ -21,6 +23,7 @@ from barnabas.protocol.primitives import uvarint
 
 _KEY: Final = Format(">hh")
 _TEXT: Final = Format(">h")
+_INT32: Final = Format(">i")
 _EPOCH_NUMBER: Final = 3
 _EPOCH: Final = Format(">hiBBBq")
 _EPOCH_ALONE: Final = Format(">hib")
@@ -28,6 +31,8 @@ _CURRENT: Final = Format(">hiib")
 _VERSION: Final = b"\x00\x00"
 _NO_TAGS: Final = b"\x00"
 _TAG_OF_EPOCHS: Final = b"\x01\x00"
+_NULL: Final = b"\x00"
+_EMPTY: Final = b"\x01"
 _SMALL: Final = [bytes((value,)) for value in range(0x80)]
 
 
@@ -64,6 +69,31 @@ def target_value(target: Mapping[bytes, Collection[int]]) -> bytes:
     for topic_id, some in sorted(target.items()):
         parts += (topic_id, _length(len(some)), pack(f">{len(some)}i", *sorted(some)), _NO_TAGS)
     parts.append(_NO_TAGS)
+    return b"".join(parts)
+
+
+def _text(text: str | None) -> bytes:
+    """A compact string, or null."""
+    if text is None:
+        return _NULL
+    data = text.encode()
+    return _length(len(data)) + data if data else _EMPTY
+
+
+def member_value(
+    instance_id: str | None,
+    rack_id: str | None,
+    client_id: str,
+    client_host: str,
+    topics: Sequence[str],
+    pattern: str | None,
+    rebalance_timeout_ms: int,
+    assignor: str | None,
+) -> bytes:
+    """A `ConsumerGroupMemberMetadataValue` of a member that does not speak the classic protocol."""
+    parts = [_VERSION, _text(instance_id), _text(rack_id), _text(client_id), _text(client_host), _length(len(topics))]
+    parts += map(_text, topics)
+    parts += (_text(pattern), _INT32.pack(rebalance_timeout_ms), _text(assignor), _NO_TAGS)
     return b"".join(parts)
 
 

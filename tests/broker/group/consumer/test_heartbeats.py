@@ -252,6 +252,29 @@ def test_a_target_is_computed_at_most_once_in_an_interval() -> None:
     assert world.consumers().target_epoch == 3
 
 
+def test_while_a_group_waits_for_its_target_heartbeats_go_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = ConsumerWorld(group_consumer_assignment_interval_ms=1000)
+    world.comes("a")
+    world.comes("b")
+    beats: list[str] = []
+    common_way = heartbeats._beat
+
+    def counted(shard: Any, request: Any, *rest: Any) -> Any:
+        beats.append(request.member_id)
+        return common_way(shard, request, *rest)
+
+    monkeypatch.setattr(heartbeats, "_beat", counted)
+    for _ in range(3):
+        world.advance(300)
+        for member_id in ("a", "b"):
+            assert world.given(world.beat(member_id, 2)) is None
+    assert not beats
+    world.advance(100)
+    assert world.given(world.beat("b", 2)) is None, "its part is still with the other"
+    assert world.given(world.beat("a", 2)) == {"t": [0, 1]}
+    assert beats == ["b", "a"]
+
+
 def test_what_most_ask_for_assigns(world: ConsumerWorld) -> None:
     world.topics.have("u", 1)
     for name in ("a", "b", "c"):

@@ -15,6 +15,7 @@ from barnabas.protocol.kafka.coordinator.members import (
     epoch_key,
     epoch_value,
     member_key,
+    member_value,
     target_value,
 )
 
@@ -47,6 +48,15 @@ def test_the_epoch_of_a_group(group: str, epoch: int, metadata_hash: int) -> Non
     assert epoch_key(group) == records.encode_key(kafka.ConsumerGroupMetadataKey(group))
     value = kafka.ConsumerGroupMetadataValue(epoch, metadata_hash)
     assert epoch_value(epoch, metadata_hash) == records.encode_value(value)
+
+
+TEXTS = st.text(max_size=200)
+MAYBE = st.none() | TEXTS
+
+
+@given(st.tuples(MAYBE, MAYBE, TEXTS, TEXTS, st.lists(TEXTS, max_size=200), MAYBE, EPOCHS, MAYBE))
+def test_what_a_member_says(said: Any) -> None:
+    assert member_value(*said) == records.encode_value(kafka.ConsumerGroupMemberMetadataValue(*said))
 
 
 def check_target(target: dict[bytes, frozenset[int]]) -> None:
