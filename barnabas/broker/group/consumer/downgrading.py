@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from barnabas.broker.group.consumer.embedded import assignment_for
 from barnabas.broker.group.consumer.group import NOTHING, ConsumerGroup, ConsumerMember
+from barnabas.broker.group.consumer.records import keys_of_member
 from barnabas.broker.group.consumer.values import Assignment, Subscription
 from barnabas.broker.group.group import CONSUMER, Group, Member
 from barnabas.broker.group.membership import size_of_member
@@ -20,9 +21,10 @@ from barnabas.broker.group.records import encode
 from barnabas.broker.group.shard import Shard, size_of_text
 from barnabas.broker.group.shared import told_for
 from barnabas.broker.group.subscriptions import consumed_topics
-from barnabas.broker.group.tombstones import of_group, of_member
-from barnabas.broker.group.values import CoordinatorRecord, GroupRecord, Prepared
+from barnabas.broker.group.tombstones import of_group
+from barnabas.broker.group.values import GroupRecord, Prepared, StoredGroup
 from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.records import BatchBuilder
 
 _ALLOWING: Final = frozenset({"bidirectional", "downgrade"})
 _MEMBER_BYTES: Final = 120
@@ -71,12 +73,12 @@ def may_downgrade(shard: Shard, group: ConsumerGroup, leaving: Collection[Consum
 def _size(shard: Shard, group: ConsumerGroup) -> int:
     """Bytes that a conversion writes, at most: of each member three tombstones, and its place in the group."""
     lengths: dict[bytes, int] = {}
-    size = 0
+    size = (_MEMBER_BYTES + 4 * size_of_text(group.group_id)) * len(group.members)
     for member_id, member in group.members.items():
         said, classic = member.subscription, member.classic
-        size += _MEMBER_BYTES + 4 * (size_of_text(group.group_id) + size_of_text(member_id))
-        size += sum(map(size_of_text, (said.instance_id or "", said.client_id, said.client_host)))
-        size += max((len(one) for _, one in classic.protocols), default=0) if classic is not None else 0
+        size += 4 * size_of_text(member_id)
+        size += size_of_text(f"{said.instance_id or ''}{said.client_id}{said.client_host}")
+        size += max([len(one) for _, one in classic.protocols], default=0) if classic is not None else 0
         for topic_id, numbers in group.targets.get(member_id, NOTHING).items():
             if topic_id not in lengths:
                 lengths[topic_id] = len(shard.shared.topics.name_of(topic_id) or "")
@@ -129,22 +131,25 @@ def downgrade(shard: Shard, group: ConsumerGroup, staying: Sequence[Staying], re
         member.address, member.size = one.address, size_of_member(member)
         made.held += member.size
         held[one.address] = held.get(one.address, 0) + member.size
-    records: list[CoordinatorRecord] = []
-    for member_id in group.members:
-        records += of_member(group_id, member_id)
-    records += of_group(group)
-    records.append(GroupRecord(group_id, stored))
-    batch = shard.new_batch()
-    for record in records:
-        if not batch.try_append(wall_ms, *encode(record)):
-            detail = f"group {group_id} with {len(staying)} members does not fit into a batch"
-            raise KafkaError(told_for(ErrorCode.RECORD_LIST_TOO_LARGE), detail)
-    shard.write([Prepared(batch, made, held)], now_ms)
+    shard.write([Prepared(_batch(shard, group, stored, wall_ms), made, held)], now_ms)
     for member in made.members.values():
         keep_alive(shard, made, member, now_ms)
     logger.info("group %s is a classic group now, of %d members", group_id, len(staying))
     if rebalance:
         prepare(shard, made, now_ms)
+
+
+def _batch(shard: Shard, group: ConsumerGroup, stored: StoredGroup, wall_ms: int) -> BatchBuilder:
+    """All that is gone, and the classic group."""
+    group_id = group.group_id
+    batch = shard.new_batch()
+    gone = (key for member_id in group.members for key in keys_of_member(group_id, member_id))
+    fits = all(batch.try_append(wall_ms, key, None) for key in gone)
+    rest = [*of_group(group), GroupRecord(group_id, stored)]
+    if not fits or not all(batch.try_append(wall_ms, *encode(record)) for record in rest):
+        detail = f"group {group_id} with {len(stored.members)} members does not fit into a batch"
+        raise KafkaError(told_for(ErrorCode.RECORD_LIST_TOO_LARGE), detail)
+    return batch
 
 
 def _classic_member(one: Staying) -> Member:

@@ -38,6 +38,18 @@ from barnabas.protocol.kafka.coordinator.records import RecordType
 Written: TypeAlias = tuple[bytes, bytes | None]
 
 
+_MEMBER: Final = int(RecordType.CONSUMER_GROUP_MEMBER_METADATA)
+_TARGET: Final = int(RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER)
+_CURRENT: Final = int(RecordType.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT)
+
+
+def keys_of_member(group_id: str, member_id: str) -> list[bytes]:
+    """Those of a member's records, in the order of `tombstones.of_member`."""
+    first = member_key(_CURRENT, group_id, member_id)
+    names = first[2:]
+    return [first, _TARGET.to_bytes(2, "big") + names, _MEMBER.to_bytes(2, "big") + names]
+
+
 def encode(record: ConsumerRecord) -> Written:
     """Key and value; None for what is gone."""
     return _WRITERS[type(record)](record)
@@ -49,17 +61,17 @@ def _epoch(record: EpochRecord) -> Written:
 
 
 def _target(record: TargetRecord) -> Written:
-    key = member_key(RecordType.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER, record.group_id, record.member_id)
+    key = member_key(_TARGET, record.group_id, record.member_id)
     return key, None if record.target is None else target_value(record.target)
 
 
 def _current(record: CurrentRecord) -> Written:
-    key = member_key(RecordType.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT, record.group_id, record.member_id)
+    key = member_key(_CURRENT, record.group_id, record.member_id)
     return key, None if record.current is None else current_value(*record.current)
 
 
 def _member(record: MemberRecord) -> Written:
-    key = member_key(RecordType.CONSUMER_GROUP_MEMBER_METADATA, record.group_id, record.member_id)
+    key = member_key(_MEMBER, record.group_id, record.member_id)
     said = record.subscription
     if said is None:
         return key, None

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from barnabas.broker.group.consumer.hashing import topic_hash, xxh3_64
+from barnabas.broker.group.consumer.records import keys_of_member
 from barnabas.broker.group.consumer.values import (
     Classic,
     ConsumerRecord,
@@ -22,6 +23,7 @@ from barnabas.broker.group.consumer.values import (
     TargetRecord,
 )
 from barnabas.broker.group.records import decode, encode
+from barnabas.broker.group.tombstones import of_member
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.kafka.consumer_protocol import ConsumerProtocolSubscription, encode_subscription
 from barnabas.protocol.kafka.coordinator import consumer_groups as kafka
@@ -60,6 +62,11 @@ def test_a_classic_member_of_whom_nobody_could_say_what_it_wants_is_no_record(pr
     written = encode(MemberRecord("g", "m", SAID._replace(classic=Classic(6000, protocols))))
     with pytest.raises(ProtocolError, match="a classic member"):
         decode(*written)
+
+
+@pytest.mark.parametrize("member_id", ["m", "", "Mitglied-ü", "m" * 300])
+def test_the_keys_of_a_member_that_goes_are_those_of_its_tombstones(member_id: str) -> None:
+    assert [(key, None) for key in keys_of_member("g", member_id)] == [encode(one) for one in of_member("g", member_id)]
 
 
 def test_a_record_of_an_earlier_release_has_the_members_epoch_for_all() -> None:
