@@ -4,16 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.cluster.image import Image
 from barnabas.broker.config.topics import OFFSETS_TOPIC
+from barnabas.broker.group.alarms import Alarm
 from barnabas.broker.group.coordinator import GroupCoordinator
 from barnabas.broker.group.journal import PartitionJournal
+from barnabas.broker.jobs import Job
 from barnabas.broker.replica.partition import Partition
 
 if TYPE_CHECKING:
     from barnabas.broker.node.core import Core
+
+AHEAD_MS: Final = 1000
+"""So long after the first groups are led here, what members of the consumer protocol need is loaded: their first would
+wait 40 ms for it. Who comes at once, as with the first group of all, waits rather than has others wait."""
+AHEAD: Final = (
+    "xxhash",
+    "barnabas.protocol.kafka.coordinator.consumer_groups",
+    "barnabas.protocol.kafka.consumer_protocol",
+    "barnabas.protocol.kafka.consumer_group_heartbeat",
+    "barnabas.broker.group.consumer.records",
+    "barnabas.broker.group.consumer.assignors.uniform",
+    "barnabas.broker.group.consumer.members",
+    "barnabas.broker.group.consumer.upgrading",
+    "barnabas.broker.group.consumer.heartbeats",
+    "barnabas.broker.handlers.consumer_group_heartbeat",
+)
+"""Modules, a few ms each, those first that others import."""
 
 HASHES_MAX: Final = 10_000
 """Topics whose hash is kept before those that are gone are looked for. Those that are there are kept, however many: a
@@ -79,6 +99,8 @@ def assemble(core: Core) -> GroupCoordinator:
         core.now_ms,
     )
 
+    ahead = Alarm(lambda now_ms: core.jobs.add("groups", _load_ahead()))
+
     def heard(partition: Partition, leads: bool, epoch: int, now_ms: int) -> None:
         topic, index = partition.topic_partition
         if topic != OFFSETS_TOPIC:
@@ -86,9 +108,17 @@ def assemble(core: Core) -> GroupCoordinator:
         partition.listeners.clear()
         if leads and partition.is_leader and partition.leader_epoch == epoch:
             journal = PartitionJournal(core.replicas, partition, partial(coordinator.committed, index))
+            if not coordinator.shards:
+                coordinator.shared.alarms.set(ahead, now_ms + AHEAD_MS)
             coordinator.elected(index, epoch, partition.log, journal)
         else:
             coordinator.resigned(index)
 
     core.replicas.shared.leadership.append(heard)
     return coordinator
+
+
+def _load_ahead() -> Job[None]:
+    for name in AHEAD:
+        import_module(name)
+        yield None

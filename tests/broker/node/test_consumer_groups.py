@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -64,3 +66,33 @@ def test_records_that_cannot_be_are_named_and_passed_over(caplog: pytest.LogCapt
     assert beat(world, joined.member_epoch).error_code == 0, "who was there goes on"
     named = [one.getMessage() for one in caplog.records if "is passed over" in one.getMessage()]
     assert [int(text.partition("offset ")[2].partition(" ")[0]) - begin for text in named] == [0, 1, 3], named
+
+
+FIRST_HEARTBEAT = """
+import sys
+from barnabas.broker.node.groups import AHEAD_MS
+from barnabas.protocol.requests.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from barnabas.protocol.requests.find_coordinator import FindCoordinatorRequest
+from tests.broker.node.world import World
+
+def loaded():
+    return {name for name in sys.modules if name.startswith(("barnabas.broker.group.consumer", "xxhash"))}
+
+world = World(offsets_topic_num_partitions=1)
+world.create("t")
+assert world.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4).coordinators[0].error_code == 0
+first = loaded()
+world.advance(AHEAD_MS)
+ahead = {name for name in sys.modules if name.startswith(("barnabas", "xxhash"))}
+request = ConsumerGroupHeartbeatRequest("g", "m", 0, rebalance_timeout_ms=5000)
+request.subscribed_topic_names, request.topic_partitions = ["t"], []
+assert world.ask(request, 1).error_code == 0
+late = {name for name in sys.modules if name.startswith(("barnabas", "xxhash"))} - ahead
+print("barnabas.broker.group.consumer.heartbeats" in first, sorted(late))
+"""
+
+
+def test_what_the_first_member_needs_is_there_before_it_comes() -> None:
+    """It would wait 40 ms for 25 modules; but the first group of all does not wait for those of another protocol."""
+    done = subprocess.run([sys.executable, "-c", FIRST_HEARTBEAT], capture_output=True, text=True, check=True)
+    assert done.stdout == "False []\n"
