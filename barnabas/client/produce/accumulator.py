@@ -86,6 +86,7 @@ class Accumulator:
         self._random = random
         self._retry_backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, random)
         self._busy: dict[PartitionQueue, None] = {}
+        self._seen = Cluster()
         self._rotation: dict[int, int] = {}
         self._slow_nodes: dict[int, tuple[int, int]] = {}  # node: (last ready ms, last drained ms)
 
@@ -93,7 +94,13 @@ class Accumulator:
 
     def update(self, cluster: Cluster) -> None:
         """Take a new snapshot: more partitions, or fewer where the topic was made anew, other leaders."""
+        if cluster is self._seen:
+            return
+        before, self._seen = self._seen, cluster
+        same_nodes = before.nodes.keys() == cluster.nodes.keys()
         for name, info in cluster.topics.items():
+            if same_nodes and before.topics.get(name) is info:
+                continue  # a snapshot that brings one topic more keeps the others as they are
             topic = self.topics.get(name)
             if topic is None:
                 topic = self.topics[name] = TopicQueue(name, StickyPartitioner(self.config.batch_size, self._random))

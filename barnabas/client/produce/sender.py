@@ -75,7 +75,6 @@ class Sender:
         self._id_failures = 0
         self._id_retry_ms = 0
         self._keeps_order = config.max_in_flight_requests_per_connection == 1 and self._state is None
-        self._cluster_seen: Any = None
 
     # ---- the step -------------------------------------------------------------------------------------------------
 
@@ -87,9 +86,7 @@ class Sender:
         with self._guard:
             # Until this step has said what it waits for, whoever begins a batch must wake us: we may have missed it.
             self.hungry, self.next_look_ms = True, NEVER
-            if self.metadata.cluster is not self._cluster_seen:
-                self._cluster_seen = self.metadata.cluster
-                self.accumulator.update(self.metadata.cluster)
+            self.accumulator.update(self.metadata.cluster)
             self._expire(now_ms)
             batches_by_node, next_ms = self._drain(now_ms)
         for node_id, batches in batches_by_node:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from barnabas.client.produce.batch import ProducerBatch
 from barnabas.protocol.ids import TopicPartition
 from tests.client.world import Bench, World
@@ -105,3 +107,17 @@ def test_a_drain_passes_over_batches_that_back_off():
     bench.world.now_ms += 1
     assert drain(bench) == [first]
     assert second.where.partition == 1
+
+
+def test_a_snapshot_with_one_topic_more_is_not_worked_through_again():
+    """Ten thousand topics, each made known by itself, would else cost their square."""
+    bench = made_of(2)
+    accumulator, cluster = bench.accumulator, bench.metadata.cluster
+    known, info = accumulator.topics["t"], cluster.topics["t"]
+    before = known.available
+    assert before == (0, 1)
+    accumulator.update(replace(cluster, topics={"t": info, "new": info._replace(name="new")}))
+    assert accumulator.topics["new"].available == (0, 1)
+    assert known.available is before
+    accumulator.update(replace(cluster, nodes={}))
+    assert known.available == (), "other brokers: all of them are looked at"
