@@ -26,7 +26,8 @@ from barnabas.net.topology import TopicInfo
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition, format_uuid
 from barnabas.spark_bridge.bytes_limit import SAMPLE_BYTES, Sizes
-from barnabas.spark_bridge.errors import OptionError
+from barnabas.spark_bridge.errors import REMEDIES, OptionError
+from barnabas.spark_bridge.idle import Idle
 from barnabas.spark_bridge.kept import Kept, below, rest_of
 from barnabas.spark_bridge.offsets import OffsetError, Offsets, Span
 from barnabas.spark_bridge.options import SourceOptions
@@ -60,13 +61,6 @@ _LARGE_FETCHES: Final = {
 
 class ReadFailed(BarnabasError):
     """A task cannot read its records."""
-
-
-_HINTS: Final = {
-    ErrorCode.CORRUPT_MESSAGE: ". Where only a sum is wrong, kafka.check.crcs=false reads on; else begin behind it, "
-    "from a new checkpoint with startingOffsets",
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: ". Let this client read it, or leave it out of the option",
-}
 
 
 def client_settings(options: SourceOptions) -> dict[str, Any]:
@@ -124,9 +118,15 @@ class Brokers:
         would take until the client's patience ends.
 
         Raises:
-            KafkaError: a topic is refused (its name, authorisation).
+            KafkaError: they are refused; with the option and a remedy where it is for a topic (name, authorisation).
         """
-        return self._patiently(self._look)
+        try:
+            return self._patiently(self._look)
+        except KafkaError as error:
+            if error.code not in REMEDIES:
+                raise
+            told = f"{error.detail}, asked for by the option {self._options.asked_by}{REMEDIES[error.code]}"
+            raise KafkaError(error.code, told) from error
 
     def _look(self) -> list[TopicPartition]:
         options = self._options
@@ -233,29 +233,27 @@ def _now_ms() -> int:
     return time.monotonic_ns() // 1_000_000
 
 
-_idle: dict[tuple[int, str], Consumer] = {}
-"""Consumers between two tasks of this process, by process and settings (a fork's copy has no running thread)."""
+_idle = Idle[Consumer]()
 
 
 @contextmanager
 def _borrowed(settings: Mapping[str, Any], patience: Patience, doing: str) -> Iterator[Consumer]:
-    key = (os.getpid(), repr(sorted(settings.items())))
-    consumer = _idle.pop(key, None) or until_answered(lambda: Consumer(config=settings), patience, doing)
+    consumer = _idle.take(settings) or until_answered(lambda: Consumer(config=settings), patience, doing)
     try:
         yield consumer
     except GeneratorExit:
-        _park(key, consumer)  # the task wanted no more rows: nothing is wrong with the connection
+        _park(settings, consumer)  # the task wanted no more rows: nothing is wrong with the connection
         raise
     except BaseException:
         consumer.close()
         raise
     else:
-        _park(key, consumer)
+        _park(settings, consumer)
 
 
-def _park(key: tuple[int, str], consumer: Consumer) -> None:
+def _park(settings: Mapping[str, Any], consumer: Consumer) -> None:
     consumer.assign([])
-    _idle[key] = consumer
+    _idle.put(settings, consumer)
 
 
 _kept = Kept()
@@ -344,7 +342,7 @@ class _Task:
             raise
         except BarnabasError as error:
             asked = f"asked for by the option {self.options.asked_by}"
-            hint = _HINTS.get(error.code, "") if isinstance(error, KafkaError) else ""
+            hint = REMEDIES.get(error.code, "") if isinstance(error, KafkaError) else ""
             raise ReadFailed(f"{self}, {asked}: {error}{hint}") from error
         except Exception as error:
             error.add_note(f"barnabas was {self}")

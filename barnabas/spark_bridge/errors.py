@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from barnabas.protocol.errors import BarnabasError
+from typing import Final
+
+from barnabas.protocol.errors import BarnabasError, ErrorCode
 
 
 class OptionError(BarnabasError, ValueError):
     """An option that is missing, malformed, refused, or at odds with another."""
+
+
+REMEDIES: Final = {
+    ErrorCode.CORRUPT_MESSAGE: ". Where only a sum is wrong, kafka.check.crcs=false reads on; else begin behind it, "
+    "from a new checkpoint with startingOffsets",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: ". Let this client read it, or leave it out of the option",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: ". A topic's name has letters, digits, '.', '_' and '-' alone, 249 at most",
+}
+"""What to do about refusals that a broker tells by a number alone."""

@@ -56,6 +56,11 @@ _OF_JAVA: Final = (
 """Of Kafka's clients for Java (3.9 and 4.3) alone, or told by them alone."""
 
 
+def is_known(key: str) -> bool:
+    """Whether our consumer or producer has a setting of this name (without `kafka.`)."""
+    return key in _CONSUMER or key in _PRODUCER
+
+
 def client_options(options: Mapping[str, str], side: Side) -> dict[str, Any]:
     """The settings that reach our client, under Kafka's names; what has no effect is left out with a warning.
 

@@ -23,7 +23,7 @@ from barnabas.protocol.ids import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPar
 from barnabas.spark_bridge.bytes_limit import byte_count
 from barnabas.spark_bridge.durations import duration_ms
 from barnabas.spark_bridge.errors import OptionError
-from barnabas.spark_bridge.kafka_settings import client_options
+from barnabas.spark_bridge.kafka_settings import client_options, is_known
 from barnabas.spark_bridge.offsets import OffsetError, Offsets, parse_option, whole
 from barnabas.spark_bridge.schema import names_of
 from barnabas.spark_bridge.topic_pattern import TopicPattern
@@ -190,10 +190,12 @@ def _refuse(options: Mapping[str, str], mode: Mode) -> None:
         if key == "topic":
             log.warning("topic has no effect on a source: it is an option of the sink")
         elif key not in SOURCE_NAMES and not key.startswith("kafka."):
-            near = difflib.get_close_matches(key, sorted(SOURCE_NAMES), n=1)
-            raise OptionError(
-                f"unknown option {key!r}" + (f"; did you mean {SOURCE_NAMES[near[0]]!r}?" if near else "")
+            near = (
+                [f"kafka.{key}"]
+                if is_known(key)
+                else [SOURCE_NAMES[name] for name in difflib.get_close_matches(key, sorted(SOURCE_NAMES), n=1)]
             )
+            raise OptionError(f"unknown option {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
     for name in _BATCH_ONLY if mode == "stream" else ():
         if name.lower() in options:
             raise OptionError(f"{name} does not apply to a streaming query, which ends by its trigger: leave it out")

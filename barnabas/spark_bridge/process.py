@@ -33,6 +33,18 @@ def plain_errors() -> Iterator[None]:
         raise
 
 
+@contextmanager
+def without_warnings() -> Iterator[None]:
+    """What the bridge would warn of is said elsewhere."""
+    logger = logging.getLogger(__package__)
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
 def quiet_client() -> None:
     """What the client would tell of brokers that are away, the bridge tells (`Patience`), once."""
     logger = logging.getLogger("barnabas.net")

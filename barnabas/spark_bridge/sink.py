@@ -9,7 +9,6 @@ nothing is written twice: the producer is idempotent unless `kafka.enable.idempo
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +19,8 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from barnabas.client.producer import Producer
 from barnabas.protocol.errors import BarnabasError
+from barnabas.spark_bridge.idle import Idle
+from barnabas.spark_bridge.process import plain_errors
 from barnabas.spark_bridge.sink_options import SinkOptions
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class _Writing:
     def __init__(self, options: SinkOptions) -> None:
         self.options = options
 
+    @plain_errors()
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         """All rows of one task; returns when each is written.
 
@@ -79,7 +81,7 @@ def by_topic(batch: pa.RecordBatch, options: SinkOptions) -> Iterator[tuple[str,
     Raises:
         SinkError: a row names no topic.
     """
-    import pyarrow.compute as pc
+    import numpy as np
 
     part = batch.select([name for name in options.columns if name != "topic"])
     if options.topic is not None:
@@ -89,9 +91,14 @@ def by_topic(batch: pa.RecordBatch, options: SinkOptions) -> Iterator[tuple[str,
     topics = batch.column("topic")
     if topics.null_count:
         raise SinkError("a row has null in its column topic: filter such rows out, or set the option topic")
-    found = pc.unique(topics).to_pylist()
-    for topic in found:
-        yield topic, part if len(found) == 1 else part.filter(pc.equal(topics, topic))
+    encoded = topics.dictionary_encode()
+    names, numbers = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
+    if len(names) > 1:
+        part = part.take(np.argsort(numbers, kind="stable"))
+    end = 0
+    for topic, count in zip(names, np.bincount(numbers, minlength=len(names)).tolist(), strict=True):
+        start, end = end, end + count
+        yield topic, part.slice(start, count)
 
 
 def _send(producer: Producer, topic: str, rows: pa.RecordBatch) -> BlockingSentColumns:
@@ -108,17 +115,15 @@ def _outcome(topic: str, sent: BlockingSentColumns) -> None:
         raise SinkError(f"topic {topic}: {error}") from error
 
 
-_idle: dict[tuple[int, str], Producer] = {}
-"""Producers between two tasks of this process, by process and settings (a fork's copy has no running thread)."""
+_idle = Idle[Producer]()
 
 
 @contextmanager
 def _borrowed(settings: Mapping[str, Any]) -> Iterator[Producer]:
-    key = (os.getpid(), repr(sorted(settings.items())))
-    producer = _idle.pop(key, None) or Producer(config=settings)
+    producer = _idle.take(settings) or Producer(config=settings)
     try:
         yield producer
     except BaseException:
         producer.close(0)  # what is not under way yet shall not be: the task is tried again, or the query ends
         raise
-    _idle[key] = producer
+    _idle.put(settings, producer)

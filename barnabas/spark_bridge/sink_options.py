@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from barnabas.client.produce.config import ProducerConfig
 from barnabas.net.errors import ConfigError
 from barnabas.spark_bridge.errors import OptionError
-from barnabas.spark_bridge.kafka_settings import client_options
+from barnabas.spark_bridge.kafka_settings import client_options, is_known
 from barnabas.spark_bridge.options import SOURCE_NAMES
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _check_name(key: str, value: str) -> None:
     if key in SOURCE_NAMES:
         log.warning("%s has no effect on a sink: it is an option of the source", SOURCE_NAMES[key])
         return
-    near = difflib.get_close_matches(key, _NAMES, n=1)
+    near = [f"kafka.{key}"] if is_known(key) else difflib.get_close_matches(key, _NAMES, n=1)
     raise OptionError(f"unknown option {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 
 

@@ -29,6 +29,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from barnabas.protocol.errors import BarnabasError
+from barnabas.spark_bridge.any_read import check_for_any_read
 from barnabas.spark_bridge.brokers import Brokers, client_settings, read_span
 from barnabas.spark_bridge.errors import OptionError
 from barnabas.spark_bridge.filters import Narrowed, narrowed
@@ -87,8 +88,10 @@ class BarnabasDataSource(DataSource):
         """The format's name."""
         return "barnabas"
 
+    @plain_errors()
     def schema(self) -> str:
-        """Kafka's source's schema; `includeHeaders` adds the headers."""
+        """Kafka's source's schema; `includeHeaders` adds the headers. Spark asks for it in `load()`."""
+        check_for_any_read(self.options)
         return spark_schema(str(self.options.get("includeHeaders", "false")).strip().lower() == "true")
 
     @plain_errors()
@@ -104,10 +107,12 @@ class BarnabasDataSource(DataSource):
         except BarnabasError as error:
             return RefusedReader(error)
 
+    @plain_errors()
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """A batch write."""
         return BatchWriter(read_sink_options(self.options, schema, overwrite=overwrite))
 
+    @plain_errors()
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 - Spark's name
         """A streaming write; in output mode `complete` each micro-batch writes the whole result, as with Spark."""
         return StreamWriter(read_sink_options(self.options, schema, overwrite=False))

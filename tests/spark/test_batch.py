@@ -126,6 +126,7 @@ def test_sql_finds_the_format_by_its_name(spark: Any, cluster: Cluster) -> None:
         ({"kafka.fetch.min.byte": "1"}, "unknown setting 'fetch.min.byte'; did you mean 'fetch.min.bytes'"),
         ({"assign": "{}"}, "exactly one of the options"),
         ({"startingTimestamp": str(START * 2)}, "as young as the starting timestamp"),
+        ({"subscribe": "a b"}, "a b, asked for by the option subscribe. A topic's name has letters, digits"),
     ],
 )
 def test_refused_options_say_why(

@@ -292,6 +292,7 @@ def test_options_are_read_whatever_their_case() -> None:
         ({"maxOffsetsPerTrigger": "0"}, "at least 1"),
         ({"startingOffsets": "first"}, "expected JSON like"),
         ({"startingOffset": "latest"}, "did you mean 'startingOffsets'"),
+        ({"bootstrap.servers": "h:1"}, r"'bootstrap\.servers'; did you mean 'kafka\.bootstrap\.servers'"),
         ({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, r"minOffsetsPerTrigger \(5\) is above"),
         ({"maxTriggerDelay": "soon"}, "maxTriggerDelay: 'soon' is no time: write 500ms, 30s, 15m, 1h or 1d"),
         ({"kafkaConsumer.pollTimeoutMs": "0"}, "kafkaConsumer.pollTimeoutMs: '0' is no whole number of at least 1"),

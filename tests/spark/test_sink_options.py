@@ -69,6 +69,7 @@ def test_all_columns_of_a_record_are_taken_and_others_passed_over() -> None:
         ("value binary, partition long", {}, "the column partition is bigint: cast it to int"),
         ("value binary, headers map", {}, r"headers is map<string,binary>: cast it to array<struct"),
         ("value binary", {"topics": "a"}, "unknown option 'topics'; did you mean 'topic'"),
+        ("value binary", {"linger.ms": "1"}, r"unknown option 'linger\.ms'; did you mean 'kafka\.linger\.ms'"),
         ("value binary", {"path": "a"}, r"writes topics, not the path 'a': use option\('topic'\)"),
         ("value binary", {"kafka.acks": "2"}, r"in the options kafka\.\*: acks: '2' is none of"),
         ("value binary", {"kafka.transactional.id": "x"}, "transactions are not supported yet"),
