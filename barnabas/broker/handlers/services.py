@@ -25,15 +25,19 @@ from barnabas.broker.replica import ReplicaManager
 from barnabas.protocol.api import ApiKey
 
 AUTO_CREATE_IN_FLIGHT_MAX: Final = 1000
-_ONLY_LOOK: Final = frozenset(
+ONLY_LOOK: Final = frozenset(
     (
         ApiKey.FETCH,
         ApiKey.LIST_OFFSETS,
         ApiKey.METADATA,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.LIST_GROUPS,
         ApiKey.OFFSET_FOR_LEADER_EPOCH,
         ApiKey.DESCRIBE_CONFIGS,
         ApiKey.DESCRIBE_LOG_DIRS,
         ApiKey.DESCRIBE_PRODUCERS,
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
         ApiKey.LIST_CONFIG_RESOURCES,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
     )
@@ -121,7 +125,7 @@ class Services:
 
     def work(self, steps: Job[None], request: Any, context: RequestContext) -> None:
         """Serve a request by a job: its first slice now, what is left among the broker's jobs (see `steps`)."""
-        asker = context.connection if context.api_key in _ONLY_LOOK else None
+        asker = context.connection if context.api_key in ONLY_LOOK else None
         work(self.run, steps, lambda fault: self.failed(request, context, fault), asker)
 
     def work_in_line(self, steps: Job[None], request: Any, context: RequestContext) -> None:

@@ -26,6 +26,7 @@ from barnabas.broker.config.listeners import HTTP, LOCAL
 from barnabas.broker.context import Connection
 from barnabas.broker.host import dialects, http
 from barnabas.broker.host.in_flight import CHARGED_BYTES_MIN, DECODING_MS_MAX, Request, weigh
+from barnabas.broker.host.progress import RESET, is_closed
 from barnabas.broker.host.receive import Receiver
 from barnabas.broker.host.relief import SMALL_BYTES
 from barnabas.broker.host.states import LEFT, MUTED, QUEUED, SHORT, STALLED, State, move
@@ -165,6 +166,9 @@ class Channel(asyncio.BufferedProtocol):
                         break
                     turns -= 1
                     if large := len(frame) >= LARGE_BYTES:
+                        if self.paused and is_closed(self, RESET):  # as the last answer was written
+                            self.abort()
+                            break
                         self._handle(frame, now_ms, self._host.now_ms())
                     else:
                         self._handle(frame, now_ms)

@@ -71,6 +71,11 @@ def asks_for_versions(unread: bytes, native: bool) -> bool:
     return key and int.from_bytes(unread[start : start + 4], "big") == len(unread) - start - 4
 
 
+def api_key_of(frames: memoryview, native: bool) -> int:
+    """The API that the first of these frames asks for, one whole at least; laid out as `asks_for_versions` has them."""
+    return frames[9] if native else int.from_bytes(frames[4:6], "big")
+
+
 _CODECS: Final = {KAFKA: "barnabas.protocol.kafka.codec", NATIVE: "barnabas.protocol.native.codec"}
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from barnabas.broker.host.states import State
@@ -28,7 +29,7 @@ CLOSED_MS_MAX: Final = 3000
 """So long who has closed one side may wait for answers to what it sent before: what lies behind that will not go on."""
 AT_ONCE_MAX: Final = 50
 """Connections that are ended in one step."""
-_RESET: Final = (7,)
+RESET: Final = (7,)
 _CLOSED: Final = (7, 8)
 """TCP_CLOSE and TCP_CLOSE_WAIT of Linux. In the latter the peer may have closed one side, and still read."""
 
@@ -83,7 +84,7 @@ class Progress:
             if not unfinished(channel):
                 del self._marks[channel]
             elif channel.paused and is_closed(channel):
-                if now_ms - mark.since_ms >= closed_ms or is_closed(channel, _RESET):
+                if now_ms - mark.since_ms >= closed_ms or is_closed(channel, RESET):
                     del self._marks[channel]
                     channel.abort()
                     ended += 1
@@ -133,3 +134,17 @@ def is_closed(channel: Channel, states: tuple[int, ...] = _CLOSED) -> bool:
         return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] in states
     except OSError:
         return True
+
+
+def has_more(channel: Channel) -> bool:
+    """Whether the system has received bytes of a connection that were not read yet; never, where it does not tell."""
+    sock = channel.transport.get_extra_info("socket")
+    if sock is None or sys.platform == "win32":
+        return False
+    from fcntl import ioctl
+    from termios import FIONREAD
+
+    try:
+        return any(ioctl(sock.fileno(), FIONREAD, bytes(4)))
+    except OSError:
+        return False

@@ -6,6 +6,10 @@
                            fits below the limit. Whoever has a turn must bring `TURN_BYTES_PER_S`.
     total > limit          the connections that hold most are ended until it fits, who has a turn last.
 
+Above low, whoever looks something up, sends more behind it and has waited for `UNHEARD_MS` since is ended, too, those
+that hold most first: while a connection is not read from and its peer's system has yet more to bring, neither tells
+that the peer is long gone. What changes something is seen through, and who sends nothing on is served.
+
 Small requests are handled all the while: they hold nothing. A frame is held back before it is decoded.
 
 While logs are recovered every large frame waits for its turn, and one at a time has one: what is decoded then lies in
@@ -25,8 +29,11 @@ import heapq
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from barnabas.broker.host.progress import is_closed, unfinished
-from barnabas.broker.host.states import LEFT, STALLED
+from barnabas.broker.handlers.services import ONLY_LOOK
+from barnabas.broker.host.dialects import NATIVE, api_key_of
+from barnabas.broker.host.progress import has_more, is_closed, unfinished
+from barnabas.broker.host.states import LEFT, QUEUED, STALLED
+from barnabas.protocol.api import ApiKey
 
 if TYPE_CHECKING:
     from barnabas.broker.host.channel import Channel
@@ -38,6 +45,9 @@ TURN_MS: Final = 5000
 STUCK_MS: Final = 10_000
 """So long all may wait in vain for a turn before those that wait and hold most are ended, until memory is not short:
 one at a time, a thousand that hold little each would keep everybody else waiting for hours."""
+UNHEARD_MS: Final = 1000
+_LOOKUPS: Final = ONLY_LOOK - {ApiKey.FETCH}
+"""Whose peers are ended for it: nothing is lost. A fetch may wait for long, as its consumer said."""
 AT_ONCE_MAX: Final = 50
 """Connections that are ended, or go on, in one step: some 30 µs each."""
 _LOOK_S: Final = 1.0
@@ -136,9 +146,8 @@ class Relief:
         self._give_turns(now_ms)
         if not self._account.short:
             self._host.buffers.widen()
-        if not self.waiting and not self.turns:
-            if not self._account.short:
-                self._account.on_released = None
+        if not self.waiting and not self.turns and not self._account.short:
+            self._account.on_released = None
         elif self._timer is None:
             self._timer = self._host.loop.call_later(_LOOK_S, self._look)
 
@@ -147,7 +156,7 @@ class Relief:
         closed = list(islice(filter(is_closed, self.waiting), AT_ONCE_MAX))  # no read tells, for there is none
         for channel in closed:
             self._let_go(channel)
-        if len(closed) == AT_ONCE_MAX:
+        if len(closed) == AT_ONCE_MAX or self._end_unheard():
             self._timer = self._host.loop.call_later(0, self._look)
         self._decide()
 
@@ -232,6 +241,31 @@ class Relief:
             self._end(channel, "memory is short and it holds most")
         if len(worth) > AT_ONCE_MAX and above > 0:
             self._later()
+
+    def _end_unheard(self) -> bool:
+        """End some of those who may be gone, until memory is not short; whether there are more."""
+        left = self._account.total - self._account.low
+        if left <= 0 or self._recovering:
+            return False
+        left -= self._going()
+        unheard = list(filter(self._is_unheard, self._host.channels.values()))
+        for channel in heapq.nlargest(AT_ONCE_MAX, unheard, key=self._held):
+            if left <= 0:
+                return False
+            left -= self._held(channel)
+            self._end(channel, "memory is short, and it has long sent more behind a request that waits its turn")
+        return len(unheard) > AT_ONCE_MAX and left > 0
+
+    def _is_unheard(self, channel: Channel) -> bool:
+        if not channel.paused or self._held(channel) < SMALL_BYTES or channel in self.turns or channel.waits & LEFT:
+            return False
+        if self._host.now_ms() - channel.active_ms < UNHEARD_MS:
+            return False
+        if channel.outstanding is not None:
+            return channel.outstanding.api_key in _LOOKUPS
+        if not channel.waits & QUEUED or not channel.introduced or not has_more(channel):
+            return False
+        return api_key_of(channel.receiver.unread(), channel.connection.dialect == NATIVE) in _LOOKUPS
 
     def _held(self, channel: Channel) -> int:
         return self._account.held_by(channel.connection.id)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from fcntl import ioctl
+from termios import FIONREAD
 from typing import Any
 
 import pytest
@@ -172,6 +174,77 @@ async def test_nobody_waits_for_ever_in_vain(caplog: pytest.LogCaptureFixture) -
         core.account.release(0, PARKED, 10 * MIB - 200_000)
 
 
+BEHIND = 15_000
+"""Partitions of a request that is sent behind another: 240 KB."""
+
+
+@pytest.mark.parametrize(
+    ("first", "behind", "held_bytes", "ended"),
+    [
+        (lambda: lookup(30), BEHIND, 6 * MIB, 1),
+        (lambda: lookup(30), BEHIND, 0, 0),
+        (lambda: lookup(30), 0, 6 * MIB, 0),
+        (lambda: produce(40_000), BEHIND, 6 * MIB, 0),
+        (lambda: fetch(30), BEHIND, 6 * MIB, 0),
+    ],
+    ids=["sends on", "memory is not short", "sends nothing on", "changes something", "waits by its own wish"],
+)
+async def test_who_sends_on_and_is_not_heard_of_is_ended_while_memory_is_short(
+    first: Any, behind: int, held_bytes: int, ended: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A thousand that had gone held 100 MB for 16 s: their end lay behind what was not read."""
+    core = small_core()
+    core.handler = parks
+    async with serving(core, socket_request_max_bytes=FRAME) as host, client(host.port) as raw:
+        raw.send(first() + (fetch(behind) if behind else b""))
+        await until(lambda: bool(core.contexts))
+        (channel,) = host.channels.values()
+        await until(lambda: channel.paused == bool(behind))
+        now_ms = channel.active_ms + relief_module.UNHEARD_MS - 1
+        host.now_ms = lambda: now_ms
+        core.account.charge(0, PARKED, held_bytes)
+        host.relief._look()
+        assert host.relief.ended == 0
+        now_ms += 1
+        host.relief._look()
+        assert host.relief.ended == ended
+        if ended:
+            assert await raw.ended() == b""
+            assert "sent more behind a request" in caplog.text
+        core.account.release(0, PARKED, held_bytes)
+
+
+@pytest.mark.parametrize(
+    ("make", "more", "ended"),
+    [(lambda: lookup(20_000), b"more", 1), (lambda: lookup(20_000), b"", 0), (lambda: produce(200_000), b"more", 0)],
+    ids=["sends on", "sends nothing on", "changes something"],
+)
+async def test_who_is_in_line_undecoded_and_sends_on_is_ended_as_well(
+    make: Any, more: bytes, ended: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core = small_core()
+    core.handler = parks
+    monkeypatch.setattr(Turns, "looked", lambda turns: None)
+    async with serving(core, socket_request_max_bytes=FRAME) as host, client(host.port) as raw:
+        raw.ask(1)
+        await until(lambda: bool(core.contexts))
+        core.contexts[0].respond(ApiVersionsResponse())
+        host.turns.look_due, host.turns._since_ms = True, host.now_ms() - 1000  # a round that takes long
+        host.turns.late_ms = 0
+        raw.send(make())
+        (channel,) = host.channels.values()
+        await until(lambda: channel.paused)
+        raw.send(more)
+        sock = channel.transport.get_extra_info("socket")
+        await until(lambda: bool(any(ioctl(sock.fileno(), FIONREAD, bytes(4)))) == bool(more))
+        now_ms = channel.active_ms + relief_module.UNHEARD_MS
+        host.now_ms = lambda: now_ms
+        core.account.charge(0, PARKED, 6 * MIB)
+        host.relief._look()
+        assert host.relief.ended == ended
+        core.account.release(0, PARKED, 6 * MIB)
+
+
 async def test_above_the_limit_whoever_holds_most_is_ended(caplog: pytest.LogCaptureFixture) -> None:
     core = small_core()
     async with serving(core) as host, client(host.port) as much, client(host.port) as little:
@@ -202,6 +275,13 @@ def produce(size: int) -> bytes:
 def fetch(partitions: int) -> bytes:
     body = struct.pack(">hhih", 1, 4, 9, -1) + struct.pack(">iiiibi", -1, 500, 1, 1, 0, 1) + struct.pack(">h", 1) + b"t"
     body += struct.pack(">i", partitions) + struct.pack(">iqi", 0, 0, 1) * partitions
+    return struct.pack(">i", len(body)) + body
+
+
+def lookup(partitions: int) -> bytes:
+    """A ListOffsets v1."""
+    body = struct.pack(">hhih", 2, 1, 9, -1) + struct.pack(">ii", -1, 1) + struct.pack(">h", 1) + b"t"
+    body += struct.pack(">i", partitions) + struct.pack(">iq", 0, -1) * partitions
     return struct.pack(">i", len(body)) + body
 
 

@@ -12,22 +12,32 @@ from barnabas.broker.context import Connection
 from barnabas.broker.handlers.steps import SLICE
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.requests import (
+    consumer_group_describe,
     create_partitions,
     create_topics,
     delete_records,
     delete_topics,
     describe_configs,
+    describe_groups,
     find_coordinator,
     incremental_alter_configs,
     list_offsets,
     metadata,
+    offset_fetch,
     offset_for_leader_epoch,
     produce,
 )
 from tests.broker.node.world import World, batch
 
 MANY = 3 * SLICE + 1
-ONLY_LOOK = ("metadata", "list_offsets", "offset_for_leader_epoch")
+ONLY_LOOK = (
+    "metadata",
+    "list_offsets",
+    "offset_for_leader_epoch",
+    "offset_fetch",
+    "describe_groups",
+    "consumer_group_describe",
+)
 
 
 @pytest.fixture
@@ -117,6 +127,19 @@ LARGE: dict[str, tuple[int, Callable[[], Any], Callable[[Any], list[Any]]]] = {
             [describe_configs.DescribeConfigsResource(2, name) for name in names()]
         ),
         lambda answer: answer.results,
+    ),
+    "offset_fetch": (
+        8,
+        lambda: offset_fetch.OffsetFetchRequest(
+            groups=[offset_fetch.OffsetFetchRequestGroup(name) for name in names()]
+        ),
+        lambda answer: answer.groups,
+    ),
+    "describe_groups": (5, lambda: describe_groups.DescribeGroupsRequest(names()), lambda answer: answer.groups),
+    "consumer_group_describe": (
+        0,
+        lambda: consumer_group_describe.ConsumerGroupDescribeRequest(names()),
+        lambda answer: answer.groups,
     ),
     "incremental_alter_configs": (
         1,
