@@ -14,7 +14,8 @@ anything**: park on the token and call again. What takes long is a job (a genera
                   (the place is looked up once where it is not known, as after a start)
     append        `append_as_leader(records, leader_epoch, now_ms, validate_full=False, asker=None, origin=CLIENT)
                   -> AppendInfo`
-                  `append_as_follower(records, *, now_ms=-1) -> AppendInfo | None`; `now_ms` is the time of day.
+                  `append_as_follower(records, *, leader_epoch=EPOCH_MAX, now_ms=-1) -> AppendInfo | None`
+                  `now_ms` is the time of day.
                   Patches a writable buffer in place and takes no reference to it. Raises `KafkaError` (`InvalidRecord`
                   with `record_errors`)
     read          `read(offset, max_bytes, isolation, min_one=True) -> FetchData`

@@ -50,6 +50,7 @@ from barnabas.protocol.ids import ZERO_UUID, Records, TopicPartition
 if TYPE_CHECKING:
     from barnabas.broker.log.compaction import CompactionResult
 
+EPOCH_MAX: Final = 2**31 - 1
 _LARGEST_RELATIVE_OFFSET: Final = 2**31 - 1
 _RECENT_MAX: Final = 512
 _CLIENT: Final = AppendOrigin.CLIENT
@@ -363,12 +364,20 @@ class Log:
         told = (first_offset, last_offset, log_append_time_ms, start_offset, False, rolled, sync_needed)
         return tuple.__new__(AppendInfo, told)  # half the price of the call
 
-    def append_as_follower(self, records: Records, *, now_ms: int = -1) -> AppendInfo | None:
+    def append_as_follower(
+        self, records: Records, *, leader_epoch: int = EPOCH_MAX, now_ms: int = -1
+    ) -> AppendInfo | None:
         """Write batches as the leader has them; None if there was no whole batch.
 
+        Args:
+            records: what the leader sent; nothing keeps a reference to it.
+            leader_epoch: the epoch in which it was asked for: a batch of a later one is none of that leader's.
+            now_ms: time of day (ms).
+
         Raises:
-            KafkaError: CORRUPT_MESSAGE for a bad sum, UNKNOWN_SERVER_ERROR for offsets that do not rise from the end
-                of this log, KAFKA_STORAGE_ERROR. Batches before the bad one are in the log.
+            KafkaError: CORRUPT_MESSAGE for a bad sum or a later epoch, UNKNOWN_SERVER_ERROR for offsets that do not
+                rise from the end of this log, KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER (the broker stops). Batches
+                before the bad one are in the log.
         """
         if not self._takes_records:
             raise self._refusal()
@@ -380,6 +389,12 @@ class Log:
                 raise KafkaError(
                     ErrorCode.UNKNOWN_SERVER_ERROR,
                     f"{self.topic_partition}: offset {header.base_offset} came after {self.log_end_offset - 1}",
+                )
+            if header.leader_epoch > leader_epoch:
+                raise KafkaError(
+                    ErrorCode.CORRUPT_MESSAGE,
+                    f"{self.topic_partition}: the batch at offset {header.base_offset} is of epoch "
+                    f"{header.leader_epoch}, its leader of epoch {leader_epoch}",
                 )
             if first_offset < 0:
                 first_offset = header.base_offset
@@ -542,13 +557,18 @@ class Log:
     # Cutting and forgetting
 
     def truncate_to(self, offset: int) -> bool:
-        """Drop everything from the batch that contains `offset` on, see `truncation.truncate_to`."""
+        """Drop everything from the batch that contains `offset` on, see `truncation.truncate_to`.
+
+        Returns whether records went. An epoch that begins at `offset` and has no record goes in any case: the leader
+        that is followed now may have written there in another (`UnifiedLog.truncateTo`).
+        """
         cut = truncation.truncate_to(self, offset)
-        if cut is None:
-            return False
-        self.adopt(cut)
+        if cut is not None:
+            self.adopt(cut)
+        elif len(epochs := self.epochs.up_to(offset)) < len(self.epochs):
+            self.adopt(Change(epochs=epochs))
         self.files.save_epochs(cut=True)
-        return True
+        return cut is not None
 
     def truncate_fully_and_start_at(self, offset: int, *, now_ms: int = -1) -> None:
         """Drop everything and go on at `offset`, see `truncation.truncate_fully_and_start_at`."""

@@ -386,6 +386,10 @@ def test_follower_takes_batches_as_they_are(world):
         follower.append_as_follower(bad)
     assert follower.log_end_offset == 10, "the batches before the corrupt one are in"
     assert follower.append_as_follower(data[:30]) is None
+    later = shifted(data, 10)
+    with pytest.raises(KafkaError, match="offset 14 is of epoch 5, its leader of epoch 4"):
+        follower.append_as_follower(later, leader_epoch=4)
+    assert follower.log_end_offset == 14, "the batches of the leader's own time are in"
 
 
 @pytest.mark.parametrize(

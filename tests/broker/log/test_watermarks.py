@@ -70,6 +70,17 @@ def test_truncation_to_the_base_of_a_segment(world):
     assert append(log, b"z").first_offset == base
 
 
+def test_a_cut_at_the_end_forgets_an_epoch_that_has_no_record(memory):
+    """Who led for a moment and wrote nothing: his epoch is not the next leader's, and there is nothing else to cut."""
+    log = memory.new_log()
+    append(log, b"a", b"b", leader_epoch=1)
+    assert log.assign_epoch(2)
+    assert not log.truncate_to(2)
+    assert log.epochs.entries == [(1, 0)]
+    assert (log.log_end_offset, log.latest_epoch) == (2, 1)
+    assert not log.truncate_to(2)
+
+
 def test_truncation_takes_back_producer_state(world):
     log = world.new_log()
     for sequence in range(8):
