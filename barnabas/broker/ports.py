@@ -5,8 +5,9 @@ The core is synchronous and never waits. What takes time answers *now or later*:
 - `File.read` returns the bytes, or raises `NotYet` with a token. The caller parks on the token and runs the *whole*
   step again when it fires (so leadership and epochs are checked again); whoever parks keeps every token it was given
   until it is through, and as long as a token is held, the same read (file, position, length) answers at once.
-- `File.sync`, `Controller.alter_partition`, and of `Disk` `write_atomic`, `write_files`, `remove_later` and `aside`
-  take a completion and call it exactly once, never from inside the call itself. Completions run on the core's thread.
+- `File.sync`, `Controller.alter_partition`, `Peers.send`, and of `Disk` `write_atomic`, `write_files`, `remove_later`
+  and `aside` take a completion and call it exactly once, never from inside the call itself. Completions run on the
+  core's thread.
 
 Bytes that `read` returns are **leased**: the returned memoryview keeps what it was cut from alive (the memory map, the
 block, the buffer). A file is never changed in place below its end: `truncate` copies the kept prefix to a new file and
@@ -16,7 +17,7 @@ swaps it in, and the old bytes go with the last memoryview that was cut from the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from barnabas.protocol.ids import Buffer, TopicPartition
 
@@ -185,3 +186,13 @@ class Controller(Protocol):
 
     def alter_partition(self, proposal: IsrProposal, done: Callable[[IsrAnswer], None]) -> None:
         """Ask for a change; `done` is called with the answer, now or later."""
+
+
+class Peers(Protocol):
+    """The way to the other brokers of the cluster."""
+
+    def send(self, broker_id: int, request: Any, done: Callable[[Any | None], None]) -> None:
+        """Send a request; `done` is called with the answer, or with None when none will come (later, in any case).
+
+        Requests to one broker arrive in their order. The bytes of an answer are its receiver's, as long as it likes.
+        """

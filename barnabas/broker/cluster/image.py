@@ -137,6 +137,11 @@ class Image:
         broker = self.brokers.get(broker_id)
         return broker is not None and not broker.fenced
 
+    def broker_epoch(self, broker_id: int) -> int:
+        """In which of its lives the broker is registered; -1 while it is not."""
+        broker = self.brokers.get(broker_id)
+        return -1 if broker is None else broker.broker_epoch
+
     def isr_eligible(self, broker_id: int, broker_epoch: int) -> bool:
         """Whether the broker may be in an ISR; epoch -1 fits any."""
         broker = self.brokers.get(broker_id)

@@ -38,6 +38,7 @@ MEANINGS: Final = {
     "BrokerTopicMetrics.FailedFetchRequestsPerSec": "Reads of a partition that failed",
     "BrokerTopicMetrics.TotalProduceRequestsPerSec": "Appends to a partition that were asked for",
     "BrokerTopicMetrics.TotalFetchRequestsPerSec": "Reads of a partition that were asked for",
+    "BrokerTopicMetrics.ReplicationBytesInPerSec": "Bytes of records that came from the leaders that are followed",
     "BrokerTopicMetrics.ReplicationBytesOutPerSec": "Bytes of records that followers were sent",
     "ReplicaManager.IsrExpandsPerSec": "Replicas that came back in sync",
     "ReplicaManager.IsrShrinksPerSec": "Replicas that fell out of sync",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Mapping
 from itertools import islice
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.context import Connection
@@ -18,7 +18,7 @@ from barnabas.broker.log import Log, LogManager
 from barnabas.broker.log.producer_owners import Asker
 from barnabas.broker.log.types import Isolation
 from barnabas.broker.metrics import MetricsRegistry
-from barnabas.broker.ports import Controller, WallClock
+from barnabas.broker.ports import Controller, Peers, WallClock
 from barnabas.broker.replica import delete_records, fetch, gauges, list_offsets, offset_for_leader_epoch, produce
 from barnabas.broker.replica.hosted import HostedPartitions
 from barnabas.broker.replica.partition import Partition
@@ -33,6 +33,9 @@ from barnabas.broker.replica.types import (
 )
 from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.ids import ZERO_UUID, Buffer, TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.broker.replica.following import Following
 
 logger = logging.getLogger(__name__)
 
@@ -57,8 +60,12 @@ class ReplicaManager:
         wall_clock: WallClock,
         registry: MetricsRegistry,
         now_ms: int,
+        peers: Peers | None = None,
     ) -> None:
+        """`peers`: the way to the brokers that are followed; None for one that stands alone, and follows nobody."""
         self.logs = logs
+        self._peers = peers
+        self._following: Following | None = None
         self.shared = Shared(broker_id, config, controller, cluster, wall_clock, registry, now_ms)
         self.hosted = HostedPartitions(self.shared)
         self.actions = self.shared.actions
@@ -218,6 +225,7 @@ class ReplicaManager:
         for key in removed:
             partition = self.hosted.online.get(key)
             if partition is not None:
+                self._follow_nobody(key)
                 partition.stop()
 
     def disconnected(self, connection_id: int) -> None:
@@ -235,6 +243,7 @@ class ReplicaManager:
             "offline": [str(key) for key in islice(self.hosted.offline, first, end)],
             "purgatories": [purgatory.snapshot(first, end) for purgatory in self.shared.purgatories],
             "timer": self.shared.timer.snapshot(),
+            "following": [] if self._following is None else self._following.snapshot(first, end),
             "deferred_actions": len(self.shared.actions),
         }
 
@@ -259,9 +268,24 @@ class ReplicaManager:
                 self._refused.pop(key, None)
             partition = self.hosted.online[key] = Partition(key, state.topic_id, log, self.shared)
         if state.leader == self.shared.broker_id:
-            partition.become_leader(state, now_ms)
+            if partition.become_leader(state, now_ms):
+                self._follow_nobody(key)
         elif partition.become_follower(state):
             self.shared.check_not_leader(key, now_ms)
+            self._follow(partition, now_ms)
+
+    def _follow(self, partition: Partition, now_ms: int) -> None:
+        if self._following is None:
+            if self._peers is None:
+                return
+            from barnabas.broker.replica.following import Following  # a broker that stands alone needs none of it
+
+            self._following = Following(self.shared, self._peers)
+        self._following.follow(partition, now_ms)
+
+    def _follow_nobody(self, key: TopicPartition) -> None:
+        if self._following is not None:
+            self._following.end(key)
 
     def _try_again(self, key: TopicPartition, state: PartitionState, now_ms: int) -> None:
         """The disk had no room for a new log: look soon whether it has."""
@@ -296,6 +320,7 @@ class ReplicaManager:
         self._refused.pop(key, None)
         partition = self.hosted.online.pop(key, None)
         if partition is not None:
+            self._follow_nobody(key)
             partition.stop()
             self.shared.check_not_leader(key, now_ms)
         elif not was_offline and key not in self.logs.logs:  # at the start logs are there before their partitions

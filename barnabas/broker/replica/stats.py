@@ -39,6 +39,7 @@ class TopicStats:
         "failed_fetches",
         "failed_produces",
         "messages_in",
+        "replication_bytes_in",
         "replication_bytes_out",
         "total_fetches",
         "total_produces",
@@ -60,7 +61,8 @@ class TopicStats:
         self._registry = registry
         self._topic = topic
         self._made = made
-        # Kafka keeps the replication rate for all topics only.
+        # Kafka keeps the replication rates for all topics only.
+        self.replication_bytes_in = registry.meter(_TYPE, "ReplicationBytesInPerSec")
         self.replication_bytes_out = registry.meter(_TYPE, "ReplicationBytesOutPerSec")
         if topic is None:
             for name in _METERS:

@@ -22,6 +22,9 @@ class ClusterView(Protocol):
     def is_alive(self, broker_id: int) -> bool:
         """Whether the broker is registered and not fenced."""
 
+    def broker_epoch(self, broker_id: int) -> int:
+        """In which of its lives the broker is registered; -1 while it is not."""
+
     def isr_eligible(self, broker_id: int, broker_epoch: int) -> bool:
         """Whether the broker may be in an ISR: unfenced, not shutting down, and of this epoch (-1 fits any)."""
 

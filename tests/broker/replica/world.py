@@ -59,6 +59,9 @@ class Cluster:
     def is_alive(self, broker_id: int) -> bool:
         return broker_id not in self.dead
 
+    def broker_epoch(self, broker_id: int) -> int:
+        return self.epochs.get(broker_id, -1)
+
     def isr_eligible(self, broker_id: int, broker_epoch: int) -> bool:
         return broker_id not in self.dead and broker_epoch in (-1, self.epochs.get(broker_id, broker_epoch))
 

@@ -1,0 +1,330 @@
+"""One partition on its way behind its leader, in one leader epoch. Source: `AbstractFetcherThread` of Apache Kafka.
+
+A follower asks with the Fetch that consumers use, from its own end, and names the epoch of its last record. So the
+leader sees whether both logs are the same up to there, and says otherwise where they part (the diverging epoch).
+
+    fetching      records                      fetching      appended; the high watermark follows the leader's
+                  a diverging epoch            cutting       and then fetching, from where both logs agree
+                  OFFSET_OUT_OF_RANGE          asking_end    the leader's log ends before ours, or begins behind it
+    asking_end    it ends before ours          cutting
+                  it does not                  asking_start
+    asking_start  it begins behind our end     fetching      all is dropped: it begins there
+                  it does not                  fetching
+    any of these  FENCED_LEADER_EPOCH          parked        until the metadata tells of another epoch
+                  our disk, or our own end     halted
+                  any other error              the same      after `BACKOFF_MS`
+    all           other metadata               over
+
+- Where `flush.messages` asks for a sync, nothing is asked for before what is here is on stable storage: the offset
+  that a follower asks for counts at its leader as kept.
+- What was asked for in one epoch is dropped in another: a new epoch has a new `Follower`.
+- Records are cut by epochs alone, never to the high watermark (KIP-101); only a log without epochs, which has no
+  record that could be compared, begins there.
+- The high watermark is the smaller of the leader's and of our end. It never goes back but with a cut: a new leader may
+  know less of it than its followers. Apache Kafka lowers it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Final
+
+from barnabas.broker.log.losses import Loss
+from barnabas.broker.log.types import EpochEnd
+from barnabas.broker.replica.divergence import cut_at
+from barnabas.broker.replica.partition import Partition
+from barnabas.protocol.batch import HEADER_SIZE, read_header
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.ids import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Records
+from barnabas.protocol.requests.fetch import FetchPartition, PartitionData
+from barnabas.protocol.requests.list_offsets import ListOffsetsPartition, ListOffsetsPartitionResponse
+
+BACKOFF_MS: Final = 1000
+"""After an error. Kafka's default of `replica.fetch.backoff.ms`."""
+PARTITION_BYTES_MAX: Final = 1024 * 1024
+"""Of one partition in an answer; a first batch comes whole. Kafka's default of `replica.fetch.max.bytes`."""
+
+_SETTLES: Final = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+)
+"""What metadata that is still under way will settle."""
+
+logger = logging.getLogger(__name__)
+
+
+class Stage(Enum):
+    """Where a follower is on its way."""
+
+    FETCHING = "fetching"
+    CUTTING = "cutting"
+    ASKING_END = "asking_end"
+    ASKING_START = "asking_start"
+    PARKED = "parked"
+    HALTED = "halted"
+    OVER = "over"
+
+
+_FETCHING, _CUTTING, _OVER = Stage.FETCHING, Stage.CUTTING, Stage.OVER
+_ENDS: Final = (Stage.PARKED, Stage.HALTED, _OVER)
+MOVES: Final = {
+    _FETCHING: (_CUTTING, Stage.ASKING_END, *_ENDS),
+    _CUTTING: (_FETCHING, *_ENDS),
+    Stage.ASKING_END: (_CUTTING, Stage.ASKING_START, *_ENDS),
+    Stage.ASKING_START: (_FETCHING, *_ENDS),
+    Stage.PARKED: (_OVER,),
+    Stage.HALTED: (_OVER,),
+    _OVER: (),
+}
+"""What may come after each stage."""
+_TIMESTAMPS: Final = {Stage.ASKING_END: LATEST_TIMESTAMP, Stage.ASKING_START: EARLIEST_TIMESTAMP}
+
+
+class Follower:
+    """A partition that follows `leader_id` in `leader_epoch`. `wake` is called when it may ask again.
+
+    `stage` is one of `MOVES`; until `not_before_ms` (monotonic) it asks for nothing.
+    """
+
+    __slots__ = ("_said", "_syncing", "_wake", "leader_epoch", "leader_id", "not_before_ms", "partition", "stage")
+
+    def __init__(self, partition: Partition, wake: Callable[[], None]) -> None:
+        self.partition = partition
+        self.leader_id = partition.leader_id
+        self.leader_epoch = partition.leader_epoch
+        self.stage = _FETCHING
+        self.not_before_ms = 0
+        self._wake = wake
+        self._syncing = False
+        self._said = ""
+
+    def begin(self, now_ms: int) -> None:
+        """A log that knows no epoch begins at its high watermark; any other at its end."""
+        log = self.partition.log
+        if log.latest_epoch < 0 and log.high_watermark < log.log_end_offset:
+            self._cut(log.high_watermark, "no record here has an epoch", now_ms)
+
+    def end(self) -> None:
+        """Other metadata is in force: what is still under way changes nothing."""
+        if self.stage is not _OVER:
+            self._go(_OVER)
+
+    # What it asks for
+
+    def unsynced(self) -> bool:
+        """Whether what is here waits for its sync, so that nothing may be asked for; `wake` is called after it."""
+        log = self.partition.log
+        if self.stage is not _FETCHING or log.log_end_offset - log.recovery_point < log.config.flush_messages:
+            return False
+        if not self._syncing:
+            try:
+                if log.when_durable(log.log_end_offset, self._synced):
+                    return False
+            except KafkaError as error:
+                self._halt(error)
+                return False
+            self._syncing = True
+        return True
+
+    def asks(self) -> FetchPartition:
+        """What to fetch."""
+        log = self.partition.log
+        return FetchPartition(
+            self.partition.topic_partition.partition,
+            self.leader_epoch,
+            log.log_end_offset,
+            log.latest_epoch,
+            log.log_start_offset,
+            PARTITION_BYTES_MAX,
+        )
+
+    def asks_offset(self) -> ListOffsetsPartition:
+        """Which of the leader's ends to look up."""
+        partition = self.partition.topic_partition.partition
+        return ListOffsetsPartition(partition, self.leader_epoch, _TIMESTAMPS[self.stage])
+
+    # What it is answered
+
+    def take(self, data: PartitionData, now_ms: int) -> bool:
+        """The leader's answer to what `asks` said; True when records came."""
+        told = data.diverging_epoch
+        if data.error_code:
+            self._refused(data.error_code, now_ms)
+        elif told is not None and told.epoch >= 0:
+            self._diverged(EpochEnd(told.epoch, told.end_offset), now_ms)
+        else:
+            return self._follow(data, now_ms)
+        return False
+
+    def take_offset(self, data: ListOffsetsPartitionResponse, now_ms: int) -> None:
+        """The leader's answer to what `asks_offset` said: this log is cut, or dropped, or goes on from its end."""
+        if data.error_code:
+            self._refused(data.error_code, now_ms)
+            return
+        end = self.partition.log.log_end_offset
+        if self.stage is Stage.ASKING_END:
+            if data.offset < end:
+                self._cut(data.offset, f"its leader's ends at {data.offset}", now_ms)
+            else:
+                self._go(Stage.ASKING_START)
+            return
+        if data.offset <= end:
+            self.back_off("its leader says that this log is out of range, and begins and ends around it", now_ms)
+        else:
+            logger.info("%s: begins anew at %d, where its leader's log does", self._name, data.offset)
+            try:
+                self._drop_all(data.offset)
+            except KafkaError as error:
+                self._failed(error, now_ms)
+                return
+        self._go(_FETCHING)
+
+    def back_off(self, reason: str, now_ms: int, *, passing: bool = False) -> None:
+        """Ask again after `BACKOFF_MS`; each reason is said once, until records come. `passing`: it is no fault."""
+        self.not_before_ms = now_ms + BACKOFF_MS
+        if reason != self._said:
+            self._said = reason
+            level = logging.INFO if passing else logging.WARNING
+            logger.log(level, "%s: %s; asks again every %d ms", self._name, reason, BACKOFF_MS)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Where it is, as plain values."""
+        key = self.partition.topic_partition
+        return {
+            "topic": key.topic,
+            "partition": key.partition,
+            "leader": self.leader_id,
+            "leader_epoch": self.leader_epoch,
+            "stage": self.stage.value,
+            "fetch_offset": self.partition.log.log_end_offset,
+        }
+
+    # Records
+
+    def _follow(self, data: PartitionData, now_ms: int) -> bool:
+        log = self.partition.log
+        end = log.log_end_offset
+        if data.records:
+            try:
+                self._append(data.records)
+            except KafkaError as error:
+                self._failed(error, now_ms)
+                return False
+        self._said = ""
+        committed = min(max(data.high_watermark, log.log_start_offset), log.log_end_offset)
+        rose = log.advance_high_watermark(log.log_end_metadata if committed == log.log_end_offset else committed)
+        if data.log_start_offset > log.log_start_offset:
+            log.raise_log_start_offset(min(data.log_start_offset, log.high_watermark))
+        if rose:
+            self._tell(now_ms)
+        return log.log_end_offset > end
+
+    def _append(self, records: Records) -> None:
+        """Append; an empty log may begin in the midst of a batch, as its leader's does after a DeleteRecords.
+
+        Source: `Partition.appendRecordsToFollowerOrFutureReplica`, UnexpectedAppendOffsetException.
+        """
+        log = self.partition.log
+        data = memoryview(b"".join(records) if isinstance(records, list) else records)
+        if log.log_start_offset == log.log_end_offset > 0 and len(data) >= HEADER_SIZE:
+            first = read_header(data)
+            if first.base_offset < log.log_end_offset <= first.last_offset and first.size <= len(data):
+                self._drop_all(first.base_offset)
+        wall_ms = self.partition.shared.wall_clock.now_ms()
+        log.append_as_follower(data, leader_epoch=self.leader_epoch, now_ms=wall_ms)
+
+    # Cutting
+
+    def _diverged(self, told: EpochEnd, now_ms: int) -> None:
+        log = self.partition.log
+        offset = cut_at(log.epochs, log.log_end_offset, told)
+        if offset == log.log_end_offset and len(log.epochs.up_to(offset)) == len(log.epochs):
+            self.back_off(f"its leader's log diverges at {told}, which leaves nothing to cut", now_ms)
+            return
+        self._cut(offset, f"its leader's epoch {told.leader_epoch} ended at {told.end_offset}", now_ms)
+
+    def _cut(self, offset: int, reason: str, now_ms: int) -> None:
+        """Cut the log at `offset`, as soon as what tells where is read."""
+        self._go(_CUTTING)
+        self.partition.shared.when_read(lambda step_ms: self._cut_now(offset, reason, step_ms), now_ms)
+
+    def _cut_now(self, offset: int, reason: str, now_ms: int) -> None:
+        if self.stage is not _CUTTING:
+            return  # the metadata went on while bytes were read
+        log = self.partition.log
+        end, committed, size = log.log_end_offset, log.high_watermark, log.size_bytes
+        try:
+            log.truncate_to(offset)
+        except (KafkaError, OSError) as error:
+            self._go(_FETCHING)
+            self._failed(error, now_ms)
+            self._wake()
+            return
+        if log.log_end_offset < end:
+            logger.info("%s: cut from %d to %d: %s", self._name, end, log.log_end_offset, reason)
+        if log.log_end_offset < committed:
+            lost = f"cut to its leader's log, broker {self.leader_id}'s, which does not have them: {reason}"
+            name = str(self.partition.topic_partition)
+            gone = size - log.size_bytes
+            log.losses.report(Loss(name, log.log_end_offset, committed, gone, log.directory, lost))
+        self._go(_FETCHING)
+        self._tell(now_ms)
+        self._wake()
+
+    def _drop_all(self, offset: int) -> None:
+        log = self.partition.log
+        log.truncate_fully_and_start_at(offset, now_ms=self.partition.shared.wall_clock.now_ms())
+
+    def _tell(self, now_ms: int) -> None:
+        """What can be read here has changed: consumers may wait for it."""
+        self.partition.shared.fetch.check_and_complete(self.partition.topic_partition, now_ms)
+
+    # What goes wrong
+
+    def _refused(self, code: int, now_ms: int) -> None:
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE and self.stage is _FETCHING:
+            self._go(Stage.ASKING_END)
+        elif code == ErrorCode.FENCED_LEADER_EPOCH:
+            logger.info("%s: its leader is in a later epoch; waits for the metadata", self._name)
+            self._go(Stage.PARKED)
+        else:
+            self.back_off(f"its leader answers {name_of(code)}", now_ms, passing=code in _SETTLES)
+
+    def _failed(self, error: Exception, now_ms: int) -> None:
+        """Our own log refused. A full disk has room again; a failed sync, or our own end, is final."""
+        log = self.partition.log
+        if log.failed is not None or log.ending or log.closed:
+            self._halt(error)
+        else:
+            self.back_off(str(error), now_ms)
+
+    def _halt(self, error: Exception) -> None:
+        if not self.partition.log.ending:
+            logger.error("%s: stopped for good: %s", self._name, error)
+        self._go(Stage.HALTED)
+
+    def _synced(self, error: KafkaError | None) -> None:
+        self._syncing = False
+        if error is not None and self.stage is _FETCHING and self.partition.log.failed is not None:
+            self._halt(error)
+        self._wake()
+
+    @property
+    def _name(self) -> str:
+        return f"{self.partition.topic_partition}, behind broker {self.leader_id} in epoch {self.leader_epoch}"
+
+    def _go(self, stage: Stage) -> None:
+        assert stage in MOVES[self.stage], f"{self.stage} does not lead to {stage}"
+        self.stage = stage
+
+
+def name_of(code: int) -> str:
+    """Kafka's name of an error code that a peer sent; the number, where it is none."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)
