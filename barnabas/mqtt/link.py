@@ -34,6 +34,8 @@ ANSWER_SECONDS_MAX: Final = 15.0
 WATCH_SECONDS: Final = 0.5
 PACKETS_MAX: Final = 50
 """So many are read in one turn of the loop; then it is others' turn."""
+BRIEF_MANY: Final = 3
+"""So many connections in a row that were taken, and ended soon: somebody may throw us out."""
 OnMessage = Callable[[paho.MQTTMessage], None]
 
 log = logging.getLogger(__name__)
@@ -330,6 +332,8 @@ async def keep(
             side.connected = False
         side.failures += 1
         wait_ms = policy.lost(now_ms())
+        if policy.brief >= BRIEF_MANY:
+            side.why += f"; {policy.brief} connections did not hold: does another client have the same client_id?"
         log.warning("%s: %s; again in %d ms", side.name, side.why, wait_ms)
         await asyncio.sleep(wait_ms / 1000)
 

@@ -13,14 +13,15 @@ HELD_MS: Final = 10_000
 
 
 class Reconnect:
-    """Counts failures in a row."""
+    """Counts failures in a row, and as `brief` those of connections that were made, and did not hold."""
 
-    __slots__ = ("_backoff", "_since_ms", "failures")
+    __slots__ = ("_backoff", "_since_ms", "brief", "failures")
 
     def __init__(self, random: Random) -> None:
         self._backoff = Backoff(FIRST_MS, LAST_MS, random)
         self._since_ms: int | None = None
         self.failures = 0
+        self.brief = 0
 
     def connected(self, now_ms: int) -> None:
         """It stands."""
@@ -29,7 +30,9 @@ class Reconnect:
     def lost(self, now_ms: int) -> int:
         """It went, or could not be made; how long to wait before the next attempt (ms)."""
         if self._since_ms is not None and now_ms - self._since_ms >= HELD_MS:
-            self.failures = 0
+            self.failures = self.brief = 0
+        elif self._since_ms is not None:
+            self.brief += 1
         self._since_ms = None
         wait_ms = self._backoff.wait_ms(self.failures)
         self.failures += 1

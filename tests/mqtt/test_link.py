@@ -116,3 +116,31 @@ async def test_who_refuses_the_connection_is_asked_again_after_a_while() -> None
     assert "127.0.0.1:1: " in side.why
     assert "refused" in side.why
     assert (side.connected, side.connections, side.failures) == (False, 0, 3)
+
+
+@needs_mosquitto
+async def test_who_is_thrown_out_again_and_again_is_told_why_that_may_be(mosquitto: Mosquitto) -> None:
+    side, told = Side("in"), []
+    mqtt = Mqtt("127.0.0.1", mosquitto.port, "twin")
+
+    class Told(Exception):
+        pass
+
+    class Hasty(Reconnect):
+        def lost(self, now_ms: int) -> int:
+            told.append(side.why)
+            super().lost(now_ms)
+            return 0
+
+    async def ready() -> None:
+        if len(told) == 3:
+            raise Told
+
+    async def twin(link: Link) -> None:
+        async with Link(mqtt, "twin", None):
+            await link.ended()
+
+    with pytest.raises(Told):
+        await keep(side, ready, lambda: Link(mqtt, "twin", None), twin, Hasty(lambda: 0.5), lambda: 0)
+    assert not any("client_id" in why for why in told)
+    assert "3 connections did not hold: does another client have the same client_id?" in side.why
