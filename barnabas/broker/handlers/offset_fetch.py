@@ -20,7 +20,7 @@ from barnabas.broker.group.consumer.group import ConsumerGroup
 from barnabas.broker.group.kinds import AnyGroup
 from barnabas.broker.group.shard import Shard
 from barnabas.broker.group.values import CommittedOffset
-from barnabas.broker.handlers.coordinators import may, reply_to, until_committed
+from barnabas.broker.handlers.coordinators import may, nothing_left, reply_to, until_committed
 from barnabas.broker.handlers.services import Operation, Resource, Services
 from barnabas.broker.handlers.steps import SLICE, answer, work_of
 from barnabas.broker.jobs import Job
@@ -52,11 +52,12 @@ class _Uncommitted(NamedTuple):
     shards: list[Shard]
 
 
-def handle(services: Services, request: OffsetFetchRequest, context: RequestContext, now_ms: int) -> None:
-    """Tell the offsets."""
+def handle(services: Services, request: OffsetFetchRequest, context: RequestContext, now_ms: int) -> bool:
+    """Tell the offsets. True if nothing is left to do (see `registry`)."""
     asked = request.groups if context.api_version >= _MANY_FROM else [_as_group(request)]
     asked = list({group.group_id: group for group in asked}.values())
     services.work(_serve(services, request, asked, context, now_ms), request, context)
+    return nothing_left(services)
 
 
 def _is_large(services: Services, asked: list[OffsetFetchRequestGroup]) -> bool:

