@@ -215,7 +215,7 @@ def value_of(rule: Rule, message: Message, now_ms: int) -> bytes:
     """
     if rule.payload == "json":
         try:
-            json.loads(message.payload, parse_constant=_no_json)
+            json.loads(message.payload.decode(), parse_constant=_no_json)  # bytes may be UTF-16, too, which no JSON is
         except (ValueError, RecursionError) as error:
             raise Refused(f"{rule.place}: the payload is no JSON: {str(error)[:200]}") from None
     elif rule.payload == "msgpack":

@@ -72,7 +72,12 @@ def test_payloads_as_they_are_as_json_and_in_an_envelope() -> None:
     assert msgpack.unpackb(packed) == {"topic": "a", "qos": 1, "retain": True, "time": 5, "payload": b'{"x": 1}'}
 
 
-@pytest.mark.parametrize("payload", [b"", b"{", b"NaN", b"[" * 100_000, b"\xff", b'{"a":1} x'])
+UTF_16, SURROGATE = '{"a": 1}'.encode("utf-16"), b'"\xed\xa0\x80"'
+
+
+@pytest.mark.parametrize(
+    "payload", [b"", b"{", b"NaN", b"[" * 100_000, b"\xff", b'{"a":1} x', UTF_16, UTF_16[2:], SURROGATE]
+)
 def test_what_is_no_json_is_refused_with_the_rule(payload: bytes) -> None:
     with pytest.raises(Refused, match="file:9: the payload is no JSON"):
         value_of(Rule("file:9", "t", filter="a", payload="json"), Message("a", payload), 0)
