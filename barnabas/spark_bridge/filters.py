@@ -11,10 +11,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import floor
-from typing import Any
+from typing import Any, Final
 
 from barnabas.protocol.ids import TopicPartition
 from barnabas.spark_bridge.offsets import Offsets
+
+ONE_USE: Final = (
+    "pushFilters: Spark keeps this narrowed read for all uses of its DataFrame, whatever they filter: load a DataFrame "
+    "for each query, and for each side of a union or join, or leave the option out"
+)
 
 
 @dataclass

@@ -13,6 +13,7 @@ but options until they are used.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -32,7 +33,7 @@ from barnabas.protocol.errors import BarnabasError
 from barnabas.spark_bridge.any_read import check_for_any_read
 from barnabas.spark_bridge.brokers import Brokers, client_settings, read_span
 from barnabas.spark_bridge.errors import OptionError
-from barnabas.spark_bridge.filters import Narrowed, narrowed
+from barnabas.spark_bridge.filters import ONE_USE, Narrowed, narrowed
 from barnabas.spark_bridge.handing_over import hand_over, wrapper
 from barnabas.spark_bridge.near import Near, is_anew
 from barnabas.spark_bridge.needs import NEEDS_PYARROW
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+log = logging.getLogger(__name__)
 
 IDLE_WAIT_MS: Final = 250
 """An idle query waits at the brokers for news instead of asking again and again."""
@@ -191,7 +193,7 @@ class FilteringReader(BatchReader):
     """With the option `pushFilters`: reads less where a query's filters say so.
 
     PySpark refuses any batch of a reader that has the method, unless the session is told to push filters: so the other
-    has none.
+    has none. The plan of the filters pushed last serves all uses of a DataFrame: all there is to do is to say so.
     """
 
     def __init__(self, options: SourceOptions) -> None:
@@ -201,6 +203,8 @@ class FilteringReader(BatchReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         """Reads less where the filters say so; Spark applies all of them again."""
         self._narrowed = narrowed(filters)
+        if self._narrowed != Narrowed():
+            log.warning(ONE_USE)
         return filters
 
     def _narrow(self, cluster: Brokers, start: Offsets, end: Offsets) -> tuple[Offsets, Offsets]:

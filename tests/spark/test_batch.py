@@ -151,6 +151,19 @@ def test_records_that_are_gone_fail_the_batch_or_are_passed(read: Callable[..., 
     assert numbers(read(topic, failOnDataLoss="false", **frame)) == [5, 6, 7, 8, 9]
 
 
+def test_a_frame_reads_up_to_where_the_logs_ended_when_it_was_used_first(
+    read: Callable[..., Any], cluster: Cluster
+) -> None:
+    """Spark asks a Python source for one plan a frame, its own source for one each time."""
+    topic = cluster.topic(1)
+    cluster.put(topic, range(3), partitions=1)
+    frame = read(topic)
+    assert frame.count() == 3
+    cluster.put(topic, range(3, 5), partitions=1)
+    assert frame.count() == 3
+    assert read(topic).count() == 5
+
+
 @pytest.mark.parametrize(
     "names",
     [

@@ -102,8 +102,14 @@ def reader(cluster: Cluster) -> FilteringReader:
         ([f.GreaterThan(TIMESTAMP, datetime.fromtimestamp(START / 1000 + 99, UTC))], [(0, 0, 0)]),
     ],
 )
-def test_less_is_read(reader: FilteringReader, given_filters: list[Any], spans: list[tuple[int, int, int]]) -> None:
+def test_less_is_read(
+    reader: FilteringReader,
+    given_filters: list[Any],
+    spans: list[tuple[int, int, int]],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     assert reader.pushFilters(given_filters) is given_filters, "Spark applies them again"
+    assert ("load a DataFrame for each query" in caplog.text) == bool(given_filters)
     tasks: list[Any] = list(reader.partitions())
     assert [(task.partition, task.start, task.end) for task in tasks] == spans
 
@@ -123,5 +129,10 @@ def test_a_query_with_filters_has_the_same_rows(spark: Any, cluster: Cluster) ->
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     try:
         assert asked.load().where(wanted).orderBy("offset").collect() == plain
+        frame = asked.load()
+        uses = [frame.where("partition = 0").count(), frame.count(), asked.load().count()]
+        assert uses == [10, 10, 20], "20 in the middle: Spark keeps no plan any more, docs/SPARK.md can say so"
+        ours = [asked.load().where(f"partition = {number}") for number in (0, 1)]
+        assert ours[0].union(ours[1]).count() == 20
     finally:
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
