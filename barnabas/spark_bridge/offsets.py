@@ -59,9 +59,9 @@ def fresh() -> dict[str, Any]:
     return {FRESH: True}
 
 
-def is_fresh(stored: Mapping[str, Any]) -> bool:
+def is_fresh(stored: object) -> bool:
     """Whether this is the marker of a query that has not planned anything yet."""
-    return FRESH in stored
+    return isinstance(stored, Mapping) and FRESH in stored
 
 
 def to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, Any]:
@@ -95,29 +95,35 @@ def stored_origin(stored: Mapping[str, Any]) -> Origin:
     return Origin(cluster, topics)
 
 
-def parse_stored(stored: Mapping[str, Any]) -> tuple[Offsets, Offsets]:
+def parse_stored(stored: Any) -> tuple[Offsets, Offsets]:
     """The end offsets of a stored form and where its new partitions begin.
+
+    Args:
+        stored: JSON, any: a checkpoint may be another source's (`rate` stores a number), or damaged.
 
     Raises:
         OffsetError: it was not written by this source, nor by Spark's own.
     """
     if is_fresh(stored):
         return {}, {}
-    plain = {topic: entries for topic, entries in stored.items() if not topic.startswith(_OURS)}
     try:
+        plain = {topic: entries for topic, entries in stored.items() if not topic.startswith(_OURS)}
         begun = _from_json(stored.get(_OLD_FROM, {}))
         for key in stored:
             if key.startswith(_FROM):
                 topic, partition, offset = key.removeprefix(_FROM).split("/")
-                begun[TopicPartition(topic, int(partition))] = int(offset)
+                begun[TopicPartition(topic, whole(int(partition), 0))] = whole(int(offset), 0)
         return _from_json(plain), begun
     except (AttributeError, TypeError, ValueError) as error:
-        raise OffsetError(f"the checkpoint holds offsets of another source: {dict(stored)!r}") from error
+        raise OffsetError(
+            f"the checkpoint holds offsets of another source, or damaged ones: {json.dumps(stored)}; start from a new "
+            "checkpoint, or mend the last file of its directory offsets"
+        ) from error
 
 
 def _from_json(form: Mapping[str, Mapping[str, Any]]) -> Offsets:
     return {
-        TopicPartition(topic, int(partition)): int(offset)
+        TopicPartition(topic, whole(int(partition), 0)): whole(offset, 0)
         for topic, entries in form.items()
         for partition, offset in entries.items()
     }

@@ -59,9 +59,18 @@ def test_the_marker_of_a_new_query_never_changes() -> None:
     assert not is_fresh(stored_form({A0: 1}, {A0: 0}))
 
 
-@pytest.mark.parametrize("stored", [{"a": 5}, {"a": {"x": 1}}, {"a": {"0": "y"}}, {"$from/a/0": {}}])
-def test_a_checkpoint_of_another_source_is_refused(stored: dict[str, Any]) -> None:
-    with pytest.raises(OffsetError, match="another source"):
+DAMAGED: list[Any] = [
+    {"a": 5}, {"a": {"x": 1}}, {"a": {"0": "y"}}, {"$from/a/0": {}}, {"$from/a/0/-1": {}},
+    {"a": {"0": -1}}, {"a": {"0": 7.9}}, {"a": {"0": True}}, {"a": {"0": None}}, {"a": {"-1": 1}}, {"logOffset": 3},
+    None, 7, [], "a",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("stored", DAMAGED, ids=json.dumps)
+def test_a_checkpoint_of_another_source_or_a_damaged_one_is_refused(stored: Any) -> None:
+    """Spark hands over whatever JSON its file holds."""
+    assert not is_fresh(stored)
+    with pytest.raises(OffsetError, match=r"another source, or damaged ones: .*start from a new checkpoint"):
         parse_stored(stored)
 
 
@@ -191,7 +200,7 @@ def test_new_partitions_begin_as_the_options_say_at_first_and_at_their_beginning
 @pytest.mark.parametrize(
     ("known", "latest", "recreated", "said", "begun"),
     [
-        ({A0: 7, B0: 1}, {A0: 10}, (), "b-0 are gone", {}),
+        ({A0: 7, B0: 1}, {A0: 10}, (), "b-0 are gone, which were read up to 1", {}),
         # A log that lost its end, as after an unclean election, goes on where it ends: nothing is read twice.
         ({A0: 12}, {A0: 10}, (), "a-0 was read up to 12 and ends at 10", {A0: 10}),
         # A topic created anew is read from its beginning, whether it has outgrown the old one or not, has more
