@@ -29,6 +29,7 @@ from barnabas.spark_bridge.bytes_limit import SAMPLE_BYTES, Sizes
 from barnabas.spark_bridge.errors import REMEDIES, OptionError
 from barnabas.spark_bridge.idle import Idle
 from barnabas.spark_bridge.kept import Kept, below, rest_of
+from barnabas.spark_bridge.loss import after_loss, after_silence, exists
 from barnabas.spark_bridge.offsets import OffsetError, Offsets, Span
 from barnabas.spark_bridge.options import SourceOptions
 from barnabas.spark_bridge.origin import Origin, again
@@ -295,14 +296,15 @@ def read_span(settings: Mapping[str, Any], span: Span, options: SourceOptions, t
                     raise
                 found, lost = [], error.code.name
             if topic_id and topic_id_at(consumer, where) not in ("", topic_id):
-                until_answered(partial(_exists, consumer, where), patience, str(task))
+                until_answered(partial(exists, consumer, where), patience, str(task))
                 if topic_id_at(consumer, where) not in ("", topic_id):
                     report_recreated(options, f"{task}: {again(where.topic)}")
                     return  # with what was made anew the next batch begins
                 consumer.seek(where, task.position)  # it knew the last topic of this name, which may have answered
                 continue
             if lost:
-                find = partial(_after_loss, consumer, span, task.position, lost, options)
+                silent_ms += POLL_MS
+                find = partial(after_loss, consumer, span, task.position, lost, silent_ms, options)
                 task.position = until_answered(find, patience, str(task))
                 if task.position < end:
                     consumer.seek(where, task.position)
@@ -318,7 +320,7 @@ def read_span(settings: Mapping[str, Any], span: Span, options: SourceOptions, t
                     yield found_here
             silent_ms = 0 if task.position > before else silent_ms + POLL_MS
             if silent_ms and silent_ms % CHECK_MS == 0:
-                look = partial(_after_silence, consumer, span, task.position, silent_ms, options)
+                look = partial(after_silence, consumer, span, task.position, silent_ms, options)
                 task.position = until_answered(look, patience, str(task))
 
 
@@ -353,46 +355,3 @@ def topic_id_at(consumer: Consumer, where: TopicPartition) -> str:
     """The id of the topic that this consumer reads, "" while it knows none; what was fetched so far is of this one."""
     present = consumer.cluster().topic_id(where.topic)
     return "" if present == ZERO_UUID else format_uuid(present)
-
-
-def _after_loss(consumer: Consumer, span: Span, position: int, why: str, options: SourceOptions) -> int:
-    """Where to go on after records were found gone; the span's end where nothing of it is left."""
-    what = f"{span.where}: records from offset {position} on are gone ({why})"
-    if options.fail_on_data_loss:
-        raise _loss(what)
-    log.warning("%s, and failOnDataLoss is false", what)
-    if not _exists(consumer, span.where):
-        return span.end
-    first = consumer.beginning_offsets([span.where])[span.where]
-    return first if position < first < span.end else span.end
-
-
-def _after_silence(consumer: Consumer, span: Span, position: int, silent_ms: int, options: SourceOptions) -> int:
-    """No record came although the span is not at its end: the log may be gone or cut, or the broker is slow."""
-    if not _exists(consumer, span.where):
-        return _after_loss(consumer, span, position, "the topic was deleted", options)
-    latest = consumer.end_offsets([span.where])[span.where]
-    if latest < span.end:
-        return _after_loss(consumer, span, position, f"the log ends at {latest}, not {span.end}", options)
-    if silent_ms >= options.silent_ms_max:
-        raise OffsetError(
-            f"{span.where}: nothing came at offset {position} for {silent_ms} ms, though the log ends at {latest}: "
-            "look at the broker, or raise kafkaConsumer.pollTimeoutMs"
-        )
-    return position
-
-
-def _exists(consumer: Consumer, where: TopicPartition) -> bool:
-    try:
-        return where.partition in consumer.partitions_for(where.topic)
-    except KafkaError as error:
-        if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise
-        return False
-
-
-def _loss(what: str) -> OffsetError:
-    return OffsetError(
-        f"{what}: they were deleted by retention, or the topic was deleted or recreated. Set failOnDataLoss to false "
-        "to go on without them"
-    )

@@ -113,7 +113,8 @@ def starts(
     gone = sorted(set(known) - set(latest) - set(reset))
     if gone:
         also = f" ({anew.why})" if anew.topics else ""
-        report_loss(options, f"the partitions {_names(gone)} are gone{also}")
+        upto = ", ".join(str(known[where]) for where in gone)
+        report_loss(options, f"the partitions {_names(gone)} are gone{also}, which were read up to {upto}")
     cut = [where for where in sorted(latest) if latest[where] < known.get(where, 0) and where not in reset]
     if cut:
         what = "; ".join(f"{where} was read up to {known[where]} and ends at {latest[where]}" for where in cut)

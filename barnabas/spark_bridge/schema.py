@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.client.consume.columnar import Columns, same_int32, same_string
+from barnabas.protocol.errors import BarnabasError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,6 +28,12 @@ TYPES: Final = {
     "headers": "array<struct<key:string,value:binary>>",
 }
 """The columns in their order, and their types as Spark writes them."""
+MILLISECONDS_MAX: Final = (2**63 - 1) // 1000
+"""Spark counts microseconds in 64 bits, records milliseconds."""
+
+
+class BadTimestamp(BarnabasError, ValueError):
+    """A record's producer gave it a time that Spark has no number for."""
 
 
 class Column(NamedTuple):
@@ -105,7 +112,7 @@ def _column(columns: Columns, field: pa.Field) -> Any:
     if name == "partition":
         return same_int32(columns.partition, len(columns))
     if name == "timestamp":
-        return columns.timestamp.cast(field.type)
+        return _microseconds(columns, field.type)
     if name == "timestampType":
         return columns.timestamp_type
     if name == "headers":
@@ -113,6 +120,21 @@ def _column(columns: Columns, field: pa.Field) -> Any:
         # Kafka's source gives null, not an empty array, to a record without headers.
         return _null_where_empty(columns.headers).cast(field.type)
     return getattr(columns, name)
+
+
+def _microseconds(columns: Columns, kind: pa.DataType) -> pa.Array:
+    import pyarrow as pa
+
+    try:
+        return columns.timestamp.cast(kind)
+    except pa.ArrowInvalid as error:
+        times = columns.timestamp.cast(pa.int64()).to_pylist()
+        at = next(index for index, time_ms in enumerate(times) if abs(time_ms) > MILLISECONDS_MAX)
+        raise BadTimestamp(
+            f"{columns.where} at offset {columns.offset[at]}: the timestamp {times[at]} ms is more than Spark can "
+            "hold: read without this column, as in .schema('key binary, value binary'), or begin behind this record, "
+            "from a new checkpoint with startingOffsets"
+        ) from error
 
 
 def _null_where_empty(headers: pa.Array) -> pa.Array:

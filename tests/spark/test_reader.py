@@ -21,6 +21,7 @@ from barnabas.spark_bridge import source
 from barnabas.spark_bridge.offsets import OffsetError, Span, stored_origin
 from barnabas.spark_bridge.options import read_options
 from barnabas.spark_bridge.patience import BrokersAway
+from barnabas.spark_bridge.schema import BadTimestamp
 from barnabas.spark_bridge.source import BatchReader, StreamReader
 from barnabas.spark_bridge.tasks import SpanPartition
 from tests.spark.conftest import Cluster
@@ -140,7 +141,7 @@ def test_a_topic_that_goes_between_plan_and_task(
     end = reader.latestOffset(reader.initialOffset(), ALL)
     cluster.admin.delete_topic(topic)
     if fail == "true":
-        with pytest.raises(OffsetError, match=r"records from offset 0 on are gone .the topic was deleted"):
+        with pytest.raises(OffsetError, match=r"records from offset 0 to 9 are gone .the topic was deleted"):
             read_between(reader, reader.initialOffset(), end)
     else:
         assert read_between(reader, reader.initialOffset(), end) == []
@@ -170,7 +171,10 @@ def test_a_topic_created_anew_is_noticed_though_it_outgrew_the_old_one(
 
 
 @pytest.mark.parametrize("fail", ["true", "false"])
-def test_retention_that_passes_the_position(cluster: Cluster, stream: Stream, fail: str) -> None:
+def test_retention_that_passes_the_position(
+    cluster: Cluster, stream: Stream, fail: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is lost is said, to the record."""
     topic = cluster.topic(1)
     cluster.put(topic, range(10), partitions=1)
     reader = stream(topic, startingOffsets=json.dumps({topic: {"0": 2}}), failOnDataLoss=fail)
@@ -178,11 +182,12 @@ def test_retention_that_passes_the_position(cluster: Cluster, stream: Stream, fa
     cluster.admin.delete_records({TopicPartition(topic, 0): 5})
     if fail == "true":
         with pytest.raises(
-            OffsetError, match=r"records from offset 2 on are gone .OFFSET_OUT_OF_RANGE.*failOnDataLoss"
+            OffsetError, match=r"records from offset 2 to 4 are gone .OFFSET_OUT_OF_RANGE.*failOnDataLoss"
         ):
             read_between(reader, reader.initialOffset(), end)
     else:
         assert read_between(reader, reader.initialOffset(), end) == [5, 6, 7, 8, 9]
+        assert f"{topic}-0: the records from offset 2 to 4 are gone (OFFSET_OUT_OF_RANGE)" in caplog.text
 
 
 def test_partitions_added_under_a_running_query(cluster: Cluster, stream: Stream) -> None:
@@ -372,6 +377,21 @@ def test_the_broker_s_own_timestamps_are_marked(cluster: Cluster) -> None:
     (records,) = read_all(batch(cluster, topic))
     assert records.column("timestampType").to_pylist() == [1, 1]
     assert min(records.column("timestamp").to_pylist()).year > 1970
+
+
+def test_a_timestamp_that_spark_cannot_hold_is_named(cluster: Cluster) -> None:
+    topic = cluster.topic(1, **{"message.timestamp.after.max.ms": 2**63 - 1})
+    largest = (2**63 - 1) // 1000
+    for time_ms in (1, largest, largest + 1):
+        cluster.put(topic, range(1), partitions=1, timestamp_ms=time_ms)
+    told = rf"{topic}-0 at offset 2: the timestamp {largest + 1} ms is more .* read without this column"
+    with pytest.raises(BadTimestamp, match=told):
+        read_all(batch(cluster, topic))
+    within = read_all(batch(cluster, topic, endingOffsets=json.dumps({topic: {"0": 2}})))
+    assert [time for records in within for time in records.column("timestamp").cast("int64").to_pylist()] == [
+        1000,
+        largest * 1000,
+    ]
 
 
 def test_a_record_larger_than_a_fetch(cluster: Cluster) -> None:
