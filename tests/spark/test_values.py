@@ -14,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.error import URLError
 
+import pyarrow as pa
 import pytest
 
 from tests.spark.conftest import Cluster
@@ -34,6 +35,7 @@ try:
         to_avro,
     )
     from barnabas.spark_bridge.values import registry as registry_module
+    from barnabas.spark_bridge.values.columns import to_array
     from barnabas.spark_bridge.values.registry import TRIES, message_start, schema_id
 except ImportError as error:
     pytest.skip(str(error), allow_module_level=True)
@@ -115,6 +117,25 @@ def test_what_spark_has_no_type_for_is_named(schema: str, said: str) -> None:
 def test_a_value_that_is_none_of_the_schema_s_is_told(value: bytes, said: str) -> None:
     with pytest.raises(BadValue, match=said):
         avro._reader(json.dumps(ORDER), None, False)(value)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "said"),
+    [
+        ([1, 2**40, None], pa.int32(), "1099511627776"),
+        ([Decimal("1.50"), Decimal("9.1E+16"), None], pa.decimal128(4, 2), r"9\.1E\+16"),
+        ([{"id": 1}, {"id": 2**70}, None], pa.struct([("id", pa.int64())]), "1180591620717411303424"),
+    ],
+    ids=["int", "decimal", "within a struct"],
+)
+def test_what_the_type_cannot_hold_is_a_bad_value_and_the_others_stay(
+    values: list[Any], kind: pa.DataType, said: str
+) -> None:
+    """Avro's int may be written with more than 32 bits, a decimal with more digits than its schema says."""
+    with pytest.raises(BadValue, match=f"no value of Spark's type .*{said}"):
+        to_array(values, kind, nulls=False)
+    assert to_array(values, kind, nulls=True).to_pylist() == [values[0], None, None]
+    assert to_array([values[0]], kind, nulls=False).to_pylist() == values[:1]
 
 
 # ---- a registry -----------------------------------------------------------------------------------------------------

@@ -27,6 +27,28 @@ def check_mode(mode: str) -> bool:
     return mode.upper() == "PERMISSIVE"
 
 
+def to_array(found: list[Any], kind: pa.DataType, *, nulls: bool) -> pa.Array:
+    """The values as Spark takes them; one that the type cannot hold (an int of 40 bits) is a bad one.
+
+    Raises:
+        BadValue: there is one, and it is not to be null.
+    """
+    try:
+        return pa.array(found, kind)
+    except (pa.ArrowException, OverflowError, ValueError, TypeError):
+        return pa.array([_held(value, kind, nulls=nulls) for value in found], kind)
+
+
+def _held(value: Any, kind: pa.DataType, *, nulls: bool) -> Any:
+    try:
+        pa.array([value], kind)
+    except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
+        if nulls:
+            return None
+        raise BadValue(f"no value of Spark's type for the schema ({error}): {str(value)[:100]}") from error
+    return value
+
+
 def over_column(
     column: Column | str, result: str, reader: Callable[[], Callable[[Any], Any]], *, nulls: bool
 ) -> Column:
@@ -56,7 +78,8 @@ def over_column(
                 raise
 
         with plain_errors():
-            return pa.array([one(value) for value in values.to_pylist()], to_arrow_type(kind, timezone="UTC"))
+            found = [one(value) for value in values.to_pylist()]
+            return to_array(found, to_arrow_type(kind, timezone="UTC"), nulls=nulls)
 
     through.__annotations__ = {"values": pa.Array, "return": pa.Array}  # as types: PySpark reads them in the worker
     arrow_udf: Any = functions.arrow_udf  # type: ignore[attr-defined]  # PySpark gives it no types
