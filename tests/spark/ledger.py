@@ -150,6 +150,13 @@ def found(pid: int, kind: str) -> list[int]:
     return [each for each, (parent, _) in present.items() if kind == PLANNER or parent in present]
 
 
+def end_with(query: Any) -> None:
+    """Nobody shall wait for batches of a query that has ended."""
+    with contextlib.suppress(Exception):  # it is in the log
+        query.awaitTermination()
+    os._exit(1)
+
+
 def main(servers: str, topic: str, directory: Path, master: str) -> None:
     """A driver: tells after each batch how many rows there are, and runs until it is killed or its input ends."""
     from barnabas.spark_bridge import session
@@ -158,7 +165,7 @@ def main(servers: str, topic: str, directory: Path, master: str) -> None:
     settings = {"spark.sql.shuffle.partitions": "2", "spark.executor.memory": "512m"}
     spark = session("killed", master=master, conf=settings, log_file=directory / "driver.log")
     query = start(spark, servers, topic, directory, ledger, **IN_TASKS)
-    print("pid", os.getpid(), flush=True)
+    threading.Thread(target=end_with, args=(query,), daemon=True).start()
     sys.stdin.read()
     query.stop()
     spark.stop()

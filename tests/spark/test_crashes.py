@@ -114,6 +114,7 @@ class Driver:
     def __init__(self, servers: str, topic: str, directory: Path, master: str) -> None:
         command = [sys.executable, "-m", "tests.spark.ledger", servers, topic, str(directory), master]
         root = Path(__file__).parents[2]
+        self._spark_log = directory / "driver.log"
         self._log = (directory / "driver.err").open("w")
         self._popen = subprocess.Popen(
             command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True
@@ -122,9 +123,35 @@ class Driver:
 
     def wait_for_batches(self, count: int) -> None:
         """Returns after so many further batches."""
-        assert self._popen.stdout is not None
         for _ in range(count):
-            assert self._popen.stdout.readline(), f"the driver ended: {self._log.name}"
+            self._rows()
+
+    def wait_for_rows(self, count: int) -> None:
+        """Returns once all batches have so many rows together."""
+        while self._rows() < count:
+            pass
+
+    def _rows(self) -> int:
+        """How many rows all batches have, after the next one."""
+        assert self._popen.stdout is not None
+        line = self._popen.stdout.readline()
+        assert line, f"the query ended: {self._log.name}"
+        return int(line)
+
+    def lose(self, kind: str) -> None:
+        """Kills processes of a kind until one was at work, which Spark says of: it lost a task, or an executor.
+
+        The first worker may be idle. What comes after it was forked for a task, and is killed as soon as it is seen.
+        """
+        lost = {WORKER: "Lost task", EXECUTOR: "Lost executor"}[kind]
+        known: set[int] = set()
+
+        def fresh_or_lost() -> list[int] | str:
+            return lost if lost in self._spark_log.read_text() else sorted(set(found(self.pid, kind)) - known)
+
+        while isinstance(fresh := until(fresh_or_lost), list):
+            kill_all(fresh[:1])
+            known.update(fresh)
 
     def kill(self) -> None:
         """Kills the driver and all that it started."""
@@ -149,16 +176,30 @@ def driver(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[..., Driver]]:
         each.kill()
 
 
+def test_where_tasks_are_tried_again_a_worker_that_is_killed_ends_no_query(
+    cluster: Cluster, tmp_path: Path, driver: Callable[..., Driver]
+) -> None:
+    topic = cluster.topic(PARTITIONS)
+    with Load(cluster.servers, topic) as load:
+        running = driver(topic, "local[2,3]")
+        running.wait_for_batches(2)
+        running.lose(WORKER)
+        running.wait_for_batches(1)
+        count = load.stop()
+    running.wait_for_rows(count)
+    Ledger(tmp_path / "ledger").check(count)
+
+
 def test_workers_and_executors_of_a_cluster_are_replaced_and_a_killed_driver_starts_again(
     spark: Any, cluster: Cluster, tmp_path: Path, driver: Callable[..., Driver]
 ) -> None:
     topic = cluster.topic(PARTITIONS)
     with Load(cluster.servers, topic) as load:
         killed = driver(topic, "local-cluster[2,1,512]")
-        killed.wait_for_batches(3)
+        killed.wait_for_batches(2)
         for kind in (WORKER, EXECUTOR):
-            kill_all(until(lambda: found(killed.pid, kind))[:1])  # noqa: B023
-            killed.wait_for_batches(3)
+            killed.lose(kind)
+            killed.wait_for_batches(2)
         killed.kill()
         ledger = Ledger(tmp_path / "ledger")
         query = start(spark, cluster.servers, topic, tmp_path, ledger)
