@@ -223,14 +223,15 @@ def until_answered(ask: Callable[[], T], patience: Patience, doing: str = "") ->
         try:
             answer = ask()
         except (ClientTimeout, Disconnected) as error:
-            patience.missed(error, _now_ms(), doing)
+            patience.missed(error, now_ms(), doing)
             time.sleep(PAUSE_MS / 1000)
         else:
-            patience.answered(_now_ms())
+            patience.answered(now_ms())
             return answer
 
 
-def _now_ms() -> int:
+def now_ms() -> int:
+    """A clock that only goes forward."""
     return time.monotonic_ns() // 1_000_000
 
 

@@ -31,7 +31,7 @@ from pyspark.sql.streaming.datasource import (
 
 from barnabas.protocol.errors import BarnabasError
 from barnabas.spark_bridge.any_read import check_for_any_read
-from barnabas.spark_bridge.brokers import Brokers, client_settings, read_span
+from barnabas.spark_bridge.brokers import Brokers, client_settings, now_ms, read_span
 from barnabas.spark_bridge.errors import OptionError
 from barnabas.spark_bridge.filters import ONE_USE, Narrowed, narrowed
 from barnabas.spark_bridge.handing_over import hand_over, wrapper
@@ -272,7 +272,8 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         left_ms = self._left_ms(view, rows_min)
         if left_ms and self._target is None and not first:
             news = self.cluster.wait_for_data(view.latest, min(left_ms, IDLE_WAIT_MS))
-            view = self._view(start, known, first)
+            if news:  # else Spark asks again at once: one look a turn tells of new partitions soon enough
+                view = self._view(start, known, first)
             left_ms = self._left_ms(view, rows_min)
             if left_ms and news:
                 # News that are none for this query (an open transaction's, or too few): Spark asks again at once.
@@ -281,7 +282,7 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         if left_ms and rows_min and not first:
             self._consumed, self._latest = view.position, view.latest
             return start
-        self._pace.began(_now_ms())
+        self._pace.began(now_ms())
         end = view.latest
         if not isinstance(limit_, ReadAllAvailable):
             end = limited(self.cluster, self.options, view.position, view.latest)
@@ -336,7 +337,7 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
             return
         if self._progress is None:
             self._progress = Progress(group, client_settings(self.options))
-        self._progress.reached(known, _now_ms())
+        self._progress.reached(known, now_ms())
 
     def _read_near(self, spans: list[Span], origin: Origin) -> bool:
         """Whether the rows of these spans go to Spark with the plan (`near.py`)."""
@@ -388,7 +389,7 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         """How long the next batch may wait for records; 0 when there is something to plan."""
         rows = sum(max(view.latest[where] - offset, 0) for where, offset in view.position.items())
         if rows_min:
-            return self._pace.left_ms(rows, _now_ms()) if rows else IDLE_WAIT_MS
+            return self._pace.left_ms(rows, now_ms()) if rows else IDLE_WAIT_MS
         return 0 if rows or view.begun else IDLE_WAIT_MS
 
 
@@ -398,7 +399,3 @@ class View(NamedTuple):
     begun: Offsets
     position: Offsets
     latest: Offsets
-
-
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000

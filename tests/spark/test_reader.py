@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import pickle
 import sys
@@ -18,7 +19,7 @@ from barnabas import Admin, Broker, Consumer, Producer
 from barnabas.protocol.ids import TopicPartition
 from barnabas.spark_bridge import brokers as brokers_module
 from barnabas.spark_bridge import source
-from barnabas.spark_bridge.offsets import OffsetError, Span, stored_origin
+from barnabas.spark_bridge.offsets import OffsetError, Span, parse_stored, stored_origin
 from barnabas.spark_bridge.options import read_options
 from barnabas.spark_bridge.patience import BrokersAway
 from barnabas.spark_bridge.schema import BadTimestamp
@@ -235,7 +236,7 @@ def test_a_minimum_waits_for_enough_or_for_the_longest_delay(
     cluster: Cluster, stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0]
-    monkeypatch.setattr(source, "_now_ms", lambda: now[0])
+    monkeypatch.setattr(source, "now_ms", lambda: now[0])
     monkeypatch.setattr(source, "IDLE_WAIT_MS", 1)
     topic = cluster.topic(1)
     cluster.put(topic, range(3), partitions=1)
@@ -507,3 +508,19 @@ def test_settings_reach_the_client_under_kafka_s_names(cluster: Cluster) -> None
     assert sum(records.num_rows for records in read_all(batch(cluster, topic, **settings))) == 3
     with Admin(bootstrap_servers=cluster.servers) as admin:
         assert topic in admin.list_topics()
+
+
+def test_a_turn_that_brings_nothing_looks_once(
+    stream: Stream, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of ten thousand topics each look costs a second."""
+    topic = cluster.topic(1)
+    cluster.put(topic, range(1), partitions=1)
+    reader = stream(topic, startingOffsets="earliest")
+    start = reader.latestOffset(reader.initialOffset(), ALL)
+    looks, look = itertools.count(), reader.cluster.latest
+    monkeypatch.setattr(reader.cluster, "latest", lambda partitions: (next(looks), look(partitions))[1])
+    assert parse_stored(reader.latestOffset(start, ALL)) == parse_stored(start)
+    assert next(looks) == 1
+    cluster.put(topic, range(1), partitions=1)
+    assert parse_stored(reader.latestOffset(start, ALL))[0] == {TopicPartition(topic, 0): 2}
