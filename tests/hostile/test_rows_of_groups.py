@@ -17,6 +17,11 @@ from barnabas.protocol.kafka import codec
 from barnabas.protocol.requests.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.requests.describe_groups import DescribeGroupsRequest
 from barnabas.protocol.requests.find_coordinator import FindCoordinatorRequest
+from barnabas.protocol.requests.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from barnabas.protocol.requests.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from barnabas.protocol.requests.offset_commit import (
     OffsetCommitRequest,
@@ -135,3 +140,14 @@ def test_groups_without_end(tmp_path: Path) -> None:
         assert codes == {0, ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.GROUP_MAX_SIZE_REACHED}
         one = JoinGroupRequest(name, 60_000, 60_000, "", None, "test", range_of)
         assert ask(peer, ApiKey.JOIN_GROUP, 3, one).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+def test_settings_by_connections_that_are_gone() -> None:
+    """What is seen through was counted for its connection, and then for nobody: 45 of these held 560 MB until now."""
+    settings = [AlterableConfig("consumer.session.timeout.ms", 0, "50000")]
+    with siege(*OPTIONS) as process:
+        for number in range(45):
+            named = [AlterConfigsResource(32, f"{number}-{at}{'g' * 40}", settings) for at in range(9_900)]
+            with ExitStack() as stack:
+                request = IncrementalAlterConfigsRequest(named)
+                Peer(stack, process.port).say(frame(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request))

@@ -26,11 +26,10 @@ from barnabas.broker.config.listeners import HTTP, LOCAL
 from barnabas.broker.context import Connection
 from barnabas.broker.host import dialects, http
 from barnabas.broker.host.in_flight import CHARGED_BYTES_MIN, DECODING_MS_MAX, Request, weigh
-from barnabas.broker.host.progress import RESET, is_closed
 from barnabas.broker.host.receive import Receiver
 from barnabas.broker.host.relief import SMALL_BYTES
 from barnabas.broker.host.states import LEFT, MUTED, QUEUED, SHORT, STALLED, State, move
-from barnabas.broker.host.turns import LARGE_BYTES, TURN_MS_MAX
+from barnabas.broker.host.turns import LARGE_BYTES, MEDIUM_BYTES, TURN_MS_MAX
 from barnabas.broker.host.unsent import drop, own_bytes
 from barnabas.protocol.api import ApiKey, UnsupportedVersion
 from barnabas.protocol.errors import ProtocolError
@@ -158,17 +157,16 @@ class Channel(asyncio.BufferedProtocol):
         receiver = self.receiver
         try:
             if self.state is _OPEN or (not self.waits and self._choose_dialect()):
-                turns = REQUESTS_PER_TURN
+                turns, full = REQUESTS_PER_TURN, self.account.total > self.account.limit
                 often = 0 if self._host.turns.line else TIMED_EVERY
                 while turns and self.outstanding is None and not self.waits:
                     frame = receiver.next_frame()
                     if frame is None:
                         break
                     turns -= 1
+                    if (full or self.paused) and len(frame) >= MEDIUM_BYTES and self._host.relief.must_go(self, frame):
+                        break
                     if large := len(frame) >= LARGE_BYTES:
-                        if self.paused and is_closed(self, RESET):  # as the last answer was written
-                            self.abort()
-                            break
                         self._handle(frame, now_ms, self._host.now_ms())
                     else:
                         self._handle(frame, now_ms)
@@ -362,7 +360,9 @@ class Channel(asyncio.BufferedProtocol):
         self.receiver.clear()
         self._out.clear()
         if state is _GONE:
-            self.answered()
+            if self.request_bytes:
+                self._host.orphans.take(self)
+                self.answered()
             self._hold_unread(0)
 
     def _serve_http(self, head: memoryview) -> None:

@@ -27,6 +27,7 @@ from barnabas.broker.host.channel import Channel
 from barnabas.broker.host.clock import mono_ms
 from barnabas.broker.host.disk_calls import open_files_max
 from barnabas.broker.host.http import names
+from barnabas.broker.host.in_flight import Orphans
 from barnabas.broker.host.progress import Progress
 from barnabas.broker.host.receive import SHARED_BYTES, SHARED_BYTES_RECOVERING, ReceiveBuffers
 from barnabas.broker.host.refusals import Refusals
@@ -60,6 +61,7 @@ class Host:
         self.refusals = Refusals()
         self.progress = Progress(self)
         self.relief = Relief(self)
+        self.orphans = Orphans(self)
         self.admission = Admission(config, open_files_max() // 2)  # log files need handles, too
         self.dirty: list[Channel] = []  # channels with something to send
         self.channels: dict[int, Channel] = {}

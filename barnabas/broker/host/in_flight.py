@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
+from weakref import ReferenceType
 
+from barnabas.broker.account import BROKER, REQUESTS
 from barnabas.broker.context import RequestContext
+from barnabas.broker.handlers.services import ONLY_LOOK
 from barnabas.broker.host.states import State
 from barnabas.protocol.api import ApiKey, RequestHeader
 from barnabas.protocol.ids import Buffer
@@ -28,6 +32,9 @@ DECODING_MS_MAX: Final = 2
 WRITTEN_PER_STEP: Final = 1024 * 1024
 """Bytes of a large answer that are handed over in one step: the loop copies what the peer cannot take at once."""
 
+_KEEP_NOTHING: Final = frozenset((*ONLY_LOOK, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP))
+"""Of these nothing is left with their connection: their work ends with it, or what waits keeps nothing of them."""
+
 _OPEN: Final = State.OPEN
 
 logger = logging.getLogger(__name__)
@@ -36,7 +43,7 @@ logger = logging.getLogger(__name__)
 class Request(RequestContext):
     """A request of a channel, from its decoding to its answer."""
 
-    __slots__ = ("_channel", "correlation_id")
+    __slots__ = ("__weakref__", "_channel", "correlation_id")
 
     def __init__(self, channel: Channel, header: RequestHeader) -> None:
         self._channel = channel
@@ -110,6 +117,39 @@ class Request(RequestContext):
     def close(self, reason: str) -> None:
         """End the connection."""
         self._channel.refuse(reason)
+
+
+def is_seen_through(api_key: int) -> bool:
+    """Whether a request is served to its end though its connection is gone, and holds until then what it has."""
+    return api_key not in _KEEP_NOTHING
+
+
+class Orphans:
+    """Requests that are seen through though their connections are gone: what they hold is the broker's until then.
+
+    Else whoever is ended for what it holds, or ends itself, would come again with as much, and nobody would count it.
+    """
+
+    __slots__ = ("_host", "_sizes")
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._sizes: dict[ReferenceType[Request], int] = {}
+
+    def take(self, channel: Channel) -> None:
+        """A channel is gone: what its request holds, if that is seen through, is held until nobody knows of it."""
+        request, channel.outstanding = channel.outstanding, None
+        if request is not None and is_seen_through(request.api_key):
+            self._host.account.charge(BROKER, REQUESTS, channel.request_bytes)
+            self._sizes[ReferenceType(request, self._forgotten)] = channel.request_bytes
+
+    def _forgotten(self, request: ReferenceType[Request]) -> None:
+        """In the midst of anything, and by any thread that collects garbage."""
+        with suppress(RuntimeError):  # the loop is closed
+            self._host.loop.call_soon_threadsafe(self._release, request)
+
+    def _release(self, request: ReferenceType[Request]) -> None:
+        self._host.account.release(BROKER, REQUESTS, self._sizes.pop(request))
 
 
 def weigh(api_key: int, size: int, pinned_bytes: int) -> int:

@@ -4,7 +4,9 @@
     low < total <= limit   a connection that holds `SMALL_BYTES` or more of a frame that is not whole is not read from.
                            Those that wait get turns, smallest remainder first, as long as the whole of their frames
                            fits below the limit. Whoever has a turn must bring `TURN_BYTES_PER_S`.
-    total > limit          the connections that hold most are ended until it fits, who has a turn last.
+    total > limit          the connections that hold most are ended until it fits, who has a turn last. Requests that
+                           change something are seen through, and hold what they have until then: who sends one of
+                           `MEDIUM_BYTES` or more, other than records, is ended before it is decoded.
 
 Above low, whoever looks something up, sends more behind it and has waited for `UNHEARD_MS` since is ended, too, those
 that hold most first: while a connection is not read from and its peer's system has yet more to bring, neither tells
@@ -31,7 +33,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from barnabas.broker.handlers.services import ONLY_LOOK
 from barnabas.broker.host.dialects import NATIVE, api_key_of
-from barnabas.broker.host.progress import has_more, is_closed, unfinished
+from barnabas.broker.host.in_flight import WEIGHTS, is_seen_through
+from barnabas.broker.host.progress import RESET, has_more, is_closed, unfinished
 from barnabas.broker.host.states import LEFT, QUEUED, STALLED
 from barnabas.protocol.api import ApiKey
 
@@ -85,6 +88,23 @@ class Relief:
             if self._account.short:
                 self._say(channel, "waits for memory")
             self._later()
+        return True
+
+    def must_go(self, channel: Channel, frame: memoryview) -> bool:
+        """End a connection rather than begin with a request of it; whether it was.
+
+        That was reset when its last answer was written, which no read tells; or, above the limit, it asks for what is
+        seen through, and so would hold more whoever is ended.
+        """
+        if channel.paused and is_closed(channel, RESET):
+            channel.abort()
+            return True
+        if self._account.total <= self._account.limit:
+            return False
+        key = frame[5] if channel.connection.dialect == NATIVE else int.from_bytes(frame[:2], "big")
+        if key in WEIGHTS or not is_seen_through(key):
+            return False
+        self._end(channel, "memory is short, and what it asks for would take more of it")
         return True
 
     @property
@@ -230,14 +250,14 @@ class Relief:
         worth = [
             one
             for one in self._host.channels.values()
-            if self._held(one) >= SMALL_BYTES and not one.waits & LEFT and one not in self.turns
+            if self._gives(one) >= SMALL_BYTES and not one.waits & LEFT and one not in self.turns
         ]
         if not worth:  # who has a turn was promised its memory, and is the last to go
             worth = list(self.turns)
-        for channel in heapq.nlargest(AT_ONCE_MAX, worth, key=self._held):
+        for channel in heapq.nlargest(AT_ONCE_MAX, worth, key=self._gives):
             if above <= 0:
                 return
-            above -= self._held(channel)
+            above -= self._gives(channel)
             self._end(channel, "memory is short and it holds most")
         if len(worth) > AT_ONCE_MAX and above > 0:
             self._later()
@@ -266,6 +286,12 @@ class Relief:
         if not channel.waits & QUEUED or not channel.introduced or not has_more(channel):
             return False
         return api_key_of(channel.receiver.unread(), channel.connection.dialect == NATIVE) in _LOOKUPS
+
+    def _gives(self, channel: Channel) -> int:
+        """What is given back when a connection is ended: all but what its request holds that is seen through."""
+        request = channel.outstanding
+        kept = channel.request_bytes if request is not None and is_seen_through(request.api_key) else 0
+        return self._held(channel) - kept
 
     def _held(self, channel: Channel) -> int:
         return self._account.held_by(channel.connection.id)

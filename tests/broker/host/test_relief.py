@@ -18,11 +18,13 @@ from barnabas.broker.host import relief as relief_module
 from barnabas.broker.host.channel import OUT_BYTES_MAX
 from barnabas.broker.host.host import Host
 from barnabas.broker.host.in_flight import DECODED_WEIGHT
+from barnabas.broker.host.progress import RESET
 from barnabas.broker.host.receive import SHARED_BYTES, SHARED_BYTES_RECOVERING, SHARED_BYTES_SHORT, Receiver
-from barnabas.broker.host.states import STALLED
+from barnabas.broker.host.states import LEFT, STALLED
 from barnabas.broker.host.turns import TURN_MS_MAX, Turns
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.requests.api_versions import ApiVersionsResponse
+from barnabas.protocol.requests.list_offsets import ListOffsetsResponse
 from tests.broker.host.fake_core import FakeCore, Raw, client, parks, serving, until
 
 MIB = 1024 * 1024
@@ -285,6 +287,13 @@ def lookup(partitions: int) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
+def alter(settings: int) -> bytes:
+    """An IncrementalAlterConfigs v0 of one topic."""
+    body = struct.pack(">hhih", 44, 0, 9, -1) + struct.pack(">ib", 1, 2) + struct.pack(">h", 1) + b"t"
+    body += struct.pack(">i", settings) + (struct.pack(">h", 1) + b"s" + struct.pack(">bh", 0, -1)) * settings + b"\0"
+    return struct.pack(">i", len(body)) + body
+
+
 def join(metadata: int) -> bytes:
     """A JoinGroup v3."""
     body = struct.pack(">hhih", 11, 3, 9, -1) + struct.pack(">h", 1) + b"g" + struct.pack(">ii", 10_000, 60_000)
@@ -321,11 +330,92 @@ async def test_a_request_is_charged_while_it_waits_for_its_answer(request_bytes:
         await until(lambda: core.account.by_kind[REQUESTS] == (len(request_bytes) - 4) * weight)
         core.contexts[0].respond(None)
         assert core.account.by_kind[REQUESTS] == 0
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "left"),
+    [
+        (produce(100_000), len(produce(100_000)) - 4),
+        (alter(1000), DECODED_WEIGHT * (len(alter(1000)) - 4)),
+        (lookup(2000), 0),
+        (fetch(2000), 0),
+        (join(100_000), 0),
+        (sync(100_000), 0),
+    ],
+    ids=["produce", "alter", "lookup", "fetch", "join", "sync"],
+)
+async def test_what_is_seen_through_for_nobody_is_charged_until_it_is_done(request_bytes: bytes, left: int) -> None:
+    """Who was ended for what its request held came again with as much: 45 of 1 MB held 550 MB that nobody counted."""
+    core = small_core()
+    core.handler = parks
+    async with serving(core) as host, client(host.port) as raw:
         raw.send(request_bytes)
+        await until(lambda: len(core.contexts) == 1)
         await until(lambda: core.account.by_kind[REQUESTS] > 0)
         await raw.close()
         await until(lambda: not host.channels)
-        assert core.account.by_kind[REQUESTS] == 0
+        assert core.account.total - host.buffers.pooled_bytes == left
+        assert core.account.by_kind[REQUESTS] == left
+        core.requests.clear()
+        core.contexts.pop().respond(None)
+        await until(lambda: core.account.by_kind[REQUESTS] == 0)
+
+
+async def test_who_was_reset_as_it_was_answered_is_not_asked_for_its_next_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What it had sent before was served, for up to three seconds."""
+    core = small_core(64 * MIB)
+    core.handler = parks
+    async with serving(core) as host, client(host.port) as raw:
+        raw.send(lookup(200) * 3)
+        await until(lambda: bool(core.contexts))
+        (channel,) = host.channels.values()
+        await until(lambda: channel.paused)
+        monkeypatch.setattr(relief_module, "is_closed", lambda _, states: states == RESET)
+        core.contexts[0].respond(ListOffsetsResponse())
+        host.settle()
+        await until(lambda: not host.channels)
+        assert len(core.requests) == 1
+
+
+async def test_above_the_limit_nothing_more_is_begun_that_would_be_seen_through(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    core = small_core()
+    core.handler = lambda request, context, now_ms: context.respond(None)
+    async with serving(core) as host:
+        core.account.charge(0, REQUESTS, 11 * MIB)
+        for request_bytes in (alter(10), produce(40_000), lookup(200)):
+            async with client(host.port) as raw:
+                before = len(core.requests)
+                raw.send(request_bytes)
+                await until(lambda before=before: len(core.requests) == before + 1)  # type: ignore[misc]
+        async with client(host.port) as raw:
+            raw.send(alter(1000))
+            assert await raw.ended() == b""
+        assert len(core.requests) == 3
+        assert "what it asks for would take more of it" in caplog.text
+        core.account.release(0, REQUESTS, 2 * MIB)
+        async with client(host.port) as raw:
+            raw.send(alter(1000))
+            await until(lambda: len(core.requests) == 4)
+        core.account.release(0, REQUESTS, 9 * MIB)
+
+
+async def test_who_would_give_nothing_back_is_not_ended_for_what_it_holds() -> None:
+    core = small_core()
+    core.handler = parks
+    async with serving(core) as host, client(host.port) as changing, client(host.port) as looking_up:
+        changing.send(alter(19_000))
+        await until(lambda: len(core.contexts) == 1)
+        looking_up.send(lookup(2000))
+        await until(lambda: len(core.contexts) == 2)
+        core.account.charge(0, PARKED, 10 * MIB - core.account.total + 1)
+        await until(lambda: host.relief.ended == 1)
+        (left,) = (one for one in host.channels.values() if not one.waits & LEFT)
+        assert left.outstanding is core.contexts[0]
+        core.account.release(0, PARKED, core.account.by_kind[PARKED])
 
 
 async def stall(core: FakeCore, raw: Raw, piece: Any) -> None:
