@@ -122,13 +122,10 @@ class Follower:
             return False
         if not self._syncing:
             try:
-                if log.when_durable(log.log_end_offset, self._synced):
-                    return False
+                self._syncing = not log.when_durable(log.log_end_offset, self._synced)
             except KafkaError as error:
                 self._halt(error)
-                return False
-            self._syncing = True
-        return True
+        return self._syncing
 
     def asks(self) -> FetchPartition:
         """What to fetch."""

@@ -10,7 +10,7 @@ from barnabas.broker.log.epochs import LeaderEpochs
 from barnabas.broker.log.types import EpochEnd
 from barnabas.broker.replica import FetchInfo, FetchParams
 from barnabas.broker.replica.divergence import cut_at
-from barnabas.broker.replica.follower import BACKOFF_MS, MOVES, Stage
+from barnabas.broker.replica.follower import BACKOFF_MS, MOVES, Follower, Stage
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import NO_LEADER
 from barnabas.protocol.requests.fetch import EpochEndOffset, FetchRequest, FetchResponse
@@ -305,6 +305,60 @@ def test_a_log_out_of_range_that_is_not_is_asked_for_again_later(cluster, caplog
     assert caplog.text.count("out of range, and begins and ends around it") == 2
 
 
+def test_a_leader_that_ends_before_us_and_knows_none_of_our_epochs_is_asked_where_it_ends(cluster):
+    """It was elected from outside, and its log knows no epoch: there is nothing but its end to go by."""
+    cluster.brokers[1].produce(b"a", acks=1)
+    cluster.settle()
+    cluster.brokers[1].produce(b"b", acks=1)
+    cluster.settle()
+    leader = cluster.brokers[3]
+    leader.log().truncate_to(1)
+    cluster.elect(3)
+    cluster.hear(3)
+    leader.log().epochs = LeaderEpochs()
+    seen = requests_of(cluster)
+    cluster.hear_all()
+    cluster.advance(BACKOFF_MS)
+    assert cluster.ends() == {1: 1, 2: 1, 3: 1}
+    asked = [one.topics[0].partitions[0].timestamp for _, one in seen if isinstance(one, ListOffsetsRequest)]
+    assert asked[:2] == [-1, -1], "each that follows asks for the leader's end, and cuts there"
+
+
+@pytest.mark.parametrize(
+    ("code", "stage"),
+    [(ErrorCode.FENCED_LEADER_EPOCH, "parked"), (ErrorCode.UNKNOWN_LEADER_EPOCH, "asking_end")],
+)
+def test_a_question_for_an_offset_is_refused_as_a_fetch_is(cluster, code, stage):
+    def on_answer(response):
+        if isinstance(response, FetchResponse):
+            for part in parts(response):
+                part.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+        else:
+            response.topics[0].partitions[0].error_code = code
+        return response
+
+    cluster.on_answer = on_answer
+    cluster.advance(3 * BACKOFF_MS)
+    assert cluster.stages() == {2: stage, 3: stage}
+
+
+def test_a_disk_that_has_no_room_for_a_new_beginning_is_asked_again(cluster, caplog):
+    left_behind(cluster, 3)
+    for _ in range(3):
+        cluster.brokers[1].produce(b"x")
+        cluster.settle()
+    cluster.brokers[1].delete_records(3)
+    disk = cluster.brokers[3].disk
+    disk.faults.refuse(1, 1000)
+    cluster.silent.clear()
+    cluster.advance(3 * BACKOFF_MS)
+    assert cluster.stages()[3] == "asking_start"
+    assert cluster.ends()[3] == 0
+    disk.faults.refuse(1, 0)
+    cluster.advance(2 * BACKOFF_MS)
+    assert (cluster.ends()[3], cluster.stages()[3]) == (3, "fetching")
+
+
 # Epochs
 
 
@@ -413,6 +467,36 @@ def test_a_full_disk_is_tried_again_until_there_is_room(cluster, caplog):
     assert answer.codes == [0]
 
 
+def test_a_disk_that_cannot_cut_is_asked_again(cluster):
+    cluster.brokers[1].produce(b"a")
+    cluster.settle()
+    tail_of_its_own(cluster, 1, b"tail")
+    disk = cluster.brokers[1].disk
+    disk.faults.refuse(1, 1000)
+    cluster.silent.clear()
+    cluster.hear(1)
+    cluster.advance(3 * BACKOFF_MS)
+    assert (cluster.ends()[1], cluster.stages()[1]) == (2, "fetching")
+    disk.faults.refuse(1, 0)
+    cluster.advance(2 * BACKOFF_MS)
+    assert cluster.ends() == {1: 1, 2: 1, 3: 1}
+
+
+@pytest.mark.parametrize("flush_messages", [1, 1000])
+def test_a_broker_that_stops_takes_no_more_and_says_nothing_of_it(caplog, flush_messages):
+    cluster = Cluster(flush_messages=flush_messages)
+    cluster.settle()
+    cluster.brokers[1].produce(b"a", acks=1)
+    while cluster.ends()[2] == 0:
+        cluster.deliver()
+    cluster.brokers[2].log().begin_close()
+    cluster.brokers[1].produce(b"b", acks=1)
+    with caplog.at_level(logging.WARNING):
+        cluster.advance(BACKOFF_MS)
+    assert (cluster.ends()[2], cluster.stages()[2]) == (1, "halted")
+    assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
+
+
 def test_a_log_without_epochs_begins_at_its_high_watermark(cluster):
     """Nobody can say of such records whose they are."""
     one = cluster.brokers[3]
@@ -481,6 +565,19 @@ def test_an_answer_that_is_of_no_use_is_said_once_and_asked_for_again(cluster, c
     assert cluster.ends() == {1: 1, 2: 0, 3: 0}
     assert caplog.text.count(said) == 2, "once for each that follows"
     cluster.on_answer = lambda response: response
+    cluster.advance(BACKOFF_MS)
+    assert cluster.ends() == {1: 1, 2: 1, 3: 1}
+
+
+def test_a_defect_of_ours_in_one_answer_ends_nothing(cluster, caplog, monkeypatch):
+    def broken(self, data, now_ms):
+        raise ValueError("a defect")
+
+    cluster.brokers[1].produce(b"a", acks=1)
+    with monkeypatch.context() as patched, caplog.at_level(logging.CRITICAL + 1):
+        patched.setattr(Follower, "take", broken)
+        cluster.settle()
+    assert cluster.ends() == {1: 1, 2: 0, 3: 0}
     cluster.advance(BACKOFF_MS)
     assert cluster.ends() == {1: 1, 2: 1, 3: 1}
 
