@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from barnabas.protocol.ids import TopicPartition
 from barnabas.spark_bridge.bytes_limit import Sizes, bytes_between, limit_bytes
@@ -14,6 +14,14 @@ from barnabas.spark_bridge.options import EARLIEST, LATEST, Bound, ByTimestamp, 
 from barnabas.spark_bridge.origin import Anew
 
 log = logging.getLogger(__name__)
+
+
+class View(NamedTuple):
+    """What planning sees: where partitions begin that have no position, where all stand, and where the logs end."""
+
+    begun: Offsets
+    position: Offsets
+    latest: Offsets
 
 
 class Asked(Protocol):

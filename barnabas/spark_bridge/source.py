@@ -17,7 +17,7 @@ import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -54,6 +54,7 @@ from barnabas.spark_bridge.options import SourceOptions, read_options
 from barnabas.spark_bridge.origin import Origin, made_anew
 from barnabas.spark_bridge.pace import Pace
 from barnabas.spark_bridge.planning import (
+    View,
     bytes_behind,
     check_present,
     check_within,
@@ -391,11 +392,3 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         if rows_min:
             return self._pace.left_ms(rows, now_ms()) if rows else IDLE_WAIT_MS
         return 0 if rows or view.begun else IDLE_WAIT_MS
-
-
-class View(NamedTuple):
-    """What planning sees: where partitions begin that have no position, where all stand, and where the logs end."""
-
-    begun: Offsets
-    position: Offsets
-    latest: Offsets
