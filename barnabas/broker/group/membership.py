@@ -16,8 +16,8 @@ NULL_PROTOCOL_FROM = 7
 
 def size_of_member(member: Member) -> int:
     """Bytes that a member takes."""
-    texts = sum(map(size_of_text, (member.member_id, member.instance_id or "", member.client_id, member.client_host)))
-    return MEMBER_BYTES + texts + size_of_protocols(member.protocols) + len(member.assignment)
+    texts = f"{member.member_id}{member.instance_id or ''}{member.client_id}{member.client_host}"
+    return MEMBER_BYTES + size_of_text(texts) + size_of_protocols(member.protocols) + len(member.assignment)
 
 
 def size_of_protocols(protocols: Protocols) -> int:

@@ -17,6 +17,7 @@ from barnabas.protocol.kafka.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
     TopicPartition,
+    assignment_bytes,
     decode_assignment,
     decode_subscription,
     encode_assignment,
@@ -110,3 +111,10 @@ def test_random_bytes_are_read_or_refused(data: bytes) -> None:
     for decode in decoders:
         with suppress(ProtocolError):
             decode(data)
+
+
+@given(st.lists(st.tuples(st.text(max_size=20), st.lists(st.integers(0, 2**31 - 1), max_size=20)), max_size=5))
+def test_an_assignment_by_hand_is_that_of_the_table(parts: list[tuple[str, list[int]]]) -> None:
+    told = ConsumerProtocolAssignment([TopicPartition(topic, numbers) for topic, numbers in parts])
+    for version in range(VERSION + 1):
+        assert assignment_bytes(parts, version) == encode_assignment(told, version)

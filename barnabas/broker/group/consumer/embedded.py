@@ -12,11 +12,10 @@ from barnabas.broker.group.consumer.topics import Topics
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.kafka.consumer_protocol import (
     VERSION,
-    ConsumerProtocolAssignment,
     TopicPartition,
+    assignment_bytes,
     decode_assignment,
     decode_subscription,
-    encode_assignment,
 )
 from barnabas.protocol.kafka.data import number_of
 
@@ -75,7 +74,6 @@ def _by_id(parts: Iterable[TopicPartition], topics: Topics) -> dict[bytes, set[i
 def assignment_for(metadata: bytes, partitions: Mapping[bytes, Collection[int]], topics: Topics) -> bytes:
     """What a member is told to have, in the version that it speaks."""
     named = [(topics.name_of(topic_id), numbers) for topic_id, numbers in partitions.items()]
-    told = [TopicPartition(name, sorted(numbers)) for name, numbers in named if name is not None]
-    told.sort(key=lambda part: part.topic)
+    told = sorted([(name, sorted(numbers)) for name, numbers in named if name is not None])
     version = min(max(number_of(metadata, "a subscription"), 0), VERSION)
-    return encode_assignment(ConsumerProtocolAssignment(told), version)
+    return assignment_bytes(told, version)
