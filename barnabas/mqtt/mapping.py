@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Final, NamedTuple, NoReturn
 
 import msgpack
@@ -20,6 +20,8 @@ from barnabas.protocol.errors import BarnabasError, ConfigError
 
 PAYLOADS: Final = ("raw", "json", "msgpack")
 ROUTES_KEPT: Final = 16_384
+ROUTE_BYTES_KEPT: Final = 2048
+"""A larger one is made each time: topics and templates of 60 kB would fill gigabytes."""
 _KAFKA_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 Headers = tuple[tuple[str, bytes], ...]
@@ -52,6 +54,11 @@ class Route(NamedTuple):
     device: bytes | None
     headers: Headers
 
+    def size(self, topic: str) -> int:
+        """About so many bytes it keeps."""
+        texts = sum(len(name) + len(data) for name, data in self.headers)
+        return len(topic) + len(self.topic) + len(self.key or b"") + len(self.device or b"") + texts
+
 
 @dataclass(slots=True, eq=False)
 class Rule:
@@ -69,6 +76,7 @@ class Rule:
     headers: Mapping[str, str] = field(default_factory=dict)
     payload: str = "raw"
     count: int = 0
+    fixed: bool = field(init=False, repr=False)
     match: Callable[[str], templates.Values | None] = field(init=False, repr=False)
     make_topic: templates.Template = field(init=False, repr=False)
     make_key: templates.Template | None = field(init=False, repr=False)
@@ -88,13 +96,20 @@ class Rule:
             return made
 
         self.make_topic = template("topic", self.topic)
-        if not re.search(r"[${]", self.topic):
-            _named("topic", lambda: kafka_topic(self.make_topic({})))
+        self.fixed = not re.search(r"[${]", self.topic)
+        _named("topic", self._check_topic)
         self.make_key = template("key", self.key) if self.key else None
         self.make_device = template("device", self.device) if self.device else None
         self.make_headers = tuple((name, template(f"headers.{name}", text)) for name, text in self.headers.items())
         if self.payload not in PAYLOADS:
             raise ConfigError(f"payload: {self.payload!r} is none of {', '.join(PAYLOADS)}")
+
+    def _check_topic(self) -> None:
+        try:
+            kafka_topic(self.make_topic(defaultdict(lambda: "x")))
+        except Refused as refused:
+            why = refused if self.fixed else f"{self.topic!r}: whatever stands in its gaps, as here x: {refused}"
+            raise ConfigError(str(why)) from None
 
     @property
     def told(self) -> str:
@@ -160,6 +175,7 @@ class Rules:
 
     Args:
         topics_max: how many Kafka topics may come of what devices write into MQTT topics; further ones are refused.
+            Those that a rule names whole do not count.
     """
 
     def __init__(self, rules: Sequence[Rule], default: Rule | None, topics_max: int) -> None:
@@ -167,7 +183,7 @@ class Rules:
         self.default = default
         self.topics_max = topics_max
         self._topics: set[str] = set()
-        self._route = lru_cache(ROUTES_KEPT)(self._find)
+        self._routes: dict[str, Route] = {}
 
     @property
     def all_rules(self) -> tuple[Rule, ...]:
@@ -180,7 +196,14 @@ class Rules:
         Raises:
             Refused: no rule takes it, or what the rule makes of it is nothing that Kafka takes.
         """
-        return self._route(topic)
+        found = self._routes.get(topic)
+        if found is None:
+            found = self._find(topic)
+            if found.size(topic) <= ROUTE_BYTES_KEPT:
+                if len(self._routes) >= ROUTES_KEPT:
+                    self._routes.clear()
+                self._routes[topic] = found
+        return found
 
     def _find(self, topic: str) -> Route:
         for rule in self.all_rules:
@@ -196,7 +219,7 @@ class Rules:
 
     def _made(self, rule: Rule, values: templates.Values, topic: str) -> Route:
         name = kafka_topic(rule.make_topic(values))
-        if name not in self._topics:
+        if not rule.fixed and name not in self._topics:
             if len(self._topics) >= self.topics_max:
                 raise Refused(f"topic {name} would be one more than topics_max ({self.topics_max}) allows")
             self._topics.add(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgpack
 import pytest
 
+from barnabas.mqtt import mapping
 from barnabas.mqtt.mapping import Message, Refused, Rule, Rules, headers_of, value_of
 from barnabas.protocol.errors import ConfigError
 
@@ -55,6 +56,28 @@ def test_devices_cannot_make_topics_without_end() -> None:
     with pytest.raises(Refused, match=r"topic c would be one more than topics_max \(2\) allows"):
         found.route("c")
     assert found.route("b").topic == "b"
+
+
+def test_a_topic_that_a_rule_names_whole_takes_what_comes_however_many_devices_have_made() -> None:
+    found = rules(Rule("r", "$1", filter="d/+"), Rule("a", "alarms", filter="alarms"), topics_max=1)
+    assert found.route("d/a").topic == "a"
+    with pytest.raises(Refused, match="topics_max"):
+        found.route("d/b")
+    assert found.route("alarms").topic == "alarms"
+
+
+def test_routes_are_kept_as_far_as_they_are_small_and_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mapping, "ROUTES_KEPT", 100)
+    found = rules(Rule("r", "t", filter="#", key="{topic}", headers={"big": "{topic}" * 10}))
+    assert found.route("a") is found.route("a")
+    long = "x" * (mapping.ROUTE_BYTES_KEPT // 10)
+    assert found.route(long) is not found.route(long)
+    assert found.route(long) == found.route(long)
+    first = found.route("a")
+    for number in range(1000):
+        found.route(f"n/{number}")
+    assert found.route("a") == first
+    assert len(found._routes) <= 100
 
 
 def test_the_device_is_the_key_unless_there_is_one_and_chooses_the_partition_then() -> None:
