@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from barnabas.cli.codes import HERE
+from barnabas.cli.codes import HERE, WRONG
 from barnabas.cli.options import Options, address
-from barnabas.cli.speak import fail, say
+from barnabas.cli.speak import fail, say, some
 
 
 def parser() -> Options:
@@ -23,7 +23,8 @@ def parser() -> Options:
     options.add_argument("--config", metavar="FILE", required=True, help="the bridge's settings (TOML)")
     options.add_argument("--server", "-b", metavar="HOST:PORT", type=address, help="Kafka, instead of the file's")
     options.add_argument("--mqtt", metavar="HOST:PORT", type=_mqtt, help="the MQTT broker, instead of the file's")
-    options.add_argument("--listen", metavar="HOST:PORT", help="of /health, /metrics and /state, instead of the file's")
+    looking = "of /health, /metrics and /state, instead of the file's"
+    options.add_argument("--listen", metavar="HOST:PORT", type=_listen, help=looking)
     options.add_argument(
         "--fresh-session",
         action="store_true",
@@ -45,10 +46,21 @@ def _mqtt(text: str) -> tuple[str, int]:
         raise argparse.ArgumentTypeError(f"{text}: write HOST:PORT, such as localhost:1883") from None
 
 
+def _listen(text: str) -> str:
+    from barnabas.mqtt.settings import address
+    from barnabas.protocol.errors import ConfigError
+
+    try:
+        address(text)
+    except ConfigError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run the bridge until a signal, or explain; the exit code."""
     given = parser().read(arguments)
-    from barnabas.mqtt.settings import load
+    from barnabas.mqtt.reading import load
 
     settings = load(given.config)
     if given.server:
@@ -61,13 +73,16 @@ def main(arguments: Sequence[str]) -> int:
     if given.explain is not None:
         import time
 
-        from barnabas.mqtt.explain import explain
+        from barnabas.mqtt.explain import explain, no_topic
 
+        if why := no_topic(given.explain):
+            return fail(f"--explain: {why}", WRONG)
         say("\n".join(explain(settings, given.explain, given.payload.encode(), time.time_ns() // 1_000_000)))
         return 0
     if given.check:
         rules, out = len(settings.rules.all_rules), len(settings.out)
-        say(f"{given.config} is good: {rules} rules in, {out} out; subscribes to {', '.join(settings.mqtt.subscribe)}")
+        to = f"; subscribes to {', '.join(settings.mqtt.subscribe)}" if rules else ""
+        say(f"{given.config} is good: {some(rules, 'rule')} in, {out} out{to}")
         return 0
     try:
         from barnabas.mqtt.process import run

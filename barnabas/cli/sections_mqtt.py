@@ -34,6 +34,7 @@ def render(server: str, state: State, before: State | None, elapsed_s: float) ->
         f"mqtt bridge {state['mqtt_bridge']} {server}: {mqtt['address']} (MQTT {mqtt['version']}) and {state['kafka']}",
         f"open: {some(waiting['messages'], 'message')}{open_most}, the oldest for {waiting['oldest_ms']} ms; "
         f"{some(waiting['retrying'], 'record')} tried again; to Kafka and back: {took}",
+        *(["nothing is read: as much is open as may be (receive_maximum, open_bytes_max)"] if waiting["held"] else []),
         *([f"not carrying: {state['why_not']}"] if state["why_not"] else []),
         "",
         *_sides(state["sides"]),

@@ -20,7 +20,8 @@ import aiomqtt
 from barnabas.broker.host.assemble import new_loop
 from barnabas.demo.machine import Machine
 from barnabas.mqtt.bridge import Bridge
-from barnabas.mqtt.settings import Settings, read
+from barnabas.mqtt.reading import read
+from barnabas.mqtt.settings import Settings
 from barnabas.mqtt.tables import File
 from barnabas.protocol.errors import BarnabasError
 

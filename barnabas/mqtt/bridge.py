@@ -18,7 +18,7 @@ from barnabas.mqtt.link import first
 from barnabas.mqtt.mapping import Rule
 from barnabas.mqtt.outward import Outward
 from barnabas.mqtt.producing import Producing
-from barnabas.mqtt.settings import OutRule, Settings
+from barnabas.mqtt.settings import OutRule, Settings, address
 from barnabas.mqtt.web import Web
 from barnabas.net.backoff import Backoff
 from barnabas.protocol.errors import BarnabasError, ConfigError
@@ -48,6 +48,7 @@ class Bridge:
         self.figures = Figures()
         self.registry = MetricsRegistry()
         self.port = 0
+        self.looking_in = ""  # address of the pages
         self._kafka = "Kafka has not answered yet"
         self._began_ms = now_ms()
         self._producing = Producing(lambda: Producer(settings.producer()))
@@ -63,6 +64,7 @@ class Bridge:
             register_side(registry, side)
         registry.counter(TYPE, "AcknowledgedMessages", None, lambda: inward.ledger.acknowledged)
         registry.gauge(TYPE, "OpenMessages", None, lambda: len(inward.ledger))
+        registry.gauge(TYPE, "OpenBytes", None, lambda: inward.open_bytes)
         registry.gauge(TYPE, "OldestOpenMs", None, inward.oldest_ms)
         rules: list[Rule | OutRule] = [*self.settings.rules.all_rules, *self.settings.out]
         for rule in rules:
@@ -79,14 +81,14 @@ class Bridge:
             ConfigError: the address cannot be had.
         """
         listen = self.settings.listen
+        host, port = address(listen)
         if listen:
-            host, colon, port = listen.rpartition(":")
-            if not (colon and port.isascii() and port.isdigit()):
-                raise ConfigError(f"[web]: listen: {listen!r}: write HOST:PORT such as 127.0.0.1:9095")
             try:
-                self.port = await self._web.listen(host.strip("[]") or "0.0.0.0", int(port))  # noqa: S104
+                self.port = await self._web.listen(host or "0.0.0.0", port)  # noqa: S104
             except OSError as error:
-                raise ConfigError(f"[web]: listen: {listen}: {error.strerror or error}") from None
+                told = error.strerror or str(error)
+                raise ConfigError(f"[web]: listen: {listen}: {told}; --listen HOST:PORT takes another") from None
+            self.looking_in = f"{listen.rpartition(':')[0] or '127.0.0.1'}:{self.port}"
         await self._producing.now.start()
 
     async def serve(self) -> None:
@@ -165,6 +167,8 @@ class Bridge:
             ],
             "open": {
                 "messages": len(ledger),
+                "bytes": inward.open_bytes,
+                "held": inward.held,
                 "oldest_ms": inward.oldest_ms(),
                 "unsettled": inward.unsettled,
                 "retrying": len(figures.retrying),

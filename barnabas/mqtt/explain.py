@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from barnabas.mqtt import filters
@@ -9,6 +10,15 @@ from barnabas.mqtt.mapping import Message, Refused, headers_of, value_of
 from barnabas.mqtt.settings import Settings
 
 _SHOWN_BYTES: Final = 200
+
+
+def no_topic(text: str) -> str:
+    """Why nobody can publish to it; nothing when it is the topic of a message (MQTT 5.0, section 4.7)."""
+    if not text or "\0" in text or len(text.encode()) > filters.TOPIC_BYTES_MAX:
+        return f"the topic of a message has 1 to {filters.TOPIC_BYTES_MAX} bytes, and no NUL among them"
+    if re.search(r"[+#]", text):
+        return f"{text[:_SHOWN_BYTES]!r}: + and # stand in filters alone; write a topic as a device would publish to"
+    return ""
 
 
 def explain(settings: Settings, topic: str, payload: bytes, now_ms: int) -> list[str]:
@@ -47,8 +57,8 @@ def _partition(key: bytes | None, device: bytes | None) -> str:
 
 
 def _shown(data: bytes | None) -> str:
-    if data is None:
-        return "none"
+    if not data:
+        return "none" if data is None else "empty"
     more = f" ... ({len(data)} bytes)" if len(data) > _SHOWN_BYTES else ""
     text = data[:_SHOWN_BYTES].decode(errors="backslashreplace")
     return (text if text.isprintable() else repr(data[:_SHOWN_BYTES])[1:]) + more

@@ -78,6 +78,7 @@ _MEANINGS: Final = {
     "AcknowledgedMessages": "Messages of QoS 1 that were acknowledged to the MQTT broker",
     "RuleMessages": "Messages that a rule has taken, by its place",
     "OpenMessages": "Messages that came and are not acknowledged yet",
+    "OpenBytes": "About so many bytes are kept of messages that are not settled yet",
     "OldestOpenMs": "Age of the oldest open message (ms)",
     "RetryingRecords": "Records that wait for another try",
     "ForwardTimeMs": "From a message to its record's acknowledgement (ms)",

@@ -6,8 +6,9 @@
                               +--> dead letters <-------------------+ refused for good
 
 What is open is bounded: by the receive maximum (MQTT 5) or the MQTT broker's own limit (3.1.1), of QoS 0 by ours (what
-comes beyond is dropped and counted). A lost connection is made again only when all that came over it is settled, so
-that neither a Kafka nor an MQTT broker that comes and goes makes it grow.
+comes beyond is dropped and counted), and in bytes by `open_bytes_max`: from there on nothing is read until half is
+settled. A lost connection is made again only when all that came over it is settled, so that neither a Kafka nor an MQTT
+broker that comes and goes makes it grow.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from paho.mqtt.client import MQTTMessage
 
 from barnabas.client.produce.partitioner import murmur2
 from barnabas.mqtt.figures import Figures, Side
-from barnabas.mqtt.ledger import Ledger, Open
+from barnabas.mqtt.items import Item, Record
+from barnabas.mqtt.ledger import Ledger
 from barnabas.mqtt.link import Link, first, keep
 from barnabas.mqtt.mapping import DUP, Headers, Message, Refused, headers_of, value_of
 from barnabas.mqtt.producing import Producing
@@ -44,46 +46,6 @@ _UNKNOWN_MS: Final = 30_000
 log = logging.getLogger(__name__)
 
 
-class Item:
-    """One message on its way.
-
-    `open` is its line in the ledger (None with QoS 0), `why` what makes it a dead letter, `bare` of one whether it goes
-    without its payload, of `size` bytes.
-    """
-
-    __slots__ = ("at_ms", "bare", "message", "open", "size", "tries", "why")
-
-    def __init__(self, message: Message, opened: Open | None, at_ms: int) -> None:
-        self.message = message
-        self.open = opened
-        self.at_ms = at_ms
-        self.tries = 0
-        self.why = ""
-        self.bare = False
-        self.size = len(message.payload)
-
-    def too_large(self, limit: int) -> None:
-        """Let go of the payload: it is for the dead letters, without it."""
-        self.message = self.message._replace(payload=b"")
-        self.why, self.bare = f"a payload of {self.size} bytes is more than payload_bytes_max ({limit})", True
-
-    @property
-    def said(self) -> Message:
-        """The message; marked as a duplicate once a record of it was tried that may be there, unacknowledged."""
-        return self.message._replace(dup=True) if self.tries else self.message
-
-
-class Record(NamedTuple):
-    """What becomes of an item; `device` chooses the partition where the key must not."""
-
-    item: Item
-    topic: str
-    value: bytes
-    key: bytes | None
-    headers: Headers
-    device: bytes | None
-
-
 class Inward:
     """The direction in. `run` serves until it is cancelled; `drain` lets what is open come to its end."""
 
@@ -99,8 +61,11 @@ class Inward:
         self.settings = settings
         self.figures = figures
         self.side = Side("in")
+        self._bytes_max = settings.open_bytes_max
         self.ledger = Ledger()
         self.unsettled = 0  # of all connections, QoS 0 too
+        self.open_bytes = 0  # of these
+        self.held = False  # nothing is read, for they are as many as may be
         self._open_qos0 = 0
         self._producing = producing
         self._now_ms, self._wall_ms = now_ms, wall_ms
@@ -112,7 +77,6 @@ class Inward:
         self._idle.set()
         self._link: Link | None = None
         self._acknowledging = False
-        self._held = False
         self._stopping = False
         self._unknown: dict[str, int] = {}
         self._known: set[str] = set()
@@ -156,7 +120,7 @@ class Inward:
     def _make_link(self) -> Link:
         """Begin a connection. Messages may come on it before whoever waits for it has his turn."""
         self.ledger.renew()
-        self._held = False
+        self.held = False
         self._link = Link(self.settings.mqtt, self.settings.mqtt.client_id, self._received)
         return self._link
 
@@ -183,9 +147,15 @@ class Inward:
         mids = self.ledger.leaving()
         if self._link is not None:
             self._link.acknowledge(mids)
-            if self._held and len(self.ledger) <= self.settings.mqtt.receive_maximum:
-                self._held = False
-                self._link.hold(False)
+        if self.held:
+            self._read_on()
+
+    def _read_on(self) -> None:
+        """Where reading was held: when less is open."""
+        few = len(self.ledger) <= self.settings.mqtt.receive_maximum and self.open_bytes <= self._bytes_max // 2
+        if few and self._link is not None:
+            self.held = False
+            self._link.hold(False)
 
     # ---- messages -------------------------------------------------------------------------------------------------
 
@@ -206,12 +176,9 @@ class Inward:
             figures.received_qos1 += 1
             figures.duplicates += message.dup
             opened = self.ledger.arrived(message.mid, now_ms)
-            if len(self.ledger) > mqtt.receive_maximum and self._link is not None:
-                self._held = True  # the MQTT broker does not keep to it
-                self._link.hold(True)
         else:
             figures.received_qos0 += 1
-            if self._open_qos0 >= mqtt.receive_maximum:
+            if self._open_qos0 >= mqtt.receive_maximum or self.open_bytes >= self._bytes_max // 2:
                 figures.lost_qos0 += 1
                 return
             self._open_qos0 += 1
@@ -220,6 +187,10 @@ class Inward:
         item = Item(message, opened, now_ms)
         if len(message.payload) > mqtt.payload_bytes_max:
             item.too_large(mqtt.payload_bytes_max)
+        self.open_bytes += item.kept
+        if (self.open_bytes >= self._bytes_max or len(self.ledger) > mqtt.receive_maximum) and self._link is not None:
+            self.held = True  # Kafka is slower than it, or it does not keep to the receive maximum
+            self._link.hold(True)
         if message.retain and mqtt.retained == "never":
             figures.retained_skipped += 1
             self._settled(item)
@@ -335,6 +306,9 @@ class Inward:
             self._acknowledging = True
             asyncio.get_running_loop().call_soon(self._acknowledge)
         self.unsettled -= 1
+        self.open_bytes -= item.kept
+        if self.held and item.open is None:
+            self._read_on()
         if not self.unsettled:
             self._idle.set()
 

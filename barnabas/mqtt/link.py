@@ -24,6 +24,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+from barnabas.mqtt import remedies, tls
 from barnabas.mqtt.figures import Side
 from barnabas.mqtt.properties import read_any_text
 from barnabas.mqtt.reconnect import Reconnect
@@ -32,6 +33,7 @@ from barnabas.protocol.errors import BarnabasError
 
 ANSWER_SECONDS_MAX: Final = 15.0
 WATCH_SECONDS: Final = 0.5
+LOGGED_MS: Final = 60_000
 PACKETS_MAX: Final = 50
 """So many are read in one turn of the loop; then it is others' turn."""
 BRIEF_MANY: Final = 3
@@ -74,7 +76,6 @@ class Link:
         self._mqtt = mqtt
         lasting = on_message is not None
         self.session_present = False
-        self._broken = ""
         self.server: dict[str, Any] = {}
         properties = None
         if mqtt.five:
@@ -92,7 +93,7 @@ class Link:
             clean_session=None if mqtt.five else not lasting,
             clean_start=not lasting if mqtt.five else paho.MQTT_CLEAN_START_FIRST_ONLY,
             properties=properties,
-            tls_context=_tls(mqtt),
+            tls_context=None if mqtt.tls is None else tls.context(mqtt.tls),
             tls_insecure=None if mqtt.tls is None else not mqtt.tls.verify,
             timeout=ANSWER_SECONDS_MAX,
         )
@@ -107,13 +108,32 @@ class Link:
         self._paho.on_publish = self._on_publish
         self._connected: Any = self._paho.on_connect
         self._paho.on_connect = self._on_connect
+        self._answered, self._why, self._over = False, "", asyncio.Event()
+        self._disconnected: Any = self._paho.on_disconnect
+        self._paho.on_disconnect = self._on_disconnect
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self._paho.on_socket_register_write = self._on_register_write
 
     def _on_connect(self, client: Any, userdata: Any, flags: Any, reason: Any, properties: Any = None) -> None:
+        self._answered = True
         self.session_present = flags.session_present
         self.server = {} if properties is None else properties.json()
         self._connected(client, userdata, flags, reason, properties)
+
+    def _on_disconnect(self, client: Any, userdata: Any, flags: Any, reason: Any, properties: Any = None) -> None:
+        with suppress(asyncio.CancelledError):  # nobody waits for aiomqtt; its reason would be one that nobody reads
+            self._disconnected(client, userdata, flags, paho.MQTT_ERR_SUCCESS, properties)
+        if self._held:
+            self._end(f"nothing was read for {self._mqtt.keepalive_s} s, for what came before waits for Kafka")
+        by_broker = flags.is_disconnect_packet_from_server
+        said = getattr(properties, "ReasonString", "") if by_broker else ""
+        self._end(remedies.ended(self._mqtt, reason, said, by_broker=by_broker))
+
+    def _end(self, why: str) -> None:
+        """It is over; paho may say so on the thread that connects."""
+        self._why = self._why or why
+        with suppress(RuntimeError):  # the loop is closed: nobody waits
+            self._loop.call_soon_threadsafe(self._over.set)
 
     def _on_message(self, client: Any, userdata: Any, message: paho.MQTTMessage) -> None:
         self._came += 1
@@ -152,7 +172,7 @@ class Link:
             if self._pending():
                 self._loop.call_soon(self._read)
         except Exception as error:
-            self._broken = str(error) or repr(error)
+            self._end(str(error) or repr(error))
 
     def hold(self, held: bool) -> None:
         """Read nothing more, or go on. What is held so long that no ping comes through ends the connection."""
@@ -160,7 +180,7 @@ class Link:
         sock: Any = self._paho.socket()
         if sock is None:
             return  # it has ended
-        with suppress(RuntimeError, OSError):  # it is about to: `_watch` sees why
+        with suppress(RuntimeError, OSError, ValueError):  # it is about to: `_watch` sees why
             if held:
                 self._loop.remove_reader(sock.fileno())
             else:
@@ -180,8 +200,6 @@ class Link:
         """
         while True:
             await asyncio.sleep(WATCH_SECONDS)
-            if self._broken:
-                raise LinkFailed(f"the connection ended: {self._broken}")
             sock: Any = self._paho.socket()
             try:
                 if sock is not None:
@@ -196,15 +214,30 @@ class Link:
     async def __aenter__(self) -> Self:
         """Connect."""
         try:
-            await self.client.__aenter__()
+            await first(self.client.__aenter__(), self._closed_unanswered())
         except (aiomqtt.MqttError, OSError, ValueError) as error:
+            why = self._unconnected(error)
             with suppress(Exception):
                 self._paho.disconnect()  # after a CONNECT that was not answered the socket is open still
-            raise LinkFailed(f"{self._mqtt.host}:{self._mqtt.port}: {error}") from None
+            raise LinkFailed(f"{self._mqtt.host}:{self._mqtt.port}: {why}") from None
         sock: Any = self._paho.socket()
-        if sock is not None:
+        if sock is not None and not self._held:
             self._loop.add_reader(sock.fileno(), self._read)
         return self
+
+    async def _closed_unanswered(self) -> None:
+        """Wait for the end of a connection that was not answered; aiomqtt waits for the answer alone."""
+        await self._over.wait()
+        if self._answered:
+            await asyncio.Event().wait()  # the answer says more
+        raise aiomqtt.MqttError
+
+    def _unconnected(self, error: Exception) -> str:
+        if isinstance(error, aiomqtt.MqttCodeError):
+            return remedies.refused(self._mqtt, error.rc)
+        if self._over.is_set() or self._paho.socket() is not None:
+            return f"CONNECT was not answered; {remedies.unanswered(self._mqtt)}"
+        return remedies.unreached(self._mqtt, error.__context__ or error)  # aiomqtt keeps the text alone
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -216,15 +249,8 @@ class Link:
 
     async def ended(self) -> None:
         """Wait for the end of the connection, which is an error."""
-        await first(self._told_ended(), self._watch())
-
-    async def _told_ended(self) -> None:
-        try:
-            async for _ in self.client.messages:
-                pass  # they go to `on_message`
-        except aiomqtt.MqttError as error:
-            cause = error.__cause__
-            raise LinkFailed(f"the connection ended: {cause or error}") from None
+        await first(self._over.wait(), self._watch())
+        raise LinkFailed(f"the connection ended: {self._why}")
 
     async def subscribe(self, filters: Iterable[str], retained: int) -> None:
         """Subscribe to all filters at once; `retained` is MQTT 5's retain handling (0 send, 1 if new, 2 do not).
@@ -245,6 +271,8 @@ class Link:
             codes: Any = await self.client.subscribe(given)
         except (aiomqtt.MqttError, ValueError) as error:
             raise LinkFailed(f"subscribing: {error}") from None
+        if len(codes) != len(names):
+            raise LinkFailed(f"the MQTT broker answers {len(names)} subscriptions with {len(codes)} reason codes")
         for name, code in zip(names, codes, strict=True):
             granted = code if isinstance(code, int) else code.value  # 3.1.1 has numbers, MQTT 5 reasons
             if granted >= 0x80:
@@ -290,22 +318,6 @@ class Link:
             answer.set_result(reason if getattr(reason, "is_failure", False) else None)
 
 
-def _tls(mqtt: Mqtt) -> ssl.SSLContext | None:
-    if mqtt.tls is None:
-        return None
-    tls = mqtt.tls
-    try:
-        context = ssl.create_default_context(cafile=tls.ca_file or None)
-        if not tls.verify:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        if tls.cert_file:
-            context.load_cert_chain(tls.cert_file, tls.key_file or None)
-    except (ssl.SSLError, OSError) as error:
-        raise LinkFailed(f"TLS: {tls.ca_file} {tls.cert_file} {tls.key_file}: {error}") from None
-    return context
-
-
 async def keep(
     side: Side,
     ready: Callable[[], Awaitable[object]],
@@ -316,14 +328,16 @@ async def keep(
 ) -> None:
     """Connect once `ready`, serve, and again after each loss, until this is cancelled.
 
-    What goes wrong is told in `side`, and logged.
+    What goes wrong is told in `side`, and logged; the same again is logged once a minute.
     """
+    logged, logged_ms = "", 0
     while True:
         try:
             await ready()
             async with make() as link:
                 policy.connected(now_ms())
                 side.connections += 1
+                logged = ""
                 log.info("%s: connected", side.name)
                 await first(link.ended(), serve(link))
         except BarnabasError as error:
@@ -332,13 +346,16 @@ async def keep(
             side.connected = False
         side.failures += 1
         wait_ms = policy.lost(now_ms())
+        why = side.why
         if policy.brief >= BRIEF_MANY:
             side.why += f"; {policy.brief} connections did not hold: does another client have the same client_id?"
-        log.warning("%s: %s; again in %d ms", side.name, side.why, wait_ms)
+        if why != logged or policy.brief == BRIEF_MANY or now_ms() - logged_ms >= LOGGED_MS:
+            logged, logged_ms = why, now_ms()
+            log.warning("%s: %s; again in %d ms, then later and later", side.name, side.why, wait_ms)
         await asyncio.sleep(wait_ms / 1000)
 
 
-async def first(*waits: Awaitable[None]) -> None:
+async def first(*waits: Awaitable[object]) -> None:
     """Wait until one of them ends, and end the others."""
     tasks = [asyncio.ensure_future(one) for one in waits]
     try:

@@ -31,7 +31,7 @@ async def _serve(settings: Settings) -> None:
     asked = asked_to_end(loop)
     bridge = Bridge(settings)
     await bridge.start()
-    mqtt, looking = settings.mqtt, f"; looking in: 127.0.0.1:{bridge.port}" if bridge.port else ""
+    mqtt, looking = settings.mqtt, f"; looking in: {bridge.looking_in}" if bridge.looking_in else ""
     between = f"{mqtt.host}:{mqtt.port} and {settings.kafka['bootstrap.servers']}"
     print(f"barnabas: {mqtt.client_id} between {between}{looking}", flush=True)
     serving = loop.create_task(bridge.serve())

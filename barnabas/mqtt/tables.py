@@ -62,9 +62,10 @@ class Table:
 
     def texts(self, key: str) -> tuple[str, ...]:
         """A list of texts."""
-        found = self._take(key, list, "list", [])
-        if not all(isinstance(each, str) for each in found):
-            raise self.fault(key, "only texts may stand in it")
+        found = self._take(key, list, 'list; write ["...", "..."]', [])
+        for each in found:
+            if not isinstance(each, str):
+                raise self.fault(key, f"{each!r} is no text (write it in quotes)")
         return tuple(found)
 
     def table(self, key: str) -> Table | None:
@@ -101,11 +102,15 @@ class File(Table):
             values = tomllib.loads(text)
         except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise ConfigError(f"{name}: it is no TOML: {error}") from None
-        self._lines: dict[str, list[int]] = {}
+        self._lines: dict[str, list[int]] = {}  # of tables' heads, by name
         for number, line in enumerate(text.splitlines(), 1):
             if found := _HEAD.match(line):
                 self._lines.setdefault(found[2], []).append(number)
         super().__init__(name, values)
+
+    def fault(self, key: str, what: str) -> ConfigError:
+        """An error of one table."""
+        return ConfigError(f"{self._at(key, 0)}: {key}: {what}")
 
     def table(self, key: str) -> Table | None:
         """A table of the file."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any, Final
 
 from barnabas.broker.host import http, prometheus
@@ -87,9 +86,11 @@ class Web:
         finally:
             self._answering -= 1
             writer.close()
-            with suppress(OSError, TimeoutError):
+            try:
                 async with asyncio.timeout(SECONDS_MAX):
                     await writer.wait_closed()
+            except (OSError, TimeoutError):
+                writer.transport.abort()  # or it would wait for a reader who reads nothing, for ever
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = b""

@@ -32,6 +32,13 @@ def test_it_says_why_one_is_refused_and_where_it_goes_and_which_would_not_come()
     assert "subscribed no: it meets none of sensors/#" in run("mqtt", "--config", EXAMPLE, "--explain", "x").stdout
 
 
+def test_a_filter_is_no_topic_to_explain() -> None:
+    told = run("mqtt", "--config", EXAMPLE, "--explain", "sensors/+/temperature")
+    assert (told.returncode, told.stdout) == (2, "")
+    assert "--explain: 'sensors/+/temperature': + and # stand in filters alone" in told.stderr
+    assert "1 to 65535 bytes" in run("mqtt", "--config", EXAMPLE, "--explain", "").stderr
+
+
 def test_a_bad_file_is_one_sentence_and_exit_code_2(tmp_path: Path) -> None:
     path = tmp_path / "b.toml"
     path.write_text('[mqtt]\nclient_id = "x"\n\n[[rules]]\nfilter = "a/b#"\ntopic = "t"\n')

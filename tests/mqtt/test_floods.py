@@ -12,7 +12,8 @@ from barnabas.mqtt.figures import Figures
 from barnabas.mqtt.inward import Inward
 from barnabas.mqtt.link import Link
 from barnabas.mqtt.producing import Producing
-from barnabas.mqtt.settings import Mqtt, read
+from barnabas.mqtt.reading import read
+from barnabas.mqtt.settings import Mqtt
 from barnabas.mqtt.tables import File
 from tests.mqtt.servers import Bridge, Mosquitto, needs_mosquitto, until
 from tests.mqtt.test_inward import publish, reason
@@ -89,7 +90,7 @@ async def test_what_comes_beyond_the_receive_maximum_is_not_read(flood: Flood) -
     one = Inward(settings, producing, Figures(), lambda: 0, lambda: 0, lambda: 0.0)
     running = asyncio.create_task(one.run())
     try:
-        await until(lambda: one._held or len(one.ledger) == COUNT)
+        await until(lambda: one.held or len(one.ledger) == COUNT)
         note()
         parked.set_result(None)
         await until(lambda: len(flood.acknowledged) == COUNT)

@@ -12,7 +12,7 @@ import pytest
 from barnabas.mqtt.figures import Figures
 from barnabas.mqtt.inward import Inward
 from barnabas.mqtt.producing import Producing
-from barnabas.mqtt.settings import read
+from barnabas.mqtt.reading import read
 from barnabas.mqtt.tables import File
 from tests.mqtt.servers import Mosquitto, needs_mosquitto, until
 from tests.mqtt.test_refused_records import Kafka

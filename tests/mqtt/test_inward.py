@@ -310,6 +310,6 @@ async def test_tls_and_a_password(tmp_path: Path, kafka: str, bridge: Make, name
         one.end()
         one.config.write_text(one.config.read_text().replace(f'ca_file = "{certificate}"', ""))
         await one.start(connected=False)
-        await until(lambda: asyncio.to_thread(lambda: "CERTIFICATE_VERIFY" in get(one.address, "/health")[1]), one.said)
+        await until(lambda: asyncio.to_thread(lambda: "as ca_file of" in get(one.address, "/health")[1]), one.said)
     finally:
         server.end()

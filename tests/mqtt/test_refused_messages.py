@@ -14,7 +14,8 @@ from barnabas.mqtt import outward
 from barnabas.mqtt.figures import Figures
 from barnabas.mqtt.link import Link, LinkFailed
 from barnabas.mqtt.producing import Producing
-from barnabas.mqtt.settings import Settings, read
+from barnabas.mqtt.reading import read
+from barnabas.mqtt.settings import Settings
 from barnabas.mqtt.tables import File
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 from tests.mqtt.test_outward import record

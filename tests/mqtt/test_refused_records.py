@@ -13,7 +13,8 @@ from barnabas.client.errors import RecordTooLarge
 from barnabas.mqtt.figures import Figures
 from barnabas.mqtt.inward import Inward
 from barnabas.mqtt.producing import Producing
-from barnabas.mqtt.settings import Settings, read
+from barnabas.mqtt.reading import read
+from barnabas.mqtt.settings import Settings
 from barnabas.mqtt.tables import File
 from barnabas.net.errors import ClientTimeout
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.mqtt.settings import load, read
+from barnabas.mqtt.reading import load, read
+from barnabas.mqtt.settings import address
 from barnabas.mqtt.tables import File
 from barnabas.protocol.errors import ConfigError
 
@@ -39,10 +40,9 @@ def test_the_example_is_good_and_holds_every_key() -> None:
 
 
 def test_without_subscriptions_the_filters_of_the_rules_are_subscribed_to() -> None:
-    assert of(GOOD + '[[rules]]\nfilter = "a/b"\ntopic = "t"\n[[rules]]\nfilter = "c"\ntopic = "t"').mqtt.subscribe == (
-        "a/#",
-        "c",
-    )
+    rule = '[[rules]]\nfilter = "{}"\ntopic = "t"\n'
+    narrow = GOOD.replace("[[rules]]", rule.format("a/b") + "[[rules]]")
+    assert of(narrow + rule.format("c")).mqtt.subscribe == ("a/#", "c")
 
 
 def test_the_password_comes_from_the_environment_a_file_or_the_file(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_the_password_comes_from_the_environment_a_file_or_the_file(tmp_path: Pa
         (GOOD + "key = 3", r"\[\[rules\]\] 1: key: 3 is no text"),
         (GOOD + 'payload = "xml"', "payload: 'xml' is none of raw, json, msgpack"),
         (GOOD + '[rules.headers]\n"mqtt.topic" = "x"', "names that begin with mqtt. are the bridge's own"),
-        (GOOD + "[bridges]", r"bridge.toml: bridges: there is no such key; did you mean bridge\?"),
+        (GOOD + "[bridges]", r"bridge.toml:8: bridges: there is no such key; did you mean bridge\?"),
         (GOOD + '[default]\ntopic = "t"', r"subscribe: it is missing; bridge.toml:8 \[default\] has no filter"),
         (GOOD + "[kafka]\nacks = 1", r"\[kafka\]: acks: 1: a message is acknowledged .* write all"),
         (GOOD + '[kafka]\n"linger.m" = 1', r"bridge.toml:8 \[kafka\]: .*linger"),
@@ -85,6 +85,43 @@ def test_the_password_comes_from_the_environment_a_file_or_the_file(tmp_path: Pa
         (GOOD.replace("[[rules]]", 'share = "a/b"\n[[rules]]'), "share: 'a/b': the name of a group"),
         (GOOD.replace("[[rules]]", '[mqtt.tls]\nca_file = "none"\n[[rules]]'), "ca_file: none is no file"),
         (GOOD.replace("[[rules]]", 'password = "x"\n[[rules]]'), "password: it needs a username"),
+        (GOOD.replace('"t"', '"{{ topic }}"'), r"as here x: '\{ topic \}' is no name of a topic"),
+        (
+            GOOD.replace('"t"', '"a b.$1"'),
+            r"'a b.\$1': whatever stands in its gaps, as here x: 'a b.x' is no name",
+        ),
+        (
+            GOOD + '[[rules]]\nfilter = "a/b/+"\ntopic = "t"',
+            r"toml:8 \[\[rules\]\] 2: filter: no message reaches a/b/\+: bridge.toml:5 \[\[rules\]\] 1 \(a/#\) takes",
+        ),
+        (GOOD + "[rules.headers]\nroom = 1", r"\[\[rules\]\] 1: headers.room: 1 is no text \(write it in quotes\)"),
+        (GOOD.replace("[[rules]]", "[rules]"), r"bridge.toml:5: rules: .* is no list of tables; write \[\[rules\]\]"),
+        (GOOD + "[metrics]\nx = 1", r"bridge.toml:8: metrics: there is no such key"),
+        (GOOD + '[web]\nlisten = "9095"', r"bridge.toml:8 \[web\]: listen: '9095': write HOST:PORT"),
+        (GOOD + '[web]\nlisten = "127.0.0.1:99999"', "listen: '127.0.0.1:99999': write HOST:PORT"),
+        (GOOD + '[web]\nhosts = "x"', r"hosts: 'x' is no list; write \[\"...\", \"...\"\]"),
+        (GOOD + '[web]\nhosts = ["x", 1]', r"hosts: 1 is no text \(write it in quotes\)"),
+        (GOOD + '[[out]]\ntopic = "t u"\nto = "a"', r"\[\[out\]\] 1: topic: 't u' is no name of a topic"),
+        (GOOD + '[kafka]\n"enable.idempotence" = false', "enable.idempotence: without it records may be there twice"),
+        (
+            GOOD.replace("[[rules]]", 'host = "mqtt://x"\n[[rules]]'),
+            "host: 'mqtt://x': write the name or address",
+        ),
+        (GOOD.replace("[[rules]]", 'host = "x:1883"\n[[rules]]'), "host: 'x:1883': write the name or address alone"),
+        (GOOD.replace("[[rules]]", 'host = ""\n[[rules]]'), "host: '': write the name or address alone"),
+        (GOOD.replace('"one"', '"o\\u0000"'), "client_id: at most 65000 bytes, and no NUL among them"),
+        (
+            GOOD.replace("[[rules]]", 'username = "u"\npassword_file = "/dev/null"\n[[rules]]'),
+            "password_file: /dev/null: it is empty; write the password into it",
+        ),
+        (
+            GOOD.replace("[[rules]]", f'[mqtt.tls]\nca_file = "{EXAMPLE}"\n[[rules]]'),
+            r"\[mqtt\].tls: ca_file: .*mqtt.toml: .*; it should hold certificates in PEM",
+        ),
+        (
+            GOOD.replace("[[rules]]", f'[mqtt.tls]\ncert_file = "{EXAMPLE}"\n[[rules]]'),
+            r"\[mqtt\].tls: cert_file: .*mqtt.toml: .*; they should hold a certificate and its key in PEM",
+        ),
     ],
 )
 def test_a_fault_is_told_with_file_line_table_and_key(text: str, why: str) -> None:
@@ -106,6 +143,24 @@ def test_what_needs_mqtt_5_is_refused_by_name_with_3_1_1(line: str, what: str) -
     assert of(old).mqtt.retained == "start"
     with pytest.raises(ConfigError, match=f"{what} came with MQTT 5"):
         of(old.replace("[[rules]]", f"{line}\n[[rules]]", 1))
+
+
+def test_settings_of_the_producer_are_taken_with_and_without_quotes() -> None:
+    kafka = of(GOOD + '[kafka]\nbootstrap.servers = "x:1"\nmax.block.ms = 5\n"linger.ms" = 7').kafka
+    assert kafka == {"bootstrap.servers": "x:1", "max.block.ms": 5, "linger.ms": 7, "acks": "all"}
+
+
+@pytest.mark.parametrize("host", ["::1", "fe80::1%eth0", "10.0.0.1", "mqtt.example", "eclipse_mosquitto-1"])
+def test_names_and_addresses_are_hosts(host: str) -> None:
+    assert of(GOOD.replace("[[rules]]", f'host = "{host}"\n[[rules]]')).mqtt.host == host
+
+
+@pytest.mark.parametrize(
+    ("listen", "found"),
+    [("[::1]:9095", ("::1", 9095)), (":9095", ("", 9095)), ("", ("", 0)), ("localhost:0", ("localhost", 0))],
+)
+def test_where_the_pages_are(listen: str, found: tuple[str, int]) -> None:
+    assert address(of(GOOD + f'[web]\nlisten = "{listen}"').listen) == found
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from barnabas.broker.metrics import MetricsRegistry
 from barnabas.cli.look import get
 from barnabas.cli.sections import render_any
+from barnabas.mqtt import web
 from barnabas.mqtt.bridge import STUCK_MS, Bridge
 from barnabas.mqtt.figures import _MEANINGS
-from barnabas.mqtt.settings import read
+from barnabas.mqtt.reading import read
 from barnabas.mqtt.tables import File
 from tests.cli.process import run
 from tests.mqtt.servers import Bridge as Process
@@ -81,6 +84,32 @@ async def test_every_metric_has_a_meaning_and_is_told(bridge: Bridge) -> None:
     )
     assert 'barnabas_mqtt_connected{direction="out"} 0' in text
     assert text.count("# HELP") == text.count("# TYPE") == len(_MEANINGS)
+
+
+async def test_who_asks_and_does_not_read_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web, "SECONDS_MAX", 0.1)
+    answer = {"much": "x" * (32 << 20)}
+    one = web.Web(MetricsRegistry(), lambda: "", lambda: answer, lambda: 0, ())
+    port = await one.listen("127.0.0.1", 0)
+    before = asyncio.all_tasks()
+
+    async def asked() -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /state HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        if b"200" in await reader.readline():
+            return reader, writer
+        writer.close()  # it was late
+        return None
+
+    reader, writer = await until(asked)
+    await until(lambda: asyncio.all_tasks() <= before)
+    size = 0
+    with suppress(ConnectionResetError):
+        while some := await reader.read(1 << 20):
+            size += len(some)
+    assert size < len(answer["much"])
+    writer.close()
+    one.close()
 
 
 @needs_mosquitto
