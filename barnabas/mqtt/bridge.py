@@ -21,7 +21,7 @@ from barnabas.mqtt.producing import Producing
 from barnabas.mqtt.settings import OutRule, Settings, address
 from barnabas.mqtt.web import Web
 from barnabas.net.backoff import Backoff
-from barnabas.protocol.errors import BarnabasError, ConfigError
+from barnabas.protocol.errors import BarnabasError, ConfigError, ErrorCode
 
 STUCK_MS: Final = 30_000
 """A message that is open for so long says that Kafka takes nothing."""
@@ -110,8 +110,10 @@ class Bridge:
                 self._kafka = ""
             except BarnabasError as error:
                 self._producing.renew()
-                self._kafka = str(error)
-                log.warning("Kafka: %s", error)
+                dead_letter, unknown = self.settings.dead_letter, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name
+                create = f"; create it: barnabas topics create {dead_letter}" if unknown in str(error) else ""
+                self._kafka = f"{error}{create}"
+                log.warning("Kafka: %s", self._kafka)
                 await asyncio.sleep(backoff.wait_ms(failures) / 1000)
                 failures += 1
 

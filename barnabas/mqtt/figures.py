@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -9,6 +10,8 @@ from typing import Final
 from barnabas.broker.metrics import Histogram, MetricsRegistry, Reading
 
 TYPE: Final = "barnabas:Mqtt"
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -28,6 +31,7 @@ class Side:
     def up(self) -> None:
         """It carries messages from now on."""
         self.connected, self.why = True, ""
+        log.info("%s: connected", self.name)
 
 
 @dataclass(slots=True)

@@ -337,12 +337,12 @@ async def keep(
             async with make() as link:
                 policy.connected(now_ms())
                 side.connections += 1
-                logged = ""
-                log.info("%s: connected", side.name)
                 await first(link.ended(), serve(link))
         except BarnabasError as error:
             side.why = str(error)
         finally:
+            if side.connected:
+                logged = ""  # it has carried messages: its end is news
             side.connected = False
         side.failures += 1
         wait_ms = policy.lost(now_ms())

@@ -55,6 +55,8 @@ def ended(mqtt: Mqtt, reason: Any, said: str, *, by_broker: bool) -> str:
         return "the MQTT broker sent what is no MQTT"
     if reason.value == UNSPECIFIED:
         return "it was closed without a reason"
+    if reason.value == 0x8D:
+        return f"the MQTT broker has answered no ping for {mqtt.keepalive_s} s (keepalive_s)"
     return str(reason)
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import pytest
+from paho.mqtt.client import convert_disconnect_error_code_to_reason_code
+from paho.mqtt.enums import MQTTErrorCode
 
 from barnabas.mqtt import remedies
 from barnabas.mqtt.figures import Side
@@ -164,6 +165,12 @@ def test_what_keeps_a_connection_from_being_made_says_what_to_do(error: OSError,
     assert remedies.unreached(Mqtt(), error).startswith(told)
 
 
+def test_a_ping_without_an_answer_is_told_with_its_setting() -> None:
+    reason = convert_disconnect_error_code_to_reason_code(MQTTErrorCode.MQTT_ERR_KEEPALIVE)
+    told = remedies.ended(Mqtt(keepalive_s=7), reason, "", by_broker=False)
+    assert told == "the MQTT broker has answered no ping for 7 s (keepalive_s)"
+
+
 async def test_nothing_listens_there() -> None:
     async with liar(close) as port:
         pass
@@ -189,11 +196,13 @@ async def test_the_same_again_is_logged_once_a_minute(caplog: pytest.LogCaptureF
 
     async def ready() -> None: ...
 
-    never: Callable[[Link], Awaitable[None]] = lambda link: asyncio.sleep(0)  # noqa: E731
-    async with liar(close) as port:
+    async def refused(link: Link) -> None:
+        raise LinkFailed("a subscription is refused")
+
+    async with liar(connack(0)) as port:
         mqtt = Mqtt("127.0.0.1", port, "one")
         with suppress(Enough):
-            await keep(side, ready, lambda: Link(mqtt, "one", None), never, Hasty(lambda: 0.5), lambda: clock)
+            await keep(side, ready, lambda: Link(mqtt, "one", None), refused, Hasty(lambda: 0.5), lambda: clock)
     lines = [record.getMessage() for record in caplog.records if record.name == "barnabas.mqtt.link"]
     assert (tries, len(lines)) == (last, 2), "at 10 s, and at 70 s"
     assert lines[0].endswith("again in 0 ms, then later and later")

@@ -19,6 +19,7 @@ from barnabas.mqtt.bridge import STUCK_MS, Bridge
 from barnabas.mqtt.figures import _MEANINGS
 from barnabas.mqtt.reading import read
 from barnabas.mqtt.tables import File
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from tests.cli.process import run
 from tests.mqtt.servers import Bridge as Process
 from tests.mqtt.servers import Mosquitto, needs_mosquitto, settings, until
@@ -58,6 +59,20 @@ async def test_health_says_why_nothing_is_carried(bridge: Bridge) -> None:
     bridge.inward.ledger.settle(one)
     bridge.inward.ledger.leaving()
     assert bridge.why_not() == ""
+
+
+async def test_a_dead_letter_topic_that_is_not_there_is_told_with_what_creates_it(
+    bridge: Bridge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def none(topic: str) -> None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the cluster has no topic {topic}")
+
+    monkeypatch.setattr(bridge._producing.now, "partitions_for", none)
+    reaching = asyncio.create_task(bridge._reach_kafka())
+    await until(lambda: "the cluster has no topic" in bridge.why_not())
+    assert bridge.why_not().endswith("no topic mqtt.dead-letter; create it: barnabas topics create mqtt.dead-letter")
+    reaching.cancel()
+    await asyncio.gather(reaching, return_exceptions=True)
 
 
 async def test_top_shows_rules_open_messages_and_rates(bridge: Bridge) -> None:
