@@ -29,6 +29,8 @@ def unreached(mqtt: Mqtt, error: BaseException) -> str:
         return f"TLS: {error.reason or told}; if port {mqtt.port} speaks none, write another, or leave [mqtt.tls] out"
     if isinstance(error, ConnectionRefusedError):
         return f"{told}: nothing listens there"
+    if isinstance(error, ConnectionResetError):
+        return f"{told}; {unanswered(mqtt)}"
     if isinstance(error, socket.gaierror):
         return f"{told}; look at host in [mqtt]"
     return told

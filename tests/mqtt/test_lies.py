@@ -158,6 +158,10 @@ def wrong_version() -> ssl.SSLError:
             "TLS: WRONG_VERSION_NUMBER; if port 1883 speaks none, write another, or leave [mqtt.tls] out",
         ),
         (socket.gaierror(-2, "Name or service not known"), "Name or service not known; look at host in [mqtt]"),
+        (
+            ConnectionResetError(104, "Connection reset by peer"),
+            "Connection reset by peer; is it an MQTT broker's port?",
+        ),
         (TimeoutError("timed out"), "timed out"),
     ],
 )
