@@ -1,4 +1,4 @@
-"""What a query's filters on partition, offset and timestamp spare a batch read. Pure functions.
+"""What a query's filters on partition, offset and timestamp spare a batch read. Pure but for a warning.
 
 Filters narrow what is read and are given back to Spark, which applies all of them itself: a filter that is not
 understood costs time and nothing else. Of timestamps only a lower bound helps: the first record that is so young is
@@ -7,19 +7,17 @@ known to the broker, but records behind it may be older, for producers set the t
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import floor
-from typing import Any, Final
+from typing import Any
 
 from barnabas.protocol.ids import TopicPartition
 from barnabas.spark_bridge.offsets import Offsets
 
-ONE_USE: Final = (
-    "pushFilters: Spark keeps this narrowed read for all uses of its DataFrame, whatever they filter: load a DataFrame "
-    "for each query, and for each side of a union or join, or leave the option out"
-)
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -65,6 +63,14 @@ def narrowed(filters: Iterable[Any]) -> Narrowed:
                 found.partition_min = max(found.partition_min, low)
                 found.partition_max = _smaller(found.partition_max, high)
     return found
+
+
+def tell_one_use() -> None:
+    """Said by whoever reads less: Spark does not ask again, so there is nothing else to be done about it."""
+    log.warning(
+        "pushFilters: Spark keeps this narrowed read for all uses of its DataFrame, whatever they filter: load a "
+        "DataFrame for each query, and for each side of a union or join, or leave the option out"
+    )
 
 
 def _bounds(kind: str, value: int) -> tuple[int, int | None]:

@@ -13,7 +13,6 @@ but options until they are used.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -33,7 +32,7 @@ from barnabas.protocol.errors import BarnabasError
 from barnabas.spark_bridge.any_read import check_for_any_read
 from barnabas.spark_bridge.brokers import Brokers, client_settings, now_ms, read_span
 from barnabas.spark_bridge.errors import OptionError
-from barnabas.spark_bridge.filters import ONE_USE, Narrowed, narrowed
+from barnabas.spark_bridge.filters import Narrowed, narrowed, tell_one_use
 from barnabas.spark_bridge.handing_over import hand_over, wrapper
 from barnabas.spark_bridge.near import Near, is_anew
 from barnabas.spark_bridge.needs import NEEDS_PYARROW
@@ -75,7 +74,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-log = logging.getLogger(__name__)
 
 IDLE_WAIT_MS: Final = 250
 """An idle query waits at the brokers for news instead of asking again and again."""
@@ -205,7 +203,7 @@ class FilteringReader(BatchReader):
         """Reads less where the filters say so; Spark applies all of them again."""
         self._narrowed = narrowed(filters)
         if self._narrowed != Narrowed():
-            log.warning(ONE_USE)
+            tell_one_use()
         return filters
 
     def _narrow(self, cluster: Brokers, start: Offsets, end: Offsets) -> tuple[Offsets, Offsets]:
