@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from barnabas.broker.cluster.image import TopicState
 from barnabas.broker.context import RequestContext, source_of
 from barnabas.broker.group.offsets import commit, commit_again
+from barnabas.broker.group.reply import Reply
 from barnabas.broker.group.shard import Shard
 from barnabas.broker.group.values import Commit, Committer
 from barnabas.broker.handlers.coordinators import may, nothing_left, reply_to
@@ -112,8 +113,12 @@ def _serve(services: Services, request: OffsetCommitRequest, context: RequestCon
             elif not code:
                 answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if len(told.partitions) % SLICE == 0:
+                if _is_refused(services, request, reply):
+                    return
                 yield None
         if number % SLICE == 0:
+            if _is_refused(services, request, reply):
+                return
             yield None
     shard: Shard | None = None
     for some in slices(wanted):
@@ -125,6 +130,20 @@ def _serve(services: Services, request: OffsetCommitRequest, context: RequestCon
         reply.send(response)
     else:
         shard.answer(reply, response, now_ms)
+
+
+def _is_refused(services: Services, request: OffsetCommitRequest, reply: Reply) -> bool:
+    """Refuse a large request as a whole where its group has no coordinator here; whether it was.
+
+    A coordinator that loads is asked by many at once: what they hold would come to lie between what is loaded, and not
+    go back to the system. Kafka tells of unknown topics first.
+    """
+    try:
+        services.groups.shard_of(request.group_id)
+    except KafkaError as fault:
+        reply.refuse(fault.code)
+        return True
+    return False
 
 
 def _commit(

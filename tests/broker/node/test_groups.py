@@ -28,6 +28,7 @@ from barnabas.protocol.requests.find_coordinator import FindCoordinatorRequest
 from barnabas.protocol.requests.heartbeat import HeartbeatRequest
 from barnabas.protocol.requests.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from barnabas.protocol.requests.list_groups import ListGroupsRequest
+from barnabas.protocol.requests.offset_commit import OffsetCommitRequestTopic
 from barnabas.protocol.requests.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -124,6 +125,20 @@ def test_who_is_gone_while_it_waits_takes_nobody_along() -> None:
     world.core.disconnected(connection)
     world.settle()
     assert stays.response.coordinators[0].error_code == 0
+
+
+@pytest.mark.parametrize("each", [False, True])
+def test_a_large_commit_without_a_coordinator_is_refused_before_it_holds_much(each: bool) -> None:
+    """While one loaded, a flood of these left 200 MB between what was loaded."""
+    world = World(offsets_topic_num_partitions=PARTITIONS)
+    world.create("t", SLICE + 1)
+    request = commit_request(dict.fromkeys(range(SLICE + 1), 7))
+    if each:
+        request.topics = [OffsetCommitRequestTopic("t", partitions=[one]) for one in request.topics[0].partitions]
+    sent = world.send(request, 8)
+    assert sent.done, "it is not begun"
+    told = [part.error_code for topic in sent.response.topics for part in topic.partitions]
+    assert told == [ErrorCode.NOT_COORDINATOR] * (SLICE + 1)
 
 
 def test_who_asks_twice_for_a_coordinator_is_told_once() -> None:
