@@ -4,6 +4,7 @@ A follower asks with the Fetch that consumers use, from its own end, and names t
 leader sees whether both logs are the same up to there, and says otherwise where they part (the diverging epoch).
 
     fetching      records                      fetching      appended; the high watermark follows the leader's
+                  a batch that holds our end   cutting       the leader's log begins within it; ours is another's
                   a diverging epoch            cutting       and then fetching, from where both logs agree
                   OFFSET_OUT_OF_RANGE          asking_end    the leader's log ends before ours, or begins behind it
     asking_end    it ends before ours          cutting
@@ -37,7 +38,7 @@ from barnabas.broker.replica.divergence import cut_at
 from barnabas.broker.replica.partition import Partition
 from barnabas.protocol.batch import HEADER_SIZE, read_header
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.ids import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Records
+from barnabas.protocol.ids import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from barnabas.protocol.requests.fetch import FetchPartition, PartitionData
 from barnabas.protocol.requests.list_offsets import ListOffsetsPartition, ListOffsetsPartitionResponse
 
@@ -206,8 +207,19 @@ class Follower:
         log = self.partition.log
         end = log.log_end_offset
         if data.records:
+            records = memoryview(b"".join(data.records) if isinstance(data.records, list) else data.records)
+            begin = _begin_before(records, end)
+            if begin is not None and log.log_start_offset < end:
+                if begin < log.high_watermark:  # no leader has that; the place of a batch stands outside its sum
+                    self.back_off(f"its leader's batch at {begin} begins below what is committed here", now_ms)
+                    return False
+                self._cut(begin, f"a batch of its leader's begins at {begin}", now_ms)
+                return False
             try:
-                self._append(data.records)
+                if begin is not None:
+                    self._drop_all(begin)
+                wall_ms = self.partition.shared.wall_clock.now_ms()
+                log.append_as_follower(records, leader_epoch=self.leader_epoch, now_ms=wall_ms)
             except KafkaError as error:
                 self._failed(error, now_ms)
                 return False
@@ -219,20 +231,6 @@ class Follower:
         if rose:
             self._tell(now_ms)
         return log.log_end_offset > end
-
-    def _append(self, records: Records) -> None:
-        """Append; an empty log may begin in the midst of a batch, as its leader's does after a DeleteRecords.
-
-        Source: `Partition.appendRecordsToFollowerOrFutureReplica`, UnexpectedAppendOffsetException.
-        """
-        log = self.partition.log
-        data = memoryview(b"".join(records) if isinstance(records, list) else records)
-        if log.log_start_offset == log.log_end_offset > 0 and len(data) >= HEADER_SIZE:
-            first = read_header(data)
-            if first.base_offset < log.log_end_offset <= first.last_offset and first.size <= len(data):
-                self._drop_all(first.base_offset)
-        wall_ms = self.partition.shared.wall_clock.now_ms()
-        log.append_as_follower(data, leader_epoch=self.leader_epoch, now_ms=wall_ms)
 
     # Cutting
 
@@ -317,6 +315,20 @@ class Follower:
     def _go(self, stage: Stage) -> None:
         assert stage in MOVES[self.stage], f"{self.stage} does not lead to {stage}"
         self.stage = stage
+
+
+def _begin_before(records: memoryview, end: int) -> int | None:
+    """Where the first batch begins, if `end` lies within it; None otherwise, as nearly always.
+
+    After a DeleteRecords a leader's log begins in the midst of a batch. A log that was emptied to begin there takes the
+    batch whole (`Partition.appendRecordsToFollowerOrFutureReplica`, UnexpectedAppendOffsetException). One that ends
+    there has what the leader never had, which no epoch tells, for the leader's first one begins there, too: it is cut.
+    """
+    if len(records) < HEADER_SIZE:
+        return None
+    first = read_header(records)
+    inside = first.base_offset < end <= first.last_offset and first.size <= len(records)
+    return first.base_offset if inside else None
 
 
 def name_of(code: int) -> str:

@@ -283,6 +283,49 @@ def test_a_leader_that_begins_in_the_midst_of_a_batch_is_followed_from_its_begin
     assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (2, 4, 4)
 
 
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_batch_of_the_leader_that_holds_our_end_takes_the_place_of_what_is_here(cluster, killed):
+    """What 1 wrote last as a leader ends where 2's log begins, in the midst of a batch: no epoch tells them apart."""
+    cluster.silent = {1, 2, 3}
+    cluster.brokers[1].produce(b"of epoch 0", acks=1)
+    cluster.elect(2)
+    cluster.shrink(2)
+    cluster.hear(2)
+    cluster.advance(cluster.brokers[2].manager.shared.config.replica_lag_time_max_ms + 1)
+    assert cluster.brokers[2].produce(b"of epoch 1", b"of epoch 1").codes == [0]
+    cluster.brokers[2].delete_records(1)
+    assert cluster.brokers[2].log().epochs.entries == [(1, 1)]
+    if killed:
+        cluster.restart(2)
+        assert cluster.brokers[2].log().log_start_offset == 0, "deleted records come back until they are deleted again"
+    cluster.silent.clear()
+    cluster.hear_all()
+    cluster.advance(3 * BACKOFF_MS)
+    assert cluster.ends() == {1: 2, 2: 2, 3: 2}
+    assert cluster.brokers[1].batches() == cluster.brokers[2].batches() == cluster.brokers[3].batches()
+    assert cluster.brokers[1].logs.losses.count == 0, "nothing of it was committed"
+
+
+def test_a_batch_that_begins_below_what_is_committed_here_cuts_nothing(cluster, caplog):
+    """A wrong bit in the place of a batch, which its sum does not cover."""
+    cluster.brokers[1].produce(b"a", b"b")
+    cluster.advance(500)
+
+    def misplace(part):
+        if part.records:
+            part.records = bytearray(part.records)
+            part.records[:8] = (1).to_bytes(8, "big")
+
+    answering(cluster, misplace)
+    cluster.brokers[1].produce(b"c", b"d", acks=1)
+    cluster.advance(2 * BACKOFF_MS)
+    assert cluster.ends() == {1: 4, 2: 2, 3: 2}
+    assert caplog.text.count("its leader's batch at 1 begins below what is committed here") == 2
+    cluster.on_answer = lambda response: response
+    cluster.advance(BACKOFF_MS)
+    assert cluster.ends() == {1: 4, 2: 4, 3: 4}
+
+
 def test_deleted_records_are_hidden_at_followers_too(cluster):
     cluster.brokers[1].produce(b"a", b"b", b"c")
     cluster.advance(500)
