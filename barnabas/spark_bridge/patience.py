@@ -64,7 +64,7 @@ class Patience:
             raise BrokersAway(
                 f"{told}{self._servers} gave no answer for {shown(now_ms - self._since_ms)}: {why}. Start the broker "
                 "and then the query again, mend kafka.bootstrap.servers, or raise the option brokerTimeout "
-                f"({shown(self._limit_ms)})"
+                f"({shown(self._limit_ms)}); for brokers that answer late raise kafka.default.api.timeout.ms"
             )
 
     def answered(self, now_ms: int) -> None:

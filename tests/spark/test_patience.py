@@ -25,7 +25,7 @@ def test_it_is_said_once_and_ends_with_one_sentence(caplog: pytest.LogCaptureFix
     assert str(raised.value) == (
         "reading orders-0 at offset 5: host:9092 gave no answer for 2m: connection refused. "
         "Start the broker and then the query again, mend kafka.bootstrap.servers, or raise the option brokerTimeout "
-        "(2m)"
+        "(2m); for brokers that answer late raise kafka.default.api.timeout.ms"
     )
 
 
