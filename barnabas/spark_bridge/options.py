@@ -114,6 +114,7 @@ _NAMES: Final = (
     "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "kafkaConsumer.pollTimeoutMs",
     "brokerTimeout", "onRecreatedTopic",
 )  # fmt: skip
+_FROM_A_TABLE: Final = ". If this is a table, Spark loses the options of CREATE TABLE: use CREATE TEMPORARY VIEW"
 SOURCE_NAMES: Final = {name.lower(): name for name in _NAMES}
 
 
@@ -210,6 +211,7 @@ def _which(options: Mapping[str, str]) -> tuple[tuple[str, ...], str | None, tup
         raise OptionError(
             "exactly one of the options subscribe, subscribePattern and assign is needed, "
             + (f"not {' and '.join(given)}" if given else "none was given")
+            + ("" if any(key.startswith("kafka.") for key in options) else _FROM_A_TABLE)
         )
     text = options[given[0].lower()].strip()
     if given[0] == "subscribe":

@@ -111,6 +111,19 @@ def test_sql_finds_the_format_by_its_name(spark: Any, cluster: Cluster) -> None:
     assert spark.sql("SELECT count(*) AS n FROM flights").collect()[0].n == 10
 
 
+def test_a_table_without_its_options_is_told_of_the_view(spark: Any, cluster: Cluster) -> None:
+    """Spark hands a reader none of what CREATE TABLE was given."""
+    topic = cluster.topic(1)
+    spark.sql(
+        f"CREATE TABLE lost USING barnabas OPTIONS('kafka.bootstrap.servers' '{cluster.servers}', subscribe '{topic}')"
+    )
+    try:
+        with pytest.raises(Exception, match=r"none was given. If this is a table, .*: use CREATE TEMPORARY VIEW"):
+            spark.table("lost").collect()
+    finally:
+        spark.sql("DROP TABLE lost")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
