@@ -14,7 +14,7 @@ U+FFFD, as Java reads them, and so make a name that no topic has. Answers are re
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from functools import cache
 from struct import Struct, error
 from typing import Any, Final
@@ -66,6 +66,7 @@ _response_encoders: dict[int, tuple[Encoder, bool]] = {}
 _response_encoders_in_steps: dict[int, EncoderInSteps] = {}
 # The module with the shorter way of an API, once it was asked for: loading it takes time that a start has not.
 _again: dict[int, Any] = {}
+_answers: dict[int, Callable[[int, int, Any], list[Buffer] | None]] = {}
 
 
 def decode_request(frame: Buffer) -> tuple[RequestHeader, Any]:
@@ -119,11 +120,15 @@ def _find_request_decoder(header: RequestHeader) -> tuple[Decoder, bool]:
     if key == ApiKey.PRODUCE:
         from barnabas.protocol.kafka import produce_again
 
-        _again[key] = produce_again
+        _again[key], _answers[key] = produce_again, produce_again.answer
     elif key == ApiKey.OFFSET_COMMIT:
         from barnabas.protocol.kafka import commit_again
 
-        _again[key] = commit_again
+        _again[key], _answers[key] = commit_again, commit_again.answer
+    elif key == ApiKey.FETCH:
+        from barnabas.protocol.kafka import fetch_again
+
+        _answers[key] = fetch_again.answer
     return found
 
 
@@ -159,9 +164,9 @@ def encode_response(api_key: int, api_version: int, correlation_id: int, respons
     Raises:
         EncodeError: the response holds what this version cannot carry.
     """
-    again = _again.get(api_key)
-    if again is not None:
-        short: list[Buffer] | None = again.answer(api_version, correlation_id, response)
+    answer = _answers.get(api_key)
+    if answer is not None:
+        short = answer(api_version, correlation_id, response)
         if short is not None:
             return short
     found = _response_encoders.get(api_key << 16 | api_version)
