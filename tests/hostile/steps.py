@@ -1,0 +1,73 @@
+"""The longest step of the loop that one request leads to: the largest of every API, in both dialects.
+
+`./dev bench --only steps` holds each to the 20 ms that are promised (docs/SECURITY.md), on a machine that does nothing
+else. The tests (`test_steps`) look for a request whose step grew out of all proportion.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.kafka import codec as kafka
+from barnabas.protocol.limits import NATIVE_SHARE
+from barnabas.protocol.native import codec as native
+from tests.hostile import largest, largest_of_cluster, largest_of_groups
+from tests.hostile.largest import PREPARED
+from tests.hostile.meter import UNIT_MS, Meter, exchange, metered, unit_ns
+
+LARGEST = {**largest.LARGEST, **largest_of_cluster.LARGEST, **largest_of_groups.LARGEST}
+DIALECTS = {"kafka": kafka, "native": native}
+STEP_MS_MAX = 20.0
+_API_VERSIONS = b"\0\x12\0\0\0\0\0\1\xff\xff"
+
+
+@contextmanager
+def prepared() -> Iterator[tuple[int, Meter]]:
+    """A metered broker with what the largest requests ask for: its port, and the meter."""
+    config = {"barnabas.controller.mutation.burst": 10**6}
+    with metered(topics={"t": 3, "wide": 10_000}, config=config) as (port, meter):
+        for key, version, request in PREPARED:
+            with socket.create_connection(("127.0.0.1", port), 60) as sock:
+                assert exchange(sock, frame(kafka, key, version, request)) is not None
+        yield port, meter
+
+
+def frame(dialect: Any, key: int, version: int, request: Any) -> bytes:
+    """A request's bytes, with what a connection of its dialect begins with."""
+    data = b"".join(bytes(one) for one in dialect.encode_request(key, version, 1, "largest", request))
+    return (b"BNB1" if dialect is native else b"") + data
+
+
+def largest_frame(name: str, dialect: Any) -> bytes:
+    """One of `LARGEST`."""
+    key, version, make = LARGEST[name]
+    return frame(dialect, key, version, make(NATIVE_SHARE if dialect is native else 1))
+
+
+def longest_ms(port: int, meter: Meter, data: bytes) -> float:
+    """The longest step that a request leads to (ms, as the machine of docs/SPEED.md would take).
+
+    The scale is taken before and after, and the slower of the two counts: who shares the caches comes and goes.
+    """
+    before_ns = unit_ns()
+    meter.forget()
+    with socket.create_connection(("127.0.0.1", port), 60) as sock:
+        exchange(sock, data)
+    with socket.create_connection(("127.0.0.1", port), 60) as sock:  # what the answer left to do is begun
+        exchange(sock, frame(kafka, ApiKey.API_VERSIONS, 0, kafka.decode_request(_API_VERSIONS)[1]))
+    worst_ns = meter.worst.spent_ns
+    return worst_ns * UNIT_MS / max(before_ns, unit_ns())
+
+
+def least(measure: Callable[[], float], *, enough: float, goes: int) -> float:
+    """The least of some goes, of which the first that is `enough` is the last: nothing else only adds to it."""
+    found = float("inf")
+    for _ in range(goes):
+        found = min(found, measure())
+        if found <= enough:
+            break
+    return found
