@@ -3,7 +3,7 @@
  *   groups cycle HOST PORT PID PROTOCOL GROUP TOPIC PARTITIONS MEMBERS BEAT_MS CYCLES
  *       All members join at once; when each has its share of TOPIC, one leaves; when the others have all of it again,
  *       the next cycle begins, with another group. Prints a line of JSON for each cycle: ms, and ms of CPU, the server's
- *       and our own.
+ *       and our own. MEMBERS is 2 or more: of a member alone, who leaves, nobody takes the share.
  *   groups beats HOST PORT PID PROTOCOL GROUP TOPIC PARTITIONS MEMBERS SECONDS
  *       Once all have their share, each sends a heartbeat as soon as the last one is answered.
  *   groups first HOST PORT PID PROTOCOL GROUP TOPIC PARTITIONS RETRY_MS
@@ -464,6 +464,10 @@ int main(int argc, char **a) {
     host = a[2], port = atoi(a[3]), consumer = !strcmp(a[5], "consumer"), group = a[6], topic = a[7], partitions = atoi(a[8]);
     members = is_cycle || is_beats ? atoi(a[9]) : 1;
     if (members < 1 || members > MEMBERS_MAX || partitions < 1 || partitions > PARTITIONS_MAX) die("bounds");
+    if (is_cycle && members < 2) {
+        fprintf(stderr, "groups: a cycle takes 2 members or more: when the only one leaves, nobody is left to settle\n");
+        return 2;
+    }
     if (clock_getcpuclockid(atoi(a[4]), &server_clock)) die("no such process");
     samples = malloc(sizeof *samples * SAMPLES_MAX);
     all = calloc(members, sizeof *all);

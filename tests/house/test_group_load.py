@@ -57,7 +57,13 @@ def test_a_failure_is_said(server: Server) -> None:
         bound.bind(("127.0.0.1", 0))
         nobody = Server("nobody", server.pid, bound.getsockname()[1])
         with pytest.raises(group_load.Refused, match="nobody: connect: Connection refused"):
-            group_load.cycles(nobody, "classic", "refused", "shared", PARTITIONS, 1, 1)
+            group_load.cycles(nobody, "classic", "refused", "shared", PARTITIONS, 2, 1)
+
+
+def test_a_cycle_of_one_member_is_refused(server: Server) -> None:
+    """When it leaves nobody is there to settle: it was waited for until the generator's patience ended."""
+    with pytest.raises(group_load.Refused, match="a cycle takes 2 members or more"):
+        group_load.cycles(server, "classic", "alone", "shared", PARTITIONS, 1, 1)
 
 
 def test_commits_that_are_refused_are_no_figure(server: Server) -> None:
