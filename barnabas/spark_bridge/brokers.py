@@ -89,6 +89,7 @@ class Brokers:
         self._admin: Admin | None = None
         self.topics: frozenset[str] = frozenset()
         self.origin = Origin()
+        self.epochs: dict[TopicPartition, int] = {}
 
     @property
     def consumer(self) -> Consumer:
@@ -139,6 +140,7 @@ class Brokers:
         ids = {topic: format_uuid(info.topic_id) for topic, info in infos.items() if info.topic_id != ZERO_UUID}
         if not self.origin.cluster or ids != self.origin.topics:
             self.origin = Origin(self._cluster_id(), ids)
+            self.epochs.clear()
         found = [TopicPartition(topic, each.partition) for topic in sorted(infos) for each in infos[topic].partitions]
         return [where for where in found if where in options.assigned] if options.assigned else found
 
@@ -171,8 +173,15 @@ class Brokers:
         return self._patiently(lambda: self.consumer.beginning_offsets(partitions))
 
     def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """The offset behind the last record of each partition."""
-        return self._patiently(lambda: self.consumer.end_offsets(partitions))
+        """The offset behind the last record of each partition; its leader's epoch is in `epochs` then.
+
+        A leader answers who asks in its own epoch: what is known afterwards is that, or newer.
+        """
+        found = self._patiently(lambda: self.consumer.end_offsets(partitions))
+        cluster = self.consumer.cluster()
+        infos = ((where, cluster.partition(*where)) for where in found)
+        self.epochs |= {where: info.leader_epoch for where, info in infos if info is not None}
+        return found
 
     def at_times(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """The first offset at or after a timestamp (ms), None where no record is so young."""
@@ -261,7 +270,9 @@ def _park(settings: Mapping[str, Any], consumer: Consumer) -> None:
 _kept = Kept()
 
 
-def read_span(settings: Mapping[str, Any], span: Span, options: SourceOptions, topic_id: str = "") -> Iterator[Columns]:
+def read_span(
+    settings: Mapping[str, Any], span: Span, options: SourceOptions, topic_id: str = "", leader_epoch: int = -1
+) -> Iterator[Columns]:
     """The records of a span, in order; gaps that compaction or transactions left are passed.
 
     Args:
@@ -269,6 +280,7 @@ def read_span(settings: Mapping[str, Any], span: Span, options: SourceOptions, t
         span: what to read.
         options: how.
         topic_id: in which topic the offsets were counted, if known: then what is fetched beyond the end is kept.
+        leader_epoch: in which its end was told, -1 if not known: what was kept in it is handed out.
 
     Raises:
         OffsetError: records of the span are gone, and failOnDataLoss is set; the topic was made anew, and
@@ -277,7 +289,7 @@ def read_span(settings: Mapping[str, Any], span: Span, options: SourceOptions, t
     """
     key = (os.getpid(), repr(sorted(settings.items())), topic_id, span.where, options.names)
     if topic_id:
-        here, span = _kept.serve(key, span)
+        here, span = _kept.serve(key, span, leader_epoch)
         yield from here
         if not span.size:
             return

@@ -68,7 +68,7 @@ from barnabas.spark_bridge.refused import RefusedReader
 from barnabas.spark_bridge.schema import Column, arrow_schema, checked_names, spark_schema, to_spark
 from barnabas.spark_bridge.sink import BatchWriter, StreamWriter
 from barnabas.spark_bridge.sink_options import read_sink_options
-from barnabas.spark_bridge.tasks import NOTHING, SpanPartition, SpansPartition, settle, tasks_of
+from barnabas.spark_bridge.tasks import NOTHING, SpanPartition, SpansPartition, settle, tasks_for, tasks_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -150,14 +150,16 @@ class _Reading:
         schema = arrow_schema(options.names)
         with plain_errors():
             for task in tasks:
-                for columns in read_span(client_settings(options), task.span, options, task.topic_id):
+                for columns in read_span(
+                    client_settings(options), task.span, options, task.topic_id, task.leader_epoch
+                ):
                     yield to_spark(columns, schema)
 
-    def plan(self, spans: list[Span], origin: Origin) -> list[SpanPartition]:
+    def plan(self, spans: list[Span], origin: Origin, cluster: Brokers) -> list[SpanPartition]:
         """The tasks of these spans, whose offsets were counted in topics of this origin."""
         options = self.options
         pieces = split(spans, options.rows_per_partition_max, options.partitions_min)
-        return [SpanPartition(span, origin.topics.get(span.where.topic, "")) for span in pieces]
+        return tasks_for(pieces, origin, cluster.epochs)
 
 
 class BatchReader(_Reading, DataSourceReader):
@@ -182,7 +184,7 @@ class BatchReader(_Reading, DataSourceReader):
             start, end = self._narrow(cluster, start, end)
         finally:
             cluster.close()
-        return self.plan(spans_between(start, end), cluster.origin) or [SpanPartition(NOTHING)]
+        return self.plan(spans_between(start, end), cluster.origin, cluster) or [SpanPartition(NOTHING)]
 
     def _narrow(self, cluster: Brokers, start: Offsets, end: Offsets) -> tuple[Offsets, Offsets]:
         return start, end
@@ -315,8 +317,8 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
             raise OffsetError(f"the checkpoint goes backwards in {', '.join(map(str, backwards))}")
         spans, origin = spans_between(position, until), stored_origin(end)
         if self._read_near(spans, origin):
-            return [SpansPartition([SpanPartition(span, origin.topics.get(span.where.topic, "")) for span in spans])]
-        return self.plan(spans, origin)
+            return [SpansPartition(tasks_for(spans, origin, self.cluster.epochs))]
+        return self.plan(spans, origin, self.cluster)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing to do: the checkpoint holds the offsets."""

@@ -38,6 +38,7 @@ class Columns:
 
     `key` and `value` are binary with nulls, `offset` int64, `timestamp` timestamp[ms, UTC], `timestamp_type` int32
     (0 CreateTime, 1 LogAppendTime), `headers` list<struct<key: string, value: binary>> when they were asked for.
+    `leader_epoch` is that of the leader that gave them, which may have them from an earlier one; -1 if not told.
     """
 
     topic: str
@@ -48,6 +49,7 @@ class Columns:
     timestamp: pa.Array
     timestamp_type: pa.Array
     headers: pa.Array | None = None
+    leader_epoch: int = -1
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -68,6 +70,7 @@ class Columns:
             self.timestamp.slice(start, length),
             self.timestamp_type.slice(start, length),
             None if self.headers is None else self.headers.slice(start, length),
+            self.leader_epoch,
         )
 
     def to_arrow(self) -> pa.RecordBatch:
@@ -106,6 +109,7 @@ class Part(NamedTuple):
     areas: list[Area]
     position: int
     goes_on: bool = False
+    leader_epoch: int = -1
 
 
 def areas_of(batch: Batch, count_max: int) -> Iterator[Area]:
@@ -248,7 +252,7 @@ def _split(joined: Columns, offset: Ints, parts: Sequence[Part]) -> list[Columns
         first = start + int(np.searchsorted(own, part.position))
         if first < end:
             columns = joined.slice(first, end - first) if end - first < len(joined) else joined
-            columns.topic, columns.partition = part.topic, part.partition
+            columns.topic, columns.partition, columns.leader_epoch = part.topic, part.partition, part.leader_epoch
             found.append(columns)
         start = end
     return found

@@ -205,7 +205,7 @@ class Fetcher:
         if data.records is not None and len(data.records):
             self.bytes_fetched += len(data.records)
             aborted = data.aborted_transactions if self._isolation else None
-            position.fetched = Fetched(one_buffer(data.records), aborted)
+            position.fetched = Fetched(one_buffer(data.records), aborted, want.leader_epoch)
 
     def _on_error(self, position: Position, want: Wanted, data: PartitionData, now_ms: int) -> None:
         code = data.error_code
@@ -340,12 +340,20 @@ class Fetcher:
 
     def _take_whole(self, position: Position) -> Taken:
         assert position.fetched is not None
-        check_crcs, data = self.config.check_crcs, position.fetched.data
-        last = last_batch(position.where, data, position.offset, check_crcs=check_crcs)
+        check_crcs, fetched = self.config.check_crcs, position.fetched
+        last = last_batch(position.where, fetched.data, position.offset, check_crcs=check_crcs)
         if last is None or last.next_offset <= position.offset:
             raise _no_whole_batch(position)
         position.offset_epoch = last.leader_epoch
-        return Taken(position.where, position.offset, last.next_offset, data, position.fetched.aborted, check_crcs)
+        return Taken(
+            position.where,
+            position.offset,
+            last.next_offset,
+            fetched.data,
+            fetched.aborted,
+            check_crcs,
+            fetched.leader_epoch,
+        )
 
     def give_back(self, parts: Iterable[Taken], error: BarnabasError | None) -> None:
         """Parts that were taken and not handed out are handed out again; the first is the one the error is about.
@@ -358,7 +366,7 @@ class Fetcher:
                 position.seek(part.position)
                 position.error = error
                 if error is None:
-                    position.fetched = Fetched(part.data, part.aborted)
+                    position.fetched = Fetched(part.data, part.aborted, part.leader_epoch)
             error = None
 
     def give_records_back(self, records: Sequence[ConsumerRecord]) -> None:

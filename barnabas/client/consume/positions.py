@@ -36,6 +36,7 @@ class Fetched:
 
     data: memoryview
     aborted: Sequence[AbortedTransaction] | None
+    leader_epoch: int = -1  # in which its leader was asked: one of another epoch refuses
 
 
 @dataclass(slots=True, eq=False)

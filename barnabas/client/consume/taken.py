@@ -35,7 +35,7 @@ CALL_BYTES_MAX: Final = 1 << 28
 class Taken:
     """One partition's buffer from `position` up to `next_position`: whole batches as they came.
 
-    `aborted` names what a read_committed reader may not see of them.
+    `aborted` names what a read_committed reader may not see of them; `leader_epoch` is that of whoever gave them.
     """
 
     where: TopicPartition
@@ -44,6 +44,7 @@ class Taken:
     data: memoryview
     aborted: Sequence[AbortedTransaction] | None = None
     check_crcs: bool = True
+    leader_epoch: int = -1
 
     def areas(self) -> Iterator[Area]:
         """The record areas, opened one by one, in pieces of at most `GROUP_RECORDS_MAX` records.
@@ -132,7 +133,8 @@ class _Call:
                 part = None
             if part is None:
                 begun = index == self._first and self._position > taken.position
-                part = Part(*taken.where, [], self._position if begun else taken.position, begun)
+                position = self._position if begun else taken.position
+                part = Part(*taken.where, [], position, begun, taken.leader_epoch)
                 self._group.append((index, part))
             part.areas.append(area)
             self._size += len(area.data)

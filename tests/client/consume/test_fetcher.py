@@ -330,6 +330,19 @@ def test_columns_finish_what_records_began() -> None:
     assert not world.fetcher.has_something
 
 
+def test_columns_tell_the_epoch_of_the_leader_that_gave_them() -> None:
+    """Not that of the one who leads now, nor of the one who wrote them."""
+    pytest.importorskip("pyarrow")
+    world = World()
+    world.lead(1, 1, epoch=4)
+    world.at(0, 0).answer(answer(data(0, batch(0, 4, epoch=2)), data(1, batch(0, 2))))
+    world.lead(1, 1, epoch=6)
+    parts = world.fetcher.take_parts()
+    world.fetcher.give_back(parts, None)
+    columns = decoded(world)
+    assert [(each.leader_epoch, each.slice(1, 1).leader_epoch) for each in columns] == [(4, 4), (4, 4)]
+
+
 def test_taking_undecoded_parts_lets_the_next_fetch_go() -> None:
     world = World()
     world.at(0, 0).answer(answer(data(0, batch(0, 4)), data(1, batch(0, 2))))
