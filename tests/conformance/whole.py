@@ -12,7 +12,7 @@ from tests.conformance.scenario import Facts
 from tests.conformance.scenarios.versions import shaped, told
 from tests.conformance.world import World
 
-NO_ANSWER_SECONDS = 5.0
+NO_ANSWER_SECONDS = 20.0
 TEXTS = ("error_message", "batch_index_error_message")
 
 

@@ -5,6 +5,7 @@ reads as the time that was expected when it lies within the tolerance, else as w
 ids and session ids are random: only their shape becomes a fact.
 """
 
+import contextvars
 import dataclasses
 import itertools
 import threading
@@ -23,6 +24,23 @@ PRODUCE, FETCH, FETCH_IDS, LIST, METADATA = 9, 12, 13, 9, 12
 # Real clocks and real processes on a shared machine: early is never right, late is right up to this.
 EARLY_MS_MAX = 5.0
 LATE_MS_MAX = 200.0
+HURRIED_MS_MAX = 100.0
+"""As `EARLY_MS_MAX`, where the broker's clock began to run before ours did."""
+_late_ms: contextvars.ContextVar[float] = contextvars.ContextVar("late_ms", default=LATE_MS_MAX)
+
+
+class Late(AssertionError):
+    """We ourselves were too late for what was to be seen: it says nothing of the broker."""
+
+
+@contextmanager
+def bearing(late_ms: float) -> Iterator[None]:
+    """Within the block, in this thread, so much lateness (ms) is right."""
+    token = _late_ms.set(late_ms)
+    try:
+        yield
+    finally:
+        _late_ms.reset(token)
 
 
 def now_ms() -> int:
@@ -35,9 +53,9 @@ def error(code: Any) -> str:
     return "NONE" if int(code) == 0 else f"{code.name.upper()}({int(code)})"
 
 
-def after(ms: float, expected: float, late: float = LATE_MS_MAX) -> str:
+def after(ms: float, expected: float, late: float = 0.0, early: float = EARLY_MS_MAX) -> str:
     """`1000 ms` when the measured time is that within the tolerance, `at once` for 0; else what was measured."""
-    if expected - EARLY_MS_MAX <= ms <= expected + late:
+    if expected - early <= ms <= expected + max(late, _late_ms.get()):
         return f"{expected:.0f} ms" if expected else "at once"
     return f"{ms:.0f} ms (measured)"
 
@@ -89,7 +107,7 @@ class World:
 
     def http(self, path: str) -> str:
         """The answer of the broker's own HTTP side (ours only)."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=30) as answer:
             text: str = answer.read().decode()
         return text
 
@@ -101,7 +119,7 @@ class World:
     def fresh(self) -> str:
         """A topic name that nobody used."""
         with self._lock:
-            return f"t{next(self._numbers)}"
+            return f"t{next(self._numbers):05}"  # so that the order of names is that in which they were made
 
     def create(self, name: str, partitions: int = 1, replicas: int = 1, **configs: str) -> str:
         """CreateTopics; the error in words. Configuration keys write `_` for `.`."""
@@ -228,16 +246,23 @@ def pause(ms: float) -> None:
 
 
 @contextmanager
-def later(ms: float, action: Callable[[], object]) -> Iterator[None]:
-    """Run `action` after `ms` on another thread; at the end of the block it is done, and its error is raised."""
+def later(ms: float, action: Callable[[], object], late: float = 0.0) -> Iterator[None]:
+    """Run `action` after `ms` on another thread; at the end of the block it is done, and its error is raised.
+
+    Raises:
+        Late: it was done too late to be what was asked for.
+    """
     failures: list[BaseException] = []
+    began, ended = time.monotonic(), 0.0
 
     def run() -> None:
+        nonlocal ended
         pause(ms)
         try:
             action()
         except BaseException as caught:
             failures.append(caught)
+        ended = time.monotonic()
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -245,6 +270,8 @@ def later(ms: float, action: Callable[[], object]) -> Iterator[None]:
     thread.join()
     if failures:
         raise failures[0]
+    if (ended - began) * 1000 > ms + max(late, _late_ms.get()):
+        raise Late(f"what was to happen after {ms:.0f} ms took {(ended - began) * 1000:.0f} ms")
 
 
 def topic_body(name: str, partitions: int, replicas: int, configs: dict[str, str]) -> dict[str, Any]:

@@ -2,7 +2,18 @@
 
 from tests.conformance.batches import batch
 from tests.conformance.scenario import START, STOP, Facts, Steps, scenario
-from tests.conformance.world import FETCH, World, after, fetch_body, fetched, later, now_ms, pause, records
+from tests.conformance.world import (
+    FETCH,
+    HURRIED_MS_MAX,
+    World,
+    after,
+    fetch_body,
+    fetched,
+    later,
+    now_ms,
+    pause,
+    records,
+)
 
 
 def big(size: int) -> bytes:
@@ -58,7 +69,7 @@ def f03(world: World) -> Facts:
     topic = world.topic()
     with later(500, lambda: world.produce(topic, 1)):
         got, ms = world.fetch(topic, 0, wait=5000)
-    return {"answer": world.tell(topic, got), "after": after(ms, 500)}
+    return {"answer": world.tell(topic, got), "after": after(ms, 500, early=HURRIED_MS_MAX)}
 
 
 @scenario(
@@ -86,7 +97,7 @@ def f05(world: World) -> Facts:
         later(800, lambda: world.produce(topic, big(4096))),
     ):
         got, ms = world.fetch(topic, 0, wait=5000, min_bytes=10000)
-    return {"answer": world.tell(topic, got), "after": after(ms, 800)}
+    return {"answer": world.tell(topic, got), "after": after(ms, 800, early=HURRIED_MS_MAX)}
 
 
 @scenario(
@@ -230,8 +241,11 @@ def f12(world: World) -> Steps:
     epoch = world.leader_epoch(topic)
     facts = {"epoch": "above 0" if epoch > 0 else str(epoch)}
     for name, asked in {"e-1": epoch - 1, "e+1": epoch + 1, "e": epoch}.items():
-        got, ms = world.fetch(topic, 0, wait=2000, epoch=asked)
-        facts[name] = f"{got.code}, {after(ms, 0)}"
+        for _ in range(5):  # nobody plays it again when it was late
+            got, ms = world.fetch(topic, 0, wait=2000, epoch=asked)
+            facts[name] = f"{got.code}, {after(ms, 0)}"
+            if "(measured)" not in facts[name]:
+                break
     return facts
 
 
@@ -244,7 +258,7 @@ def f15(world: World) -> Facts:
     topic = world.topic()
     with later(500, lambda: world.delete(topic)):
         got, ms = world.fetch(topic, 0, wait=5000)
-    return {"code": got.code, "after": after(ms, 500, late=400)}
+    return {"code": got.code, "after": after(ms, 500, late=400, early=HURRIED_MS_MAX)}
 
 
 @scenario(
@@ -259,14 +273,16 @@ def f17(world: World) -> Facts:
         body = fetch_body([(topic, 0, 0)], wait=10_000, min_bytes=10_000_000, partition_max=50 << 20)
         reader.send("fetch", FETCH, body)
         count = 0
-        while reader.silent(0.05) and count < 30:
+        while reader.silent(0.05 if count < 11 else 5) and count < 30:
             world.produce_on(writer, topic, big(100_000))
             count += 1
         _, reply = reader.receive()
     part = fetched(reply)[topic, 0]
     files = world.files(topic, ".log")
     return {
-        "answered": "by the roll" if count == 11 and reply.ms < 9000 else f"after {count} batches, {reply.ms:.0f} ms",
+        "answered": "by the roll"
+        if count == 11 and reply.ms < 9000
+        else f"after {count} batches, {reply.ms:.0f} ms (measured)",
         "with": part.code,
         "rolled files": str(len(files)),
     }

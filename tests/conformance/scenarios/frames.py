@@ -18,7 +18,7 @@ def fates(world: World, frames: dict[str, bytes]) -> Facts:
     """What becomes of each, on a connection of its own: closed, answered, or left without a word."""
     facts: Facts = {}
     for name, frame in frames.items():
-        with world.connect(seconds_max=5.0) as peer:
+        with world.connect() as peer:
             peer.send_bytes(framed(frame))
             facts[name] = fate(peer).split(" with ")[0]
     return facts
@@ -131,7 +131,7 @@ def h13(world: World) -> Facts:
 def h14(world: World) -> Facts:
     facts: Facts = {}
     for name, numbers in {"zero": (0,), "negative": (-7,), "largest": (2**31 - 1,), "the same twice": (5, 5)}.items():
-        with world.connect(seconds_max=5.0) as peer:
+        with world.connect() as peer:
             for number in numbers:
                 peer.send_bytes(encode("metadata", 1, {"topics": []}, number, "raw"))
             got = [struct.unpack_from(">i", peer.receive_frame())[0] for _ in numbers]

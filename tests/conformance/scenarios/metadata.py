@@ -20,6 +20,7 @@ def m01(world: World) -> Facts:
     name, other = world.fresh(), world.fresh()
     facts = {"first": error(world.metadata(name, create=True).error_code)}
     pause(1000)
+    world.wait(lambda: error(world.metadata(name).error_code) == "NONE", "the topic")
     second = world.metadata(name, create=True)
     led = "leader" if second.partitions and second.partitions[0].leader_id >= 0 else "no leader"
     facts["second"] = f"{error(second.error_code)}, {len(second.partitions)} partition(s), {led}"
@@ -88,7 +89,7 @@ def m03(world: World) -> Facts:
         software = {"client_software_name": "raw", "client_software_version": "1"}
         keys = {int(each.api_key): each for each in peer.call("api_versions", 3, software).body.api_keys}
         facts["Produce from"] = str(keys[0].min_version)
-    with world.connect(seconds_max=3.0) as peer:
+    with world.connect() as peer:
         frame = struct.pack(">hhih", 0, 2, 78, -1) + struct.pack(">hii", 1, 1000, 0)
         peer.send_bytes(struct.pack(">i", len(frame)) + frame)
         try:

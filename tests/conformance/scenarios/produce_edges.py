@@ -301,7 +301,7 @@ def p39(world: World) -> Facts:
         "one of two": produce_body({topic: {0: batch(records(1), timestamp=now_ms()), 9: b""}}, acks=0),
         "good": produce_body({topic: {0: batch(records(1), timestamp=now_ms())}}, acks=0),
     }.items():
-        with world.connect(seconds_max=5.0) as peer:
+        with world.connect() as peer:
             peer.send("produce", PRODUCE, body)
             try:
                 reply = peer.call("metadata", 9, {"topics": []})

@@ -383,7 +383,7 @@ def raw_answer(world: World, api: str, version: int, body: dict[str, Any], old: 
     frame = encode(api, version, body, 1, "raw")
     assert old in frame
     assert len(old) == len(fresh)
-    with world.connect(seconds_max=8.0) as peer:
+    with world.connect() as peer:
         peer.send_bytes(frame.replace(old, fresh))
         try:
             got = peer.receive_frame()
