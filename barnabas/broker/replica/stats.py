@@ -8,17 +8,31 @@ from typing import Final
 from barnabas.broker.metrics import Meter, MetricsRegistry
 
 _TYPE = "BrokerTopicMetrics"
-_METERS: Final = {
+_SUMMED: Final = {
     "messages_in": "MessagesInPerSec",
     "bytes_in": "BytesInPerSec",
-    "bytes_out": "BytesOutPerSec",
-    "bytes_rejected": "BytesRejectedPerSec",
-    "failed_produces": "FailedProduceRequestsPerSec",
-    "failed_fetches": "FailedFetchRequestsPerSec",
     "total_produces": "TotalProduceRequestsPerSec",
-    "total_fetches": "TotalFetchRequestsPerSec",
 }
-_SUMMED: Final = ("messages_in", "bytes_in", "total_produces")
+
+
+class _OnNeed:
+    """A meter that is made when it is first asked for, and found in the object from then on, without a call.
+
+    (A `__getattr__` would be asked for less and cost more: a class that has one is slower at every attribute it has.)
+    """
+
+    __slots__ = ("_attribute", "_metric")
+
+    def __init__(self, metric: str) -> None:
+        self._metric = metric
+
+    def __set_name__(self, owner: type[TopicStats], name: str) -> None:
+        self._attribute = name
+
+    def __get__(self, stats: TopicStats, owner: type[TopicStats]) -> Meter:
+        meter = stats.make(self._attribute, self._metric)
+        setattr(stats, self._attribute, meter)
+        return meter
 
 
 class TopicStats:
@@ -29,30 +43,14 @@ class TopicStats:
     (`BrokerTopicMetrics.MeterWrapper`): a topic that nobody uses would have 3 KB of them.
     """
 
-    __slots__ = (
-        "_made",
-        "_registry",
-        "_topic",
-        "bytes_in",
-        "bytes_out",
-        "bytes_rejected",
-        "failed_fetches",
-        "failed_produces",
-        "messages_in",
-        "replication_bytes_in",
-        "replication_bytes_out",
-        "total_fetches",
-        "total_produces",
-    )
-
-    messages_in: Meter
-    bytes_in: Meter
-    bytes_out: Meter
-    bytes_rejected: Meter
-    failed_produces: Meter
-    failed_fetches: Meter
-    total_produces: Meter
-    total_fetches: Meter
+    messages_in = _OnNeed("MessagesInPerSec")
+    bytes_in = _OnNeed("BytesInPerSec")
+    bytes_out = _OnNeed("BytesOutPerSec")
+    bytes_rejected = _OnNeed("BytesRejectedPerSec")
+    failed_produces = _OnNeed("FailedProduceRequestsPerSec")
+    failed_fetches = _OnNeed("FailedFetchRequestsPerSec")
+    total_produces = _OnNeed("TotalProduceRequestsPerSec")
+    total_fetches = _OnNeed("TotalFetchRequestsPerSec")
 
     def __init__(
         self, registry: MetricsRegistry, topic: str | None, made: Callable[[str, Meter], None] | None = None
@@ -65,27 +63,20 @@ class TopicStats:
         self.replication_bytes_in = registry.meter(_TYPE, "ReplicationBytesInPerSec")
         self.replication_bytes_out = registry.meter(_TYPE, "ReplicationBytesOutPerSec")
         if topic is None:
-            for name in _METERS:
-                getattr(self, name)
+            for name, value in vars(TopicStats).items():
+                if isinstance(value, _OnNeed):
+                    getattr(self, name)
 
-    def __getattr__(self, name: str) -> Meter:
-        # Asked only for what is not set yet.
-        metric = _METERS.get(name)
-        if metric is None:
-            raise AttributeError(name)
+    def make(self, attribute: str, metric: str) -> Meter:
+        """A meter that is needed for the first time."""
         meter = self._registry.meter(_TYPE, metric, None if self._topic is None else {"topic": self._topic})
-        setattr(self, name, meter)
         if self._made is not None:
-            self._made(name, meter)
+            self._made(attribute, meter)
         return meter
 
     def has(self, name: str) -> bool:
         """Whether the meter of that attribute is made."""
-        try:
-            object.__getattribute__(self, name)
-        except AttributeError:
-            return False
-        return True
+        return name in vars(self)
 
 
 class BrokerStats:
@@ -109,7 +100,7 @@ class BrokerStats:
         self._registry = registry
         self._topics: dict[str, TopicStats] = {}
         # What every append counts it counts once, for its topic.
-        self._summed = {name: registry.total_meter(_TYPE, _METERS[name]) for name in _SUMMED}
+        self._summed = {name: registry.total_meter(_TYPE, metric) for name, metric in _SUMMED.items()}
         self.all = TopicStats(registry, None)
         self.isr_expands = registry.meter("ReplicaManager", "IsrExpandsPerSec")
         self.isr_shrinks = registry.meter("ReplicaManager", "IsrShrinksPerSec")

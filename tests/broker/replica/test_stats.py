@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from barnabas.broker.metrics import MetricsRegistry
 from barnabas.broker.replica.stats import BrokerStats
 
@@ -43,8 +41,3 @@ def test_the_totals_keep_what_a_topic_that_goes_has_counted() -> None:
     read = registry.read(TYPE, "MessagesInPerSec")
     assert read is not None
     assert read["count"] == 4
-
-
-def test_there_is_no_meter_of_another_name() -> None:
-    with pytest.raises(AttributeError):
-        _ = BrokerStats(MetricsRegistry()).topic("t").messages_out
