@@ -54,6 +54,7 @@ EPOCH_MAX: Final = 2**31 - 1
 _LARGEST_RELATIVE_OFFSET: Final = 2**31 - 1
 _RECENT_MAX: Final = 512
 _CLIENT: Final = AppendOrigin.CLIENT
+_made: Final = object.__new__
 _T = TypeVar("_T")
 
 
@@ -85,6 +86,7 @@ class Log:
         "_sure_offset",
         "_takes_records",
         "_watermark",
+        "active",
         "apart",
         "bases",
         "cleaned_to",
@@ -111,6 +113,9 @@ class Log:
         "topic_partition",
         "unsaved",
     )
+
+    active: Segment
+    """The segment that is written to, the last one; there is none before the log is open."""
 
     def __init__(
         self,
@@ -157,7 +162,8 @@ class Log:
         """How often the end was cut: a compaction that began before looks at it."""
         self.recent: dict[int, int] = {}
         """Offsets of batches lately appended to the active segment, and where they lie: tail reads need no index."""
-        self._watermark = OffsetMetadata(0)
+        self._watermark: tuple[int, int, int] = OffsetMetadata(0)
+        """The high watermark as an `OffsetMetadata`, or a tuple of its fields until it is asked for as one."""
         self._flusher = Flusher(self)
         self.files = SmallFiles(self)
         self._demands = demands(config)
@@ -177,6 +183,7 @@ class Log:
             self.bases = [segment.base for segment in change.segments]
             self.recent.clear()
             assert self.bases, "a log has an active segment"
+            self.active = change.segments[-1]
             assert all(one < next_ for one, next_ in pairwise(self.bases)), "segments rise by their base"
         self.topic_id = _new(change.topic_id, self.topic_id)
         self.log_start_offset = _new(change.log_start_offset, self.log_start_offset)
@@ -214,25 +221,20 @@ class Log:
             self.start_flush()
 
     @property
-    def active(self) -> Segment:
-        """The segment that is written to."""
-        return self.segments[-1]
-
-    @property
     def log_end_metadata(self) -> OffsetMetadata:
         """The log end offset and its place."""
-        active = self.segments[-1]
+        active = self.active
         return OffsetMetadata(self.log_end_offset, active.base, active.size)
 
     @property
     def high_watermark(self) -> int:
         """Everything below is committed."""
-        return self._watermark.offset
+        return self._watermark[0]
 
     @property
     def last_stable_offset(self) -> int:
         """Everything below belongs to no open transaction: the high watermark until transactions come."""
-        return self._watermark.offset
+        return self._watermark[0]
 
     @property
     def size_bytes(self) -> int:
@@ -244,7 +246,7 @@ class Log:
         new = OffsetMetadata(to) if isinstance(to, int) else to
         old = self._watermark
         assert new.offset <= self.log_end_offset, "the high watermark cannot pass the end of the log"
-        if new.offset > old.offset or (new.offset == old.offset and new.segment_base > old.segment_base):
+        if new.offset > old[0] or (new.offset == old[0] and new.segment_base > old[1]):
             self._watermark = new
             return True
         return False
@@ -252,12 +254,11 @@ class Log:
     def commit_all(self) -> bool:
         """Raise the high watermark to the log end (a leader without followers). Returns as `advance_high_watermark`."""
         end = self.log_end_offset
-        active = self.segments[-1]
+        active = self.active
         old = self._watermark
-        if end == old.offset and active.base == old.segment_base:
+        if end == old[0] and active.base == old[1]:
             return False
-        # Once per append: half the price of the call.
-        self._watermark = tuple.__new__(OffsetMetadata, (end, active.base, active.size))
+        self._watermark = end, active.base, active.size
         return True
 
     def placed_high_watermark(self) -> OffsetMetadata:
@@ -267,6 +268,8 @@ class Log:
             NotYet: bytes must be read first.
         """
         watermark = self._watermark
+        if type(watermark) is not OffsetMetadata:
+            watermark = self._watermark = OffsetMetadata._make(watermark)
         if watermark.segment_base < 0:
             watermark = self._watermark = reader.offset_metadata(self, watermark.offset)
         return watermark
@@ -341,7 +344,7 @@ class Log:
         first_offset = self.log_end_offset
         last_offset = first_offset + last_delta
         rolled = not (
-            self.segments[-1].size + size <= self._sure_bytes
+            self.active.size + size <= self._sure_bytes
             and last_offset <= self._sure_offset
             and 0 <= max_timestamp <= self._sure_ms
         ) and self._maybe_roll(size, max_timestamp, last_offset, now_ms)
@@ -360,9 +363,11 @@ class Log:
         sync_needed = last_offset + 1 - self.recovery_point >= config.flush_messages
         if sync_needed:
             self._flusher.start()
-        start_offset = self.log_start_offset
-        told = (first_offset, last_offset, log_append_time_ms, start_offset, False, rolled, sync_needed)
-        return tuple.__new__(AppendInfo, told)  # half the price of the call
+        done = _made(AppendInfo)  # half the price of the call
+        done.first_offset, done.last_offset, done.log_append_time_ms = first_offset, last_offset, log_append_time_ms
+        done.log_start_offset, done.duplicate = self.log_start_offset, False
+        done.rolled, done.sync_needed = rolled, sync_needed
+        return done
 
     def append_as_follower(
         self, records: Records, *, leader_epoch: int = EPOCH_MAX, now_ms: int = -1
@@ -415,9 +420,7 @@ class Log:
     def _write(self, data: memoryview, size: int, max_timestamp: int, first_offset: int, last_offset: int) -> None:
         """Append to the active segment; only then does the log change."""
         try:
-            position = self.segments[-1].append(
-                data, size, last_offset, max_timestamp, self.config.index_interval_bytes
-            )
+            position = self.active.append(data, size, last_offset, max_timestamp, self.config.index_interval_bytes)
         except OSError as error:
             raise self._storage_error(error) from error
         self.log_end_offset = last_offset + 1
@@ -428,7 +431,7 @@ class Log:
 
     def _maybe_roll(self, size: int, max_timestamp: int, last_offset: int, now_ms: int) -> bool:
         """Open a new segment if the incoming batch asks for it (LogSegment.shouldRoll)."""
-        active = self.segments[-1]
+        active = self.active
         config = self.config
         if active.size <= config.segment_bytes - size and last_offset - active.base <= _LARGEST_RELATIVE_OFFSET:
             if not active.size:
@@ -474,7 +477,7 @@ class Log:
             KafkaError: KAFKA_STORAGE_ERROR, the log is as it was.
         """
         offset = self.log_end_offset
-        old = self.segments[-1]
+        old = self.active
         try:
             segment = Segment.create(self.disk, self.directory, offset, now_ms)
         except OSError as error:
@@ -486,6 +489,7 @@ class Log:
             self._room.segments -= 1
         self._room.segments += 1
         self.segments.append(segment)
+        self.active = segment
         self.bases.append(offset)
         self.recent.clear()
         self._sure_bytes = 0
@@ -702,7 +706,7 @@ class Log:
             What must have come before `release` if the end is to be clean, and the small files that must have been
             written by `files.write_closing` (or put down in another place, see `closing`).
         """
-        self.segments[-1].close_times()
+        self.active.close_times()
         flushing = self._flusher.gate() if self.failed is None else None
         self.ending, self._takes_records = True, False
         return flushing, self.files.closing()

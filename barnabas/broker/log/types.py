@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -59,7 +60,8 @@ class AppendOrigin(IntEnum):
     COORDINATOR = 1
 
 
-class AppendInfo(NamedTuple):
+@dataclass(slots=True)
+class AppendInfo:
     """What an append did.
 
     `first_offset` and `last_offset` are the offsets now held by the records (of the first write, for a `duplicate`).
