@@ -36,6 +36,7 @@ _KEEP_NOTHING: Final = frozenset((*ONLY_LOOK, ApiKey.JOIN_GROUP, ApiKey.SYNC_GRO
 """Of these nothing is left with their connection: their work ends with it, or what waits keeps nothing of them."""
 
 _OPEN: Final = State.OPEN
+_made: Final = object.__new__
 
 logger = logging.getLogger(__name__)
 
@@ -45,13 +46,8 @@ class Request(RequestContext):
 
     __slots__ = ("__weakref__", "_channel", "correlation_id")
 
-    def __init__(self, channel: Channel, header: RequestHeader) -> None:
-        self._channel = channel
-        self.correlation_id = header.correlation_id
-        self.connection = channel.connection
-        self.api_key = header.api_key
-        self.api_version = header.api_version
-        self.client_id = header.client_id
+    _channel: Channel
+    correlation_id: int
 
     def serve(self, host: Host, request: Any) -> None:
         """Have a request served that was decoded in a step before; a fetch ends with its connection."""
@@ -117,6 +113,18 @@ class Request(RequestContext):
     def close(self, reason: str) -> None:
         """End the connection."""
         self._channel.refuse(reason)
+
+
+def taken(channel: Channel, header: RequestHeader) -> Request:
+    """The request of that header, made without `__init__`: to call that takes longer than to set all fields."""
+    request = _made(Request)
+    request._channel = channel
+    request.correlation_id = header.correlation_id
+    request.connection = channel.connection
+    request.api_key = header.api_key
+    request.api_version = header.api_version
+    request.client_id = header.client_id
+    return request
 
 
 def is_seen_through(api_key: int) -> bool:

@@ -76,9 +76,12 @@ class ReceiveBuffers:
 
     def shared(self) -> bytearray:
         """The shared buffer, free of leases."""
-        if is_leased(self.current):
-            self.current = bytearray(self.shared_bytes)
-        return self.current
+        current = self.current
+        try:
+            current.append(current.pop())  # `is_leased`, spelt out: every read begins here
+        except BufferError:
+            current = self.current = bytearray(self.shared_bytes)
+        return current
 
     def share(self, size: int) -> None:
         """From now on the shared buffer has this size."""
@@ -147,7 +150,7 @@ class Receiver:
     `frame_bytes_max` bounds a frame (`socket.request.max.bytes`); `holder` is charged with the own buffer.
     """
 
-    __slots__ = ("_buffers", "_end", "_own", "_reserved", "_start", "_view", "frame_bytes_max", "holder")
+    __slots__ = ("_buffers", "_own", "_reserved", "_view", "end", "frame_bytes_max", "holder", "start")
 
     def __init__(self, buffers: ReceiveBuffers, frame_bytes_max: int) -> None:
         self._buffers = buffers
@@ -156,23 +159,23 @@ class Receiver:
         self._own: bytearray | None = None
         self._reserved = 0  # charged for what the own buffer has yet to grow
         self._view: memoryview | None = None  # of what holds [start, end): the own buffer, or the shared one just now
-        self._start = 0
-        self._end = 0
+        self.start = 0  # of what is not handed out yet
+        self.end = 0
 
     def target(self) -> bytearray | memoryview:
         """Where the next bytes belong."""
         if self._own is None:
             return self._buffers.shared()
         limit = self._reserve()
-        return memoryview(self._own)[self._end : limit]
+        return memoryview(self._own)[self.end : limit]
 
     def received(self, count: int) -> None:
         """`count` bytes were received into the last `target`."""
         if self._own is None:
             self._view = memoryview(self._buffers.current)
-            self._start, self._end = 0, count
+            self.start, self.end = 0, count
         else:
-            self._end += count
+            self.end += count
 
     def next_frame(self) -> memoryview | None:
         """The next whole frame without its length, or None.
@@ -180,8 +183,8 @@ class Receiver:
         Raises:
             ProtocolError: the length is negative or above the bound.
         """
-        start = self._start
-        if self._end - start < 4:
+        start = self.start
+        if self.end - start < 4:
             return None
         view = self._view
         assert view is not None
@@ -190,9 +193,9 @@ class Receiver:
             raise ProtocolError(f"frame length {length} is not between 0 and {self.frame_bytes_max}")
         start += 4
         stop: int = start + length
-        if stop > self._end:
+        if stop > self.end:
             return None
-        self._start = stop
+        self.start = stop
         return view[start:stop]
 
     def settle(self) -> bool:
@@ -201,43 +204,43 @@ class Receiver:
         Returns:
             Whether bytes wait.
         """
-        if self._start == self._end:
+        if self.start == self.end:
             if self._own is None:  # `clear`, spelt out: almost every event ends here
                 self._view = None
-                self._start = self._end = 0
+                self.start = self.end = 0
             else:
                 self.clear()
             return False
         if self._own is None:
             assert self._view is not None
-            held = self._end - self._start
+            held = self.end - self.start
             own = self._buffers.take(held, max(self._wanted(), held))
-            own[:held] = self._view[self._start : self._end]
+            own[:held] = self._view[self.start : self.end]
             self._adopt(own, held)
         return True
 
     def unread(self) -> memoryview:
         """The bytes not handed out yet."""
-        return memoryview(b"") if self._view is None else self._view[self._start : self._end]
+        return memoryview(b"") if self._view is None else self._view[self.start : self.end]
 
     def skip(self, count: int) -> None:
         """The first `count` unread bytes are dealt with."""
-        self._start += count
-        assert self._start <= self._end
+        self.start += count
+        assert self.start <= self.end
 
     @property
     def has_frame(self) -> bool:
         """Whether `next_frame` has something to say: a frame is whole, or its length out of bounds."""
-        if self._end - self._start < 4:
+        if self.end - self.start < 4:
             return False
         assert self._view is not None
-        (length,) = _length_at(self._view, self._start)
-        return not self._end - self._start - 4 < length <= self.frame_bytes_max
+        (length,) = _length_at(self._view, self.start)
+        return not self.end - self.start - 4 < length <= self.frame_bytes_max
 
     @property
     def has_bytes(self) -> bool:
         """Whether bytes wait."""
-        return self._start != self._end
+        return self.start != self.end
 
     @property
     def held_bytes(self) -> int:
@@ -247,7 +250,7 @@ class Receiver:
     @property
     def unread_bytes(self) -> int:
         """Bytes received and not handed out."""
-        return self._end - self._start
+        return self.end - self.start
 
     @property
     def missing_bytes(self) -> int:
@@ -257,7 +260,7 @@ class Receiver:
     def clear(self) -> None:
         """Forget all bytes."""
         self._view = None
-        self._start = self._end = 0
+        self.start = self.end = 0
         if self._own is not None:
             own, self._own = self._own, None
             self._give(own)
@@ -271,15 +274,15 @@ class Receiver:
     def _adopt(self, own: bytearray, held: int) -> None:
         self._own = own
         self._view = memoryview(own)
-        self._start, self._end = 0, held
+        self.start, self.end = 0, held
         self._buffers.account.charge(self.holder, RECEIVED, len(own))
 
     def _wanted(self) -> int:
         """How many bytes the first unread frame takes, its length included, as far as that is known."""
         assert self._view is not None
-        if self._end - self._start < 4:
+        if self.end - self.start < 4:
             return OWN_BYTES_MIN
-        (length,) = _length_at(self._view, self._start)
+        (length,) = _length_at(self._view, self.start)
         return 4 + min(max(int(length), 0), self.frame_bytes_max)
 
     def _reserve(self) -> int:
@@ -287,15 +290,15 @@ class Receiver:
         own, view = self._own, self._view
         assert own is not None
         assert view is not None
-        held = self._end - self._start
+        held = self.end - self.start
         wanted = self._wanted()
         if wanted <= held:  # whole frames wait; what follows them comes in small pieces
             wanted = held + OWN_BYTES_MIN
-        if self._start + wanted > len(own) and (self._end == len(own) or self._start > len(own) // 2):
+        if self.start + wanted > len(own) and (self.end == len(own) or self.start > len(own) // 2):
             del view
-            if self._start or len(own) < GROWN_BYTES_MAX or not self._grow(min(wanted - len(own), GROWN_BYTES_MAX)):
+            if self.start or len(own) < GROWN_BYTES_MAX or not self._grow(min(wanted - len(own), GROWN_BYTES_MAX)):
                 own = self._move_to(self._buffers.take(held, wanted, reserved=self._reserved > 0))
-        return min(self._start + wanted, len(own))
+        return min(self.start + wanted, len(own))
 
     def make_whole(self) -> None:
         """Take the memory that the whole of the first unread frame needs from the account."""
@@ -330,8 +333,8 @@ class Receiver:
         own, view = self._own, self._view
         assert own is not None
         assert view is not None
-        held = self._end - self._start
-        larger[:held] = view[self._start : self._end]
+        held = self.end - self.start
+        larger[:held] = view[self.start : self.end]
         del view
         self._view = None
         self._give(own)
