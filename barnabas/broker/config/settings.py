@@ -111,6 +111,7 @@ class BrokerSettings(TypedDict, total=False):
     producer_id_expiration_ms: int | None
     barnabas_batch_bytes_max: int | None
     barnabas_batch_records_max: int | None
+    barnabas_busy_poll_us: int | None
     barnabas_connection_progress_bytes_per_second: int | None
     barnabas_connection_progress_ms: int | None
     barnabas_controller_mutation_burst: int | None

@@ -11,8 +11,7 @@ thus that, one turn's answers, one read event and one frame. What of it outlives
 memory (`broker/account.py`); while that is short, who holds much is not read from (`relief.py`). Who stays stalled or
 silent for `connections.max.idle.ms` is let go, who begins something and does not go on with it earlier (`progress.py`).
 
-**One write per event.** Answers collect in `_out` and leave together when the read event (or timer, or completion) is
-through: the largest single gain for small requests.
+**One write per event.** Answers collect in `_out` and leave when an event is over: the largest gain of small requests.
 """
 
 from __future__ import annotations
@@ -134,6 +133,8 @@ class Channel(asyncio.BufferedProtocol):
             host.turns.is_over(self, now_ms)
         self._pump(now_ms)
         host.settle()
+        if host.rests:
+            host.vigil.begin()
 
     def eof_received(self) -> bool:
         """The peer sends no more: answers already made still leave, then the transport closes."""

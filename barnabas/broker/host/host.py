@@ -35,6 +35,7 @@ from barnabas.broker.host.relief import Relief
 from barnabas.broker.host.sockets import Listening
 from barnabas.broker.host.turns import Turns
 from barnabas.broker.host.unsent import copies
+from barnabas.broker.host.vigil import Vigil
 from barnabas.broker.host.web import Web
 from barnabas.broker.metrics import MetricsRegistry
 from barnabas.broker.node.core import Core
@@ -66,6 +67,9 @@ class Host:
         self.dirty: list[Channel] = []  # channels with something to send
         self.channels: dict[int, Channel] = {}
         self.turns = Turns(self)
+        self.vigil = Vigil(self)
+        self.rests = False
+        """Whether `vigil` is to be told of an event's end."""
         self.listening: Sequence[Listening] = ()
         self.received_bytes = 0
         self.accepted = 0

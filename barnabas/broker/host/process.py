@@ -48,6 +48,7 @@ async def _serve(assembly: Assembly) -> None:
         starting.result()
         collector.begin(loop)
         trim.begin()
+        assembly.host.vigil.allow(assembly.config.barnabas_busy_poll_us)
         print(_banner(assembly), flush=True)
         await leaving
     finally:
