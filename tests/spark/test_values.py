@@ -16,6 +16,8 @@ from urllib.error import URLError
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.spark.conftest import Cluster
 
@@ -28,6 +30,7 @@ try:
         BadValue,
         RegistryAway,
         avro,
+        avro_bounds,
         from_avro,
         from_protobuf,
         latest_schema,
@@ -35,7 +38,7 @@ try:
         to_avro,
     )
     from barnabas.spark_bridge.values import registry as registry_module
-    from barnabas.spark_bridge.values.columns import to_array
+    from barnabas.spark_bridge.values.columns import read_all, to_array
     from barnabas.spark_bridge.values.registry import TRIES, message_start, schema_id
 except ImportError as error:
     pytest.skip(str(error), allow_module_level=True)
@@ -138,11 +141,28 @@ def test_what_the_type_cannot_hold_is_a_bad_value_and_the_others_stay(
     assert to_array([values[0]], kind, nulls=False).to_pylist() == values[:1]
 
 
+def test_a_bad_value_is_told_with_where_it_stands() -> None:
+    places = pa.array([{"topic": "orders", "partition": 3, "offset": offset} for offset in (7, 8, 9)])
+    read = avro._reader('"int"', None, False)
+
+    def through(values: list[bytes | None], **more: Any) -> pa.Array:
+        return read_all(pa.array(values, pa.binary()), read, pa.int32(), **{"nulls": False, "places": places, **more})
+
+    good = written("int", 1)
+    with pytest.raises(BadValue, match=r"^topic orders, partition 3, offset 9: no value of the schema"):
+        through([good, None, b""])
+    with pytest.raises(BadValue, match=r"^topic orders, partition 3, offset 8: no value of Spark's type"):
+        through([good, written("long", 2**40), None])
+    with pytest.raises(BadValue, match=r"^no value of the schema"):
+        through([good, None, b""], places=None)
+    assert through([good, None, b""], nulls=True).to_pylist() == [1, None, None]
+
+
 # ---- a registry -----------------------------------------------------------------------------------------------------
 
 OLD = {"type": "record", "name": "Order", "namespace": "shop", "fields": [{"name": "id", "type": "int"}]}
 NEW = {**OLD, "fields": [{"name": "id", "type": "long"}, {"name": "note", "type": "string", "default": "none"}]}
-KEPT = {f"/schemas/ids/{number}": schema for number, schema in ((1, OLD), (2, NEW), (3, OLD))}
+KEPT: dict[str, Any] = {f"/schemas/ids/{number}": schema for number, schema in ((1, OLD), (2, NEW), (3, OLD))}
 KEPT["/subjects/orders-value/versions/latest"] = NEW
 BROKEN = {"/schemas/ids/401": 401, "/schemas/ids/503": 503, "/schemas/ids/200": 200}
 """Answered with such a status, and without a schema."""
@@ -272,6 +292,158 @@ def test_message_indexes_are_passed_over(indexes: bytes, length: int) -> None:
         message_start(value[: 5 + length - 1])
 
 
+# ---- what must not be read, whoever produced it ---------------------------------------------------------------------
+
+NULLS: dict[str, Any] = {"type": "array", "items": "null"}
+CHAIN: dict[str, Any] = {
+    "type": "record", "name": "Chain", "fields": [{"name": "next", "type": ["null", "Chain"]}],
+}  # fmt: skip
+STATE: dict[str, Any] = {"type": "enum", "name": "State", "symbols": ["OPEN", "DONE"]}
+
+
+def number(value: int) -> bytes:
+    return written("long", value)
+
+
+@pytest.mark.parametrize("walked", [False, True], ids=["asked", "walked"])
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        (STATE, number(-1)),
+        (STATE, number(2)),
+        (["null", "string"], number(-1) + number(1) + b"x"),
+        (["null", "string"], number(2**62)),
+        ({"type": "record", "name": "R", "fields": [{"name": "s", "type": STATE}]}, number(-2)),
+        ({"type": "array", "items": STATE}, number(2) + number(0) + number(-1) + number(0)),
+        ({"type": "map", "values": ["null", STATE]}, number(1) + number(1) + b"k" + number(-1) + number(-1)),
+        (
+            {"type": "record", "name": "R", "fields": [{"name": "s", "type": STATE}, {"name": "t", "type": "State"}]},
+            number(0) + number(-1),
+        ),
+    ],
+)
+def test_an_index_that_is_none_is_a_bad_value(
+    schema: Any, value: bytes, walked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`fastavro` counts an index below 0 from the end: -1 would be read as the last one."""
+    if walked:
+        monkeypatch.setattr(avro_bounds, "_guarded_lists_bite", lambda: False)
+    avro._reading.cache_clear()
+    with pytest.raises(BadValue, match=r"no value of the schema \(.*\d bytes"):
+        avro._reader(json.dumps(schema), None, False)(value)
+    avro._reading.cache_clear()
+
+
+def test_this_fastavro_asks_lists_as_expected() -> None:
+    """Else every value is walked through, which costs as much again."""
+    assert avro_bounds._guarded_lists_bite()
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        "null",
+        {"type": "fixed", "name": "F", "size": 0},
+        {"type": "record", "name": "E", "fields": []},
+        {"type": "record", "name": "E", "fields": [{"name": "a", "type": {"type": "null"}}]},
+    ],
+)  # fmt: skip
+def test_a_count_of_what_takes_no_bytes_has_a_bound(items: Any) -> None:
+    schema = {"type": "record", "name": "R", "fields": [{"name": "n", "type": {"type": "array", "items": items}}]}
+    read = avro._reader(json.dumps(schema), None, False)
+    assert len(read(number(1000) + number(0))["n"]) == 1000
+    for count in (2**62, -(2**62)):
+        with pytest.raises(BadValue, match="more than 1000 items that take no bytes"):
+            read(number(count) + (number(0) if count < 0 else b""))
+    nested = avro._reader(json.dumps({"type": "array", "items": schema}), None, False)
+    with pytest.raises(BadValue, match="more than 1000 items"):
+        nested(number(2) + (number(600) + number(0)) * 2 + number(0))
+
+
+def test_a_count_that_another_schema_passes_over_has_the_same_bound(registry: str) -> None:
+    old = {"type": "record", "name": "R", "fields": [{"name": "n", "type": NULLS}, {"name": "id", "type": "int"}]}
+    new = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]}
+    KEPT["/schemas/ids/20"] = old
+    read = avro._reader(json.dumps(new), registry, False)
+    assert read(written(old, {"n": [None], "id": 5}, 20)) == {"id": 5}
+    with pytest.raises(BadValue, match="more than 1000 items"):
+        read(written(old, {"n": [None], "id": 5}, 20)[:5] + number(2**62))
+
+
+def test_a_value_nests_as_deep_as_it_may(registry: str) -> None:
+    """A schema of a registry may hold itself where the one it is read with does not."""
+    KEPT["/schemas/ids/21"] = CHAIN
+    read = avro._reader('{"type": "record", "name": "Chain", "fields": []}', registry, False)
+    head = b"\0\0\0\0\x15"
+    assert read(head + number(1) * 99 + number(0)) == {}
+    with pytest.raises(BadValue, match="records within records, more than 100 deep"):
+        read(head + number(1) * 1_000_000 + number(0))
+
+
+@pytest.mark.parametrize("deep", [301, 100_000])
+def test_a_schema_that_is_nested_without_end_is_none(deep: int) -> None:
+    with pytest.raises(BadValue, match="no schema of Avro's"):
+        avro.spark_type('{"type":"array","items":' * deep + '"int"' + "}" * deep)
+
+
+@given(st.binary(max_size=40), st.sampled_from([ORDER, CHAIN, NULLS, ["null", "double"], "string"]))
+def test_whatever_bytes_come_are_a_value_or_a_bad_one(value: bytes, schema: Any) -> None:
+    if schema is CHAIN:
+        schema = {"type": "array", "items": CHAIN}
+    try:
+        avro._reading(json.dumps(schema))(value, 0, None)
+    except (BadValue, ValueError, EOFError, IndexError, OverflowError):
+        return
+
+
+@given(st.integers(0, 200))
+def test_a_value_that_is_cut_is_a_bad_one(at: int) -> None:
+    whole = written(ORDER, VALUE)
+    with pytest.raises(BadValue):
+        avro._reader(json.dumps(ORDER), None, False)(whole[: at % len(whole)])
+
+
+# ---- a schema that grows --------------------------------------------------------------------------------------------
+
+
+def fields(*found: Any) -> dict[str, Any]:
+    return {"type": "record", "name": "R", "fields": [{"name": name, **more} for name, more in found]}
+
+
+A_INT, A_LONG = ("a", {"type": "int"}), ("a", {"type": "long"})
+FEWER = {"type": "enum", "name": "State", "symbols": ["OPEN"]}
+WITH_DEFAULT = {**FEWER, "default": "OPEN"}
+
+
+@pytest.mark.parametrize(
+    ("old", "value", "new", "found"),
+    [
+        (fields(A_INT), {"a": 3}, fields(A_LONG, ("b", {"type": "string", "default": "x"})), {"a": 3, "b": "x"}),
+        (fields(A_INT, ("b", {"type": "string"})), {"a": 3, "b": "x"}, fields(A_LONG), {"a": 3}),
+        (fields(A_INT), {"a": 3}, fields(("a", {"type": "double"})), {"a": 3.0}),
+        (fields(A_INT), {"a": 3}, fields(("c", {"type": "long", "aliases": ["a"]})), {"c": 3}),
+        (fields(A_INT), {"a": 3}, fields(("a", {"type": ["null", "long"]})), {"a": 3}),
+        (fields(("s", {"type": STATE})), {"s": "DONE"}, fields(("s", {"type": WITH_DEFAULT})), {"s": "OPEN"}),
+        (fields(("s", {"type": STATE})), {"s": "DONE"}, fields(("s", {"type": FEWER})), None),
+        (fields(A_INT), {"a": 3}, fields(("b", {"type": "long"})), None),
+        (fields(("a", {"type": "string"})), {"a": "3"}, fields(A_LONG), None),
+        ({**fields(A_INT), "name": "Other"}, {"a": 3}, fields(A_LONG), None),
+        ("int", 3, "long", 3),
+        ("int", 3, ["null", "long"], 3),
+    ],
+)  # fmt: skip
+def test_a_value_is_resolved_by_avro_s_rules(old: Any, value: Any, new: Any, found: Any, registry: str) -> None:
+    """None stands for what cannot be read with the new schema."""
+    place = 100 + len(KEPT)
+    KEPT[f"/schemas/ids/{place}"] = old
+    read = avro._reader(json.dumps(new), registry, False)
+    if found is not None:
+        assert read(written(old, value, place)) == found
+        return
+    with pytest.raises(BadValue, match="no value of the schema"):
+        read(written(old, value, place))
+
+
 # ---- Protobuf -------------------------------------------------------------------------------------------------------
 
 
@@ -321,6 +493,42 @@ def test_protobuf_s_types_are_those_of_spark_s_own_function() -> None:
     )
     with pytest.raises(BadValue, match=r"message 'air.Train' is not in the descriptors"):
         protobuf.spark_type("air.Train", descriptors())
+
+
+def varint(value: int) -> bytes:
+    found = b""
+    while value > 0x7F:
+        found, value = found + bytes((value & 0x7F | 0x80,)), value >> 7
+    return found + bytes((value,))
+
+
+UNKNOWN = {"a varint": b"\xf8\x3f\x05", "bytes": b"\xfa\x3f\x03abc", "a group": b"\xfb\x3f\xf8\x3f\x05\xfc\x3f"}
+
+
+@pytest.mark.parametrize("more", UNKNOWN.values(), ids=UNKNOWN)
+def test_fields_that_the_message_does_not_know_are_passed_over(more: bytes) -> None:
+    read = protobuf._reader("air.Trip", descriptors(), False)
+    assert read(more + trip() + more) == read(trip())
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"\x12" + varint(2**31),
+        b"\x12" + varint(2**64 - 1) + b"abc",
+        b"\x08" + b"\xff" * 11 + b"\x01",
+        b"\x12\x04\x0a\x02\xff\xfe",
+        b"\xfb\x3f" * 100_000 + b"\xfc\x3f" * 100_000,
+        b"\xfb\x3f",
+        b"\xfc\x3f",
+        b"\x00\x01",
+        b"\x0e",
+    ],
+    ids=["long", "longest", "wide", "text", "deep groups", "open group", "ended group", "field 0", "wire type 6"],
+)
+def test_bytes_that_are_no_message_are_a_bad_value(value: bytes) -> None:
+    with pytest.raises(BadValue, match=r"no value of air.Trip \("):
+        protobuf._reader("air.Trip", descriptors(), False)(value)
 
 
 def test_a_message_that_holds_itself_is_refused() -> None:
@@ -376,8 +584,10 @@ def test_columns_of_a_topic_s_values(
     )
     assert (first.new, fourth.new.asDict()) == (None, {"id": 3, "note": "none"})
     assert avro._reader(json.dumps(NEW), registry, False)(fourth.again) == {"id": 3, "note": "y"}
-    with pytest.raises(Exception, match="BadValue: no value of the schema") as raised:
-        read(topic).select(from_avro("value", ORDER)).collect()
+    at = ("topic", "partition", "offset")
+    told = f"BadValue: topic {topic}, partition 0, offset 2: no value of the schema"
+    with pytest.raises(Exception, match=told) as raised:
+        read(topic).select(from_avro("value", ORDER, at=at), from_protobuf("key", "air.Trip", place, at=at)).collect()
     assert "values/avro.py" not in str(raised.value), "one sentence, and no traceback of ours"
 
 

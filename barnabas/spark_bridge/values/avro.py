@@ -5,10 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
+from barnabas.spark_bridge.values.avro_bounds import check_depth, reading, wrapped
 from barnabas.spark_bridge.values.columns import check_mode, over_column
 from barnabas.spark_bridge.values.registry import HEADER_BYTES, BadValue, check_address, schema_by_id, schema_id
 
@@ -35,6 +36,7 @@ def from_avro(
     registry: str | None = None,
     header: bool = False,
     mode: str = "FAILFAST",
+    at: Sequence[Column | str] = (),
 ) -> Column:
     """Avro values as a column of the schema's type.
 
@@ -46,6 +48,7 @@ def from_avro(
         header: values begin with such an id, which is passed over.
         mode: FAILFAST ends the query at a bad value, PERMISSIVE makes it null. A registry that gives no answer ends it
             in either (RegistryAway).
+        at: columns that say where a value stands, such as `("topic", "partition", "offset")`: an error says it.
 
     Raises:
         BadValue: the schema is none, or has something that Spark has no type for; the registry's address is none.
@@ -56,7 +59,7 @@ def from_avro(
     text = schema if isinstance(schema, str) else json.dumps(schema)
     nulls = check_mode(mode)
     result = spark_type(text)
-    return over_column(column, result, partial(_reader, text, registry, header), nulls=nulls)
+    return over_column(column, result, partial(_reader, text, registry, header), nulls=nulls, at=at)
 
 
 def to_avro(column: Column | str, schema: str | Mapping[str, Any], *, schema_id: int | None = None) -> Column:
@@ -122,14 +125,31 @@ def _union(members: list[Any], named: dict[str, str], at: str) -> str:
 
 @lru_cache(maxsize=1000)
 def _parsed(text: str) -> Any:
+    return _parse(text, lambda schema: schema)
+
+
+@lru_cache(maxsize=1000)
+def _wrapped(text: str) -> Any:
+    return _parse(text, wrapped)
+
+
+@lru_cache(maxsize=1000)
+def _reading(text: str) -> Callable[[bytes, int, Any], Any]:
+    return reading(_wrapped(text))
+
+
+def _parse(text: str, made_of: Callable[[Any], Any]) -> Any:
     try:
         import fastavro
     except ImportError as error:
         raise ImportError(NEEDS_FASTAVRO) from error
     try:
-        return fastavro.parse_schema(json.loads(text))
-    except (ValueError, KeyError, TypeError, fastavro.schema.SchemaParseException) as error:
-        raise BadValue(f"no schema of Avro's: {error!r} in {text[:200]}") from error
+        schema = json.loads(text)
+        check_depth(schema)
+        return fastavro.parse_schema(made_of(schema))
+    except (ValueError, KeyError, TypeError, RecursionError, fastavro.schema.SchemaParseException) as error:
+        why = error if isinstance(error, BadValue) else repr(error)
+        raise BadValue(f"no schema of Avro's: {why} in {text[:200]}") from error
 
 
 @lru_cache(maxsize=1000)
@@ -140,39 +160,37 @@ def _parsed_text(text: str) -> str:
 
 def _reader(text: str, registry: str | None, header: bool) -> Callable[[bytes], Any]:
     """Called in the worker: what reads one value."""
-    import fastavro
-
-    wanted = _parsed(text)
-    written_with = None if registry is None else _asking(registry)
+    own, wanted = _reading(text), _wrapped(text)
+    find = None if registry is None else _asking(registry)
+    begin = HEADER_BYTES if header or registry is not None else 0
 
     def read(value: bytes) -> Any:
-        written, reader_schema = wanted, None
-        if written_with is not None:
-            written, reader_schema = written_with(schema_id(value)), wanted
+        read_one, resolved = own, None
+        if find is not None:
+            written = find(schema_id(value))
+            read_one, resolved = _reading(written), None if written == text else wanted
         elif header:
             schema_id(value)
-        source = io.BytesIO(value)
-        source.seek(HEADER_BYTES if header or registry is not None else 0)
         try:
-            found = fastavro.schemaless_reader(source, written, reader_schema)
+            return _plain(read_one(value, begin, resolved))
         except Exception as error:  # fastavro's, struct's, or whatever a wrong length leads to
-            raise BadValue(f"no value of the schema ({error!r}): {value[:16].hex(' ')}, {len(value)} bytes") from error
-        if source.read(1):
-            raise BadValue(f"the value goes on behind what the schema describes: {value[:16].hex(' ')}")
-        return _plain(found)
+            why = error if isinstance(error, BadValue) else repr(error)
+            raise BadValue(f"no value of the schema ({why}): {value[:16].hex(' ')}, {len(value)} bytes") from error
 
     return read
 
 
-def _asking(registry: str) -> Callable[[int], Any]:
+def _asking(registry: str) -> Callable[[int], str]:
     """What finds the schema of an id. What the registry has not is not asked for again: it lives for a batch."""
     refused: dict[int, str] = {}
 
-    def find(number: int) -> Any:
+    def find(number: int) -> str:
         if number in refused:
             raise BadValue(refused[number])
         try:
-            return _parsed(schema_by_id(registry, number))
+            found = schema_by_id(registry, number)
+            _reading(found)
+            return found
         except BadValue as error:
             refused[number] = str(error)
             raise

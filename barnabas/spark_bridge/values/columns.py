@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -27,7 +27,30 @@ def check_mode(mode: str) -> bool:
     return mode.upper() == "PERMISSIVE"
 
 
-def to_array(found: list[Any], kind: pa.DataType, *, nulls: bool) -> pa.Array:
+def read_all(
+    values: pa.Array, read: Callable[[Any], Any], kind: pa.DataType, *, nulls: bool, places: pa.Array | None = None
+) -> pa.Array:
+    """What a function makes of each value, as Spark takes it; nulls stay.
+
+    Raises:
+        BadValue: the function refuses one, and it is not to be null; `places` say where it stands.
+    """
+
+    def one(number: int, value: Any) -> Any:
+        if value is None:
+            return None
+        try:
+            return read(value)
+        except BadValue as error:
+            if nulls:
+                return None
+            raise BadValue(f"{_place(places, number)}{error}") from error
+
+    found = [one(number, value) for number, value in enumerate(values.to_pylist())]
+    return to_array(found, kind, nulls=nulls, places=places)
+
+
+def to_array(found: list[Any], kind: pa.DataType, *, nulls: bool, places: pa.Array | None = None) -> pa.Array:
     """The values as Spark takes them; one that the type cannot hold (an int of 40 bits) is a bad one.
 
     Raises:
@@ -36,52 +59,58 @@ def to_array(found: list[Any], kind: pa.DataType, *, nulls: bool) -> pa.Array:
     try:
         return pa.array(found, kind)
     except (pa.ArrowException, OverflowError, ValueError, TypeError):
-        return pa.array([_held(value, kind, nulls=nulls) for value in found], kind)
+        held = [_held(value, kind, nulls, _place(places, number)) for number, value in enumerate(found)]
+        return pa.array(held, kind)
 
 
-def _held(value: Any, kind: pa.DataType, *, nulls: bool) -> Any:
+def _held(value: Any, kind: pa.DataType, nulls: bool, place: str) -> Any:
     try:
         pa.array([value], kind)
     except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
         if nulls:
             return None
-        raise BadValue(f"no value of Spark's type for the schema ({error}): {str(value)[:100]}") from error
+        raise BadValue(f"{place}no value of Spark's type for the schema ({error}): {str(value)[:100]}") from error
     return value
 
 
+def _place(places: pa.Array | None, number: int) -> str:
+    """The beginning of a sentence about a value: `topic orders, partition 0, offset 7: `."""
+    if places is None:
+        return ""
+    return ", ".join(f"{name} {told}" for name, told in places[number].as_py().items()) + ": "
+
+
 def over_column(
-    column: Column | str, result: str, reader: Callable[[], Callable[[Any], Any]], *, nulls: bool
+    column: Column | str,
+    result: str,
+    reader: Callable[[], Callable[[Any], Any]],
+    *,
+    nulls: bool,
+    at: Sequence[Column | str] = (),
 ) -> Column:
     """A column of the type `result` (in Spark's words) whose values went through a function.
 
     `reader` makes the function in the worker, once for each batch. With `nulls`, a value that it refuses (BadValue) is
-    null.
+    null; else it is told with what stands in the columns `at`.
     """
     from pyspark.sql import functions
     from pyspark.sql.types import DataType
 
     kind = DataType.fromDDL(result)
 
-    def through(values: pa.Array) -> pa.Array:
+    def placed(values: pa.Array, places: pa.Array | None) -> pa.Array:
         from pyspark.sql.pandas.types import to_arrow_type
 
-        read = reader()
-
-        def one(value: Any) -> Any:
-            if value is None:
-                return None
-            try:
-                return read(value)
-            except BadValue:
-                if nulls:
-                    return None
-                raise
-
         with plain_errors():
-            found = [one(value) for value in values.to_pylist()]
-            return to_array(found, to_arrow_type(kind, timezone="UTC"), nulls=nulls)
+            return read_all(values, reader(), to_arrow_type(kind, timezone="UTC"), nulls=nulls, places=places)
 
-    through.__annotations__ = {"values": pa.Array, "return": pa.Array}  # as types: PySpark reads them in the worker
+    def alone(values: pa.Array) -> pa.Array:
+        return placed(values, None)
+
+    # As types: PySpark reads them in the worker.
+    placed.__annotations__ = {"values": pa.Array, "places": pa.Array, "return": pa.Array}
+    alone.__annotations__ = {"values": pa.Array, "return": pa.Array}
     arrow_udf: Any = functions.arrow_udf  # type: ignore[attr-defined]  # PySpark gives it no types
-    made: Column = arrow_udf(through, returnType=kind)(column)
+    through = arrow_udf(placed if at else alone, returnType=kind)
+    made: Column = through(column, functions.struct(*at)) if at else through(column)
     return made

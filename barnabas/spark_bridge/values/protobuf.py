@@ -5,7 +5,7 @@ What differs from there: a field that proto3 gives no presence has its default v
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -36,6 +36,7 @@ def from_protobuf(
     *,
     header: bool = False,
     mode: str = "FAILFAST",
+    at: Sequence[Column | str] = (),
 ) -> Column:
     """Protobuf values as a struct.
 
@@ -45,6 +46,7 @@ def from_protobuf(
         descriptors: what `protoc --include_imports --descriptor_set_out=FILE` writes: the bytes, or the file's path.
         header: values begin with a registry's header, which is passed over.
         mode: FAILFAST ends the query at a bad value, PERMISSIVE makes it null.
+        at: columns that say where a value stands, such as `("topic", "partition", "offset")`: an error says it.
 
     Raises:
         BadValue: there is no such message, or Spark has no type for it.
@@ -57,7 +59,8 @@ def from_protobuf(
     else:
         name, files = message.DESCRIPTOR.full_name, _files_of(message.DESCRIPTOR.file)
     nulls = check_mode(mode)
-    return over_column(column, spark_type(name, files), partial(_reader, name, files, header), nulls=nulls)
+    result = spark_type(name, files)
+    return over_column(column, result, partial(_reader, name, files, header), nulls=nulls, at=at)
 
 
 def spark_type(name: str, files: bytes) -> str:

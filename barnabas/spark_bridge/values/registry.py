@@ -126,7 +126,7 @@ def _ask(registry: str, path: str) -> str:
             again = error.code >= 500 or error.code == 429
         except (OSError, HTTPException) as error:  # no connection, none in time, or one that broke
             why, again = error, True
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             why, again = error, False
         if not again or tries == TRIES:
             often = "once" if tries == 1 else f"{tries} times"
@@ -146,7 +146,7 @@ def _is_unknown(error: HTTPError) -> bool:
         return False
     try:
         return int(json.loads(error.read(SCHEMA_BYTES_MAX))["error_code"]) // 100 == 404
-    except (OSError, HTTPException, ValueError, KeyError, TypeError):
+    except (OSError, HTTPException, ValueError, KeyError, TypeError, RecursionError):
         return False
 
 
