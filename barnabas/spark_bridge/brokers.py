@@ -1,8 +1,7 @@
 """What the source asks of a cluster, on top of the blocking consumer: topics, offsets, and the records of one span.
 
 Planning keeps one `Brokers` in Spark's long-lived planner process. Tasks borrow a consumer that the worker process
-keeps for the next task on the same broker: Spark's workers fork before this module is imported, live on between
-micro-batches, and run one task at a time.
+keeps for the next task on the same broker (`borrowed.py`).
 """
 
 from __future__ import annotations
@@ -25,17 +24,16 @@ from barnabas.net.errors import ClientTimeout, Disconnected
 from barnabas.net.topology import TopicInfo
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition, format_uuid
+from barnabas.spark_bridge.borrowed import ANSWER_MS, ANSWER_TIME, borrowed, patience_of, until_answered
 from barnabas.spark_bridge.bytes_limit import SAMPLE_BYTES, Sizes
 from barnabas.spark_bridge.errors import REMEDIES, OptionError
-from barnabas.spark_bridge.idle import Idle
 from barnabas.spark_bridge.kept import Kept, below, rest_of
 from barnabas.spark_bridge.loss import after_loss, after_silence, exists
 from barnabas.spark_bridge.offsets import OffsetError, Offsets, Span
 from barnabas.spark_bridge.options import SourceOptions
 from barnabas.spark_bridge.origin import Origin, again
-from barnabas.spark_bridge.patience import PAUSE_MS, BrokersAway, Patience
+from barnabas.spark_bridge.patience import BrokersAway
 from barnabas.spark_bridge.planning import report_recreated
-from barnabas.spark_bridge.process import quiet_client
 from barnabas.spark_bridge.topic_pattern import TopicPattern
 
 log = logging.getLogger(__name__)
@@ -46,8 +44,6 @@ POLL_MS: Final = 100
 """A task looks so often whether it stands at its end: stretches without records (aborted ones) bring nothing."""
 CHECK_MS: Final = 5_000
 """Records that do not come for so long make a task ask whether they are still there."""
-ANSWER_MS: Final = 5_000
-"""So long a call may take before the brokers count as away (`kafka.default.api.timeout.ms`, unless given)."""
 
 _LARGE_FETCHES: Final = {
     # A task reads to a known end: what counts is bytes per request. A fetch is decoded at once, and is one Arrow batch.
@@ -70,7 +66,7 @@ def client_settings(options: SourceOptions) -> dict[str, Any]:
     Raises:
         OptionError: a `kafka.*` option that the consumer does not know, or a bad value.
     """
-    settings = {"default.api.timeout.ms": min(ANSWER_MS, options.away_ms_max), **_LARGE_FETCHES, **options.client}
+    settings = {ANSWER_TIME: min(ANSWER_MS, options.away_ms_max), **_LARGE_FETCHES, **options.client}
     try:
         ConsumerConfig.of(settings)
     except ValueError as error:
@@ -84,7 +80,8 @@ class Brokers:
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._settings = client_settings(options)
-        self._patience = patience_of(options)
+        self._patience = patience_of(options, self._settings)
+        self._answer_ms = self._patience.answer_ms
         self._consumer: Consumer | None = None
         self._admin: Admin | None = None
         self.topics: frozenset[str] = frozenset()
@@ -95,7 +92,7 @@ class Brokers:
     def consumer(self) -> Consumer:
         """The connection for offsets, opened on first use."""
         if self._consumer is None:
-            self._consumer = Consumer(config=self._settings)
+            self._consumer = Consumer(config=self._in_time())
         return self._consumer
 
     @property
@@ -103,8 +100,13 @@ class Brokers:
         """The connection for topics, opened on first use."""
         if self._admin is None:
             known = {each.name for each in fields(ClientConfig)}
-            self._admin = Admin(config={k: v for k, v in self._settings.items() if k.replace(".", "_") in known})
+            self._admin = Admin(config={k: v for k, v in self._in_time().items() if k.replace(".", "_") in known})
         return self._admin
+
+    def _in_time(self) -> dict[str, Any]:
+        """The settings, with as much time for a call as brokers need that answer late."""
+        self._answer_ms = self._patience.answer_ms
+        return {**self._settings, ANSWER_TIME: self._answer_ms}
 
     def close(self) -> None:
         """Closes the connections."""
@@ -204,67 +206,21 @@ class Brokers:
 
     def _patiently(self, ask: Callable[[], T]) -> T:
         """Asks again as `fetchOffset.numRetries` and `fetchOffset.retryIntervalMs` say, and waits for who is away."""
+
+        def once() -> T:
+            if self._answer_ms != self._patience.answer_ms:
+                self.close()
+            return ask()
+
         for attempt in range(self._options.attempts_max + 1):
             try:
-                return until_answered(ask, self._patience)
+                return until_answered(once, self._patience)
             except KafkaError as error:
                 if attempt == self._options.attempts_max or not error.retriable:
                     raise
                 log.warning("offsets could not be read (%s), trying again", error)
                 time.sleep(self._options.retry_wait_ms / 1000)
         raise AssertionError("the last attempt returns or raises")
-
-
-def patience_of(options: SourceOptions) -> Patience:
-    """How long to wait for the brokers of these options; it tells of them, the client does not."""
-    quiet_client()
-    return Patience(options.client["bootstrap.servers"], options.away_ms_max)
-
-
-def until_answered(ask: Callable[[], T], patience: Patience, doing: str = "") -> T:
-    """Asks until brokers that are away come back.
-
-    Raises:
-        BrokersAway: they did not for as long as `patience` lasts.
-        KafkaError: they refused.
-    """
-    while True:
-        try:
-            answer = ask()
-        except (ClientTimeout, Disconnected) as error:
-            patience.missed(error, now_ms(), doing)
-            time.sleep(PAUSE_MS / 1000)
-        else:
-            patience.answered(now_ms())
-            return answer
-
-
-def now_ms() -> int:
-    """A clock that only goes forward."""
-    return time.monotonic_ns() // 1_000_000
-
-
-_idle = Idle[Consumer]()
-
-
-@contextmanager
-def _borrowed(settings: Mapping[str, Any], patience: Patience, doing: str) -> Iterator[Consumer]:
-    consumer = _idle.take(settings) or until_answered(lambda: Consumer(config=settings), patience, doing)
-    try:
-        yield consumer
-    except GeneratorExit:
-        _park(settings, consumer)  # the task wanted no more rows: nothing is wrong with the connection
-        raise
-    except BaseException:
-        consumer.close()
-        raise
-    else:
-        _park(settings, consumer)
-
-
-def _park(settings: Mapping[str, Any], consumer: Consumer) -> None:
-    consumer.assign([])
-    _idle.put(settings, consumer)
 
 
 _kept = Kept()
@@ -294,14 +250,13 @@ def read_span(
         if not span.size:
             return
     task = _Task(span.where, span.start, options)
-    patience = patience_of(options)
-    with task.naming_itself(), _borrowed(settings, patience, str(task)) as consumer:
+    with task.naming_itself(), borrowed(settings, patience_of(options, settings), str(task)) as held:
         where, end, names = span.where, span.end, options.names
-        consumer.assign([where])
-        consumer.seek(where, task.position)
+        held.consumer.assign([where])
+        held.consumer.seek(where, task.position)
         silent_ms = 0
         while task.position < end:
-            lost = ""
+            consumer, lost = held.consumer, ""
             try:
                 found = consumer.poll_columns(POLL_MS / 1000, headers="headers" in names, only=names)
             except KafkaError as error:
@@ -309,18 +264,18 @@ def read_span(
                     raise
                 found, lost = [], error.code.name
             if topic_id and topic_id_at(consumer, where) not in ("", topic_id):
-                until_answered(partial(exists, consumer, where), patience, str(task))
-                if topic_id_at(consumer, where) not in ("", topic_id):
+                held.ask(partial(exists, where=where), where, task.position, str(task))
+                if topic_id_at(held.consumer, where) not in ("", topic_id):
                     report_recreated(options, f"{task}: {again(where.topic)}")
                     return  # with what was made anew the next batch begins
-                consumer.seek(where, task.position)  # it knew the last topic of this name, which may have answered
+                held.consumer.seek(where, task.position)  # it knew the last topic of this name, which may have answered
                 continue
             if lost:
                 silent_ms += POLL_MS
-                find = partial(after_loss, consumer, span, task.position, lost, silent_ms, options)
-                task.position = until_answered(find, patience, str(task))
+                at, find = task.position, partial(after_loss, span=span, why=lost, silent_ms=silent_ms, options=options)
+                task.position = held.ask(partial(find, position=at), where, at, str(task))
                 if task.position < end:
-                    consumer.seek(where, task.position)
+                    held.consumer.seek(where, task.position)
                 continue
             before, task.position = task.position, consumer.position(where)
             if task.position >= end:
@@ -333,8 +288,8 @@ def read_span(
                     yield found_here
             silent_ms = 0 if task.position > before else silent_ms + POLL_MS
             if silent_ms and silent_ms % CHECK_MS == 0:
-                look = partial(after_silence, consumer, span, task.position, silent_ms, options)
-                task.position = until_answered(look, patience, str(task))
+                at, find = task.position, partial(after_silence, span=span, silent_ms=silent_ms, options=options)
+                task.position = held.ask(partial(find, position=at), where, at, str(task))
 
 
 @dataclass(slots=True)

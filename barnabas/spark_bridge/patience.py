@@ -30,11 +30,16 @@ class BrokersAway(ClientTimeout):
 
 
 class Patience:
-    """Counts from the first question that was asked in vain; `servers` and `limit_ms` are what it tells of."""
+    """Counts from the first question that was asked in vain; `servers` and `limit_ms` are what it tells of.
 
-    def __init__(self, servers: str, limit_ms: int) -> None:
+    `answer_ms` is how long the next question may take: twice as long as one that was asked in vain, for who is slow is
+    not away; and as it was before, once answers come that soon.
+    """
+
+    def __init__(self, servers: str, limit_ms: int, answer_ms: int) -> None:
         self._servers, self._limit_ms = servers, limit_ms
         self._since_ms: int | None = None
+        self.answer_ms = self._least_ms = answer_ms
 
     @property
     def away(self) -> bool:
@@ -66,12 +71,14 @@ class Patience:
                 "and then the query again, mend kafka.bootstrap.servers, or raise the option brokerTimeout "
                 f"({shown(self._limit_ms)}); for brokers that answer late raise kafka.default.api.timeout.ms"
             )
+        self.answer_ms = min(2 * self.answer_ms, max(self._limit_ms, self._least_ms))
 
-    def answered(self, now_ms: int) -> None:
-        """A question was answered: the next absence counts anew."""
+    def answered(self, now_ms: int, took_ms: int = 0) -> None:
+        """A question was answered, which took so long: the next absence counts anew."""
         if self._since_ms is not None:
             log.warning("%s answers again after %s", self._servers, shown(now_ms - self._since_ms))
             self._since_ms = None
+            self.answer_ms = max(self._least_ms, min(2 * took_ms, self.answer_ms))
 
 
 def shown(duration_ms: int) -> str:

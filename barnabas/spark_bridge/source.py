@@ -30,7 +30,8 @@ from pyspark.sql.streaming.datasource import (
 
 from barnabas.protocol.errors import BarnabasError
 from barnabas.spark_bridge.any_read import check_for_any_read
-from barnabas.spark_bridge.brokers import Brokers, client_settings, now_ms, read_span
+from barnabas.spark_bridge.borrowed import now_ms
+from barnabas.spark_bridge.brokers import Brokers, client_settings, read_span
 from barnabas.spark_bridge.errors import OptionError
 from barnabas.spark_bridge.filters import Narrowed, narrowed, tell_one_use
 from barnabas.spark_bridge.handing_over import hand_over, wrapper

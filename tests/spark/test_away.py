@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +115,53 @@ def test_a_task_waits_for_a_broker(place: tuple[Path, int], said: Said, monkeypa
     assert said.texts[0].startswith(f"reading {TOPIC}-0 at offset 0: 127.0.0.1:{port} gives no answer (")
     assert "answers again after" in said.texts[-1]
     assert len(said.texts) == 2
+
+
+class Late:
+    """Hands on to a broker what it is sent, and its answers so many seconds after they came."""
+
+    def __init__(self, port: int, late_s: float) -> None:
+        self._port, self._late_s = port, late_s
+        self._serving: Future[int] = Future()
+        self._thread = threading.Thread(target=asyncio.run, args=(self._main(),))
+        self._thread.start()
+        self.port = self._serving.result(30)
+
+    async def _main(self) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        async with await asyncio.start_server(self._serve, "127.0.0.1", 0) as server:
+            self._serving.set_result(server.sockets[0].getsockname()[1])
+            await self._stop.wait()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, here = await asyncio.open_connection("127.0.0.1", self._port)
+        with closing(writer), closing(here):
+            async with asyncio.TaskGroup() as both:
+                both.create_task(self._pass(reader, here, 0))
+                both.create_task(self._pass(there, writer, self._late_s))
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, late_s: float) -> None:
+        with suppress(ConnectionError):
+            while data := await reader.read(1 << 20):
+                self._loop.call_later(late_s, writer.write, data)
+        await asyncio.sleep(late_s)
+        writer.close()
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+
+
+def test_who_answers_late_is_not_away(place: tuple[Path, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call may take a tenth of what the broker needs, at first: planner and task ask with ever more time."""
+    monkeypatch.setattr(brokers_module, "CHECK_MS", 100)
+    directory, port = place
+    late = Late(port, 0.1)
+    with Broker(data_dir=directory, port=port, config={"advertised.listeners": f"PLAINTEXT://127.0.0.1:{late.port}"}):
+        given = options(late.port, brokerTimeout="60s", **{"kafka.default.api.timeout.ms": "10"})
+        reader = BatchReader(read_options(given, "batch"))
+        assert values(reader, reader.partitions()) == list(range(10))
+    late.close()
 
 
 def test_a_new_task_waits_as_well(place: tuple[Path, int], said: Said) -> None:

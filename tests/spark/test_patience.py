@@ -13,7 +13,7 @@ REFUSED = Disconnected("connection refused")
 
 
 def test_it_is_said_once_and_ends_with_one_sentence(caplog: pytest.LogCaptureFixture) -> None:
-    patience = Patience("host:9092", 120_000)
+    patience = Patience("host:9092", 120_000, 5_000)
     for now_ms in range(5_000, 125_000, 200):
         patience.missed(REFUSED, now_ms, "reading orders-0 at offset 5")
     assert caplog.messages == [
@@ -30,7 +30,7 @@ def test_it_is_said_once_and_ends_with_one_sentence(caplog: pytest.LogCaptureFix
 
 
 def test_who_answered_may_be_away_again_for_as_long(caplog: pytest.LogCaptureFixture) -> None:
-    patience = Patience("host:9092", 1_000)
+    patience = Patience("host:9092", 1_000, 5_000)
     patience.answered(0)
     for round_ms in (10_000, 20_000):
         patience.missed(REFUSED, round_ms)
@@ -40,6 +40,24 @@ def test_who_answered_may_be_away_again_for_as_long(caplog: pytest.LogCaptureFix
         assert not patience.away
     said = [text.removeprefix("host:9092 ")[:12] for text in caplog.messages]
     assert said == ["gives no ans", "answers agai"] * 2
+
+
+def test_who_answers_late_is_given_more_time() -> None:
+    """Six seconds for an answer are no absence, though five are for the first question."""
+    patience = Patience("host:9092", 120_000, 5_000)
+    given = []
+    for round_ms in range(0, 100_000, 20_000):
+        given.append(patience.answer_ms)
+        patience.missed(REFUSED, round_ms)
+    assert given == [5_000, 10_000, 20_000, 40_000, 80_000]
+    assert patience.answer_ms == 120_000, "as long as it may take at all"
+    patience.answered(100_000, 12_000)
+    assert patience.answer_ms == 24_000, "the next one may take as long"
+    patience.answered(100_000, 1)
+    assert patience.answer_ms == 24_000, "a quick answer to one question says nothing of the others"
+    patience.missed(REFUSED, 200_000)
+    patience.answered(201_000, 3)
+    assert patience.answer_ms == 5_000, "it had been away, and is as quick as before"
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from barnabas import Admin, Broker, Consumer, Producer
 from barnabas.protocol.ids import TopicPartition
 from barnabas.spark_bridge import brokers as brokers_module
 from barnabas.spark_bridge import source
+from barnabas.spark_bridge.borrowed import Borrowed, patience_of
 from barnabas.spark_bridge.offsets import OffsetError, Span, parse_stored, stored_origin
 from barnabas.spark_bridge.options import read_options
 from barnabas.spark_bridge.patience import BrokersAway
@@ -426,8 +427,9 @@ def test_a_stretch_without_records_ends_the_task_at_once(monkeypatch: pytest.Mon
         def pause(self, where: TopicPartition) -> None: ...
 
     consumer = Aborted()
-    monkeypatch.setattr(brokers_module, "_borrowed", lambda *_: contextlib.nullcontext(consumer))
     options = read_options({"kafka.bootstrap.servers": "h:1", "subscribe": "a"}, "stream")
+    held = Borrowed(cast("Consumer", consumer), {}, patience_of(options, {}))
+    monkeypatch.setattr(brokers_module, "borrowed", lambda *_: contextlib.nullcontext(held))
     span = Span(TopicPartition("a", 0), 0, 10)
     # The end of the log is not asked for, as after seconds of silence: this consumer could not tell.
     assert list(brokers_module.read_span({}, span, options)) == []
