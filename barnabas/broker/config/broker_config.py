@@ -168,6 +168,7 @@ class BrokerConfig:
     barnabas_controller_mutation_burst: int = integer(20_000, at_least(1), _DYNAMIC)
     barnabas_controller_mutation_rate: int = integer(100, at_least(1), _DYNAMIC)
     barnabas_fetch_max_wait_ms: int = integer(300_000, at_least(0), _DYNAMIC)
+    barnabas_group_gather_ms: int = integer(1, between(0, 1000))
     barnabas_http: str = string("shared")
     barnabas_http_hosts: tuple[str, ...] = words(())
     barnabas_topics: str = string("")

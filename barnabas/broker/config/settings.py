@@ -117,6 +117,7 @@ class BrokerSettings(TypedDict, total=False):
     barnabas_controller_mutation_burst: int | None
     barnabas_controller_mutation_rate: int | None
     barnabas_fetch_max_wait_ms: int | None
+    barnabas_group_gather_ms: int | None
     barnabas_http: str | None
     barnabas_http_hosts: str | Sequence[str] | None
     barnabas_topics: str | None

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from barnabas.broker.group.alarms import Alarm
 from barnabas.broker.group.consumer.group import ConsumerGroup
@@ -29,6 +29,9 @@ from barnabas.broker.group.values import CommittedOffset, CoordinatorRecord, Gro
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import Buffer, TopicPartition
 from barnabas.protocol.records import BatchBuilder, single
+
+if TYPE_CHECKING:
+    from barnabas.broker.group.consumer.gathering import Gathering
 
 TOMBSTONES_MAX: Final = 250
 """Records of one operation that is done in steps: about 4 ms."""
@@ -69,7 +72,7 @@ class _Held(NamedTuple):
 class Shard:
     """A partition's groups. `epoch` is the leader epoch it is led in; `end` the offset after what it wrote last."""
 
-    __slots__ = ("_held", "_held_alarm", "end", "epoch", "groups", "journal", "key", "shared", "status")
+    __slots__ = ("_held", "_held_alarm", "end", "epoch", "gatherings", "groups", "journal", "key", "shared", "status")
 
     def __init__(self, key: TopicPartition, epoch: int, journal: Journal, shared: Shared) -> None:
         self.key = key
@@ -78,6 +81,8 @@ class Shard:
         self.shared = shared
         self.status = Status.LOADING
         self.groups: dict[str, AnyGroup] = {}
+        self.gatherings: dict[str, Gathering] = {}
+        """Who waits for the beginning of a group."""
         self.end = 0
         self._held: deque[_Held] = deque()
         self._held_alarm = Alarm(self._give_up)
@@ -282,6 +287,11 @@ class Shard:
         self._rest()
         for one in held:
             one.reply.refuse(code)
+        gatherings, self.gatherings = self.gatherings, {}
+        for gathering in gatherings.values():
+            self.shared.alarms.stop(gathering.alarm)
+            for newcomer in gathering.waiting.values():
+                newcomer.reply.refuse(code)
 
 
 def size_of_group(group: AnyGroup) -> int:

@@ -97,7 +97,7 @@ class OffsetRecord(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """A group in place of one of the other protocol, and the batch in which the records of both are already.
+    """A group that begins, or takes the place of one of the other protocol, and the batch that has its records already.
 
     It stands for these records, the first of what is to be written: to be taken over whole instead of record by record,
     which for a thousand members takes long. `held` is what its members take, by address.

@@ -94,7 +94,7 @@ class World:
         self.now_ms = self.started_ms = now_ms
         self.wall_offset_ms = START_WALL_MS - now_ms
         self.disk = disk if disk is not None else MemoryDisk()
-        self.settings = settings
+        self.settings = {"barnabas_group_gather_ms": 0} | settings
         self.controller = controller
         self.entropy = CountingEntropy()
         self._connections = itertools.count(1)

@@ -18,7 +18,8 @@ import logging
 from barnabas.broker.context import source_of
 from barnabas.broker.group.consumer.advancing import Step, advance, check_place, settle
 from barnabas.broker.group.consumer.assigning import assign_if_due, is_due
-from barnabas.broker.group.consumer.group import ConsumerGroup, is_reconciled
+from barnabas.broker.group.consumer.gathering import Newcomer, gather, may_gather
+from barnabas.broker.group.consumer.group import SAID_NOTHING, ConsumerGroup, is_reconciled
 from barnabas.broker.group.consumer.identifying import holder_of, identify
 from barnabas.broker.group.consumer.members import fence, keep_alive
 from barnabas.broker.group.consumer.reconciling import owned_of
@@ -26,7 +27,7 @@ from barnabas.broker.group.consumer.resolving import refresh_if_due
 from barnabas.broker.group.consumer.settings import heartbeat_interval_ms
 from barnabas.broker.group.consumer.targets import Change
 from barnabas.broker.group.consumer.upgrading import group_for, waits_for_conversion
-from barnabas.broker.group.consumer.values import LEFT_FOR_A_WHILE, CurrentRecord, Given, Subscription
+from barnabas.broker.group.consumer.values import LEFT_FOR_A_WHILE, Current, CurrentRecord, Given, Subscription
 from barnabas.broker.group.reply import Reply
 from barnabas.broker.group.shard import Shard
 from barnabas.broker.group.values import CoordinatorRecord, Prepared
@@ -57,8 +58,30 @@ def heartbeat(shard: Shard, request: ConsumerGroupHeartbeatRequest, reply: Reply
         shard.answer(reply, _leave(shard, request, now_ms), now_ms)
     elif request.member_epoch > 0:
         shard.answer(reply, _beat(shard, request, reply, None, now_ms), now_ms)
+    elif may_gather(shard, request):
+        _gather(shard, request, reply, now_ms)
     else:
         _join(shard, request, reply, now_ms)
+
+
+def _gather(shard: Shard, request: ConsumerGroupHeartbeatRequest, reply: Reply, now_ms: int) -> None:
+    """Have a member begin its group with those who come at the same time."""
+
+    def go_on(now_ms: int) -> None:
+        try:
+            _join(shard, request, reply, now_ms)
+        except KafkaError as fault:
+            reply.send(refused(fault))
+        except Exception:  # others wait behind it
+            logger.exception("member %r cannot join group %r", request.member_id, request.group_id)
+            reply.send(refused(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)))
+
+    def let_in(current: Current, now_ms: int) -> None:
+        shard.answer(reply, _alive_with(shard, request, current), now_ms)
+
+    context = reply.context
+    said = _said(SAID_NOTHING, request, context.client_id or "", f"/{context.connection.client_host}")
+    gather(shard, Newcomer(request, reply, said, go_on, let_in), now_ms)
 
 
 def _join(shard: Shard, request: ConsumerGroupHeartbeatRequest, reply: Reply, now_ms: int) -> None:
@@ -90,14 +113,14 @@ def refused(fault: KafkaError) -> ConsumerGroupHeartbeatResponse:
 def _unchanged(shard: Shard, request: ConsumerGroupHeartbeatRequest, reply: Reply) -> ConsumerGroup | None:
     """The group, where a member says no more than that it is there, and has all that it is to have.
 
-    Nearly all heartbeats are such, and of these no rule has anything to say: the rest is for those that do. While a
-    group waits for the time of its next target, all that a member is to have is what the last one says.
+    Nearly all heartbeats are such, and of these no rule has anything to say: the rest is for those that do. What it
+    owns is asked only of who has something to give up. While a group waits for the time of its next target, all that
+    a member is to have is what the last one says.
     """
     group = shard.groups.get(request.group_id)
     if (
         not isinstance(group, ConsumerGroup)
         or request.subscribed_topic_names is not None
-        or request.topic_partitions is not None
         or request.instance_id is not None
         or request.rack_id is not None
         or request.subscribed_topic_regex is not None
@@ -123,6 +146,14 @@ def _unchanged(shard: Shard, request: ConsumerGroupHeartbeatRequest, reply: Repl
 
 def _alive(member_id: str, epoch: int, interval_ms: int) -> ConsumerGroupHeartbeatResponse:
     return ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=epoch, heartbeat_interval_ms=interval_ms)
+
+
+def _alive_with(
+    shard: Shard, request: ConsumerGroupHeartbeatRequest, current: Current
+) -> ConsumerGroupHeartbeatResponse:
+    response = _alive(request.member_id, current.epoch, heartbeat_interval_ms(shard.shared, request.group_id))
+    response.assignment = _told(current.assigned)
+    return response
 
 
 def _leave(shard: Shard, request: ConsumerGroupHeartbeatRequest, now_ms: int) -> ConsumerGroupHeartbeatResponse:

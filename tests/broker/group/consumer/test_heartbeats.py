@@ -37,10 +37,11 @@ def test_a_heartbeat_that_says_nothing_new_goes_the_short_way(
     monkeypatch.setattr(heartbeats, "_beat", common_way)
     common = heartbeats._unchanged is not UNCHANGED
     assert world.beat("a", 2) == expected
-    assert ways == ["common"] * common
-    world.beat("a", 2, owned={"t": [0, 1, 2, 3]})
+    assert world.beat("a", 2, owned={"t": [0, 1, 2, 3]}) == expected
+    assert ways == ["common"] * 2 * common
+    world.beat("a", 2, topics=["t"])
     world.beat("a", 1)
-    assert ways == ["common"] * (2 + common)
+    assert ways == ["common"] * (2 + 2 * common)
 
 
 def test_a_heartbeat_by_the_short_way_keeps_its_member_alive(world: ConsumerWorld) -> None:

@@ -27,13 +27,14 @@ Partitions = dict[str, list[int]]
 
 
 class ConsumerWorld(World):
-    """A world with one topic of four partitions, whose groups are assigned anew at every change."""
+    """A world with one topic of four partitions, whose groups are assigned anew at every change; nobody is gathered."""
 
     def __init__(self, **settings: Any) -> None:
         self.holds_jobs = False
         """Whether jobs wait for `step_job`; else they end at once."""
         self.jobs: list[tuple[Job[None], Callable[[Exception | None], None]]] = []
-        super().__init__(**{"group_consumer_assignment_interval_ms": 0} | settings)
+        apart = {"group_consumer_assignment_interval_ms": 0, "barnabas_group_gather_ms": 0}
+        super().__init__(**apart | settings)
         self.topics.have("t", 4)
 
     def _run(self, job: Job[None], ended: Callable[[Exception | None], None]) -> None:
@@ -97,7 +98,7 @@ class ConsumerWorld(World):
             owned = {} if owned is None else owned
             rebalance_ms = 30_000 if rebalance_ms == -1 else rebalance_ms
             topics = ["t"] if topics is None and pattern is None else topics
-        told, reply = self._reply(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, None, client, host)
+        told, reply = self._reply(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, _failure, client, host)
         parts = None
         if owned is not None:
             parts = [TopicPartitions(self.id_of(name), numbers) for name, numbers in owned.items()]
@@ -176,3 +177,7 @@ class ConsumerWorld(World):
         states = {one: self.member(one, group).current for one in member_ids}
         target = self.consumers(group).target_epoch
         assert all(one.epoch == target and one.state == 0 for one in states.values()), states
+
+
+def _failure(code: int) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=code)
