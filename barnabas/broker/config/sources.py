@@ -24,6 +24,7 @@ WITHOUT_EFFECT: Final = frozenset(
         "log.preallocate",
         "offsets.load.buffer.size",
         "queued.max.requests",
+        "request.timeout.ms",
         "transaction.max.timeout.ms",
         "unclean.leader.election.enable",
     }

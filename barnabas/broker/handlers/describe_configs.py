@@ -5,12 +5,14 @@
   INVALID_REQUEST. Groups (32): every setting, whether there is such a group or not; no name: INVALID_REQUEST. Other
   resources are not kept here: INVALID_REQUEST.
 - A resource named twice is answered once (Kafka: twice). An answer of too many settings ends in POLICY_VIOLATION.
-- `configuration_keys` null or empty: all of them. Synonyms only if asked for. v3 on: the type; documentation is null.
+- `configuration_keys` null or empty: all of them. Synonyms and documentation only if asked for. v3 on: the type.
+- Documentation is a sentence of ours (`config.descriptions`), not Kafka's text. With it a setting takes about twice as
+  much of an answer, so one counts for two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Final
 
 from barnabas.broker.cluster.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
@@ -71,9 +73,9 @@ def _serve(services: Services, request: DescribeConfigsRequest, context: Request
         try:
             if told_count > SETTINGS_TOLD_MAX or known.made > SETTINGS_MADE_MAX:
                 raise KafkaError(ErrorCode.POLICY_VIOLATION, _TOO_MANY)
-            result.configs = _settings(services, resource, context, request.include_synonyms, known)
+            result.configs = _settings(services, resource, context, request, known)
             result.error_message = ""
-            told_count += len(result.configs)
+            told_count += len(result.configs) * (2 if request.include_documentation else 1)
         except KafkaError as fault:
             result.error_code, result.error_message = fault.code, fault.detail
         results.append(result)
@@ -98,7 +100,11 @@ def _once(resources: list[DescribeConfigsResource]) -> Job[list[DescribeConfigsR
 
 
 def _settings(
-    services: Services, resource: DescribeConfigsResource, context: RequestContext, with_synonyms: bool, known: Known
+    services: Services,
+    resource: DescribeConfigsResource,
+    context: RequestContext,
+    request: DescribeConfigsRequest,
+    known: Known,
 ) -> list[DescribeConfigsResourceResult]:
     """What is told of a resource; topics with the same settings of their own share it."""
     entries_key = _check(services, resource, context)
@@ -108,7 +114,10 @@ def _settings(
         if len(known) == KNOWN_MAX:
             known.clear()
         entries = _entries(services, resource.resource_type, resource.resource_name)
-        all_told = known[entries_key] = {entry.name: _told(entry, with_synonyms) for entry in entries}
+        texts = _descriptions(resource.resource_type) if request.include_documentation else {}
+        all_told = known[entries_key] = {
+            entry.name: _told(entry, request.include_synonyms, texts.get(entry.name)) for entry in entries
+        }
     wanted = all_told.keys() if not resource.configuration_keys else set(resource.configuration_keys)
     told = [one for name, one in all_told.items() if name in wanted]
     if is_new:
@@ -152,7 +161,15 @@ def _entries(services: Services, resource_type: int, name: str) -> Iterable[Entr
     return cluster_entries(image) if name == "" else broker_entries(image, static)
 
 
-def _told(entry: Entry, with_synonyms: bool) -> DescribeConfigsResourceResult:
+def _descriptions(resource_type: int) -> Mapping[str, str]:
+    from barnabas.broker.config import descriptions  # many sentences, which few ask for
+
+    if resource_type == TOPIC_RESOURCE:
+        return descriptions.TOPIC
+    return descriptions.GROUP if resource_type == GROUP_RESOURCE else descriptions.BROKER
+
+
+def _told(entry: Entry, with_synonyms: bool, documentation: str | None) -> DescribeConfigsResourceResult:
     return DescribeConfigsResourceResult(
         entry.name,
         entry.value,
@@ -163,5 +180,5 @@ def _told(entry: Entry, with_synonyms: bool) -> DescribeConfigsResourceResult:
         if with_synonyms
         else [],
         entry.key.kind,
-        None,
+        documentation,
     )

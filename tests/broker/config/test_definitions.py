@@ -8,11 +8,21 @@ from pathlib import Path
 
 import pytest
 
-import barnabas
-from barnabas.broker.config import BrokerConfig, ConfigError, Kind, TopicConfig, Update, keys_of, topic_config
+from barnabas import broker
+from barnabas.broker.config import (
+    BrokerConfig,
+    ConfigError,
+    Kind,
+    TopicConfig,
+    Update,
+    descriptions,
+    keys_of,
+    topic_config,
+)
+from barnabas.broker.config.group_config import UNUSED_GROUP_KEYS, GroupConfig
 from barnabas.broker.config.known import KAFKA_BROKER_KEYS
 from barnabas.broker.config.sources import WITHOUT_EFFECT
-from barnabas.broker.config.topic_config import SYNONYMS
+from barnabas.broker.config.topic_config import SYNONYMS, UNUSED_TOPIC_KEYS
 
 
 def test_every_broker_setting_is_kafkas_or_ours() -> None:
@@ -21,11 +31,11 @@ def test_every_broker_setting_is_kafkas_or_ours() -> None:
 
 
 def test_every_topic_setting_takes_its_default_from_a_broker_setting_of_its_kind() -> None:
-    topic, broker = keys_of(TopicConfig), keys_of(BrokerConfig)
+    topic, whole = keys_of(TopicConfig), keys_of(BrokerConfig)
     assert set(SYNONYMS) == set(topic)
     for name, synonym in SYNONYMS.items():
-        assert topic[name].kind is broker[synonym].kind, name
-        assert broker[synonym].update is Update.CLUSTER_WIDE, name
+        assert topic[name].kind is whole[synonym].kind, name
+        assert whole[synonym].update is Update.CLUSTER_WIDE, name
 
 
 def test_the_defaults_of_a_topic_are_those_of_a_default_broker() -> None:
@@ -66,12 +76,28 @@ def test_the_finer_unit_wins(settings: dict[str, int], retention_ms: int) -> Non
 
 
 def test_every_setting_is_used_somewhere_or_said_to_be_without_effect() -> None:
-    tables = {"broker_config.py", "known.py", "settings.py", "sources.py", "topic_config.py"}
-    rooms = [path for path in Path(barnabas.__file__).parent.rglob("*.py") if path.name not in tables]
+    tables = {"broker_config.py", "descriptions.py", "known.py", "settings.py", "sources.py", "topic_config.py"}
+    # The broker's rooms alone: clients have settings of the same names.
+    rooms = [path for path in Path(broker.__file__).parent.rglob("*.py") if path.name not in tables]
     read = set(re.findall(r"\w+", " ".join(path.read_text() for path in rooms)))
     properties = inspect.getsource(BrokerConfig).partition("@property")[2]
     for name, key in keys_of(BrokerConfig).items():
-        topics = [topic for topic, broker in SYNONYMS.items() if broker == name]
+        topics = [topic for topic, whose in SYNONYMS.items() if whose == name]
         used = key.attribute in read or f"self.{key.attribute}" in properties
         used = used or any(keys_of(TopicConfig)[topic].attribute in read for topic in topics)
         assert used != (name in WITHOUT_EFFECT), name
+
+
+def test_every_setting_is_described_in_a_sentence_and_nothing_else_is() -> None:
+    assert set(descriptions.TOPIC) == {*keys_of(TopicConfig), *UNUSED_TOPIC_KEYS}
+    assert set(descriptions.GROUP) == {*keys_of(GroupConfig), *UNUSED_GROUP_KEYS}
+    assert set(descriptions.BROKER) == set(keys_of(BrokerConfig))
+    for text in (*descriptions.TOPIC.values(), *descriptions.GROUP.values(), *descriptions.BROKER.values()):
+        assert re.fullmatch(r"[A-Za-z].{10,150}\.", text), text
+
+
+def test_what_has_no_effect_is_described_so() -> None:
+    silent = {name for name, text in descriptions.BROKER.items() if text == descriptions.NO_EFFECT}
+    assert silent == WITHOUT_EFFECT
+    assert descriptions.TOPIC["preallocate"] == descriptions.TOPIC["remote.storage.enable"] == descriptions.NO_EFFECT
+    assert descriptions.BROKER["log.roll.ms"].endswith(descriptions.TOPIC["segment.ms"])

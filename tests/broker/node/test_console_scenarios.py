@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.broker.handlers import describe_configs
 from barnabas.broker.handlers.describe_topic_partitions import PAGE_MAX
 from barnabas.broker.handlers.get_telemetry_subscriptions import METRICS_BYTES_MAX
 from barnabas.protocol.errors import ErrorCode
@@ -93,6 +94,22 @@ def settings(world: World, topic: str) -> dict[str, str]:
     resource = DescribeConfigsResource(2, topic, None)
     found = world.ask(DescribeConfigsRequest([resource]), 4).results[0].configs
     return {one.name: one.value for one in found if one.config_source == 1}
+
+
+def test_settings_are_documented_for_who_asks_and_count_for_two(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Apache Kafka tells texts of its own; consoles show them beside the values."""
+    world.create("t")
+    asked = [DescribeConfigsResource(kind, name, None) for kind, name in ((2, "t"), (4, "1"), (32, "g"))]
+    told = world.ask(DescribeConfigsRequest(asked, include_documentation=True), 4).results
+    for result in told:
+        assert result.configs
+        assert [one.name for one in result.configs if not one.documentation] == []
+    told = world.ask(DescribeConfigsRequest(asked), 4).results
+    assert {one.documentation for result in told for one in result.configs} == {None}
+    monkeypatch.setattr(describe_configs, "SETTINGS_TOLD_MAX", len(told[0].configs))
+    for documented, codes in ((False, [0, 0]), (True, [0, ErrorCode.POLICY_VIOLATION])):
+        told = world.ask(DescribeConfigsRequest(asked[:2], include_documentation=documented), 4).results
+        assert [result.error_code for result in told] == codes
 
 
 def alter(world: World, topic: str, configs: dict[str, str | None], **options: Any) -> int:
