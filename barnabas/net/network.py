@@ -27,7 +27,7 @@ from barnabas.net.errors import ClientClosed, Disconnected, FeatureMissing, Malf
 from barnabas.net.metadata import NEVER, Metadata
 from barnabas.net.topology import Cluster, Node
 from barnabas.net.troubles import unreached
-from barnabas.protocol.api import VERSIONS, ApiKey, key_of
+from barnabas.protocol.api import SPOKEN, VERSIONS, ApiKey, key_of
 from barnabas.protocol.errors import BarnabasError, EncodeError, ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.ids import Buffer
 from barnabas.protocol.requests.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -323,7 +323,7 @@ class NetworkClient:
         theirs = self.connections.of(node_id).versions.get(key)
         if theirs is None:
             return None
-        ours = VERSIONS[key]
+        ours = SPOKEN[key]
         low, high = max(ours[0], theirs[0]), min(ours[1], theirs[1])
         if max_version is not None:
             high = min(high, max_version)
@@ -545,7 +545,7 @@ class NetworkClient:
         who = f"node {node_id}" if node is None else node.at
         if theirs is None:
             return FeatureMissing(f"{who} does not serve {key.name}: it is older than this release, or has it not")
-        ours = VERSIONS[key]
+        ours = SPOKEN[key]
         age = "older" if theirs[1] < ours[0] else "newer"
         told = f"{who} serves {key.name} at versions {theirs[0]} to {theirs[1]}"
         return FeatureMissing(f"{told}, and this release speaks {ours[0]} to {ours[1]}: it is {age}")

@@ -1,6 +1,6 @@
 """The APIs by number: versions, request and response class of each; and the header that every request carries.
 
-Both tables of this file are the only place that names an API's number, stem or versions; all else is derived from them.
+The tables of this file are the only place that names an API's number, stem or versions; all else is derived from them.
 Classes load on first use: a broker that has answered ApiVersions alone has built no other message.
 """
 
@@ -30,6 +30,7 @@ class ApiKey(IntEnum):
     SYNC_GROUP = 14
     DESCRIBE_GROUPS = 15
     LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
     API_VERSIONS = 18
     CREATE_TOPICS = 19
     DELETE_TOPICS = 20
@@ -40,6 +41,7 @@ class ApiKey(IntEnum):
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
     DESCRIBE_LOG_DIRS = 35
+    SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
     DELETE_GROUPS = 42
     ELECT_LEADERS = 43
@@ -49,10 +51,15 @@ class ApiKey(IntEnum):
     DESCRIBE_CLIENT_QUOTAS = 48
     DESCRIBE_USER_SCRAM_CREDENTIALS = 50
     DESCRIBE_QUORUM = 55
+    ALTER_PARTITION = 56
     UPDATE_FEATURES = 57
+    FETCH_SNAPSHOT = 59
     DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
+    BROKER_REGISTRATION = 62
+    BROKER_HEARTBEAT = 63
     LIST_TRANSACTIONS = 66
+    ALLOCATE_PRODUCER_IDS = 67
     CONSUMER_GROUP_HEARTBEAT = 68
     CONSUMER_GROUP_DESCRIBE = 69
     GET_TELEMETRY_SUBSCRIPTIONS = 71
@@ -108,7 +115,21 @@ VERSIONS: Final[dict[int, tuple[int, int]]] = {
     ApiKey.LIST_CONFIG_RESOURCES: (0, 1),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
 }
-"""First and last version of each API: what the codecs speak, the broker serves and the client asks for."""
+"""First and last version of each API: what both dialects speak, the broker serves and the client asks for."""
+
+BROKER_VERSIONS: Final[dict[int, tuple[int, int]]] = {
+    ApiKey.SASL_HANDSHAKE: (0, 1),
+    ApiKey.SASL_AUTHENTICATE: (0, 2),
+    ApiKey.ALTER_PARTITION: (2, 3),
+    ApiKey.FETCH_SNAPSHOT: (0, 1),
+    ApiKey.BROKER_REGISTRATION: (0, 4),
+    ApiKey.BROKER_HEARTBEAT: (0, 1),
+    ApiKey.ALLOCATE_PRODUCER_IDS: (0, 0),
+}
+"""The same of what brokers alone ask of each other, in Kafka's protocol. No listener for clients serves it."""
+
+SPOKEN: Final[dict[int, tuple[int, int]]] = {**VERSIONS, **BROKER_VERSIONS}
+"""What the codec of Kafka's protocol speaks."""
 
 
 def name_of(key: int) -> str:
@@ -142,20 +163,20 @@ class UnsupportedVersion(ProtocolError):
     """A known API at a version that is not served. `header` is what was asked, so that ApiVersions can be answered."""
 
     def __init__(self, header: RequestHeader) -> None:
-        first, last = VERSIONS[header.api_key]
+        first, last = SPOKEN[header.api_key]
         name = ApiKey(header.api_key).name
         super().__init__(f"{name} v{header.api_version} is not served, only v{first} to v{last}")
         self.header = header
 
 
-def check_version(header: RequestHeader) -> None:
-    """Refuse what no codec speaks.
+def check_version(header: RequestHeader, spoken: Mapping[int, tuple[int, int]] = VERSIONS) -> None:
+    """Refuse what the dialect does not speak.
 
     Raises:
         UnsupportedVersion: a known API at another version.
         ProtocolError: an unknown API.
     """
-    served = VERSIONS.get(header.api_key)
+    served = spoken.get(header.api_key)
     if served is None:
         raise ProtocolError(f"request header: API key {header.api_key} is unknown")
     if not served[0] <= header.api_version <= served[1]:

@@ -58,6 +58,13 @@ REQUEST_ELEMENTS_MAX: Final[dict[int, int]] = {
     ApiKey.PUSH_TELEMETRY: FEW,
     ApiKey.LIST_CONFIG_RESOURCES: 1_000,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: 10_000,
+    ApiKey.SASL_HANDSHAKE: FEW,
+    ApiKey.SASL_AUTHENTICATE: FEW,
+    ApiKey.ALTER_PARTITION: MANY,
+    ApiKey.FETCH_SNAPSHOT: FEW,
+    ApiKey.BROKER_REGISTRATION: 1_000,
+    ApiKey.BROKER_HEARTBEAT: 1_000,
+    ApiKey.ALLOCATE_PRODUCER_IDS: FEW,
 }
 NATIVE_SHARE: Final = 2
 """The native dialect's messages may have so many times fewer: they are read without compiled functions."""

@@ -11,12 +11,16 @@ import msgpack
 import pytest
 
 from barnabas.protocol import limits
-from barnabas.protocol.api import VERSIONS, ApiKey
+from barnabas.protocol.api import SPOKEN, VERSIONS, ApiKey
 from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.ids import ZERO_UUID
 from barnabas.protocol.kafka import codec as kafka
 from barnabas.protocol.limits import MANY, REQUEST_BYTES_MAX, REQUEST_ELEMENTS_MAX
 from barnabas.protocol.native import codec as native
 from barnabas.protocol.requests import alter_configs, describe_producers
+from barnabas.protocol.requests.alter_partition import AlterPartitionRequest, AlterPartitionTopic
+from barnabas.protocol.requests.broker_heartbeat import BrokerHeartbeatRequest
+from barnabas.protocol.requests.broker_registration import BrokerRegistrationRequest, Listener
 from barnabas.protocol.requests.consumer_group_describe import ConsumerGroupDescribeRequest
 from barnabas.protocol.requests.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.requests.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -34,6 +38,7 @@ from barnabas.protocol.requests.describe_topic_partitions import DescribeTopicPa
 from barnabas.protocol.requests.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
 from barnabas.protocol.requests.elect_leaders import ElectLeadersRequest, TopicPartitions
 from barnabas.protocol.requests.fetch import FetchPartition, FetchRequest, FetchTopic
+from barnabas.protocol.requests.fetch_snapshot import FetchSnapshotRequest, TopicSnapshot
 from barnabas.protocol.requests.find_coordinator import FindCoordinatorRequest
 from barnabas.protocol.requests.incremental_alter_configs import (
     AlterConfigsResource,
@@ -115,26 +120,39 @@ WITHOUT = {
     ApiKey.DESCRIBE_CLUSTER,
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
     ApiKey.PUSH_TELEMETRY,
+    ApiKey.SASL_HANDSHAKE,
+    ApiKey.SASL_AUTHENTICATE,
+    ApiKey.ALLOCATE_PRODUCER_IDS,
+}
+OF_BROKERS: dict[int, Callable[[int], Any]] = {  # a tagged field is an element, too
+    ApiKey.ALTER_PARTITION: lambda n: AlterPartitionRequest(topics=[AlterPartitionTopic() for _ in range(n)]),
+    ApiKey.FETCH_SNAPSHOT: lambda n: FetchSnapshotRequest(topics=[TopicSnapshot() for _ in range(n)]),
+    ApiKey.BROKER_REGISTRATION: lambda n: BrokerRegistrationRequest(listeners=[Listener() for _ in range(n)]),
+    ApiKey.BROKER_HEARTBEAT: lambda n: BrokerHeartbeatRequest(offline_log_dirs=[ZERO_UUID] * (n - 1)),
 }
 
 
 def frame(dialect: Any, key: int, request: Any) -> memoryview:
-    buffers = dialect.encode_request(key, VERSIONS[key][1], 1, "me", request)
+    buffers = dialect.encode_request(key, SPOKEN[key][1], 1, "me", request)
     return memoryview(bytearray(b"".join(bytes(one) for one in buffers)))[4:]
 
 
 def test_every_api_has_its_bound() -> None:
-    assert set(REQUEST_ELEMENTS_MAX) == set(VERSIONS) == set(WITH_ELEMENTS) | WITHOUT
+    assert set(REQUEST_ELEMENTS_MAX) == set(SPOKEN) == {*WITH_ELEMENTS, *OF_BROKERS, *WITHOUT}
 
 
-@pytest.mark.parametrize("dialect", [kafka, native], ids=["kafka", "native"])
-@pytest.mark.parametrize("key", list(WITH_ELEMENTS), ids=lambda key: ApiKey(key).name.lower())
+@pytest.mark.parametrize(
+    ("dialect", "key"),
+    [(kafka, key) for key in (*WITH_ELEMENTS, *OF_BROKERS)] + [(native, key) for key in WITH_ELEMENTS],
+    ids=lambda value: ApiKey(value).name.lower() if isinstance(value, int) else value.__name__.split(".")[-2],
+)
 def test_the_elements_of_a_request_are_bounded_by_its_api(dialect: Any, key: int) -> None:
+    made = (WITH_ELEMENTS | OF_BROKERS)[key]
     allowed = REQUEST_ELEMENTS_MAX[key] // (1 if dialect is kafka else limits.NATIVE_SHARE)
-    request = WITH_ELEMENTS[key](allowed)
+    request = made(allowed)
     assert dialect.decode_request(frame(dialect, key, request))[1] == request
     with pytest.raises(ProtocolError, match=f"more than {allowed} array elements.*ask for fewer"):
-        dialect.decode_request(frame(dialect, key, WITH_ELEMENTS[key](allowed + 1)))
+        dialect.decode_request(frame(dialect, key, made(allowed + 1)))
 
 
 @pytest.mark.parametrize("dialect", [kafka, native], ids=["kafka", "native"])

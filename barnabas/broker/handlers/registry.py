@@ -12,7 +12,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
-from barnabas.protocol.api import STEMS, VERSIONS, ApiKey
+from barnabas.protocol.api import BROKER_VERSIONS, STEMS, VERSIONS, ApiKey, name_of
 
 Handler = Callable[[Any, Any, Any, int], bool | None]
 
@@ -25,10 +25,16 @@ UNADVERTISED: Final = frozenset((ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH
 """What is answered and not told: a client that finds these would send its metrics, which nobody wants (KIP-714)."""
 
 
+class NotServed(Exception):
+    """An API that the listener of this connection does not serve; the text says so."""
+
+
 class Handlers(dict[int, Handler]):
-    """API number to handler, loaded on first use."""
+    """API number to handler, loaded on first use: what clients may ask for."""
 
     def __missing__(self, api_key: int) -> Handler:
+        if api_key in BROKER_VERSIONS:
+            raise NotServed(f"it asks for {name_of(api_key)}, which brokers alone ask of each other")
         module = import_module(f"{__package__}.{STEMS[api_key]}")
         handler: Handler = module.handle
         self[api_key] = handler

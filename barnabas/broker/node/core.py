@@ -31,7 +31,7 @@ from barnabas.broker.config import BrokerConfig, Endpoint, TopicConfig
 from barnabas.broker.config.topic_config import stored_topic_config
 from barnabas.broker.context import Connection, RequestContext
 from barnabas.broker.group.coordinator import GroupCoordinator
-from barnabas.broker.handlers.registry import Handlers
+from barnabas.broker.handlers.registry import Handlers, NotServed
 from barnabas.broker.handlers.services import Services
 from barnabas.broker.handlers.sessions import FetchSessions
 from barnabas.broker.jobs import Job
@@ -43,7 +43,7 @@ from barnabas.broker.node.snapshot import snapshot
 from barnabas.broker.node.timed import LogJobs, Timed
 from barnabas.broker.ports import Controller, Disk, Entropy, WallClock
 from barnabas.broker.replica import ReplicaManager
-from barnabas.protocol.api import VERSIONS, ApiKey
+from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
 
@@ -243,8 +243,8 @@ class Core:
 
     def _failed(self, request: Any, context: RequestContext, fault: Exception) -> None:
         """A defect of ours ends one request, never more."""
-        if context.api_key not in VERSIONS:
-            context.close(f"API {context.api_key} is not served")
+        if isinstance(fault, NotServed):
+            context.close(str(fault))
             return
         code = fault.code if isinstance(fault, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
         logger.error("API %d failed for %s", context.api_key, context.client_id, exc_info=fault)

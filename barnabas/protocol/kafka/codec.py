@@ -19,7 +19,7 @@ from functools import cache
 from struct import Struct, error
 from typing import Any, Final
 
-from barnabas.protocol.api import VERSIONS, ApiKey, RequestHeader, UnsupportedVersion, check_version
+from barnabas.protocol.api import SPOKEN, VERSIONS, ApiKey, RequestHeader, UnsupportedVersion, check_version
 from barnabas.protocol.errors import ErrorCode, NotUtf8, ProtocolError
 from barnabas.protocol.ids import Buffer
 from barnabas.protocol.kafka import APIS
@@ -113,7 +113,7 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Any]:
 
 def _find_request_decoder(header: RequestHeader) -> tuple[Decoder, bool]:
     key, version = header.api_key, header.api_version
-    check_version(header)
+    check_version(header, SPOKEN)
     api = APIS[key]
     found = compile_decoder(api, version, response=False), api.is_flexible(version)
     _request_decoders[key << 16 | version] = found

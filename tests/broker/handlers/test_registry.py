@@ -6,18 +6,25 @@ import sys
 import pytest
 
 from barnabas.broker.handlers.failures import _BY_ITEM, error_response
-from barnabas.broker.handlers.registry import Handlers, advertised_versions
-from barnabas.protocol.api import REQUESTS, RESPONSES, VERSIONS, ApiKey
+from barnabas.broker.handlers.registry import Handlers, NotServed, advertised_versions
+from barnabas.protocol.api import BROKER_VERSIONS, REQUESTS, RESPONSES, SPOKEN, VERSIONS, ApiKey
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.kafka import APIS
 from barnabas.protocol.kafka.codec import decode_response, encode_response
 from barnabas.protocol.requests.fetch import FetchPartition, FetchRequest, FetchTopic
 
 
-@pytest.mark.parametrize("key", list(ApiKey), ids=lambda key: key.name)
+@pytest.mark.parametrize("key", list(VERSIONS), ids=lambda key: key.name)
 def test_every_api_has_a_handler_of_its_stem(key: ApiKey) -> None:
     handler = Handlers()[key]
     assert handler.__module__ == f"barnabas.broker.handlers.{key.name.lower()}"
+
+
+@pytest.mark.parametrize("key", list(BROKER_VERSIONS), ids=lambda key: key.name)
+def test_clients_are_neither_served_nor_told_of_what_brokers_ask_of_each_other(key: ApiKey) -> None:
+    with pytest.raises(NotServed, match="which brokers alone ask of each other"):
+        Handlers()[key]
+    assert key not in {told for told, _, _ in advertised_versions()}
 
 
 def test_advertised_is_what_is_served_but_for_produce_and_telemetry() -> None:
@@ -32,7 +39,7 @@ def test_advertised_is_what_is_served_but_for_produce_and_telemetry() -> None:
 def test_every_api_can_say_that_it_failed(key: ApiKey) -> None:
     request = REQUESTS[key]()
     field = next((field for field in APIS[key].response.fields if field.name == "error_code"), None)
-    for version in range(VERSIONS[key][0], VERSIONS[key][1] + 1):
+    for version in range(SPOKEN[key][0], SPOKEN[key][1] + 1):
         said_once = field is not None and field.is_in(version)
         assert said_once or key in _BY_ITEM, (
             f"v{version} has no error of its own: failures.py must say it for each item"

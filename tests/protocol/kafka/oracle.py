@@ -138,11 +138,16 @@ def ours(entity: Any, cls: Any) -> Any:
                 ours(element, inner) if dataclasses.is_dataclass(element) else plain(element) for element in value
             ]
         elif dataclasses.is_dataclass(value):
-            converted = None if "tag" in field.metadata and value == field.default else ours(value, inner)
+            converted = None if "tag" in field.metadata and _is_default(value, field.default) else ours(value, inner)
         else:
             converted = plain(value)
         setattr(message, mine, converted)
     return message
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    """Whether a tagged struct is not written; the oracle gives no default where those of all its fields are zero."""
+    return not any(dataclasses.astuple(value)) if default is dataclasses.MISSING else bool(value == default)
 
 
 def _shape_of_ours(hint: Any) -> Any:

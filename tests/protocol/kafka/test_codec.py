@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.protocol.api import REQUESTS, RESPONSES, VERSIONS, ApiKey, key_of
+from barnabas.protocol.api import BROKER_VERSIONS, REQUESTS, RESPONSES, SPOKEN, VERSIONS, ApiKey, key_of
 from barnabas.protocol.errors import EncodeError, ProtocolError
 from barnabas.protocol.ids import Buffer
 from barnabas.protocol.kafka import APIS, codec
@@ -281,7 +281,8 @@ def test_tags_leave_in_ascending_order() -> None:
 
 
 def test_the_registry_and_the_tables_agree() -> None:
-    assert list(VERSIONS) == list(ApiKey)
+    assert sorted(SPOKEN) == list(ApiKey) == sorted({*VERSIONS, *BROKER_VERSIONS})
+    assert not VERSIONS.keys() & BROKER_VERSIONS.keys()
     for key, api in APIS.items():
         assert api.key == key
         assert (api.request.cls, api.response.cls) == (REQUESTS[key], RESPONSES[key])
@@ -289,9 +290,9 @@ def test_the_registry_and_the_tables_agree() -> None:
     assert len(REQUESTS) == len(APIS) == len(ApiKey)
 
 
-@pytest.mark.parametrize("key", list(VERSIONS), ids=lambda key: ApiKey(key).name.lower())
+@pytest.mark.parametrize("key", list(SPOKEN), ids=lambda key: ApiKey(key).name.lower())
 def test_an_answer_written_in_steps_is_the_same(key: int) -> None:
-    for version in range(VERSIONS[key][0], VERSIONS[key][1] + 1):
+    for version in range(SPOKEN[key][0], SPOKEN[key][1] + 1):
         kio = oracle.generate(Random(version), oracle.kio_class(key, version, response=True))
         response = oracle.ours(kio, RESPONSES[key])
         at_once = codec.encode_response(key, version, 7, response)

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.protocol.api import REQUESTS, RESPONSES, VERSIONS, ApiKey
+from barnabas.protocol.api import REQUESTS, RESPONSES, SPOKEN, ApiKey
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.kafka import codec
 from tests.protocol.kafka import oracle
 
-LATEST = [(key, version) for key, versions in VERSIONS.items() for version in sorted({*versions, sum(versions) // 2})]
+LATEST = [(key, version) for key, versions in SPOKEN.items() for version in sorted({*versions, sum(versions) // 2})]
 ids = [f"{ApiKey(key).name}-v{version}" for key, version in LATEST]
 
 

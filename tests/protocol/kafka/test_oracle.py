@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from barnabas.protocol.api import REQUESTS, RESPONSES, VERSIONS, ApiKey
+from barnabas.protocol.api import REQUESTS, RESPONSES, SPOKEN, ApiKey
 from barnabas.protocol.kafka import APIS, codec
 from tests.protocol.kafka import oracle
 
 PAIRS = [
     pytest.param(key, version, response, id=f"{ApiKey(key).name}-v{version}-{'response' if response else 'request'}")
-    for key, (first, last) in VERSIONS.items()
+    for key, (first, last) in SPOKEN.items()
     for version in range(first, last + 1)
     for response in (False, True)
 ]
