@@ -41,6 +41,8 @@ class Connection:
     client_software_version: str = ""
     open: bool = True
     """Whether somebody is still there to answer."""
+    peer: int = -1
+    """The broker that it is from, which has shown that it knows the cluster's secret; -1 for a client."""
 
 
 class RequestContext(ABC):

@@ -71,7 +71,7 @@ def play(
     out: dict[str, Outcome] = {}
     target.start()
     try:
-        world = World(target.name, target.port, target.data_dir)
+        world = World(target.name, target.port, target.data_dir, target.peer_port, target.secret)
         warm(world)
         free = [each for each in asked if each.restart is None and not each.alone]
         # The longest waits first, so that the last ones do not stand in line alone.

@@ -64,6 +64,9 @@ API_KEYS = {
     "describe_topic_partitions": 75,
 }
 
+_KEYS = {**API_KEYS, "sasl_handshake": 17, "sasl_authenticate": 36}
+"""With what another broker says first."""
+
 SECONDS_MAX = 30.0
 FRAME_BYTES_MAX = 256 << 20
 
@@ -82,13 +85,13 @@ class Reply:
 
 @cache
 def _request(api: str, version: int) -> tuple[type, Any, type, Any]:
-    schema = load_request_schema(API_KEYS[api], version)
+    schema = load_request_schema(_KEYS[api], version)
     return schema, entity_writer(schema), schema.__header_schema__, entity_writer(schema.__header_schema__)
 
 
 @cache
 def _response(api: str, version: int) -> tuple[Any, Any]:
-    schema = load_response_schema(API_KEYS[api], version)
+    schema = load_response_schema(_KEYS[api], version)
     return entity_reader(schema), entity_reader(schema.__header_schema__)
 
 
@@ -149,7 +152,7 @@ def encode(api: str, version: int, body: dict[str, Any], correlation_id: int, cl
     """A whole request frame, length prefix included."""
     schema, write, header_schema, write_header = _request(api, version)
     header = {
-        "request_api_key": API_KEYS[api],
+        "request_api_key": _KEYS[api],
         "request_api_version": version,
         "correlation_id": correlation_id,
         "client_id": client_id,

@@ -23,15 +23,23 @@ SETTINGS = {
 # Apache Kafka walks every record of every batch; ours does so when told to.
 OUR_SETTINGS = {"barnabas.validate.records": "full", "group.initial.rebalance.delay.ms": "0"}
 
+PEERS = "PEERS"
+"""Our broker's listener for the other brokers of its cluster."""
+
 START_SECONDS_MAX = 60.0
 
 
 class Target(Protocol):
-    """A broker that can be started, stopped cleanly and killed; a restart keeps its port and its data."""
+    """A broker that can be started, stopped cleanly and killed; a restart keeps its port and its data.
+
+    Another broker of its cluster asks at `peer_port`, after an introduction with `secret` where there is one.
+    """
 
     name: str
     port: int
     data_dir: Path
+    peer_port: int
+    secret: bytes
 
     def start(self) -> None:
         """Start, and return once it serves."""
@@ -51,6 +59,7 @@ class ApacheKafka:
     def __init__(self, directory: Path, settings: dict[str, str] | None = None) -> None:
         self._kafka = Kafka(directory, {**SETTINGS, **(settings or {})}, quick=True)
         self.port, self.data_dir = self._kafka.port, self._kafka.data_dir
+        self.peer_port, self.secret = self.port, b""  # without an authorizer a replica is whoever says so
         self.start, self.stop, self.kill = self._kafka.start, self._kafka.stop, self._kafka.kill
 
 
@@ -60,10 +69,17 @@ class Barnabas:
     name = "Barnabas"
 
     def __init__(self, directory: Path, settings: dict[str, str] | None = None) -> None:
-        self.port = free_port()
+        self.port, self.peer_port = free_port(), free_port()
+        self.secret = b"of the scenarios' cluster"
         self.data_dir = directory / "data"
         self._directory = directory
-        self._settings = {**SETTINGS, **OUR_SETTINGS, **(settings or {})}
+        listeners = {
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},{PEERS}://127.0.0.1:{self.peer_port}",
+            "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{PEERS}:PLAINTEXT",
+            "inter.broker.listener.name": PEERS,
+            "barnabas.cluster.secret.file": str(directory / "secret"),
+        }
+        self._settings = {**SETTINGS, **OUR_SETTINGS, **listeners, **(settings or {})}
         self._process = ServerProcess(directory / "broker.out", self.port, START_SECONDS_MAX)
 
     def start(self) -> None:
@@ -75,7 +91,10 @@ class Barnabas:
         self._directory.mkdir(parents=True, exist_ok=True)
         config = self._directory / "server.properties"
         config.write_text("".join(f"{key}={value}\n" for key, value in self._settings.items()))
-        arguments = ["--port", str(self.port), "--data-dir", str(self.data_dir), "--config", str(config)]
+        secret = self._directory / "secret"
+        secret.write_bytes(self.secret)
+        secret.chmod(0o600)
+        arguments = ["--data-dir", str(self.data_dir), "--config", str(config)]
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("BARNABAS_", "KAFKA_"))}
         try:
             self._process.start([sys.executable, "-m", "barnabas.broker", *arguments], environment)

@@ -36,7 +36,10 @@ def ask(
     """One request, on a connection of its own unless one is given: its whole answer, or what became of it."""
     try:
         if peer is None:
-            with world.connect(seconds_max=NO_ANSWER_SECONDS) as own:
+            # Who says that it is a replica is another broker of the cluster.
+            replica = body.get("replica_state", body).get("replica_id", -1)
+            patience = {"seconds_max": NO_ANSWER_SECONDS}
+            with world.connect(**patience) if replica < 0 else world.connect_as(replica, **patience) as own:
                 reply = own.call(api, version, fitting(api, version, body))
         else:
             reply = peer.call(api, version, fitting(api, version, body))

@@ -8,6 +8,7 @@ ids and session ids are random: only their shape becomes a fact.
 import contextvars
 import dataclasses
 import itertools
+import os
 import threading
 import time
 import urllib.request
@@ -16,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from barnabas.broker.introduction import Introduction
 from tests.conformance.batches import Batch, Record, batch, parse, same_bytes
 from tests.conformance.raw import Connection, Reply
 
@@ -93,10 +95,12 @@ class Produced:
 class World:
     """One running broker and the topics made on it; used by many scenarios at once."""
 
-    def __init__(self, name: str, port: int, data_dir: Path) -> None:
+    def __init__(self, name: str, port: int, data_dir: Path, peer_port: int = 0, secret: bytes = b"") -> None:
         self.name = name
         self.port = port
         self.data_dir = data_dir
+        self._peer_port = peer_port
+        self._secret = secret
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
         self._sent: dict[tuple[str, int, int], bytes] = {}
@@ -104,6 +108,17 @@ class World:
     def connect(self, **options: Any) -> Connection:
         """A new connection; the caller closes it."""
         return Connection(self.port, **options)
+
+    def connect_as(self, broker_id: int, **options: Any) -> Connection:
+        """A new connection of another broker of the cluster; the caller closes it."""
+        connection = Connection(self._peer_port, **options)
+        if self._secret:
+            cluster_id = self.call("metadata", METADATA, {"topics": []}).body.cluster_id
+            side = Introduction(self._secret, cluster_id, broker_id, os.urandom(32))
+            said = side.answered(connection.call("sasl_handshake", 1, {"mechanism": side.first().mechanism}).body)
+            while said is not None:
+                said = side.answered(connection.call("sasl_authenticate", 2, {"auth_bytes": said.auth_bytes}).body)
+        return connection
 
     def http(self, path: str) -> str:
         """The answer of the broker's own HTTP side (ours only)."""

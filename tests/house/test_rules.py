@@ -41,7 +41,7 @@ CORE = (
     ["protocol", "client/produce", "client/consume", "client/errors.py", "client/serializers.py"]
     + [f"net/{path.name}" for path in sorted((PACKAGE / "net").glob("*.py"))]
     + [f"broker/{floor}" for floor in ("config", "log", "delayed", "replica", "cluster", "group", "handlers", "node")]
-    + [f"broker/{room}.py" for room in ("ports", "jobs", "context", "account", "metrics")]
+    + [f"broker/{room}.py" for room in ("ports", "jobs", "context", "account", "metrics", "introduction")]
     + ["broker/memory_disk"]
     + [
         f"mqtt/{stem}.py"

@@ -47,6 +47,7 @@ class BrokerConfig:
     listeners: tuple[str, ...] = words(("PLAINTEXT://127.0.0.1:9092",))
     advertised_listeners: tuple[str, ...] = words(())
     controller_listener_names: tuple[str, ...] = words(())
+    inter_broker_listener_name: str | None = optional(Kind.STRING)
     listener_security_protocol_map: tuple[str, ...] = words(
         ("SASL_SSL:SASL_SSL", "PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT")
     )
@@ -163,6 +164,7 @@ class BrokerConfig:
     barnabas_batch_bytes_max: int = integer(134_217_728, at_least(1_048_576))
     barnabas_batch_records_max: int = integer(1_000_000, at_least(1))
     barnabas_busy_poll_us: int = integer(100, between(0, 1000))
+    barnabas_cluster_secret_file: str = setting(Kind.STRING, "", sensitive=True)
     barnabas_connection_progress_bytes_per_second: int = integer(256, at_least(0))
     barnabas_connection_progress_ms: int = integer(30_000, at_least(1))
     barnabas_controller_mutation_burst: int = integer(20_000, at_least(1), _DYNAMIC)

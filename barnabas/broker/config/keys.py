@@ -46,7 +46,10 @@ _META: Final = "barnabas.key"
 
 
 class Key(NamedTuple):
-    """One setting. `name` is Kafka's, `attribute` the field, `default` the value it has when nobody says otherwise."""
+    """One setting. `name` is Kafka's, `attribute` the field, `default` the value it has when nobody says otherwise.
+
+    What is `sensitive` is told nobody (DescribeConfigs).
+    """
 
     name: str
     attribute: str
@@ -55,6 +58,7 @@ class Key(NamedTuple):
     nullable: bool
     check: Check | None
     update: Update
+    sensitive: bool = False
 
     def parse(self, text: str) -> Any:
         """The value that `text` stands for.
@@ -119,10 +123,16 @@ class Key(NamedTuple):
 
 
 def setting(
-    kind: Kind, default: Any, *, check: Check | None = None, update: Update = Update.READ_ONLY, nullable: bool = False
+    kind: Kind,
+    default: Any,
+    *,
+    check: Check | None = None,
+    update: Update = Update.READ_ONLY,
+    nullable: bool = False,
+    sensitive: bool = False,
 ) -> Any:
     """A dataclass field that is a setting."""
-    meta = {_META: (kind, check, update, nullable or default is None)}
+    meta = {_META: (kind, check, update, nullable or default is None, sensitive)}
     return dataclasses.field(default=default, metadata=meta)
 
 
@@ -218,7 +228,7 @@ def keys_of(config_class: type) -> dict[str, Key]:
     """The table of a configuration class, by Kafka's names, in the order of its fields."""
     table = {}
     for field in dataclasses.fields(config_class):
-        kind, check, update, nullable = field.metadata[_META]
+        kind, check, update, nullable, sensitive = field.metadata[_META]
         name = field.name.replace("_", ".")
-        table[name] = Key(name, field.name, kind, field.default, nullable, check, update)
+        table[name] = Key(name, field.name, kind, field.default, nullable, check, update, sensitive)
     return table

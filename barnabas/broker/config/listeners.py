@@ -41,6 +41,38 @@ def listening_endpoints(config: BrokerConfig) -> tuple[Endpoint, ...]:
     return endpoints
 
 
+def between_brokers(config: BrokerConfig) -> str | None:
+    """The listener of brokers alone (`inter.broker.listener.name`); None for a broker without a cluster's secret.
+
+    Whoever connects there must prove that it knows the secret, so clients need another one; Apache Kafka lets both use
+    it. Without `barnabas.cluster.secret.file` the name has no effect, and that listener is for clients.
+
+    Raises:
+        ConfigError: no name, or one that no listener of `listeners`, or of `advertised.listeners`, has; or no other.
+    """
+    if not config.barnabas_cluster_secret_file:
+        return None
+    name = (config.inter_broker_listener_name or "").strip().upper()
+    if not name:
+        raise ConfigError(
+            "barnabas.cluster.secret.file is for the listener between brokers; say which that is in "
+            "inter.broker.listener.name"
+        )
+    told = f"inter.broker.listener.name={name}"
+    names = list(dict.fromkeys(one.listener for one in listening_endpoints(config)))
+    if name not in names:
+        raise ConfigError(f"{told}: listeners has none of that name to open; write one of {', '.join(names)}")
+    if names == [name]:
+        raise ConfigError(
+            f"{told}: that listener is for brokers alone, and listeners has no other; add one for clients, such as "
+            "PLAINTEXT://127.0.0.1:9092"
+        )
+    advertised, _ = _by_user(config, config.advertised_listeners)
+    if advertised and name not in {one.partition("://")[0].strip().upper() for one in advertised}:
+        raise ConfigError(f"{told}: advertised.listeners does not have it; add the address that other brokers reach")
+    return name
+
+
 def http_endpoint(config: BrokerConfig) -> Endpoint | None:
     """Where HTTP has a listener of its own; None when it is answered beside Kafka, or not at all.
 

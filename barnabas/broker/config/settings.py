@@ -14,6 +14,7 @@ class BrokerSettings(TypedDict, total=False):
     listeners: str | Sequence[str] | None
     advertised_listeners: str | Sequence[str] | None
     controller_listener_names: str | Sequence[str] | None
+    inter_broker_listener_name: str | None
     listener_security_protocol_map: str | Sequence[str] | None
     log_dir: str | None
     log_dirs: str | Sequence[str] | None
@@ -112,6 +113,7 @@ class BrokerSettings(TypedDict, total=False):
     barnabas_batch_bytes_max: int | None
     barnabas_batch_records_max: int | None
     barnabas_busy_poll_us: int | None
+    barnabas_cluster_secret_file: str | None
     barnabas_connection_progress_bytes_per_second: int | None
     barnabas_connection_progress_ms: int | None
     barnabas_controller_mutation_burst: int | None

@@ -11,7 +11,12 @@ from typing import Final, NamedTuple
 from barnabas.broker.config.broker_config import BrokerConfig
 from barnabas.broker.config.keys import keys_of
 from barnabas.broker.config.known import ALIASES, gone, is_known, nearest
-from barnabas.broker.config.listeners import http_endpoint, left_to_controllers, listening_endpoints
+from barnabas.broker.config.listeners import (
+    between_brokers,
+    http_endpoint,
+    left_to_controllers,
+    listening_endpoints,
+)
 from barnabas.broker.config.properties import parse_properties
 from barnabas.broker.config.topic_config import topic_config
 from barnabas.broker.config.topics import parse_topics
@@ -30,6 +35,10 @@ WITHOUT_EFFECT: Final = frozenset(
     }
 )
 """Settings that are kept and told (DescribeConfigs) as Kafka does, but change nothing here."""
+
+
+_BETWEEN_BROKERS: Final = "inter.broker.listener.name"
+"""Without effect in a broker that stands alone."""
 
 
 class Loaded(NamedTuple):
@@ -70,7 +79,7 @@ def load(
                 _must_be_known(name, origin)
                 unused[name] = None
                 continue
-            if name in WITHOUT_EFFECT:
+            if name in WITHOUT_EFFECT or name == _BETWEEN_BROKERS:
                 unused[name] = None
             try:
                 values[table[name].attribute] = table[name].parse(text)
@@ -78,6 +87,10 @@ def load(
                 raise ConfigError(f"{fault} (from {origin})") from None
     config = BrokerConfig(**values)
     _must_fit_together(config)
+    if between_brokers(config) is not None:
+        del unused[_BETWEEN_BROKERS]
+        if "security.inter.broker.protocol" in unused:
+            raise ConfigError(f"{_BETWEEN_BROKERS} and security.inter.broker.protocol are both set; keep the former")
     warnings = [*near_misses, *_in_words(unused)]
     warnings += [f"{one} of listeners is for controllers and not opened" for one in left_to_controllers(config)]
     return Loaded(config, tuple(warnings))

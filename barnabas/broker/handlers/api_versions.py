@@ -14,7 +14,7 @@ import re
 from typing import Final
 
 from barnabas.broker.context import RequestContext
-from barnabas.broker.handlers.registry import advertised_versions
+from barnabas.broker.handlers.registry import advertised_versions, peer_versions
 from barnabas.broker.handlers.services import Services
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.requests.api_versions import (
@@ -47,9 +47,10 @@ def handle(services: Services, request: ApiVersionsRequest, context: RequestCont
         context.connection.client_software_name = name[:SOFTWARE_CHARS_MAX]
         context.connection.client_software_version = version[:SOFTWARE_CHARS_MAX]
     finalized = sorted(services.image.features.items())
+    served = advertised_versions() if context.connection.peer < 0 else peer_versions()
     context.respond(
         ApiVersionsResponse(
-            api_keys=[ApiVersion(key, first, last) for key, first, last in advertised_versions()],
+            api_keys=[ApiVersion(key, first, last) for key, first, last in served],
             supported_features=[
                 SupportedFeatureKey(name, low, high)
                 for name, (low, high) in SUPPORTED_FEATURES.items()

@@ -91,8 +91,10 @@ def broker_entries(image: Image, static: BrokerConfig) -> Iterator[Entry]:
     """All settings of this broker."""
     for name, key in keys_of(BrokerConfig).items():
         synonyms = _broker_synonyms(image, static, name)
+        if key.sensitive:
+            synonyms = [(synonym, None, source) for synonym, _, source in synonyms]
         value, source = (synonyms[0][1], synonyms[0][2]) if synonyms else (None, Source.DEFAULT)
-        yield Entry(name, value, source, key, key.update is Update.READ_ONLY, synonyms=synonyms)
+        yield Entry(name, value, source, key, key.update is Update.READ_ONLY, key.sensitive, synonyms)
 
 
 def cluster_entries(image: Image) -> Iterator[Entry]:

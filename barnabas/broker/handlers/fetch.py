@@ -10,6 +10,8 @@ known (3), and what reading says: epoch (74, 75), leadership (6), topic id (103)
 - v4 to v12 name topics, v13 on has ids alone. v7 on has sessions, v9 on leader epochs, v12 on diverging epochs.
 - A consumer below v11 can only be served by the leader. v16 on tells the current leader with errors 6 and 74.
 - The replica id stands in `replica_state` from v15 on. Followers (>= 0) and debuggers (-2) see up to the log's end.
+- A follower's id from whoever is no broker of this cluster: CLUSTER_AUTHORIZATION_FAILED for each partition. Apache
+  Kafka takes it from anybody where no authorizer is set, and answers TOPIC_AUTHORIZATION_FAILED where one refuses it.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import Final
 from barnabas.broker.context import Connection, RequestContext
 from barnabas.broker.handlers import leaders
 from barnabas.broker.handlers.asked import Asked, weight
-from barnabas.broker.handlers.services import CLUSTER, Operation, Resource, Services, topic_resource
+from barnabas.broker.handlers.services import Operation, Resource, Services, acts_as_broker, topic_resource
 from barnabas.broker.handlers.sessions import FIRST_VERSION_WITH_IDS, Fetching
 from barnabas.broker.handlers.steps import SLICE, answer, slices
 from barnabas.broker.jobs import Job
@@ -231,6 +233,8 @@ def _params(services: Services, request: FetchRequest, version: int, connection:
 
 def _refusal(services: Services, asked: Asked, context: RequestContext, params: FetchParams) -> int:
     """The error found before reading (0: none); resolves a topic id on the way."""
+    if params.replica_id >= 0 and not acts_as_broker(services, context.connection):
+        return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     key = asked.key
     if key is None:
         topic = services.image.topics_by_id.get(asked.topic_id)
@@ -241,14 +245,10 @@ def _refusal(services: Services, asked: Asked, context: RequestContext, params: 
         topic = services.image.topics.get(key.topic)
         if topic is not None and asked.topic_id not in (ZERO_UUID, topic.topic_id):
             return ErrorCode.INCONSISTENT_TOPIC_ID
-    principal = context.connection.principal
-    if params.replica_id >= 0:
-        allowed = services.authorise(principal, Operation.CLUSTER_ACTION, CLUSTER)
-    else:
+    if params.replica_id < 0:
         resource = Resource("topic", key.topic) if topic is None else topic_resource(key.topic)
-        allowed = services.authorise(principal, _READ, resource)
-    if not allowed:
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if not services.authorise(context.connection.principal, _READ, resource):
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if topic is None or asked.partition not in topic.partitions:
         if topic is None and asked.topic_id == ZERO_UUID and context.api_version >= FIRST_VERSION_WITH_IDS:
             return ErrorCode.UNKNOWN_TOPIC_ID

@@ -8,6 +8,8 @@
 - An isolation level that nobody knows: UNKNOWN_SERVER_ERROR for all, as from a Kafka that fails on it.
 - A new leader that cannot know yet: OFFSET_NOT_AVAILABLE (v5 on), LEADER_NOT_AVAILABLE before.
 - Lookups by time are made a few at a time, for each may look into batches, and out of line, for they may take long.
+- A follower's replica id (>= 0) from whoever is no broker of this cluster: CLUSTER_AUTHORIZATION_FAILED for each
+  partition. Apache Kafka takes it from anybody who may describe the topic.
 - v2 on has the isolation level, v4 on leader epochs. Replicas (>= 0) and debuggers (-2) see up to the log's end; only
   a debugger may ask a follower.
 """
@@ -19,7 +21,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from barnabas.broker.context import RequestContext
-from barnabas.broker.handlers.services import Operation, Resource, Services
+from barnabas.broker.handlers.services import Operation, Resource, Services, acts_as_broker
 from barnabas.broker.handlers.steps import SLICE, answer, gathered, slices
 from barnabas.broker.jobs import Gate, Job, wait
 from barnabas.broker.log import Isolation
@@ -43,6 +45,7 @@ BY_TIME_AT_ONCE: Final = 4
 _READ_COMMITTED: Final = 1
 _LEVELS: Final = (0, _READ_COMMITTED)
 _EARLIEST_PENDING_UPLOAD: Final = -6
+_STRANGER: Final = ListOffsetsResult(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 _FIRST_VERSION: Final = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, _EARLIEST_PENDING_UPLOAD: 11}
 
 
@@ -73,12 +76,13 @@ def _serve(
     topics: dict[str, ListOffsetsTopicResponse] = {}
     queries: dict[TopicPartition, ListOffsetsQuery] = {}
     seen = 0
+    stranger = request.replica_id >= 0 and not acts_as_broker(services, context.connection)
     for topic in request.topics:
         told = topics.setdefault(topic.name, ListOffsetsTopicResponse(topic.name))
         allowed = services.authorise(context.connection.principal, Operation.DESCRIBE, Resource("topic", topic.name))
         for part in topic.partitions:
             key = TopicPartition(topic.name, part.partition_index)
-            early = _early(part, allowed, named[key], context.api_version)
+            early = _STRANGER if stranger else _early(part, allowed, named[key], context.api_version)
             answers[key] = told, early
             if early is None:
                 queries[key] = ListOffsetsQuery(part.timestamp, part.current_leader_epoch)

@@ -2,12 +2,14 @@
 
 - Undefined is (-1, -1) without error. Epoch fencing as in Fetch (74, 75); only the leader answers (6); 3 when nobody
   knows the partition. v3 on: replica id -2 for consumers' checks.
+- A follower's replica id (>= 0) from whoever is no broker of this cluster: CLUSTER_AUTHORIZATION_FAILED for each
+  partition. Apache Kafka takes it from anybody who may describe the topic.
 """
 
 from __future__ import annotations
 
 from barnabas.broker.context import RequestContext
-from barnabas.broker.handlers.services import CLUSTER, Operation, Resource, Services
+from barnabas.broker.handlers.services import Operation, Resource, Services, acts_as_broker
 from barnabas.broker.handlers.steps import SLICE, answer, gathered, slices
 from barnabas.broker.jobs import Job
 from barnabas.broker.replica.types import EpochQuery, EpochResult
@@ -30,15 +32,18 @@ def handle(services: Services, request: OffsetForLeaderEpochRequest, context: Re
 
 def _serve(services: Services, request: OffsetForLeaderEpochRequest, context: RequestContext) -> Job[None]:
     principal = context.connection.principal
-    follower = services.authorise(principal, Operation.CLUSTER_ACTION, CLUSTER)
+    broker = acts_as_broker(services, context.connection)
+    refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED if request.replica_id < 0 else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     results: dict[TopicPartition, EpochResult] = {}
     queries: dict[TopicPartition, EpochQuery] = {}
     for number, topic in enumerate(request.topics, 1):
-        allowed = follower or services.authorise(principal, Operation.DESCRIBE, Resource("topic", topic.topic))
+        allowed = broker or (
+            request.replica_id < 0 and services.authorise(principal, Operation.DESCRIBE, Resource("topic", topic.topic))
+        )
         for part in topic.partitions:
             key = TopicPartition(topic.topic, part.partition)
             if not allowed:
-                results[key] = EpochResult(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                results[key] = EpochResult(refusal)
             else:
                 queries[key] = EpochQuery(part.leader_epoch, part.current_leader_epoch)
             if (len(results) + len(queries)) % SLICE == 0:

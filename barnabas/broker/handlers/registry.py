@@ -12,7 +12,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
-from barnabas.protocol.api import BROKER_VERSIONS, STEMS, VERSIONS, ApiKey, name_of
+from barnabas.protocol.api import BROKER_VERSIONS, SPOKEN, STEMS, VERSIONS, ApiKey, name_of
 
 Handler = Callable[[Any, Any, Any, int], bool | None]
 
@@ -39,6 +39,27 @@ class Handlers(dict[int, Handler]):
         handler: Handler = module.handle
         self[api_key] = handler
         return handler
+
+
+_OF_PEERS: Final = frozenset((ApiKey.API_VERSIONS, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FOR_LEADER_EPOCH))
+
+
+class PeerHandlers(dict[int, Handler]):
+    """As `Handlers`: what another broker of the cluster may ask for, on the listener between brokers."""
+
+    def __missing__(self, api_key: int) -> Handler:
+        if api_key not in _OF_PEERS:
+            raise NotServed(f"it asks for {name_of(api_key)}, which brokers do not ask of each other")
+        stem = "peer_fetch" if api_key == ApiKey.FETCH else STEMS[api_key]
+        handler: Handler = import_module(f"{__package__}.{stem}").handle
+        self[api_key] = handler
+        return handler
+
+
+@cache
+def peer_versions() -> tuple[tuple[int, int, int], ...]:
+    """As `advertised_versions`, for another broker of the cluster."""
+    return tuple((int(key), *SPOKEN[key]) for key in sorted(_OF_PEERS))
 
 
 @cache

@@ -14,7 +14,7 @@ from barnabas.broker.cluster.mutation_quota import MutationQuota
 from barnabas.broker.cluster.producer_ids import ProducerIdPool
 from barnabas.broker.cluster.proposals import Proposals
 from barnabas.broker.config import BrokerConfig
-from barnabas.broker.context import RequestContext
+from barnabas.broker.context import Connection, RequestContext
 from barnabas.broker.group.coordinator import GroupCoordinator
 from barnabas.broker.handlers.line import Line
 from barnabas.broker.handlers.sessions import FetchSessions
@@ -82,6 +82,11 @@ def topic_resource(name: str) -> Resource:
 
 
 Authorise = Callable[[str, Operation, Resource], bool]
+
+
+def acts_as_broker(services: Services, connection: Connection) -> bool:
+    """Whether a connection is from a broker of this cluster, which may ask what replicas ask (ClusterAction)."""
+    return connection.peer >= 0 and services.authorise(connection.principal, Operation.CLUSTER_ACTION, CLUSTER)
 
 
 def allow_all(principal: str, operation: Operation, resource: Resource) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from barnabas.broker.cluster.judgement import MetadataUnreadable
 from barnabas.broker.config import BrokerConfig, advertised_endpoints, listening_endpoints
-from barnabas.broker.config.listeners import HTTP, LOCAL, http_endpoint
+from barnabas.broker.config.listeners import HTTP, LOCAL, between_brokers, http_endpoint
 from barnabas.broker.host.clock import SystemWallClock
 from barnabas.broker.host.data_dir import DataDirLock
 from barnabas.broker.host.disk_threads import Lane
@@ -39,8 +39,15 @@ class Assembly:
         self.lock: DataDirLock | None = None
         self._disk: Disk | None = None
         self._lane: Lane | None = None
+        self._between = between_brokers(config)
+        secret = b""
+        if self._between is not None:
+            from barnabas.broker.host.cluster_secret import read_secret  # of a cluster's brokers alone
+
+            secret = read_secret(config.barnabas_cluster_secret_file)
         own_http = http_endpoint(config)
-        endpoints = [*listening_endpoints(config), *([] if own_http is None else [own_http])]
+        of_kafka = sorted(listening_endpoints(config), key=lambda one: one.listener == self._between)
+        endpoints = [*of_kafka, *([] if own_http is None else [own_http])]
         self.listening: list[Listening] = listen(endpoints, config.socket_listen_backlog_size)
         try:
             _size_buffers(self.listening, config)
@@ -62,7 +69,7 @@ class Assembly:
                 stored_settings=stored_settings,
             )
             core.set_endpoints([*self.advertised, *([] if local is None else [local.endpoint])])
-            self.host = Host(core, config, registry)
+            self.host = Host(core, config, registry, secret)
         except BaseException:
             self.release()
             raise
@@ -137,18 +144,19 @@ class Assembly:
     @property
     def addresses(self) -> list[str]:
         """Where it listens for Kafka's clients, as `host:port`."""
-        listeners = [one for one in self.listening if one.endpoint.listener not in (HTTP, LOCAL)]
+        others = (HTTP, LOCAL, self._between)
+        listeners = [one for one in self.listening if one.endpoint.listener not in others]
         return [_address(*sock.getsockname()[:2]) for one in listeners for sock in one.sockets]
 
     @property
     def port(self) -> int:
-        """The port of the first listener."""
+        """The port of the first listener for clients."""
         return self.listening[0].endpoint.port
 
     @property
     def bootstrap_servers(self) -> str:
         """What clients connect to first."""
-        return ",".join(_address(one.host, one.port) for one in self.advertised)
+        return ",".join(_address(one.host, one.port) for one in self.advertised if one.listener != self._between)
 
 
 def _size_buffers(listening: Sequence[Listening], config: BrokerConfig) -> None:

@@ -19,7 +19,7 @@ from itertools import islice
 from typing import Any, Final
 
 from barnabas.broker.config import BrokerConfig
-from barnabas.broker.config.listeners import LOCAL
+from barnabas.broker.config.listeners import LOCAL, between_brokers
 from barnabas.broker.context import Connection
 from barnabas.broker.host import looking
 from barnabas.broker.host.admission import Admission
@@ -49,12 +49,16 @@ logger = logging.getLogger(__name__)
 
 
 class Host:
-    """Sockets, time and threads for one core. All methods but `post` belong to the loop's thread."""
+    """Sockets, time and threads for one core. All methods but `post` belong to the loop's thread.
 
-    def __init__(self, core: Core, config: BrokerConfig, registry: MetricsRegistry) -> None:
+    `secret` is what the brokers of its cluster share; without one no listener is theirs alone.
+    """
+
+    def __init__(self, core: Core, config: BrokerConfig, registry: MetricsRegistry, secret: bytes = b"") -> None:
         self.core = core
         self.config = config
         self.registry = registry
+        self.secret = secret
         self.loop: asyncio.AbstractEventLoop
         self.now_ms: Callable[[], int] = mono_ms
         self.account = core.account
@@ -242,6 +246,10 @@ class Host:
     # -- connections
 
     def _factory(self, listener: str) -> Callable[[], Channel]:
+        if self.secret and listener == between_brokers(self.config):
+            from barnabas.broker.host.peer_channel import PeerChannel  # of a cluster's brokers alone
+
+            return lambda: PeerChannel(self, listener)
         return lambda: Channel(self, listener)
 
     def admit(self, channel: Channel) -> bool:

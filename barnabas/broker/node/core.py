@@ -22,16 +22,14 @@ from typing import Any, Final
 
 from barnabas.broker.account import Account
 from barnabas.broker.cluster.controller import LocalController
-from barnabas.broker.cluster.dynamic import refresh
 from barnabas.broker.cluster.image import Delta, Image
 from barnabas.broker.cluster.metadata_log import MetadataLog
 from barnabas.broker.cluster.mutation_quota import MutationQuota
 from barnabas.broker.cluster.producer_ids import ProducerIdPool
-from barnabas.broker.config import BrokerConfig, Endpoint, TopicConfig
-from barnabas.broker.config.topic_config import stored_topic_config
+from barnabas.broker.config import BrokerConfig, Endpoint
 from barnabas.broker.context import Connection, RequestContext
 from barnabas.broker.group.coordinator import GroupCoordinator
-from barnabas.broker.handlers.registry import Handlers, NotServed
+from barnabas.broker.handlers.registry import Handlers, NotServed, PeerHandlers
 from barnabas.broker.handlers.services import Services
 from barnabas.broker.handlers.sessions import FetchSessions
 from barnabas.broker.jobs import Job
@@ -39,22 +37,19 @@ from barnabas.broker.log import LogManager
 from barnabas.broker.metrics import MetricsRegistry
 from barnabas.broker.node import gauges, groups, identity, startup
 from barnabas.broker.node.jobs import JobQueue
+from barnabas.broker.node.settings_in_force import SettingsInForce
 from barnabas.broker.node.snapshot import snapshot
 from barnabas.broker.node.timed import LogJobs, Timed
 from barnabas.broker.ports import Controller, Disk, Entropy, WallClock
 from barnabas.broker.replica import ReplicaManager
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.ids import TopicPartition
 
 # An enum's member is looked up in its class at every use, and every request asks for these.
 _FIRST_PHASE: Final = startup.FIRST_PHASE
 _NEW: Final = startup.Phase.NEW
 _RECOVERING: Final = startup.Phase.RECOVERING
 _READY: Final = startup.Phase.READY
-
-SETTINGS_AT_ONCE_MAX: Final = 20
-"""Topics whose settings are put in force in one step: about 100 µs each, and some for each partition."""
 
 logger = logging.getLogger(__name__)
 
@@ -92,8 +87,8 @@ class Core:
         self.entropy = entropy
         self.registry = registry if registry is not None else MetricsRegistry()
         self.account = account if account is not None else Account()
-        self._stored_settings = stored_settings
         self.image = Image()
+        self.settings = SettingsInForce(self, stored_settings)
         self.endpoints: tuple[Endpoint, ...] = ()
         self.connections: dict[int, Connection] = {}
         self.on_jobs: Callable[[], None] = lambda: None
@@ -103,15 +98,13 @@ class Core:
         self.rescheduled = True
         """Whether `next_deadline_ms` may say something earlier than when it was last asked."""
         self.jobs = JobQueue(lambda: self.on_jobs())
-        self.logs = LogManager(disk, config, self._config_of, clock)
+        self.logs = LogManager(disk, config, self.settings.of, clock)
         self.metadata = MetadataLog(
             disk, clock, config.metadata_log_max_record_bytes_between_snapshots, self.logs.losses
         )
         self.controller = LocalController(
             config, self.metadata, self.image, entropy, self._publish, self.defer, self._run_alone
         )
-        self._topic_configs: dict[str, TopicConfig] = {}
-        """Settings by topic, shared by its partitions; forgotten as soon as any topic's, or the broker's, change."""
         self.replicas: ReplicaManager
         self.groups: GroupCoordinator
         self.services: Services
@@ -125,6 +118,7 @@ class Core:
         """Whether the data directory was empty until this start."""
         self._isr_controller = controller if controller is not None else self.controller
         self._handlers = Handlers()
+        self._peer_handlers = PeerHandlers()
         self._held: dict[int, list[tuple[Any, RequestContext]]] = {}
         """Requests that came too early for the phase, by connection: they end with theirs."""
         self._deferred: deque[Callable[[], None]] = deque()
@@ -232,12 +226,19 @@ class Core:
             self._serve_or_hold(request, context)
         self._settle(now_ms)
 
+    def handle_peer(self, request: Any, context: RequestContext, now_ms: int) -> None:
+        """As `handle`, of a request by another broker."""
+        self.now_ms = now_ms
+        self._serve_or_hold(request, context)
+        self._settle(now_ms)
+
     def _serve_or_hold(self, request: Any, context: RequestContext) -> None:
         if min(self.phase, self._stopped_in) < _FIRST_PHASE.get(context.api_key, _RECOVERING):
             self._held.setdefault(context.connection.id, []).append((request, context))
             return
+        handlers = self._handlers if context.connection.peer < 0 else self._peer_handlers
         try:
-            self._handlers[context.api_key](self.services, request, context, self.now_ms)
+            handlers[context.api_key](self.services, request, context, self.now_ms)
         except Exception as fault:
             self._failed(request, context, fault)
 
@@ -321,19 +322,9 @@ class Core:
     def _run_alone(self, operation: Job[None], ended: Callable[[Exception | None], None]) -> None:
         self.jobs.add("metadata", operation, ended)
 
-    def _config_of(self, partition: TopicPartition) -> TopicConfig:
-        config = self._topic_configs.get(partition.topic)
-        if config is None:
-            config = stored_topic_config(self.config, self.image.topic_overrides(partition.topic))
-            self._topic_configs[partition.topic] = config
-        return config
-
     def _publish(self, delta: Delta) -> None:
         """Act on committed changes; the image has them already."""
-        if delta.topic_configs or delta.removed:
-            self._topic_configs.clear()
-        if delta.broker_configs:
-            self.refresh_settings()
+        self.settings.heard(delta)
         if not startup.Phase.HOSTING <= self.phase <= startup.Phase.READY:
             return  # a start hosts all there is when its time has come; a stop leaves it to the next start
         if len(delta.partitions) + len(delta.removed) > startup.AT_ONCE_MAX:
@@ -344,36 +335,9 @@ class Core:
             self.replicas.apply(delta.partitions, delta.removed, self.now_ms)
         if delta.partitions or delta.removed:
             self.groups.topics_changed(delta.removed)
-        self._set_topic_configs(list(delta.topic_configs))
+        self.settings.put_in_force(list(delta.topic_configs))
         if self.metadata.snapshot_due:
             self.jobs.add("metadata snapshot", self.metadata.snapshot(self.image))
-
-    def refresh_settings(self) -> None:
-        """Put the dynamic settings of the metadata in force."""
-        changed = refresh(self.config, self.static_config, self.image) if self._stored_settings else []
-        self._topic_configs.clear()
-        if changed:
-            logger.info("dynamic settings changed: %s", ", ".join(changed))
-            self._set_topic_configs(list(self.image.topics))
-
-    def _set_topic_configs(self, topics: Sequence[str]) -> None:
-        if len(topics) > SETTINGS_AT_ONCE_MAX:
-            self.jobs.add("settings", self._set_topic_configs_in_steps(topics))
-            return
-        for topic in topics:
-            self._set_topic_config(topic)
-
-    def _set_topic_configs_in_steps(self, topics: Sequence[str]) -> Job[None]:
-        for start in range(0, len(topics), SETTINGS_AT_ONCE_MAX):
-            self._set_topic_configs(topics[start : start + SETTINGS_AT_ONCE_MAX])
-            yield None
-
-    def _set_topic_config(self, topic: str) -> None:
-        state = self.image.topics.get(topic)
-        if state is None:
-            return
-        for key in state.keys.values():
-            self.logs.set_config(key, self._config_of(key))
 
     # -- connections, looking in
 

@@ -95,7 +95,7 @@ def run(core: Core, mine: Identity) -> Job[None]:
     yield from core.metadata.load(core.image, in_use=not mine.fresh and identity.in_use(core.disk))
     identity.check_cluster(mine, core.image.cluster_id)
     controller.reload()
-    core.refresh_settings()
+    core.settings.refresh()
     missing = _missing_records(core, mine)
     if missing:
         yield from _write(core, missing)

@@ -10,6 +10,7 @@ from barnabas.broker.config import (
     listening_endpoints,
     load,
 )
+from barnabas.broker.config.listeners import between_brokers
 
 
 def test_listeners_are_read_in_order() -> None:
@@ -83,3 +84,50 @@ def test_what_cannot_be_advertised(advertised: tuple[str, ...], message: str) ->
 def test_a_protocol_map_that_does_not_parse() -> None:
     with pytest.raises(ConfigError, match="NAME:PROTOCOL"):
         listening_endpoints(BrokerConfig(listener_security_protocol_map=("PLAINTEXT",)))
+
+
+BOTH = {
+    "listeners": "PLAINTEXT://127.0.0.1:9092,BROKERS://127.0.0.1:9094",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,BROKERS:PLAINTEXT",
+    "inter.broker.listener.name": "brokers",
+    "barnabas.cluster.secret.file": "/run/secret",
+}
+
+
+def test_with_a_secret_a_listener_is_for_brokers_alone() -> None:
+    loaded = load(overrides=BOTH)
+    assert between_brokers(loaded.config) == "BROKERS"
+    assert loaded.warnings == ()
+
+
+def test_without_a_secret_the_listener_of_a_kafka_configuration_stays_the_clients() -> None:
+    loaded = load(overrides={"inter.broker.listener.name": "PLAINTEXT"})
+    assert between_brokers(loaded.config) is None
+    assert loaded.warnings == ("settings of Apache Kafka that have no effect here: inter.broker.listener.name",)
+    assert between_brokers(BrokerConfig()) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"inter.broker.listener.name": ""}, "say which that is in inter.broker.listener.name"),
+        (
+            {"inter.broker.listener.name": "INSIDE"},
+            "INSIDE: listeners has none of that name to open; write one of PLAINTEXT, BROKERS",
+        ),
+        ({"controller.listener.names": "BROKERS"}, "BROKERS: listeners has none of that name to open"),
+        ({"listeners": "BROKERS://:9094"}, "that listener is for brokers alone, and listeners has no other"),
+        ({"advertised.listeners": "PLAINTEXT://here:9092"}, "BROKERS: advertised.listeners does not have it"),
+        ({"security.inter.broker.protocol": "PLAINTEXT"}, "are both set; keep the former"),
+    ],
+)
+def test_a_listener_between_brokers_that_cannot_be_is_refused(change: dict[str, str], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        load(overrides=BOTH | change)
+
+
+def test_its_advertised_address_is_told_as_any_other() -> None:
+    told = {"advertised.listeners": "PLAINTEXT://here:9092,BROKERS://there:9094"}
+    config = load(overrides=BOTH | told).config
+    assert between_brokers(config) == "BROKERS"
+    assert [one.host for one in advertised_endpoints(config, listening_endpoints(config))] == ["here", "there"]

@@ -114,4 +114,5 @@ def test_the_start_loads_nothing_that_only_later_work_needs() -> None:
     assert "barnabas.broker.node.core" in loaded
     later = {f"barnabas.protocol.requests.{stem}" for stem in STEMS.values() if stem != "api_versions"}
     later |= {"barnabas.broker.log.compaction", "hashlib", "json", "pathlib", "random", "re2", "shutil", "xxhash"}
+    later |= {f"barnabas.broker.{room}" for room in ("introduction", "host.peer_channel", "host.cluster_secret")}
     assert loaded & later == set()

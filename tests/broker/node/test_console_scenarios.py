@@ -118,6 +118,16 @@ def alter(world: World, topic: str, configs: dict[str, str | None], **options: A
     return int(response.responses[0].error_code)
 
 
+def test_where_the_secret_of_a_cluster_lies_is_not_told() -> None:
+    world = World(barnabas_cluster_secret_file="/run/secrets/cluster")
+    request = DescribeConfigsRequest([DescribeConfigsResource(4, "1", None)], include_synonyms=True)
+    (result,) = world.ask(request, 4).results
+    (told,) = (one for one in result.configs if one.name == "barnabas.cluster.secret.file")
+    assert (told.value, told.is_sensitive, told.read_only) == (None, True, True)
+    assert "/run/secrets" not in repr(result)
+    assert [one.name for one in result.configs if one.is_sensitive] == ["barnabas.cluster.secret.file"]
+
+
 def test_settings_that_are_not_named_go_back_to_their_default(world: World) -> None:
     world.create("t", retention_ms=60_000, segment_ms=60_000)
     assert alter(world, "t", {"segment.ms": "70000"}, validate_only=True) == 0

@@ -232,8 +232,9 @@ def test_a_cold_look_that_must_be_repeated_wakes_the_fetch(world: World) -> None
 
 
 def test_a_stranger_s_replica_id_is_no_follower_s_session(world: World) -> None:
-    answer = world.fetch({("t", 0): 0}, session=(0, 0), replica_id=5)
-    assert part_of(answer).error_code in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    answer = world.fetch({("t", 0): 0}, session=(0, 0), replica_id=5, connection=connection())
+    assert part_of(answer).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    world.fetch({("t", 0): 0}, session=(0, 0), replica_id=5)  # a broker of the cluster, and no replica of it
     sessions = world.core.services.sessions.snapshot(0)
     assert [one["follower"] for one in sessions] == [False] * len(sessions)
     assert sessions

@@ -200,7 +200,8 @@ class World:
         connection = connection or Connection(next(self._connections), "PLAINTEXT", "127.0.0.1", "kafka", self.now_ms)
         context = _Context(connection, _key_of(request), version, client_id, answer)
         due_ms = self.core.next_deadline_ms()
-        self.core.handle(request, context, self.now_ms)
+        handle = self.core.handle if connection.peer < 0 else self.core.handle_peer
+        handle(request, context, self.now_ms)
         if not self.core.rescheduled:
             assert self.core.next_deadline_ms() == due_ms, "the host would not ask"
         return answer
@@ -314,7 +315,14 @@ class World:
             list(topics.values()),
             forgotten,
         )
+        if replica_id >= 0 and connection is None:
+            connection = self.peer(replica_id)
         return self.send(request, version, connection=connection)
+
+    def peer(self, broker_id: int) -> Connection:
+        """A connection from another broker, over the listener between brokers."""
+        number, principal = next(self._connections), f"Broker:{broker_id}"
+        return Connection(number, "BROKERS", "127.0.0.1", "kafka", self.now_ms, principal, peer=broker_id)
 
     def _id_of(self, name: str, version: int) -> bytes:
         known = self.core.image.topics.get(name)

@@ -306,7 +306,9 @@ class Broker:
     def serve(self, request: Any, version: int, answered: Callable[[Any], None]) -> None:
         """A request of another broker."""
         key = key_of(type(request))
-        context = _Context(Connection(1, "INTERNAL", "127.0.0.1", "kafka", 0), key, version, "replica")
+        state = getattr(request, "replica_state", None)
+        peer = request.replica_id if state is None else state.replica_id
+        context = _Context(Connection(1, "INTERNAL", "127.0.0.1", "kafka", 0, peer=peer), key, version, "replica")
         context.answered = answered
         self._handlers[key](self._services, request, context, self.cluster.now_ms)
         self.drain()

@@ -6,6 +6,7 @@ from typing import Any
 from barnabas.broker.config import BrokerConfig, keys_of
 from tests.conformance.recordings import explained, recorded
 from tests.conformance.scenario import ABSENT, Facts, scenario
+from tests.conformance.targets import PEERS
 from tests.conformance.whole import answers, ask
 from tests.conformance.world import World, error
 
@@ -106,6 +107,8 @@ ELSEWHERE = (
 def told_otherwise() -> Facts:
     """What of a broker's settings ours does not tell, or tells with another value."""
     facts = {name: ABSENT for name in recorded("S02") if name not in keys_of(BrokerConfig)}
+    name = "inter.broker.listener.name"
+    facts[name] = f"{PEERS}, source 4, type 2, read only; {name}={PEERS} source 4"
     return facts | {
         name: f"{value}, source 5, type {kind}; {name}={value} source 5" for name, (value, kind) in LIMITS.items()
     }
@@ -118,7 +121,7 @@ def told_otherwise() -> Facts:
     differs=told_otherwise(),
     note="a setting without effect is not told; limits of ours stand in docs/SECURITY.md; what is written as it would "
     "be anyway is told as the default; Apache Kafka is given its one replica here; min.insync.replicas is no "
-    "cluster-wide setting (KIP-966)",
+    "cluster-wide setting (KIP-966); the scenarios' broker has a listener for brokers alone",
 )
 def s02(world: World) -> Facts:
     node = world.call("metadata", 12, {"topics": []}).body.brokers[0].node_id
