@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from barnabas.broker.account import REQUESTS
 from barnabas.broker.host import dialects
 from barnabas.broker.host.channel import Channel
-from barnabas.broker.host.in_flight import CHARGED_BYTES_MIN, Request, weigh
+from barnabas.broker.host.in_flight import CHARGED_BYTES_MIN, taken, weigh
 from barnabas.broker.host.states import State
 from barnabas.broker.introduction import REQUEST_BYTES_MAX, VERSIONS, Reception
 from barnabas.protocol.api import ApiKey, RequestHeader, UnsupportedVersion, name_of
@@ -81,7 +81,7 @@ class PeerChannel(Channel):
                 raise
             self.send(self.dialect.encode_unsupported_api_versions(error.header.correlation_id))
             return
-        context = self.outstanding = Request(self, header)
+        context = self.outstanding = taken(self, header)
         self._host.core.handle_peer(request, context, now_ms)
         if self.outstanding is not None and len(frame) >= CHARGED_BYTES_MIN:
             size = weigh(header.api_key, len(frame), self._host.buffers.pinned_bytes)
