@@ -7,6 +7,9 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
+from barnabas.broker.host.disk_calls import raise_open_files_max
+from tests.measured import again
+
 # How long an example takes, and how long it is to be drawn, is the machine's, and whoever is busy on it.
 settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # `./dev test` takes this one: whether a change is good must hang on the change, not on what is drawn this time.
@@ -22,6 +25,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 if hasattr(signal, "SIGHUP"):
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+raise_open_files_max()  # some tests hold thousands of connections, and many a shell allows 1,024
+
 pytest.register_assert_rewrite("tests.wire.matrix")  # its asserts are tests', though it is none of them
 
 _outcomes = {"passed": 0, "failed": 0, "skipped": 0}
@@ -34,6 +39,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="a skipped test is a failure, save those marked docker where no engine can run",
     )
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if isinstance(item, pytest.Function) and item.get_closest_marker("measured"):
+        item.obj = again(item.obj)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

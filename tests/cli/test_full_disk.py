@@ -24,7 +24,7 @@ def count(server: str, partition: int) -> int:
         consumer.seek_to_beginning(where)
         end = consumer.end_offsets([where])[where]
         while consumer.position(where) < end:
-            found += len(consumer.poll(5))
+            found += len(consumer.poll(60))
     return found
 
 
@@ -32,7 +32,7 @@ def fill(producer: Producer) -> tuple[int, Exception | None]:
     """How many records went in before one was refused, and why it was."""
     for kept in range(2 * FULL_AT_BYTES // len(VALUE)):
         try:
-            producer.send("t", VALUE, partition=0).result(10)
+            producer.send("t", VALUE, partition=0).result(60)
         except KafkaError as error:
             return kept, error
     return -1, None
@@ -52,10 +52,10 @@ def test_a_partition_whose_disk_is_full_refuses_and_all_else_serves_on(tmp_path:
             assert isinstance(error, KafkaError)
             assert error.code == ErrorCode.KAFKA_STORAGE_ERROR
             assert kept >= 5
-            assert producer.send("t", VALUE, partition=1).result(10).offset == 0
+            assert producer.send("t", VALUE, partition=1).result(60).offset == 0
             assert count(server, 0) == kept
             resource.prlimit(process.popen.pid, resource.RLIMIT_FSIZE, bounds)
-            assert producer.send("t", VALUE, partition=0).result(10).offset == kept
+            assert producer.send("t", VALUE, partition=0).result(60).offset == kept
         assert process.end() == 0
     assert "t-0 refuses writes: [Errno" in "".join(process.errors)
     with broker(*options) as process:

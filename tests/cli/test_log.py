@@ -16,8 +16,8 @@ def used(path: Path) -> None:
     """A directory with topics t and u, stopped; t holds two records."""
     with broker("--port", "0", "--data-dir", str(path), "--topic", "t:1") as process:
         with Producer(bootstrap_servers=f"127.0.0.1:{process.port}", enable_idempotence=True) as producer:
-            producer.send("t", b"one", key=b"k").result(10)
-            producer.send("t", b"two").result(10)
+            producer.send("t", b"one", key=b"k").result(60)
+            producer.send("t", b"two").result(60)
         assert process.end() == 0
     with broker("--port", "0", "--data-dir", str(path), "--topic", "u:1") as process:
         assert process.end() == 0
@@ -92,7 +92,7 @@ def test_a_repair_says_what_is_lost_does_nothing_unasked_and_then_the_broker_sta
     assert "nothing to repair" in run("log", "repair", str(tmp_path)).stdout
     with broker("--port", "0", "--data-dir", str(tmp_path)) as process:
         with Consumer("t", bootstrap_servers=f"127.0.0.1:{process.port}", auto_offset_reset="earliest") as consumer:
-            assert [bytes(record.value) for record in consumer.poll(5)] == [b"one", b"two"]
+            assert [bytes(record.value) for record in consumer.poll(60)] == [b"one", b"two"]
         assert process.end() == 0
     assert len(list(tmp_path.glob("u-0.*-stray"))) == 1
 

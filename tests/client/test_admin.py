@@ -160,7 +160,9 @@ def test_partitions_of_pairs_are_taken_and_one_that_is_missing_is_named(admin: A
     assert admin.delete_records({("pairs", 0): 0}) == {TopicPartition("pairs", 0): 0}  # type: ignore[dict-item]
     with pytest.raises(ConfigError, match=r"delete_records: 'pairs' \(str\) is no partition"):
         admin.delete_records({"pairs": 0})  # type: ignore[dict-item]
-    with Admin(broker.bootstrap_servers, default_api_timeout_ms=300) as hasty:
+    with Admin(broker.bootstrap_servers) as hasty:
+        assert hasty.lag({TopicPartition("pairs", 0): 0})
+        hasty._inner.config.default_api_timeout_ms = 300
         missing = r"no offsets of pairs-7 within 300 ms: .*topic pairs has no partition 7; it has 1, from 0 on"
         with pytest.raises(ClientTimeout, match=missing):
             hasty.lag({TopicPartition("pairs", 7): 0})

@@ -55,7 +55,7 @@ async def consumer(served: Served) -> AsyncIterator[aio.Consumer]:
 async def numbers(consumer: aio.Consumer, count: int) -> list[int]:
     found: list[int] = []
     while len(found) < count:
-        records = await consumer.poll(10)
+        records = await consumer.poll(60)
         assert records, f"{len(found)} of {count} records came"
         found += [int(record.value) for record in records]
     return found
@@ -71,7 +71,7 @@ async def test_topics_by_name_are_read_whole(consumer: aio.Consumer, topic: str)
 
 async def test_a_record_carries_what_was_sent(consumer: aio.Consumer, topic: str) -> None:
     consumer.assign([(topic, 1)])
-    record = (await consumer.poll(10))[0]
+    record = (await consumer.poll(60))[0]
     assert record == (topic, 1, 0, START + 1, 0, None, b"1", (("n", b"1"),))
     assert consumer.high_watermark(TopicPartition(topic, 1)) == 5
 
@@ -117,15 +117,15 @@ async def test_records_given_back_come_again_once_unless_paused_or_unassigned(
 ) -> None:
     even, odd = TopicPartition(topic, 0), TopicPartition(topic, 1)
     consumer.assign([even])
-    records = await consumer.poll(10)
+    records = await consumer.poll(60)
     assert len(records) == 5
     consumer.give_records_back(records)
     assert await consumer.position(even) == 0
     consumer.pause(even)
     assert await consumer.poll(0.001) == []
     consumer.resume(even)
-    assert await consumer.poll(10, max_records=2) == records[:2]
-    assert await consumer.poll(10) == records[2:]
+    assert await consumer.poll(60, max_records=2) == records[:2]
+    assert await consumer.poll(60) == records[2:]
     assert await consumer.poll(0.001) == []
     consumer.assign([odd])
     consumer.give_records_back(records)
@@ -135,9 +135,9 @@ async def test_records_given_back_come_again_once_unless_paused_or_unassigned(
 async def test_records_given_back_wake_who_waits(consumer: aio.Consumer, topic: str) -> None:
     even = TopicPartition(topic, 0)
     consumer.assign([even])
-    records = await consumer.poll(10)
+    records = await consumer.poll(60)
     consumer._client.pump = lambda: None  # type: ignore[method-assign]  # no fetch, so nothing else wakes
-    waiting = asyncio.ensure_future(consumer.poll(10))
+    waiting = asyncio.ensure_future(consumer.poll(60))
     await asyncio.sleep(0)
     consumer.give_records_back(records)
     for _ in range(5):
@@ -201,7 +201,7 @@ async def test_deserializers_and_a_closed_consumer(served: Served, producer: Pro
     producer.send(name, b'{"a":1}', b"key", partition=0).result(30)
     settings = {"key.deserializer": "string", "value.deserializer": "json", "auto.offset.reset": "earliest"}
     async with aio.Consumer(name, config=settings, bootstrap_servers=served.servers) as consumer:
-        (record,) = await consumer.poll(10)
+        (record,) = await consumer.poll(60)
         assert (record.key, record.value) == ("key", {"a": 1})
         waiting = asyncio.ensure_future(consumer.poll())
         await asyncio.sleep(0)
@@ -215,12 +215,12 @@ NOTHING = "nothing to read: no topic or partition was named; subscribe"
 async def test_who_named_nothing_to_read_does_not_wait_for_it(served: Served, consumer: aio.Consumer) -> None:
     for call in (consumer.poll, consumer.poll_columns, lambda: anext(aiter(consumer))):
         with pytest.raises(ConfigError, match=NOTHING):
-            await asyncio.wait_for(call(), 10)
+            await asyncio.wait_for(call(), 60)
     with Consumer(config=served.servers) as blocking:
         calls: list[Any] = [blocking.poll, blocking.poll_columns, lambda: next(iter(blocking))]
         for call in calls:
             with pytest.raises(ConfigError, match=NOTHING):
-                await asyncio.wait_for(asyncio.to_thread(call), 10)
+                await asyncio.wait_for(asyncio.to_thread(call), 60)
 
 
 async def test_who_waits_while_all_is_taken_away_goes_on_with_what_comes_next(
@@ -258,7 +258,7 @@ def test_the_blocking_form_does_the_same(served: Served, topic: str, producer: P
         assert consumer.end_offsets([even]) == {even: 5}
         assert consumer.partitions_for(topic) == [0, 1]
         put(producer, topic, range(10, 12))
-        assert [record.value for record in consumer.poll(10)] == [b"10"]
+        assert [record.value for record in consumer.poll(60)] == [b"10"]
     with pytest.raises(ClientClosed):
         consumer.poll(0.001)
     consumer.close()

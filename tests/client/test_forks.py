@@ -47,7 +47,7 @@ def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 def values(servers: str, topic: str, count: int) -> list[bytes]:
     found: list[bytes] = []
     with Consumer(topic, bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
-        while len(found) < count and (records := consumer.poll(10)):
+        while len(found) < count and (records := consumer.poll(60)):
             found += [record.value for record in records]
     return found
 
@@ -131,7 +131,7 @@ async def main():
                 assert told(producer.flush())
                 assert told(producer.partitions_for("t"))
                 assert refuses(pending.result)
-                assert told(consumer.poll(10))
+                assert told(consumer.poll(60))
                 assert told(consumer.position(("t", 0)))
                 assert refuses(lambda: consumer.assign([("t", 0)]))
                 assert told(admin.list_topics())

@@ -112,7 +112,7 @@ def test_a_poison_pill_is_told_after_what_is_good_and_can_be_passed_over(broker:
     with Consumer("poisoned", config=settings, bootstrap_servers=broker.bootstrap_servers) as consumer:
         while len(found) < 3:
             try:
-                found += [record.value for record in consumer.poll(10)]
+                found += [record.value for record in consumer.poll(60)]
             except SerializationFailed as error:
                 refused.append((error.topic, error.partition, error.offset, tuple(found)))
                 consumer.seek(TopicPartition(error.topic, error.partition), error.offset + 1)
@@ -186,8 +186,8 @@ def test_a_callback_that_does_not_end_keeps_no_close_waiting(broker: Broker, cap
 def test_a_poll_for_no_records_is_refused(broker: Broker, limit: int) -> None:
     with Consumer("checked", bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
         with pytest.raises(ConfigError, match=f"max_records: {limit} is below its minimum 1"):
-            consumer.poll(10, max_records=limit)
-        assert consumer.poll(10, max_records=1)
+            consumer.poll(60, max_records=limit)
+        assert consumer.poll(60, max_records=1)
 
 
 def test_a_record_that_cannot_be_read_says_what_of_it(broker: Broker) -> None:
@@ -199,7 +199,7 @@ def test_a_record_that_cannot_be_read_says_what_of_it(broker: Broker) -> None:
         for offset, what in enumerate(("value", "key")):
             why = f"^unread-0, offset {offset}, {what}: .*; seek behind it to go on, or set another deserializer$"
             with pytest.raises(SerializationFailed, match=why) as caught:
-                consumer.poll(10)
+                consumer.poll(60)
             consumer.seek(TopicPartition(caught.value.topic, caught.value.partition), caught.value.offset + 1)
 
 

@@ -32,7 +32,7 @@ def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 def values(broker: Broker, topic: str, count: int) -> list[bytes]:
     found: list[bytes] = []
     with Consumer(topic, bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
-        while len(found) < count and (records := consumer.poll(10)):
+        while len(found) < count and (records := consumer.poll(60)):
             found += [record.value for record in records]
     return found
 

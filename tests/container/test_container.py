@@ -117,7 +117,7 @@ def test_the_host_is_served_on_localhost_and_another_container_on_broker(compose
     with Consumer("both-sides", bootstrap_servers="localhost:9092", auto_offset_reset="earliest") as consumer:
         values: list[bytes] = []
         while len(values) < 2:
-            records = consumer.poll(5)
+            records = consumer.poll(60)
             assert records
             values += [bytes(record.value) for record in records]
     assert sorted(values) == [b"from a container", b"from the host"]
@@ -125,12 +125,12 @@ def test_the_host_is_served_on_localhost_and_another_container_on_broker(compose
 
 def test_it_stops_cleanly_and_keeps_its_records(compose: list[str]) -> None:
     with Producer(bootstrap_servers="localhost:9092") as producer:
-        kept = producer.send("kept", b"value").result(10)
+        kept = producer.send("kept", b"value").result(60)
     docker(*compose, "restart", "--timeout", "10")
     docker(*compose, "up", "--detach", "--wait", "--no-build")
     assert '"stopped"' in docker(*compose, "logs", "--no-log-prefix")
     with Consumer("kept", bootstrap_servers="localhost:9092", auto_offset_reset="earliest") as consumer:
-        (record,) = consumer.poll(10)
+        (record,) = consumer.poll(60)
     assert (record.offset, bytes(record.value)) == (kept.offset, b"value")
 
 

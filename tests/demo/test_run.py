@@ -25,7 +25,7 @@ from barnabas.demo.run import _table
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 SECONDS_MAX = 400
-SECONDS_TO_LEAVE = 20
+SECONDS_TO_LEAVE = 60
 PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
 
 
@@ -87,7 +87,7 @@ def demo(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
         watchdog.join()
     for process in started:
         end(process)
-        process.wait(10)
+        process.wait(60)
         assert process.stdout
         process.stdout.close()
 

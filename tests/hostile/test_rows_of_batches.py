@@ -18,6 +18,7 @@ from tests.hostile.test_rows import Peer, frame
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.measured,
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc"),
 ]
 

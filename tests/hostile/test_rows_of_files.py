@@ -26,6 +26,7 @@ from tests.hostile.test_rows import Peer, frame
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.measured,
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc"),
 ]
 
@@ -72,7 +73,7 @@ def unread(stack: ExitStack, port: int, request: bytes) -> socket.socket:
     sock = stack.enter_context(socket.socket())
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     sock.connect(("127.0.0.1", port))
-    sock.settimeout(20)
+    sock.settimeout(60)
     sock.sendall(request)
     return sock
 

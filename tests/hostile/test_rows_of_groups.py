@@ -40,6 +40,7 @@ from tests.hostile.test_rows import Peer, frame
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.measured,
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc"),
 ]
 
@@ -117,21 +118,25 @@ def test_groups_without_end(tmp_path: Path) -> None:
     """One for every request, of either protocol, with long names: what one address may bring is bounded."""
     count, at_once, name = 1_500, 250, "n" * 20_000
     range_of = [JoinGroupRequestProtocol("range", b"")]
-    with siege(*OPTIONS, data_dir=tmp_path) as process, ExitStack() as stack:
+    session_ms = 600_000  # a line is logged for each that is missed, and a slow machine takes more than a minute
+    patient = [f"group.consumer.{key}session.timeout.ms={session_ms}" for key in ("max.", "")]
+    options = [*OPTIONS, *(each for setting in patient for each in ("--set", setting))]
+    with siege(*options, data_dir=tmp_path) as process, ExitStack() as stack:
         peer = Peer(stack, process.port)
         coordinated(peer)
         codes: set[int] = set()
         for start in range(0, count, at_once):
             numbers = range(start, start + at_once)
             joins = [
-                JoinGroupRequest(f"classic-{n}{name}", 60_000, 60_000, "", None, "test", range_of) for n in numbers
+                JoinGroupRequest(f"classic-{n}{name}", session_ms, session_ms, "", None, "test", range_of)
+                for n in numbers
             ]
             told = exchange(peer.sock, b"".join(frame(ApiKey.JOIN_GROUP, 9, one) for one in joins), answers=at_once)
             assert told is not None
             codes |= {codec.decode_response(ApiKey.JOIN_GROUP, 9, one)[1].error_code for one in told[-3:]}
             key = ApiKey.CONSUMER_GROUP_HEARTBEAT
             beats = [
-                ConsumerGroupHeartbeatRequest(f"{n}{name}", "m", 0, None, None, 60_000, ["t"], None, None, [])
+                ConsumerGroupHeartbeatRequest(f"{n}{name}", "m", 0, None, None, session_ms, ["t"], None, None, [])
                 for n in numbers
             ]
             told = exchange(peer.sock, b"".join(frame(key, 1, one) for one in beats), answers=at_once)

@@ -71,7 +71,7 @@ def values(reader: StreamReader | BatchReader, tasks: Any) -> list[int]:
 
 def test_the_planner_waits_for_a_broker(place: tuple[Path, int], said: Said) -> None:
     directory, port = place
-    reader = StreamReader(read_options(options(port, **{"kafka.default.api.timeout.ms": "200"}), "stream"))
+    reader = StreamReader(read_options(options(port, **{"kafka.default.api.timeout.ms": "1000"}), "stream"))
     with ThreadPoolExecutor(1) as pool:
         planned = pool.submit(reader.latestOffset, reader.initialOffset(), ALL)
         assert said.waits.wait(30)
@@ -103,7 +103,7 @@ def test_a_running_planner_waits_as_well(place: tuple[Path, int], said: Said) ->
 def test_a_task_waits_for_a_broker(place: tuple[Path, int], said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(brokers_module, "CHECK_MS", 100)
     directory, port = place
-    reader = BatchReader(read_options(options(port, **{"kafka.default.api.timeout.ms": "200"}), "batch"))
+    reader = BatchReader(read_options(options(port, **{"kafka.default.api.timeout.ms": "1000"}), "batch"))
     with Broker(data_dir=directory, port=port):
         tasks = reader.partitions()
         assert values(reader, tasks) == list(range(10))  # its connection is kept, for the next task
@@ -166,7 +166,7 @@ def test_who_answers_late_is_not_away(place: tuple[Path, int], monkeypatch: pyte
 
 def test_a_new_task_waits_as_well(place: tuple[Path, int], said: Said) -> None:
     directory, port = place
-    reader = BatchReader(read_options(options(port, **{"kafka.default.api.timeout.ms": "200"}), "batch"))
+    reader = BatchReader(read_options(options(port, **{"kafka.default.api.timeout.ms": "1000"}), "batch"))
     with Broker(data_dir=directory, port=port):
         tasks = reader.partitions()
     with ThreadPoolExecutor(1) as pool:

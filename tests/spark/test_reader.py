@@ -16,7 +16,9 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows
 
 from barnabas import Admin, Broker, Consumer, Producer
+from barnabas.client.consume import fetcher as fetcher_module
 from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.requests.fetch import FetchRequest
 from barnabas.spark_bridge import brokers as brokers_module
 from barnabas.spark_bridge import source
 from barnabas.spark_bridge.borrowed import Borrowed, patience_of
@@ -106,7 +108,7 @@ def test_a_wait_of_the_planner_opens_no_session(cluster: Cluster, stream: Stream
     before = cluster.sessions()
     for _ in range(3):
         assert reader.latestOffset(end, ALL) == end
-    assert cluster.sessions() == before
+    assert cluster.sessions() <= before  # an earlier test's may go meanwhile
 
 
 # ---- deleted, created anew, cut -------------------------------------------------------------------------------------
@@ -464,20 +466,25 @@ def test_records_cost_no_python_call_each(cluster: Cluster) -> None:
     assert calls < count / 2, f"{calls} calls for {count} records"
 
 
-def test_the_next_task_does_not_wait_behind_the_last_one_s_fetch(cluster: Cluster) -> None:
+def test_the_next_task_does_not_wait_behind_the_last_one_s_fetch(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind the end of its span a task leaves a fetch at the broker: with Kafka's default it waits there for 500 ms,
+    and the next task's on the same connection behind it."""
     topic = cluster.topic(2)
     cluster.put(topic, range(10))
     reader = batch(cluster, topic)
+    waits_ms: list[int] = []
+
+    def asked(**fields: Any) -> FetchRequest:
+        waits_ms.append(fields["max_wait_ms"])
+        return FetchRequest(**fields)
+
+    monkeypatch.setattr(fetcher_module, "FetchRequest", asked)
     tasks = reader.partitions()
-
-    def seconds() -> float:
-        begun = time.perf_counter()
-        assert sum(records.num_rows for task in tasks for records in reader.read(task)) == 10
-        return time.perf_counter() - begun
-
-    # Behind the end of its span a task leaves a fetch at the broker: with Kafka's default it waits there for 500 ms,
-    # and the next task's on the same connection behind it. The best of a few, for the machine may be busy.
-    assert min(seconds() for _ in range(5)) < 0.3
+    assert sum(records.num_rows for task in tasks for records in reader.read(task)) == 10
+    assert waits_ms
+    assert max(waits_ms) <= 10
 
 
 def test_a_task_that_gets_nothing_says_so_in_time(

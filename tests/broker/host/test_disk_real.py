@@ -371,5 +371,5 @@ def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(tmp_path: Path) -> N
 
     thread = threading.Thread(target=look, daemon=True)
     thread.start()
-    thread.join(10)
+    thread.join(60)
     assert found == [b"", 0, b"new"]

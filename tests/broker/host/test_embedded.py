@@ -28,7 +28,7 @@ def test_the_blocking_broker_serves_once_it_is_made_and_leaves_no_thread_behind(
         assert broker.bootstrap_servers == f"127.0.0.1:{broker.port}"
         assert partitions(broker.snapshot()) == ["flights-0", "flights-1"]
         assert set(threading.enumerate()) - before
-    assert set(threading.enumerate()) == before
+    assert set(threading.enumerate()) <= before
     broker.close()
 
 
@@ -47,7 +47,7 @@ async def test_the_asyncio_broker_runs_on_the_running_loop() -> None:
         async with client(broker.port) as raw:
             raw.ask(1)
             assert await raw.answer() == 1
-        assert set(threading.enumerate()) == before
+        assert set(threading.enumerate()) <= before
 
 
 def test_nothing_of_the_program_around_it_is_touched() -> None:

@@ -50,7 +50,7 @@ def test_a_first_start_that_is_killed_starts_again(tmp_path: Path) -> None:
         found.add(tuple(sorted(entry.name for entry in path.iterdir())) if path.exists() else ())
         with broker(*options) as process:
             with Producer(bootstrap_servers=f"127.0.0.1:{process.port}") as producer:
-                assert producer.send("t", b"x").result(10).offset == 0
+                assert producer.send("t", b"x").result(60).offset == 0
             assert process.end() == 0
         if banner:
             break

@@ -30,7 +30,6 @@ SETTINGS = ("log.segment.bytes=1048576", "metadata.log.max.record.bytes.between.
 NAMES_FULL_IN = (3, 7)
 """Rounds in which bytes find room and new files do not, so that it is the roll of a segment that meets the full disk.
 (Where bytes find none either, the append before it fails, for a new file takes no bytes on such a disk.)"""
-STANDSTILL_S = 0.5
 
 
 @pytest.fixture
@@ -90,12 +89,15 @@ def once(port: int) -> Producer:
     return Producer(bootstrap_servers=f"127.0.0.1:{port}", retries=0, acks=1, enable_idempotence=False, linger_ms=0)
 
 
-def wait_for_standstill(load: Load) -> None:
-    """Until no partition takes any more: its segment is full, and the next one cannot be begun."""
-    ends, since = load.ends(), time.monotonic()
-    while time.monotonic() - since < STANDSTILL_S:
-        if (now := load.ends()) != ends:
-            ends, since = now, time.monotonic()
+def wait_until_refused(probe: Producer) -> None:
+    """Until some partition takes no more: where names are full, its segment is, and the next one cannot be begun."""
+    deadline = time.monotonic() + BOUND_S
+    while True:
+        asked = [probe.send("t", bytes(8192), partition=at) for at in range(PARTITIONS)]
+        told = [future.exception(BOUND_S) for future in asked]
+        if any(told):
+            return
+        assert time.monotonic() < deadline, "the disk was full"
 
 
 def everything(port: int) -> dict[tuple[int, int], bytes]:
@@ -103,7 +105,7 @@ def everything(port: int) -> dict[tuple[int, int], bytes]:
     with Consumer("t", bootstrap_servers=f"127.0.0.1:{port}", auto_offset_reset="earliest") as consumer:
         ends = consumer.end_offsets([TopicPartition("t", number) for number in range(PARTITIONS)])
         while len(found) < sum(ends.values()):
-            records = consumer.poll(5)
+            records = consumer.poll(60)
             assert records, "the log ends before its end offset"
             found.update({(record.partition, record.offset): bytes(record.value) for record in records})
     return found
@@ -122,17 +124,15 @@ def test_ten_times_full_and_nothing_is_over(small_disk: SmallDisk) -> None:
                 for number in range(ROUNDS):
                     if number in NAMES_FULL_IN:
                         small_disk.fill_names()
-                        wait_for_standstill(load)
                     else:
                         small_disk.fill()
+                    wait_until_refused(probe)
                     full_until = time.monotonic() + FULL_S
                     created = 0
                     while time.monotonic() < full_until:
                         with contextlib.suppress(BarnabasError):
                             hasty.create_topic(f"full-{number}-{created}", partitions=1)
                         created += 1
-                    refused = [probe.send("t", bytes(8192), partition=at) for at in range(PARTITIONS)]
-                    assert any(future.exception(BOUND_S) is not None for future in refused), "the disk was full"
                     small_disk.free()
                     before = load.ends()
                     taken = [probe.send("t", b"now", partition=at) for at in range(PARTITIONS)]

@@ -63,7 +63,7 @@ def everything(port: int) -> Records:
     with Consumer("t", bootstrap_servers=f"127.0.0.1:{port}", auto_offset_reset="earliest") as consumer:
         ends = consumer.end_offsets([TopicPartition("t", number) for number in range(PARTITIONS)])
         while len(found) < sum(ends.values()):
-            records = consumer.poll(5)
+            records = consumer.poll(60)
             assert records, "the log ends before its end offset"
             found.update({(record.partition, record.offset): bytes(record.value) for record in records})
     return found
@@ -91,7 +91,7 @@ def test_a_deleted_topic_of_the_longest_name_keeps_no_start_away(tmp_path: Path)
     with broker(*options, "--topic", f"{name}:1", "--topic", "other:1") as process:
         with Producer(bootstrap_servers=f"127.0.0.1:{process.port}") as producer:
             for topic in (name, "other"):
-                producer.send(topic, b"kept").result(10)
+                producer.send(topic, b"kept").result(60)
         with Admin(bootstrap_servers=f"127.0.0.1:{process.port}") as admin:
             admin.delete_topic(name)
         process.end(signal.SIGKILL)
@@ -99,7 +99,7 @@ def test_a_deleted_topic_of_the_longest_name_keeps_no_start_away(tmp_path: Path)
     away.rename(tmp_path / f"{name}-0")
     with broker(*options) as process:
         with Consumer("other", bootstrap_servers=f"127.0.0.1:{process.port}", auto_offset_reset="earliest") as consumer:
-            assert [bytes(record.value) for record in consumer.poll(5)] == [b"kept"]
+            assert [bytes(record.value) for record in consumer.poll(60)] == [b"kept"]
         assert process.end() == 0
     (stray,) = tmp_path.glob("*-stray")
     assert b"kept" in (stray / f"{0:020d}.log").read_bytes()

@@ -520,7 +520,7 @@ async def test_what_is_unread_goes_with_an_ended_connection() -> None:
         await until(lambda: not host.channels)
         raw.writer.transport.resume_reading()  # type: ignore[attr-defined]
         with pytest.raises(ConnectionResetError):
-            await asyncio.wait_for(raw.reader.readexactly(101 * MIB), 5)
+            await asyncio.wait_for(raw.reader.readexactly(101 * MIB), 60)
 
 
 async def test_who_has_a_turn_is_the_last_to_be_ended() -> None:

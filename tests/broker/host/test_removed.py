@@ -32,10 +32,10 @@ def options(path: Path, *settings: str) -> list[str]:
 def produce(port: int, topic: str, *values: bytes) -> BaseException | None:
     """Send one by one; the last one's error."""
     with Producer(bootstrap_servers=f"127.0.0.1:{port}", retries=0, enable_idempotence=False) as producer:
-        return [producer.send(topic, value).exception(20) for value in values][-1]
+        return [producer.send(topic, value).exception(60) for value in values][-1]
 
 
-def consumed(port: int, topic: str, count: int, start: int = 0, patience_s: float = 5) -> list[bytes]:
+def consumed(port: int, topic: str, count: int, start: int = 0, patience_s: float = 60) -> list[bytes]:
     found: list[bytes] = []
     with Consumer(bootstrap_servers=f"127.0.0.1:{port}") as consumer:
         consumer.assign([TopicPartition(topic, 0)])

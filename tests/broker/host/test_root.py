@@ -22,7 +22,7 @@ def consumed(port: int, count: int) -> list[bytes]:
     found: list[bytes] = []
     with Consumer("t", bootstrap_servers=f"127.0.0.1:{port}", auto_offset_reset="earliest") as consumer:
         while len(found) < count:
-            records = consumer.poll(5)
+            records = consumer.poll(60)
             assert records, "records are missing"
             found += [bytes(record.value) for record in records]
     return found

@@ -13,6 +13,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -25,9 +26,11 @@ from barnabas.broker.host.receive import POOL_BYTES_MAX
 from barnabas.cli.look import get
 from tests.broker.host.fake_core import api_versions_request
 from tests.cli.process import Process, broker
+from tests.measured import TooMuch
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.measured,
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc"),
 ]
 
@@ -35,6 +38,8 @@ MB = 1_000_000
 PEAK_BYTES_MAX = 400 * MB
 LEFT_BYTES_MAX = 150 * MB
 ANSWER_S_MAX = 0.2
+"""Five to twenty times what is usual: 8 to 46 ms over all sieges while six others load two processors. Before each was
+mended it was 0.3 s to minutes. As for the memory, a test in which it is more is played three times (`measured`)."""
 
 
 def memory(process: Process, what: str) -> int:
@@ -48,7 +53,7 @@ def memory(process: Process, what: str) -> int:
 BYSTANDER = """
 import os, select, socket, sys, time
 port, pid, request = int(sys.argv[1]), sys.argv[2], bytes.fromhex(sys.argv[3])
-sock = socket.create_connection(("127.0.0.1", port), 20)
+sock = socket.create_connection(("127.0.0.1", port), 60)
 def exactly(size):
     held = b""
     while len(held) < size:
@@ -113,7 +118,7 @@ class Bystander:
     def end(self) -> tuple[float, float]:
         """How long an answer took at most (s): without the time for which broker or bystander waited for a processor,
         which others on the machine had, and with it."""
-        told, _ = self._popen.communicate("over\n", 20)
+        told, _ = self._popen.communicate("over\n", 60)
         assert told, "the bystander was not answered"
         worst_s, most_s, count = map(float, told.split())
         assert count > 1
@@ -124,23 +129,28 @@ class Bystander:
 def siege(*options: str, data_dir: Path | None = None, inside: Sequence[str] = ()) -> Iterator[Process]:
     """A broker to be attacked in the body; what must hold is looked at when it is over.
 
-    It keeps its data in memory, unless a directory is given; `inside` is a command that runs it.
+    It keeps its data in memory, unless a directory is given to have its own in; `inside` is a command that runs it.
+
+    Raises:
+        TooMuch: it took more memory or time than it may.
     """
-    where = ("--memory",) if data_dir is None else ("--data-dir", str(data_dir))
+    where = ("--memory",) if data_dir is None else ("--data-dir", tempfile.mkdtemp(dir=data_dir))
     with broker("--port", "0", *where, *options, inside=inside) as process, Bystander(process) as bystander:
         idle = memory(process, "VmRSS")
         held = state(process)["held_bytes"]
         yield process
         peak = memory(process, "VmHWM") - idle
-        assert peak <= PEAK_BYTES_MAX, f"{peak // MB} MB above idle"
+        if peak > PEAK_BYTES_MAX:
+            raise TooMuch(f"{peak // MB} MB above idle")
         soon(process, lambda: memory(process, "VmRSS") - idle <= LEFT_BYTES_MAX)
         soon(process, lambda: state(process)["held_bytes"] <= held + POOL_BYTES_MAX)
         worst_s, most_s = bystander.end()
         measured = f"{peak / MB:.0f} MB at the peak, slowest answer {worst_s * 1e3:.0f} ms of {most_s * 1e3:.0f}"
         print(f"siege: {measured}")
-        assert worst_s <= ANSWER_S_MAX, measured
         assert process.end() == 0
         assert sum(map(len, process.errors)) < 200_000
+        if worst_s > ANSWER_S_MAX:
+            raise TooMuch(measured)
 
 
 def state(process: Process) -> dict[str, Any]:
@@ -160,12 +170,13 @@ def soon(process: Process, condition: Callable[[], bool]) -> None:
     began_s = time.monotonic() - unserved_s(process)
     while not condition():
         took_s = time.monotonic() - unserved_s(process) - began_s
-        assert took_s < 30, f"not so after {took_s:.1f} s: {state(process)}"
+        if took_s >= 30:
+            raise TooMuch(f"not so after {took_s:.1f} s: {state(process)}")
         time.sleep(0.05)
 
 
 def connect(stack: ExitStack, port: int) -> socket.socket:
-    sock = stack.enter_context(socket.create_connection(("127.0.0.1", port), 10))
+    sock = stack.enter_context(socket.create_connection(("127.0.0.1", port), 60))
     sock.setblocking(False)
     return sock
 

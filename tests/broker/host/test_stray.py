@@ -25,7 +25,7 @@ def test_a_stray_log_comes_back_as_the_docs_say(tmp_path: Path) -> None:
     with broker(*options, "--topic", "orders:1") as process:
         with Producer(bootstrap_servers=f"127.0.0.1:{process.port}") as producer:
             for value in VALUES:
-                producer.send("orders", value).result(10)
+                producer.send("orders", value).result(60)
         assert process.end() == 0
     away = tmp_path / "orders-0"
     (data_dir / "orders-0").rename(away)
@@ -47,11 +47,11 @@ def test_a_stray_log_comes_back_as_the_docs_say(tmp_path: Path) -> None:
     with broker(*options) as process:
         server = f"127.0.0.1:{process.port}"
         with Producer(bootstrap_servers=server) as producer:
-            assert producer.send("orders", b"three").result(10).offset == len(VALUES)
+            assert producer.send("orders", b"three").result(60).offset == len(VALUES)
         with Consumer("orders", bootstrap_servers=server, auto_offset_reset="earliest") as consumer:
             found: list[bytes] = []
             while len(found) < 3:
-                records = consumer.poll(5)
+                records = consumer.poll(60)
                 assert records
                 found += [bytes(record.value) for record in records]
         assert found == [*VALUES, b"three"]

@@ -46,7 +46,7 @@ class World:
     def deliver(self) -> None:
         """Let what is under way come back."""
         if self.kind == "real":
-            self._posted.get(timeout=20)()
+            self._posted.get(timeout=60)()
             while not self._posted.empty():
                 self._posted.get()()
         else:
