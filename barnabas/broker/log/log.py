@@ -79,6 +79,7 @@ class Log:
     __slots__ = (
         "_demands",
         "_flusher",
+        "_placed",
         "_records_max",
         "_room",
         "_sure_bytes",
@@ -163,7 +164,9 @@ class Log:
         self.recent: dict[int, int] = {}
         """Offsets of batches lately appended to the active segment, and where they lie: tail reads need no index."""
         self._watermark: tuple[int, int, int] = OffsetMetadata(0)
-        """The high watermark as an `OffsetMetadata`, or a tuple of its fields until it is asked for as one."""
+        """The high watermark, the fields of an `OffsetMetadata`: to make one costs more than an append needs."""
+        self._placed: OffsetMetadata | None = None
+        """The same with its place, once it was asked for."""
         self._flusher = Flusher(self)
         self.files = SmallFiles(self)
         self._demands = demands(config)
@@ -202,7 +205,7 @@ class Log:
             watermark = _new(change.high_watermark, self.high_watermark)
             watermark = min(max(watermark, self.log_start_offset), self.log_end_offset)
             at_end = watermark == self.log_end_offset
-            self._watermark = self.log_end_metadata if at_end else OffsetMetadata(watermark)
+            self._watermark, self._placed = self.log_end_metadata if at_end else OffsetMetadata(watermark), None
         assert self.bases[0] <= self.log_start_offset <= self.high_watermark <= self.log_end_offset
         assert self.bases[-1] <= self.log_end_offset
         assert self.recovery_point <= self.log_end_offset
@@ -247,7 +250,7 @@ class Log:
         old = self._watermark
         assert new.offset <= self.log_end_offset, "the high watermark cannot pass the end of the log"
         if new.offset > old[0] or (new.offset == old[0] and new.segment_base > old[1]):
-            self._watermark = new
+            self._watermark, self._placed = new, None
             return True
         return False
 
@@ -259,6 +262,7 @@ class Log:
         if end == old[0] and active.base == old[1]:
             return False
         self._watermark = end, active.base, active.size
+        self._placed = None
         return True
 
     def placed_high_watermark(self) -> OffsetMetadata:
@@ -267,16 +271,17 @@ class Log:
         Raises:
             NotYet: bytes must be read first.
         """
-        watermark = self._watermark
-        if type(watermark) is not OffsetMetadata:
-            watermark = self._watermark = OffsetMetadata._make(watermark)
-        if watermark.segment_base < 0:
-            watermark = self._watermark = reader.offset_metadata(self, watermark.offset)
-        return watermark
+        placed = self._placed
+        if placed is None:
+            placed = OffsetMetadata._make(self._watermark)
+            if placed.segment_base < 0:
+                self._watermark = placed = reader.offset_metadata(self, placed.offset)
+            self._placed = placed
+        return placed
 
     def placed_last_stable(self) -> OffsetMetadata:
         """The last stable offset with its place, as `placed_high_watermark`."""
-        return self.placed_high_watermark()
+        return self._placed or self.placed_high_watermark()
 
     def raise_log_start_offset(self, offset: int) -> bool:
         """Hide everything below `offset` (DeleteRecords, or a follower's leader). Returns whether it rose.

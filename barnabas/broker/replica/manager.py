@@ -115,8 +115,8 @@ class ReplicaManager:
         if shared.actions:
             return self._now_ms
         earliest = shared.timer.next_deadline_ms()
-        for purgatory in shared.purgatories:
-            deadline_ms = purgatory.next_deadline_ms()
+        for purgatory in shared.purgatories:  # mostly there is nobody in two of the three
+            deadline_ms = purgatory.next_deadline_ms() if purgatory.estimated_total else None
             if deadline_ms is not None and (earliest is None or deadline_ms < earliest):
                 earliest = deadline_ms
         return earliest
