@@ -66,8 +66,10 @@ class File(Protocol):
     def append(self, buffers: Sequence[Buffer]) -> None:
         """Append all buffers, or nothing: on OSError (a full disk) the file has its old size."""
 
-    def read(self, position: int, length: int) -> memoryview:
+    def read(self, position: int, length: int, *, once: bool = False) -> memoryview:
         """A leased view of up to `length` bytes from `position` (shorter only at the end of the file).
+
+        `once`: who looks through a whole file does not come back, so nothing is kept ready for later reads.
 
         Raises:
             NotYet: the bytes must be fetched from the device first.

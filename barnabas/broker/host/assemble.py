@@ -45,6 +45,8 @@ class Assembly:
             from barnabas.broker.host.cluster_secret import read_secret  # of a cluster's brokers alone
 
             secret = read_secret(config.barnabas_cluster_secret_file)
+        self.release_pages: Callable[[], bool] = lambda: False
+        """Has the system take back the pages of mapped files; whether it does (`RealDisk.release_pages`)."""
         own_http = http_endpoint(config)
         of_kafka = sorted(listening_endpoints(config), key=lambda one: one.listener == self._between)
         endpoints = [*of_kafka, *([] if own_http is None else [own_http])]
@@ -94,6 +96,7 @@ class Assembly:
         from barnabas.broker.host.disk import RealDisk
 
         disk = RealDisk(self.data_dir, post)
+        self.release_pages = disk.release_pages
         disk.on_maps_short = lambda: self.host.relief.maps_are_short()
         return disk
 

@@ -127,8 +127,8 @@ class RealFile:
                 os.ftruncate(fd, start)  # beyond every map: they end at `size`
             raise named(error, self.path, start + written) from error
 
-    def read(self, position: int, length: int) -> memoryview:
-        """A leased view of up to `length` bytes.
+    def read(self, position: int, length: int, *, once: bool = False) -> memoryview:
+        """A leased view of up to `length` bytes; of what is read `once` a copy, for a map would keep its pages.
 
         Raises:
             NotYet: a thread has to fetch the bytes.
@@ -147,13 +147,14 @@ class RealFile:
             window = None
         try:
             fd = self._fd if self._fd >= 0 else self.handle()
-            if count <= (_COPY_MAX if window is None else _SMALL_MAX):
+            if once or count <= (_COPY_MAX if window is None else _SMALL_MAX):
                 data = read_now(fd, count, position)
                 if data is not None:
                     return memoryview(data)
             elif self._is_warm(fd, position, end) and (window is not None or self._disk.may_map()):
                 if window is None:
                     window = self._map(fd, start, end)
+                self._disk.mapped_read_bytes += count
                 return window[position - start : end - start]
             token = self._disk.fetch(self, position, length, count)
         except OSError as error:

@@ -36,7 +36,7 @@ def run(config: BrokerConfig, data_dir: str | None, *, stored_settings: bool = T
 async def _serve(assembly: Assembly) -> None:
     loop = asyncio.get_running_loop()
     asked = asked_to_end(loop)
-    collector, trim = Collector(), Trim(assembly.host)
+    collector, trim = Collector(), Trim(assembly.host, assembly.release_pages)
     starting = loop.create_task(assembly.start())
     leaving = loop.create_task(asked.wait())
     await asyncio.wait((starting, leaving), return_when=asyncio.FIRST_COMPLETED)

@@ -1,13 +1,16 @@
 """What was freed goes back to the system: the C library keeps it for later, hundreds of megabytes after a flood.
 
-A broker's process looks at its own memory every two seconds. What it has grown by since it last gave back goes back
+A broker's process looks at its memory every two seconds. What it has grown by since it last gave back goes back
 once nothing large is under way; what stays then is what the broker knows (topics, sessions), and is not tried again.
+The same goes for pages of files that were read through maps, which count as the process' memory, too: they stay in the
+page cache, and who reads them again has them from there.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.host.looking import memory_bytes
@@ -22,20 +25,43 @@ HELD_BYTES_MAX: Final = 16 * 1024 * 1024
 """Nothing large is under way while no more is held for others (`broker/account.py`), and nobody is in line."""
 
 
-class Trim:
-    """Gives memory back once it is not needed; `begin` on the loop."""
+class _Growth:
+    """Memory of one kind (bytes), and how to give it back: `give` says whether it does."""
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
-        self._kept_bytes = 0
+    def __init__(self, give: Callable[[], bool]) -> None:
+        self._give = give
         self._given = False
+        self.kept_bytes = 0
+
+    def look(self, now_bytes: int, is_calm: Callable[[], bool]) -> None:
+        """Give back what has grown; what is left at the look after that is needed."""
+        if self._given:
+            self._given = False
+            self.kept_bytes = now_bytes
+        elif now_bytes < self.kept_bytes:
+            self.kept_bytes = now_bytes
+        elif now_bytes - self.kept_bytes >= max(GROWN_BYTES_MIN, self.kept_bytes // 4) and is_calm():
+            self._given = self._give()
+
+
+class Trim:
+    """Gives memory back once it is not needed; `begin` on the loop.
+
+    `release_pages` has the system take back the pages of mapped files, and says whether it does (`RealDisk`).
+    """
+
+    def __init__(self, host: Host, release_pages: Callable[[], bool] = lambda: False) -> None:
+        self._host = host
+        self._own = _Growth(_gives_back)
+        self._of_files = _Growth(release_pages)
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
         """What is resident now is needed. Where the system does not tell, nothing is done."""
         found = memory_bytes()
         if found is not None:
-            self._kept_bytes = found[1]
+            resident, self._own.kept_bytes = found
+            self._of_files.kept_bytes = resident - found[1]
             self._later()
 
     def end(self) -> None:
@@ -49,24 +75,19 @@ class Trim:
     def _turn(self) -> None:
         found = memory_bytes()
         if found is not None:
-            self.look(found[1])
+            resident, own_bytes = found
+            self._own.look(own_bytes, self._is_calm)
+            self._of_files.look(resident - own_bytes, self._is_calm)
         self._later()
 
-    def look(self, own_bytes: int) -> None:
-        """Give back what has grown, where `own_bytes` of the process' own memory are resident."""
-        if self._given:
-            self._given = False
-            self._kept_bytes = own_bytes
-        elif own_bytes < self._kept_bytes:
-            self._kept_bytes = own_bytes
-        elif own_bytes - self._kept_bytes >= max(GROWN_BYTES_MIN, self._kept_bytes // 4) and self._is_calm:
-            self._given = True
-            give_back()
-
-    @property
     def _is_calm(self) -> bool:
         host = self._host
         return host.account.total <= HELD_BYTES_MAX and not host.turns.line and not host.core.has_lines
+
+
+def _gives_back() -> bool:
+    give_back()
+    return True
 
 
 def give_back() -> None:

@@ -32,11 +32,11 @@ def window_at(file: File, position: int, end: int, size: int = WINDOW) -> memory
     Raises:
         NotYet: the bytes must be read first.
     """
-    view = file.read(position, min(size, end - position))
+    view = file.read(position, min(size, end - position), once=True)
     if len(view) >= LOG_OVERHEAD:
         length = LOG_OVERHEAD + int.from_bytes(view[8:12], "big", signed=True)
         if len(view) < length <= end - position:
-            view = file.read(position, length)
+            view = file.read(position, length, once=True)
     return view
 
 

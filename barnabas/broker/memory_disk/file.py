@@ -54,7 +54,7 @@ class MemoryFile:
         self._content.append(buffers)
         self.size += length
 
-    def read(self, position: int, length: int) -> memoryview:
+    def read(self, position: int, length: int, *, once: bool = False) -> memoryview:
         """A view of up to `length` bytes.
 
         Raises:

@@ -18,6 +18,7 @@ from barnabas.broker.host import disk_calls, disk_file, disk_root
 from barnabas.broker.host.disk import RealDisk
 from barnabas.broker.host.disk_root import Root
 from barnabas.broker.host.unsent import own_bytes
+from barnabas.broker.log.scan import window_at
 from barnabas.broker.ports import NotYet
 
 
@@ -87,6 +88,54 @@ def test_maps_that_are_looked_at_count_and_more_is_copied(disk, posted):
     assert handles() - before <= 8 + 2
     held.clear()
     assert type(file.read(0, 400_000).obj) is mmap.mmap
+
+
+def resident_kb(name: str) -> int:
+    """What is resident of the maps of a file."""
+    found, of_file = 0, False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if not line.split(" ", 1)[0].endswith(":"):
+            of_file = line.endswith(name)
+        elif of_file and line.startswith("Rss:"):
+            found += int(line.split()[1])
+    return found
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/smaps"), reason="pages are counted in /proc")
+def test_pages_of_maps_go_back_and_come_again(disk, posted, tmp_path):
+    """600 MB of them stayed for as long as their segments did, after a flood that the cleaner had read."""
+    name = str(tmp_path / "f")
+    file = disk.open("f", create=True)
+    file.append([bytes(range(256)) * 4096 * 8])
+    view = file.read(0, 8 * 2**20)
+    assert sum(view[::4096]) == 0
+    assert resident_kb(name) >= 8 * 1024
+    assert disk.release_pages()
+    posted.get(timeout=60)()
+    assert resident_kb(name) == 0
+    assert bytes(view[-256:]) == bytes(range(256))
+    assert resident_kb(name) > 0
+
+
+def test_who_looks_through_a_whole_file_maps_nothing(disk):
+    """The cleaner had all of its segments resident until now, beside what it makes of them."""
+    file = disk.open("f", create=True)
+    file.append([bytes(8) + (3 * 2**20 - 12).to_bytes(4, "big") + bytes(3 * 2**20 - 12)])
+    assert len(window_at(file, 0, file.size)) == 3 * 2**20
+    assert own_bytes([file.read(0, 2**20, once=True)]) == 2**20
+    assert not len(disk._alive)
+    assert type(file.read(0, 2**20).obj) is mmap.mmap
+
+
+def test_pages_that_are_much_read_stay(disk, posted):
+    file = disk.open("f", create=True)
+    file.append([bytes(2**20)])
+    for _ in range(17):
+        file.read(0, 2**20)
+    assert not disk.release_pages()
+    file.read(0, 2**20)
+    assert disk.release_pages()
+    posted.get(timeout=60)()
 
 
 def test_what_is_copied_counts_as_kept_for_its_reader(disk):

@@ -81,6 +81,39 @@ async def test_nothing_is_given_back_while_something_large_is_under_way(given: G
         one.end()
 
 
+async def test_pages_of_files_go_back_once_and_those_that_are_in_use_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+    in_use, of_files = True, 20 * MIB
+
+    def release() -> bool:
+        asked.append(in_use)
+        return not in_use
+
+    def looks(*sizes: int) -> int:
+        nonlocal of_files
+        before = len(asked)
+        for size in sizes:
+            of_files = size
+            one.end()
+            one._turn()
+        return len(asked) - before
+
+    monkeypatch.setattr(trim, "memory_bytes", lambda: (50 * MIB + of_files, 50 * MIB))
+    core = FakeCore()
+    async with serving(core) as host:
+        one = Trim(host, release)
+        one.begin()
+        assert looks(20 * MIB + GROWN_BYTES_MIN - 1) == 0
+        assert looks(600 * MIB, 700 * MIB) == 2, "somebody reads them: it is asked again"
+        in_use = False
+        assert looks(700 * MIB, 40 * MIB, 40 * MIB) == 1
+        core.account.charge(1, PARKED, HELD_BYTES_MAX + 1)
+        assert looks(600 * MIB) == 0
+        core.account.release(1, PARKED, HELD_BYTES_MAX + 1)
+        assert looks(600 * MIB, 600 * MIB, 600 * MIB) == 1, "what stays is needed"
+        one.end()
+
+
 async def test_where_the_system_does_not_tell_nothing_is_done(given: Given) -> None:
     async with serving(FakeCore()) as host:
         given.own_bytes = None
