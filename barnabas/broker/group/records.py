@@ -27,9 +27,11 @@ from barnabas.protocol.kafka.coordinator.classic_groups import GroupMetadataKey,
 from barnabas.protocol.kafka.coordinator.offsets import (
     OffsetCommitKey,
     OffsetCommitValue,
+    commit_batch,
     commit_key,
     commit_value,
 )
+from barnabas.protocol.records import single
 
 _WITH_EXPIRY: Final = 1
 
@@ -49,6 +51,17 @@ def encode(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
         return key, None if record.group is None else _encode_group(record.group)
     found: tuple[bytes, bytes | None] = _consumer().encode(record)
     return found
+
+
+def encode_alone(record: CoordinatorRecord, wall_ms: int) -> bytearray:
+    """The batch of one record, uncompressed."""
+    if type(record) is OffsetRecord:
+        group_id, (topic, partition), committed = record
+        if committed is not None:
+            offset, leader_epoch, metadata, committed_ms, expires_ms, topic_id = committed
+            if not metadata and expires_ms == NO_EXPIRY:
+                return commit_batch(group_id, topic, partition, offset, leader_epoch, committed_ms, topic_id, wall_ms)
+    return single(wall_ms, *encode(record))
 
 
 @cache

@@ -20,7 +20,7 @@ from barnabas.broker.group.consumer.replaying import release_all, replay_consume
 from barnabas.broker.group.group import Group
 from barnabas.broker.group.holdings import GROUP_BYTES, OFFSET_BYTES
 from barnabas.broker.group.kinds import AnyGroup
-from barnabas.broker.group.records import encode
+from barnabas.broker.group.records import encode, encode_alone
 from barnabas.broker.group.reply import Reply
 from barnabas.broker.group.shared import Shared, told_for
 from barnabas.broker.group.state import Status
@@ -28,7 +28,7 @@ from barnabas.broker.group.subscriptions import consumed_topics
 from barnabas.broker.group.values import CommittedOffset, CoordinatorRecord, GroupRecord, OffsetRecord, Prepared
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import Buffer, TopicPartition
-from barnabas.protocol.records import BatchBuilder, single
+from barnabas.protocol.records import BatchBuilder
 
 if TYPE_CHECKING:
     from barnabas.broker.group.consumer.gathering import Gathering
@@ -99,7 +99,7 @@ class Shard:
         first = records[0]
         try:
             if len(records) == 1 and type(first) is not Prepared and not self._codec:
-                batch = single(wall_ms, *encode(first))
+                batch = encode_alone(first, wall_ms)
             else:
                 batch = self._batch_of(records, wall_ms)
             self.end = self.journal.write(batch, wall_ms, now_ms)

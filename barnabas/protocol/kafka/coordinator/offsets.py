@@ -6,11 +6,13 @@ from functools import lru_cache
 from struct import Struct as Format
 from typing import Final
 
+from barnabas.protocol.batch import BASE_TIMESTAMP_AT, set_crc
 from barnabas.protocol.ids import ZERO_UUID
 from barnabas.protocol.kafka.data import Data
 from barnabas.protocol.kafka.schema import INT32, INT64, STRING, UUID, Field, Struct
 from barnabas.protocol.limits import RESPONSE_ELEMENTS_MAX
 from barnabas.protocol.primitives import uvarint
+from barnabas.protocol.records import single
 from barnabas.protocol.requests import message
 
 
@@ -69,6 +71,9 @@ _PARTITION: Final = Format(">i")
 _VALUE: Final = Format(">hqi")
 _TIME: Final = Format(">qb")
 _NO_METADATA: Final = b"\x01"
+_TIMES: Final = Format(">qq")
+_COMMITTED: Final = Format(">q")
+_COMMITTED_AT: Final = _VALUE.size + len(_NO_METADATA)
 _TAGS_OF_ID: Final = b"\x00\x10"
 
 
@@ -104,3 +109,38 @@ def commit_value(
     if topic_id == ZERO_UUID:
         return b"".join((head, said, _TIME.pack(committed_ms, 0)))
     return b"".join((head, said, _TIME.pack(committed_ms, 1), _TAGS_OF_ID, topic_id))
+
+
+def commit_batch(
+    group: str,
+    topic: str,
+    partition: int,
+    offset: int,
+    leader_epoch: int,
+    committed_ms: int,
+    topic_id: bytes,
+    wall_ms: int,
+) -> bytearray:
+    """The batch of one commit without metadata: `single` of key and value, of which the numbers alone are written anew.
+
+    Raises:
+        struct.error: as `commit_key`.
+    """
+    kept = _kept_batch if len(group) <= KEPT_LENGTH_MAX else _batch
+    known, value_at = kept(group, topic, partition, topic_id)
+    data = bytearray(known)
+    _TIMES.pack_into(data, BASE_TIMESTAMP_AT, wall_ms, wall_ms)
+    _VALUE.pack_into(data, value_at, 4, offset, leader_epoch)
+    _COMMITTED.pack_into(data, value_at + _COMMITTED_AT, committed_ms)
+    set_crc(data, 0, len(data))
+    return data
+
+
+def _batch(group: str, topic: str, partition: int, topic_id: bytes) -> tuple[bytes, int]:
+    """A batch, and where the value of its only record begins, behind which there is a count of no headers."""
+    value = commit_value(0, 0, "", 0, topic_id)
+    data = bytes(single(0, commit_key(group, topic, partition), value))
+    return data, len(data) - 1 - len(value)
+
+
+_kept_batch: Final = lru_cache(maxsize=4096)(_batch)

@@ -14,7 +14,13 @@ from barnabas.protocol.errors import EncodeError, ProtocolError
 from barnabas.protocol.ids import ZERO_UUID
 from barnabas.protocol.kafka.coordinator import classic_groups as classic
 from barnabas.protocol.kafka.coordinator import consumer_groups as groups
-from barnabas.protocol.kafka.coordinator.offsets import OffsetCommitKey, OffsetCommitValue, commit_key, commit_value
+from barnabas.protocol.kafka.coordinator.offsets import (
+    OffsetCommitKey,
+    OffsetCommitValue,
+    commit_batch,
+    commit_key,
+    commit_value,
+)
 from barnabas.protocol.kafka.coordinator.records import (
     RecordType,
     UnknownRecordType,
@@ -23,6 +29,7 @@ from barnabas.protocol.kafka.coordinator.records import (
     encode_value,
     kinds,
 )
+from barnabas.protocol.records import single
 
 ID = bytes(range(1, 17))
 ID_HEX = ID.hex()
@@ -227,3 +234,29 @@ def test_a_commit_is_written_by_hand_as_its_tables_write_it(
     assert commit_key(group, topic, partition) == encode_key(OffsetCommitKey(group, topic, partition))
     written = commit_value(offset, epoch, metadata, committed_ms, topic_id)
     assert written == encode_value(OffsetCommitValue(offset, epoch, metadata, committed_ms, topic_id=topic_id))
+
+
+@given(
+    st.text(max_size=300),
+    st.text(max_size=300),
+    st.integers(-(2**31), 2**31 - 1),
+    st.sampled_from([ZERO_UUID, ID]),
+    st.lists(
+        st.tuples(
+            st.integers(-(2**63), 2**63 - 1),
+            st.integers(-(2**31), 2**31 - 1),
+            st.integers(0, 2**60),
+            st.integers(0, 2**60),
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+)
+def test_the_batch_of_a_commit_is_that_of_its_only_record(
+    group: str, topic: str, partition: int, topic_id: bytes, commits: list[tuple[int, int, int, int]]
+) -> None:
+    """Each time anew: what is kept of the one before is only what both have."""
+    for offset, epoch, committed_ms, wall_ms in commits:
+        made = commit_batch(group, topic, partition, offset, epoch, committed_ms, topic_id, wall_ms)
+        value = commit_value(offset, epoch, "", committed_ms, topic_id)
+        assert made == single(wall_ms, commit_key(group, topic, partition), value)
