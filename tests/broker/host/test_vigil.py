@@ -14,7 +14,7 @@ from barnabas.broker.config import BrokerConfig
 from barnabas.broker.host import process, vigil
 from barnabas.broker.host.assemble import Assembly
 from barnabas.broker.host.collector import Collector
-from barnabas.broker.host.vigil import SKIPPED_MAX, Vigil
+from barnabas.broker.host.vigil import LOADED_LOOKS, SKIPPED_MAX, Vigil
 from tests.broker.host.fake_core import FakeCore, client, serving, until
 
 US = 1000
@@ -30,11 +30,21 @@ class Loop:
         self.received_bytes = 0
         self.rests = False
         self.due: list[Callable[[], None]] = []
+        self.later: list[Callable[[], None]] = []
         self.vigil = Vigil(cast("Any", self), lambda: self.now_ns)
         self.vigil.allow(awake_us)
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         self.due.append(callback)
+
+    def call_later(self, delay: float, callback: Callable[[], None]) -> None:
+        self.later.append(callback)
+
+    def look(self) -> None:
+        """One round."""
+        (look,), self.due = self.due, []
+        look()
+        self.now_ns += US
 
     def event(self) -> None:
         """Bytes come."""
@@ -72,9 +82,7 @@ def test_who_asks_again_in_time_finds_it_awake_each_time(monkeypatch: pytest.Mon
     loop.event()
     for _ in range(50):
         for _ in range(60):
-            (look,), loop.due = loop.due, []
-            look()
-            loop.now_ns += US
+            loop.look()
         loop.event()
     assert loop.sleeps_after() == 100, "since the last event, and once"
     assert loop.stays(), "what was in time is followed at once"
@@ -98,6 +106,32 @@ def test_one_event_in_time_ends_that(monkeypatch: pytest.MonkeyPatch) -> None:
     loop.event()
     assert loop.sleeps_after() > 0
     assert loop.stays()
+
+
+def test_a_loop_that_would_not_sleep_anyway_is_left_alone_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 16 connections that ask all the time its looks took 2 to 3 %."""
+    loop = Loop(monkeypatch)
+    loop.event()
+    for _ in range(LOADED_LOOKS):
+        loop.event()
+        loop.look()
+    assert not loop.due, "no more looks"
+    loop.event()
+    assert not loop.due, "nor by the next event"
+    (again,) = loop.later
+    again()
+    assert loop.stays()
+
+
+def test_who_waits_for_each_answer_is_no_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = Loop(monkeypatch)
+    loop.event()
+    for _ in range(5 * LOADED_LOOKS):
+        loop.event()
+        loop.look()
+        loop.look()
+    assert loop.due
+    assert not loop.later
 
 
 @pytest.mark.parametrize(("awake_us", "processors"), [(0, 2), (100, 1)])
