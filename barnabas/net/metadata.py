@@ -9,11 +9,12 @@ nobody used for `metadata.max.idle.ms` is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from barnabas.net.backoff import Backoff, Random
 from barnabas.net.config import ClientConfig, parse_server
+from barnabas.net.layered import plus
 from barnabas.net.topology import Cluster, Node, PartitionInfo, TopicInfo
 from barnabas.net.troubles import Troubles
 from barnabas.protocol.errors import STALE_METADATA, BarnabasError, ErrorCode, KafkaError
@@ -50,7 +51,8 @@ class Metadata:
         self.troubles = Troubles()
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, random)
         self._topic_idle_ms = topic_idle_ms
-        self._topics: dict[str, int] = {}
+        self._topics: dict[str, int] = {}  # until when each is of interest; the longest unused comes first
+        self._knows_all = False  # topics that nobody asked for, too
         self._new_topics: dict[str, None] = {}
         self._wish = 1  # rises with every wish; a request carries the wish it answers
         self._full_wish = 1  # the newest wish for everything, 0 when none is open
@@ -65,7 +67,7 @@ class Metadata:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The topics of interest, in the order they came up."""
+        """The topics of interest; who was asked for last comes last."""
         return tuple(self._topics)
 
     def want(self, topic: str, now_ms: int) -> None:
@@ -80,6 +82,7 @@ class Metadata:
             if name not in self._topics:
                 self._new_topics[name] = None
                 self._want_partial()
+            self._topics.pop(name, None)
             self._topics[name] = now_ms + self._topic_idle_ms
         return self.version
 
@@ -139,7 +142,7 @@ class Metadata:
             return
         before = self.cluster
         by_age = now_ms >= self._expires_ms()
-        self._retire_topics(now_ms)
+        retired = self._retire_topics(now_ms)
         self.attempt_started_ms = None
         self._failures = 0
         for topic in response.topics:
@@ -148,9 +151,9 @@ class Metadata:
         if not partial:
             self._full_wish = self._full_wish if self._full_wish > wish else 0
             self._last_success_ms = now_ms
-        self.cluster = self._merge(response, partial)
+        self.cluster = self._merge(response, partial, retired)
         self._note_errors(response, now_ms)
-        same = before.topics == self.cluster.topics and before.nodes == self.cluster.nodes
+        same = before.nodes == self.cluster.nodes and not retired and self._same_topics(before, response, partial)
         self._fruitless = self._fruitless + 1 if same and not by_age else 0
         self._allowed_ms = now_ms + self._backoff.wait_ms(max(self._fruitless - 1, 0))
         self.version += 1
@@ -208,25 +211,52 @@ class Metadata:
             nodes[-1 - index] = Node(-1 - index, host, port)
         return Cluster(nodes, is_bootstrap=True)
 
-    def _retire_topics(self, now_ms: int) -> None:
-        expired = [name for name, until in self._topics.items() if until <= now_ms and name not in self._new_topics]
+    def _retire_topics(self, now_ms: int) -> list[str]:
+        expired = []
+        for name, until in self._topics.items():
+            if until > now_ms:
+                break
+            if name not in self._new_topics:
+                expired.append(name)
         for name in expired:
             del self._topics[name]
             self.troubles.clear(("topic", name))
+        return expired
 
-    def _merge(self, response: MetadataResponse, partial: bool) -> Cluster:
+    def _merge(self, response: MetadataResponse, partial: bool, retired: list[str]) -> Cluster:
         nodes = {each.node_id: Node(each.node_id, each.host, each.port, each.rack) for each in response.brokers}
-        topics: dict[str, TopicInfo] = {}
-        if partial:
-            topics.update((name, info) for name, info in self.cluster.topics.items() if self._wanted(name))
+        told: dict[str, TopicInfo] = {}
+        gone = set(retired)
         for topic in response.topics:
             name = topic.name or self.cluster.topic_names.get(topic.topic_id, "")
             if topic.error_code == 0 and name and self._wanted(name) and _is_complete(topic):
-                topics[name] = self._topic(name, topic)
+                told[name] = self._topic(name, topic)
             elif name:
-                topics.pop(name, None)
-        names = {info.topic_id: name for name, info in topics.items() if info.topic_id != ZERO_UUID}
+                told.pop(name, None)
+                gone.add(name)
+        topics, names = self._with(told, gone) if partial else (told, _names(told))
+        self._knows_all = self.all_topics
         return Cluster(nodes, topics, names, response.cluster_id, response.controller_id)
+
+    def _with(self, told: dict[str, TopicInfo], gone: set[str]) -> tuple[Mapping[str, TopicInfo], Mapping[bytes, str]]:
+        """The topics that are known and those of a partial answer, and their ids; in steps of the answer's size."""
+        known = self.cluster.topics
+        if self._knows_all and not self.all_topics:
+            gone |= {name for name in known if not self._wanted(name)}
+        if any(name in known for name in gone):
+            known = {name: info for name, info in known.items() if name not in gone}
+        elif not any(name in known for name in told):
+            return plus(known, told), plus(self.cluster.topic_names, _names(told))
+        topics = {**known, **told}
+        return topics, _names(topics)
+
+    def _same_topics(self, before: Cluster, response: MetadataResponse, partial: bool) -> bool:
+        """Whether an answer brought nothing that was not known; nothing was given up."""
+        now = self.cluster.topics
+        if not partial:
+            return before.topics == now
+        names = [topic.name or "" for topic in response.topics]
+        return all(before.topics.get(name) == now.get(name) for name in names)
 
     def _wanted(self, name: str) -> bool:
         return self.all_topics or name in self._topics
@@ -270,6 +300,10 @@ class Metadata:
 def _is_complete(topic: MetadataResponseTopic) -> bool:
     """Whether an answer tells of each partition once; `TopicInfo` counts on it."""
     return sorted(each.partition_index for each in topic.partitions) == list(range(len(topic.partitions)))
+
+
+def _names(topics: Mapping[str, TopicInfo]) -> dict[bytes, str]:
+    return {info.topic_id: name for name, info in topics.items() if info.topic_id != ZERO_UUID}
 
 
 def _trouble(name: str, topic: MetadataResponseTopic) -> KafkaError | None:

@@ -1,14 +1,22 @@
 """Metadata by age and by need: times of refreshes, partial updates, epochs, waiting, starting again."""
 
+import sys
 from itertools import pairwise
 
+from barnabas.client.produce.accumulator import Accumulator
+from barnabas.client.produce.config import ProducerConfig
 from barnabas.net.config import ClientConfig
 from barnabas.net.connections import State
 from barnabas.net.metadata import Metadata
 from barnabas.net.network import NetworkClient
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.ids import TopicPartition
-from barnabas.protocol.requests.metadata import MetadataResponse
+from barnabas.protocol.requests.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from tests.client.world import World
 
 
@@ -260,3 +268,51 @@ def test_a_partial_answer_does_not_put_off_the_refresh_of_the_rest():
     assert len(times(world)) == partial
     world.run(until_ms=full + 300_100)
     assert len(times(world)) == partial + 1
+
+
+def calls(work):
+    """How many calls the work makes, of Python and of C: a count that no machine's speed changes."""
+    count = 0
+
+    def called(frame, event, _):
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(called)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def one_by_one(count):
+    """What a client does that learns of so many topics one after the other: metadata, and a producer's queues."""
+    config = ProducerConfig.of(bootstrap_servers="boot:9092")
+    metadata = Metadata(config, lambda: 0.5, topic_idle_ms=1 << 40)
+    accumulator = Accumulator(config, lambda: 0.5)
+    brokers = [MetadataResponseBroker(1, "h", 9092)]
+    _, wish, partial = metadata.next_request(0)
+    metadata.update(wish, MetadataResponse(0, brokers, "c", 1, []), partial, 0)
+
+    def learn():
+        for number in range(count):
+            name, topic_id = f"t{number}", (number + 1).to_bytes(16)
+            metadata.add_topics([name], number)
+            _, wish, partial = metadata.next_request(number)
+            assert partial
+            led = [MetadataResponsePartition(0, 0, 1, 0)]
+            told = MetadataResponse(0, brokers, "c", 1, [MetadataResponseTopic(0, name, topic_id, False, led)])
+            metadata.update(wish, told, partial, number)
+            accumulator.update(metadata.cluster)
+
+    made = calls(learn)
+    assert len(metadata.cluster.topics) == len(metadata.cluster.topic_names) == len(accumulator.topics) == count
+    assert metadata.cluster.topics.keys() == accumulator.topics.keys()
+    assert all(metadata.cluster.topic_names[(n + 1).to_bytes(16)] == f"t{n}" for n in range(count))
+    return made
+
+
+def test_a_topic_more_costs_as_much_among_many_as_among_few():
+    few, many = one_by_one(1000), one_by_one(4000)
+    assert many < 5 * few, f"{few} calls for a thousand, {many} for four thousand"

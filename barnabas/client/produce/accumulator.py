@@ -21,6 +21,7 @@ from barnabas.client.produce.partitioner import StickyPartitioner
 from barnabas.client.produce.records import Headers
 from barnabas.client.produce.state import ProducerState, is_after
 from barnabas.net.backoff import Backoff, Random
+from barnabas.net.layered import news
 from barnabas.net.metadata import NEVER
 from barnabas.net.topology import Cluster
 from barnabas.protocol.ids import TopicPartition
@@ -98,7 +99,8 @@ class Accumulator:
             return
         before, self._seen = self._seen, cluster
         same_nodes = before.nodes.keys() == cluster.nodes.keys()
-        for name, info in cluster.topics.items():
+        told = news(before.topics, cluster.topics) if same_nodes else cluster.topics
+        for name, info in told.items():
             if same_nodes and before.topics.get(name) is info:
                 continue  # a snapshot that brings one topic more keeps the others as they are
             topic = self.topics.get(name)

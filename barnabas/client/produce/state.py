@@ -47,6 +47,7 @@ class ProducerState:
         self.epoch = NO_PRODUCER_EPOCH
         self._partitions: dict[TopicPartition, PartitionState] = {}
         self._to_bump: dict[TopicPartition, None] = {}
+        self._unresolved: dict[TopicPartition, None] = {}
 
     @property
     def has_id(self) -> bool:
@@ -138,6 +139,7 @@ class ProducerState:
         following = add_sequence(batch.last_sequence, 1)
         if state.unresolved is None or is_after(following, state.unresolved):
             state.unresolved = following
+            self._unresolved[batch.where] = None
 
     def can_retry(self, batch: ProducerBatch, code: int, log_start_offset: int) -> bool:
         """Whether the broker's refusal allows another attempt (`TransactionManager.canRetry`); may ask for a bump."""
@@ -165,11 +167,14 @@ class ProducerState:
         Returns:
             Whether the epoch changed (or the id is to be asked for again).
         """
-        for where, state in self._partitions.items():
-            if state.unresolved is not None and not state.in_flight:
-                if state.unresolved != _next(state.last_acked):
-                    self._to_bump[where] = None
-                state.unresolved = None
+        for where in list(self._unresolved):
+            state = self._partitions[where]
+            if state.unresolved is not None and state.in_flight:
+                continue
+            if state.unresolved is not None and state.unresolved != _next(state.last_acked):
+                self._to_bump[where] = None
+            state.unresolved = None
+            del self._unresolved[where]
         if not self._to_bump or not self.has_id:
             return False
         if self.epoch >= _EPOCH_MAX:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from barnabas.client.produce.batch import ProducerBatch
-from barnabas.client.produce.state import ProducerState
+from barnabas.client.produce.state import PartitionState, ProducerState
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 
@@ -119,3 +123,25 @@ def test_an_expired_batch_at_the_end_of_the_circle_is_followed_by_0():
     state.partition(HERE).next_sequence = 2**31 - 1
     state.on_expired_in_flight(drained(state))
     assert state.partition(HERE).unresolved == 0
+
+
+def test_what_is_open_is_settled_without_a_look_at_all_partitions(monkeypatch: pytest.MonkeyPatch):
+    """A step of the sender asks each time: of ten thousand partitions it must not look at each."""
+
+    class Asked(dict[TopicPartition, PartitionState]):
+        def items(self) -> Any:
+            raise AssertionError("all partitions are looked at")
+
+        __iter__ = values = items
+
+    state = with_id()
+    monkeypatch.setattr(state, "_partitions", Asked())
+    expired, rest, other = drained(state), drained(state), drained(state, THERE)
+    for gone in (expired, other):
+        state.on_expired_in_flight(gone)
+    assert state.resolve(), "nobody knows whether the other was written"
+    assert not state.may_drain(batch())
+    state.on_failed(rest, None, sequence_unused=False)
+    assert state.resolve()
+    assert state.may_drain(batch())
+    assert not state.resolve(), "all is settled"
