@@ -147,6 +147,10 @@ class Admin(Handle):
         """Partitions, leaders and replicas of topics."""
         return self._call(self._inner.describe_topics(*names))
 
+    def describe_all_topics(self, *, internal: bool = False) -> dict[str, TopicInfo]:
+        """What `describe_topics` tells, of all topics in one question, internal ones only if asked for."""
+        return self._call(self._inner.describe_all_topics(internal=internal))
+
     def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Deletes the records before an offset of each partition (-1: all); returns the new first offsets."""
         return self._call(self._inner.delete_records(before))

@@ -236,6 +236,12 @@ class AsyncAdmin(AsyncCluster, AsyncConfigs, AsyncGroups, AsyncAccess):
             check(topic.error_code, topic.name or "", None)
         return {topic.name or "": topic_info(topic) for topic in response.topics}
 
+    async def describe_all_topics(self, *, internal: bool = False) -> dict[str, TopicInfo]:
+        """What `describe_topics` tells, of all topics in one question, internal ones only if asked for."""
+        response: MetadataResponse = await self._to_any(MetadataRequest(None, allow_auto_topic_creation=False))
+        told = [topic for topic in response.topics if not topic.error_code and (internal or not topic.is_internal)]
+        return {topic.name or "": topic_info(topic) for topic in told}
+
     # ---- records --------------------------------------------------------------------------------------------------
 
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

@@ -86,6 +86,8 @@ class Brokers:
         self._admin: Admin | None = None
         self.topics: frozenset[str] = frozenset()
         self.origin = Origin()
+        self._ids: dict[str, bytes] = {}
+        self._pattern = None if options.pattern is None else TopicPattern(options.pattern)
         self.epochs: dict[TopicPartition, int] = {}
 
     @property
@@ -134,14 +136,16 @@ class Brokers:
 
     def _look(self) -> list[TopicPartition]:
         options = self._options
-        topics = options.topics or tuple({where.topic for where in options.assigned})
-        if options.pattern is not None:
-            topics = tuple(filter(TopicPattern(options.pattern).matches, self.admin.list_topics()))
-        infos = self._described(topics)
+        if self._pattern is not None:
+            known = self.admin.describe_all_topics()
+            infos = {topic: known[topic] for topic in self._pattern.among(known)}
+        else:
+            infos = self._described(options.topics or tuple({where.topic for where in options.assigned}))
         self.topics = frozenset(infos)
-        ids = {topic: format_uuid(info.topic_id) for topic, info in infos.items() if info.topic_id != ZERO_UUID}
-        if not self.origin.cluster or ids != self.origin.topics:
-            self.origin = Origin(self._cluster_id(), ids)
+        ids = {topic: info.topic_id for topic, info in infos.items() if info.topic_id != ZERO_UUID}
+        if not self.origin.cluster or ids != self._ids:
+            told = {topic: format_uuid(topic_id) for topic, topic_id in ids.items()}
+            self._ids, self.origin = ids, Origin(self._cluster_id(), told)
             self.epochs.clear()
         found = [TopicPartition(topic, each.partition) for topic in sorted(infos) for each in infos[topic].partitions]
         return [where for where in found if where in options.assigned] if options.assigned else found

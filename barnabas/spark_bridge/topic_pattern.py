@@ -7,6 +7,7 @@ What it spells otherwise is rewritten here: `\Q...\E`, `\z`, `\h`, `\k<name>`, `
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from barnabas.spark_bridge.errors import OptionError
@@ -33,10 +34,21 @@ class TopicPattern:
         except ImportError as error:
             raise OptionError(_NEEDED) from error
         self.text = text
+        self._known: dict[str, bool] = {}
         try:
             self._compiled: Any = regex.compile(as_regex(text), regex.VERSION1)
         except regex.error as error:
             raise OptionError(f"subscribePattern: {text!r} is no regular expression (Java's): {error}") from error
+
+    def among(self, topics: Iterable[str]) -> list[str]:
+        """Those whose whole name matches, in order; asked again, only names that are new cost anything.
+
+        Raises:
+            OptionError: finding out takes too long.
+        """
+        known = self._known
+        self._known = {topic: known[topic] if topic in known else self.matches(topic) for topic in topics}
+        return sorted(topic for topic, matches in self._known.items() if matches)
 
     def matches(self, topic: str) -> bool:
         """Whether all of the name matches.

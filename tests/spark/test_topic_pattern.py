@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 
+from barnabas.protocol.ids import TopicPartition
+from barnabas.spark_bridge.brokers import Brokers
 from barnabas.spark_bridge.errors import OptionError
+from barnabas.spark_bridge.options import read_options
 from barnabas.spark_bridge.topic_pattern import TopicPattern
+from tests.spark.conftest import Cluster
 
 pytestmark = pytest.mark.spark
 
@@ -69,3 +73,34 @@ def test_without_the_package_one_sentence_says_so(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "regex", None)
     with pytest.raises(OptionError, match="subscribePattern needs the package regex: run pip install regex"):
         TopicPattern("a")
+
+
+def test_a_look_by_pattern_is_one_question_and_matches_what_is_new(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten thousand topics are told of once a look, not twice, and their names are matched once."""
+    asked: list[str] = []
+    matches = TopicPattern.matches
+
+    def counted(self: TopicPattern, topic: str) -> bool:
+        asked.append(topic)
+        return matches(self, topic)
+
+    monkeypatch.setattr(TopicPattern, "matches", counted)
+    cluster.admin.create_topic("look-a", partitions=2)
+    brokers = Brokers(
+        read_options({"kafka.bootstrap.servers": cluster.servers, "subscribePattern": "look-.*"}, "stream")
+    )
+    found = [TopicPartition("look-a", 0), TopicPartition("look-a", 1)]
+    assert brokers.partitions() == found
+    asked.clear()
+    cluster.admin.create_topic("look-b", partitions=1)
+    before = brokers.admin.metrics()["admin-client-metrics"]["request-total"]
+    assert brokers.partitions() == [*found, TopicPartition("look-b", 0)]
+    assert asked == ["look-b"]
+    assert brokers.partitions() == [*found, TopicPartition("look-b", 0)]
+    after = brokers.admin.metrics()["admin-client-metrics"]["request-total"]
+    assert after - before == 3, "two looks, and the cluster's id, for its topics changed"
+    cluster.admin.delete_topic("look-a")
+    assert brokers.partitions() == [TopicPartition("look-b", 0)]
+    brokers.close()
