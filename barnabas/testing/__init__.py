@@ -64,8 +64,6 @@ def barnabas_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSe
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.showConsoleProgress": "false",
-        # A watermark that the last records moved closes its windows in a micro-batch of its own.
-        "spark.sql.streaming.noDataMicroBatches.enabled": "true",
     }
     spark = session("tests", master="local[2]", conf=conf, log_file=directory / "spark.log")
     yield spark

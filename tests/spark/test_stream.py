@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql.functions import window
 
 from tests.spark.conftest import Cluster, Job
 
@@ -133,6 +134,20 @@ def test_triggers_and_limits(
     query.processAllAvailable()
     query.stop()
     assert found == sizes
+
+
+def test_a_watermark_closes_its_windows_without_further_records(spark: Any, cluster: Cluster, tmp_path: Path) -> None:
+    """As in a plain session: no setting that makes one fast may keep rows back until more records come."""
+    topic = cluster.topic()
+    for minute in range(3):
+        cluster.put(topic, range(2), timestamp_ms=1_700_000_040_000 + minute * 60_000)  # a whole minute
+    options = {"kafka.bootstrap.servers": cluster.servers, "subscribe": topic, "startingOffsets": "earliest"}
+    stream = spark.readStream.format("barnabas").options(**options).load()
+    counts = stream.withWatermark("timestamp", "0 seconds").groupBy(window("timestamp", "1 minute")).count()
+    writer = counts.writeStream.outputMode("append").format("memory").queryName("closed_windows")
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+    assert query.awaitTermination(300)
+    assert [row["count"] for row in spark.table("closed_windows").collect()] == [2, 2]
 
 
 def test_a_continuous_trigger_is_refused(spark: Any, cluster: Cluster) -> None:
