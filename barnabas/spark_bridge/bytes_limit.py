@@ -22,7 +22,7 @@ Sizes = Mapping[TopicPartition, Sequence[BatchSize]]
 SAMPLE_BYTES: Final = 64 * 1024
 """So much of each partition is looked at before a limited batch."""
 _UNITS: Final = {None: 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
-_FORM: Final = re.compile(r"(\d+)(?:b|([kmgt])b?)?")
+_FORM: Final = re.compile(r"(\d{1,18})(?:b|([kmgt])b?)?")
 
 
 def byte_count(text: str) -> int:

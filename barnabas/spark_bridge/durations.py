@@ -11,7 +11,7 @@ from typing import Final
 _UNITS_MS: Final = {
     "us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000,
 }  # fmt: skip
-_FORM: Final = re.compile(r"(\d+)([a-z]*)")
+_FORM: Final = re.compile(r"(\d{1,15})([a-z]*)")
 
 
 def duration_ms(text: str) -> int:

@@ -31,6 +31,9 @@ from barnabas.spark_bridge.origin import Origin
 
 Offsets: TypeAlias = dict[TopicPartition, int]
 
+LONG_MAX: Final = 2**63 - 1
+"""Kafka's offsets and times have 64 bits, as have Spark's numbers."""
+
 FRESH: Final = "$fresh"
 _OURS: Final = "$"
 _CLUSTER, _FROM, _ID = "$cluster/", "$from/", "$id/"
@@ -150,12 +153,12 @@ def parse_option(name: str, text: str, least: int = -2) -> Offsets:
 
 
 def whole(value: object, least: int) -> int:
-    """The value if it is a whole number of at least `least`: JSON's 1.5 and true are none.
+    """The value if it is a whole number of at least `least`, in 64 bits: JSON's 1.5 and true are none.
 
     Raises:
         ValueError: it is none.
     """
-    if type(value) is not int or value < least:
+    if type(value) is not int or not least <= value <= LONG_MAX:
         raise ValueError(value)
     return value
 

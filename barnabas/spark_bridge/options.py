@@ -24,7 +24,7 @@ from barnabas.spark_bridge.bytes_limit import byte_count
 from barnabas.spark_bridge.durations import duration_ms
 from barnabas.spark_bridge.errors import OptionError
 from barnabas.spark_bridge.kafka_settings import client_options, is_known
-from barnabas.spark_bridge.offsets import OffsetError, Offsets, parse_option, whole
+from barnabas.spark_bridge.offsets import LONG_MAX, OffsetError, Offsets, parse_option, whole
 from barnabas.spark_bridge.schema import names_of
 from barnabas.spark_bridge.topic_pattern import TopicPattern
 
@@ -35,6 +35,8 @@ Mode: TypeAlias = Literal["stream", "batch"]
 
 EARLIEST: Final = EARLIEST_TIMESTAMP
 LATEST: Final = LATEST_TIMESTAMP
+INT_MAX: Final = 2**31 - 1
+"""What Spark reads as an int of Java's is no larger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +148,10 @@ def read_options(given: Mapping[str, str], mode: Mode) -> SourceOptions:
         on_recreated=_on_recreated(options),
         **_pace(options, mode),
         rows_per_partition_max=_number(options, "maxRecordsPerPartition", 1),
-        partitions_min=_number(options, "minPartitions", 1),
+        partitions_min=_number(options, "minPartitions", 1, most=INT_MAX),
         push_filters=mode == "batch" and _flag(options, "pushFilters", False),
         include_headers=_flag(options, "includeHeaders", False),
-        attempts_max=_number(options, "fetchOffset.numRetries", 0, 3),
+        attempts_max=_number(options, "fetchOffset.numRetries", 0, 3, most=INT_MAX),
         retry_wait_ms=_number(options, "fetchOffset.retryIntervalMs", 0, 1000),
         silent_ms_max=_number(options, "kafkaConsumer.pollTimeoutMs", 1, 120_000),
         away_ms_max=_duration(options, "brokerTimeout", "2m"),
@@ -255,20 +257,23 @@ def _check_batch(starting: Bound, ending: Bound) -> None:
 
 
 @overload
-def _number(options: Mapping[str, str], name: str, least: int) -> int | None: ...
+def _number(options: Mapping[str, str], name: str, least: int, *, most: int = ...) -> int | None: ...
 
 
 @overload
-def _number(options: Mapping[str, str], name: str, least: int, default: int) -> int: ...
+def _number(options: Mapping[str, str], name: str, least: int, default: int, *, most: int = ...) -> int: ...
 
 
-def _number(options: Mapping[str, str], name: str, least: int, default: int | None = None) -> int | None:
+def _number(
+    options: Mapping[str, str], name: str, least: int, default: int | None = None, *, most: int = LONG_MAX
+) -> int | None:
     text = options.get(name.lower())
     if text is None:
         return default
-    if not text.strip().isdecimal() or int(text) < least:
-        raise OptionError(f"{name}: {text!r} is no whole number of at least {least}")
-    return int(text)
+    digits = text.strip()
+    if not digits.isdecimal() or len(digits) > len(str(LONG_MAX)) or not least <= int(digits) <= most:
+        raise OptionError(f"{name}: {text!r} is no whole number of at least {least} and at most {most}")
+    return int(digits)
 
 
 def _on_recreated(options: Mapping[str, str]) -> Literal["fail", "earliest", "latest"]:
