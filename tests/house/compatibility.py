@@ -65,7 +65,7 @@ GAPS: dict[int, tuple[str, str]] = {
 
 NO_RECEIVER = "answered, and left out of ApiVersions, as by a Kafka that has no receiver of metrics"
 REMARKS: dict[int, str] = {
-    ApiKey.FIND_COORDINATOR: f"of groups, the first answer once their topic is made; {TRANSACTIONS}",
+    ApiKey.FIND_COORDINATOR: f"of groups, answered once their topic is made; others are refused: {TRANSACTIONS}",
     ApiKey.INIT_PRODUCER_ID: f"for idempotent producers; {TRANSACTIONS}",
     ApiKey.DESCRIBE_ACLS: "SECURITY_DISABLED, as in a Kafka without an authorizer",
     ApiKey.ELECT_LEADERS: "one replica leads or cannot: no election is needed, or none is possible",

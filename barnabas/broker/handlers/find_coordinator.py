@@ -3,7 +3,8 @@
 - The first who asks for a group has `__consumer_offsets` made, and is answered when its partition is there. Kafka says
   COORDINATOR_NOT_AVAILABLE at once, and its clients ask again 100 ms later; as does this broker where the topic cannot
   be made, or a partition of it has no leader.
-- There are no transactions yet, so a transactional id has COORDINATOR_NOT_AVAILABLE.
+- There are no transactions yet, so a transactional id is refused for good, with InitProducerId's error: after
+  COORDINATOR_NOT_AVAILABLE clients ask again until their own patience ends, a minute or never, and do not say why.
 - A key named twice is answered once (Kafka answers it twice).
 - v1: key types (0 group, 1 transaction), and an error message. v4: many keys. v5 and v6 name further errors.
 - A key type that nobody knows is INVALID_REQUEST; so is that of share groups (2, KIP-932), which are not served.
@@ -67,7 +68,7 @@ def _find(services: Services, context: RequestContext, key_type: int, key: str) 
         if key_type == _GROUP:
             return (yield from _find_group(services, context, key))
         if key_type == _TRANSACTION:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, _NO_TRANSACTIONS)
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, _NO_TRANSACTIONS)
         detail = f"Key type {key_type} is unknown: 0 is a group, 1 a transactional id."
         raise KafkaError(ErrorCode.INVALID_REQUEST, detail)
     except KafkaError as fault:

@@ -1,4 +1,7 @@
-"""Groups of the consumer protocol in a real process: real members, a kill, and its files in Kafka's own tool."""
+"""Groups of the consumer protocol in a real process: real members, a kill, and its files in Kafka's own tool.
+
+And a producer that looks for another coordinator, of which there is none.
+"""
 
 from __future__ import annotations
 
@@ -164,3 +167,14 @@ def test_two_members_share_and_one_that_leaves_gives_back(address: str, protocol
     second.close()
     poll_until([first], lambda: numbers(first) == [0, 1, 2, 3])
     first.close()
+
+
+def test_a_transactional_producer_is_told_at_once_that_there_are_no_transactions(address: str) -> None:
+    """librdkafka asked for its coordinator again and again, until its user's patience ended."""
+    clients = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
+    producer = clients.Producer({"bootstrap.servers": address, "transactional.id": "t"})
+    with pytest.raises(clients.KafkaException) as caught:
+        producer.init_transactions(SECONDS_MAX)
+    (fault,) = caught.value.args
+    assert fault.fatal()
+    assert "This release has no transactions." in fault.str()

@@ -156,10 +156,14 @@ def test_a_group_without_a_name_is_told_like_any_other() -> None:
     assert (told.error_code, told.group_state) == (0, "Empty")
 
 
-def test_a_transaction_has_no_coordinator() -> None:
+def test_a_transaction_is_refused_for_good() -> None:
+    """A retriable error has producers and admin clients ask again for a minute, or for ever, and say nothing."""
     world = world_with_coordinator()
-    told = world.ask(FindCoordinatorRequest("tx", 1), 2)
-    assert told.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    old = world.ask(FindCoordinatorRequest("tx", 1), 2)
+    (new,) = world.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["tx"]), 6).coordinators
+    for told in (old, new):
+        assert told.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        assert (told.error_message, told.node_id) == ("This release has no transactions.", -1)
 
 
 # Requests
