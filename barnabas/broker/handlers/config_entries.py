@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Any
+from typing import Any, Final
 
 from barnabas.broker.cluster.dynamic import refresh
 from barnabas.broker.cluster.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE, Image
-from barnabas.broker.config import BrokerConfig, ConfigError, Key, TopicConfig, Update, keys_of
+from barnabas.broker.config import BrokerConfig, ConfigError, Key, Kind, TopicConfig, Update, keys_of
 from barnabas.broker.config.group_config import UNUSED_GROUP_KEYS, GroupConfig, stored_group_config, synonym_of
 from barnabas.broker.config.topic_config import SYNONYMS, UNUSED_SYNONYMS, UNUSED_TOPIC_KEYS, stored_topic_config
 from barnabas.broker.handlers.services import CLUSTER, Resource
 from barnabas.protocol.errors import ErrorCode
+
+_SECRET: Final = re.compile(r"password|secret|jaas|keystore\.key|private\.key|passphrase|certificate")
 
 
 def whose(resource: Any) -> tuple[Resource, ErrorCode]:
@@ -95,15 +98,33 @@ def broker_entries(image: Image, static: BrokerConfig) -> Iterator[Entry]:
             synonyms = [(synonym, None, source) for synonym, _, source in synonyms]
         value, source = (synonyms[0][1], synonyms[0][2]) if synonyms else (None, Source.DEFAULT)
         yield Entry(name, value, source, key, key.update is Update.READ_ONLY, key.sensitive, synonyms)
+    own = image.configs.get((BROKER_RESOURCE, str(static.node_id)), {})
+    yield from _unused(own, image.configs.get((BROKER_RESOURCE, ""), {}))
 
 
 def cluster_entries(image: Image) -> Iterator[Entry]:
     """The dynamic settings that all brokers share: only those that are set."""
-    for name, value in sorted(image.configs.get((BROKER_RESOURCE, ""), {}).items()):
+    found = image.configs.get((BROKER_RESOURCE, ""), {})
+    for name, value in sorted(found.items()):
         key = keys_of(BrokerConfig).get(name)
         if key is not None:
             source, shown = Source.DYNAMIC_DEFAULT_BROKER, _shown(key, value)
             yield Entry(name, shown, source, key, synonyms=[(name, shown, source)])
+    yield from _unused({}, found)
+
+
+def _unused(own: Mapping[str, str], cluster: Mapping[str, str]) -> Iterator[Entry]:
+    """What Apache Kafka's brokers have and this one has no use for, where somebody set it: it was taken, and is told.
+
+    No value is told of what may be a secret, as by Kafka.
+    """
+    levels = ((own, Source.DYNAMIC_BROKER), (cluster, Source.DYNAMIC_DEFAULT_BROKER))
+    for name in sorted({*own, *cluster} - keys_of(BrokerConfig).keys()):
+        secret = _SECRET.search(name) is not None
+        synonyms = [(name, None if secret else level[name], source) for level, source in levels if name in level]
+        _, value, source = synonyms[0]
+        key = UNUSED_TOPIC_KEYS.get(name) or Key(name, "", Kind.STRING, None, True, None, Update.CLUSTER_WIDE)
+        yield Entry(name, value, source, key, sensitive=secret, synonyms=synonyms)
 
 
 def _broker_synonyms(image: Image, static: BrokerConfig, name: str) -> list[tuple[str, str | None, Source]]:

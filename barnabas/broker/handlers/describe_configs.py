@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable
 from typing import Final
 
 from barnabas.broker.cluster.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
@@ -114,9 +114,9 @@ def _settings(
         if len(known) == KNOWN_MAX:
             known.clear()
         entries = _entries(services, resource.resource_type, resource.resource_name)
-        texts = _descriptions(resource.resource_type) if request.include_documentation else {}
+        text = _descriptions(resource.resource_type) if request.include_documentation else _nothing
         all_told = known[entries_key] = {
-            entry.name: _told(entry, request.include_synonyms, texts.get(entry.name)) for entry in entries
+            entry.name: _told(entry, request.include_synonyms, text(entry.name)) for entry in entries
         }
     wanted = all_told.keys() if not resource.configuration_keys else set(resource.configuration_keys)
     told = [one for name, one in all_told.items() if name in wanted]
@@ -161,12 +161,19 @@ def _entries(services: Services, resource_type: int, name: str) -> Iterable[Entr
     return cluster_entries(image) if name == "" else broker_entries(image, static)
 
 
-def _descriptions(resource_type: int) -> Mapping[str, str]:
+def _descriptions(resource_type: int) -> Callable[[str], str | None]:
     from barnabas.broker.config import descriptions  # many sentences, which few ask for
 
-    if resource_type == TOPIC_RESOURCE:
-        return descriptions.TOPIC
-    return descriptions.GROUP if resource_type == GROUP_RESOURCE else descriptions.BROKER
+    texts = {
+        TOPIC_RESOURCE: descriptions.TOPIC,
+        GROUP_RESOURCE: descriptions.GROUP,
+        BROKER_RESOURCE: descriptions.BROKER,
+    }
+    return lambda name: texts[resource_type].get(name, descriptions.NO_EFFECT)
+
+
+def _nothing(name: str) -> str | None:
+    return None
 
 
 def _told(entry: Entry, with_synonyms: bool, documentation: str | None) -> DescribeConfigsResourceResult:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.broker.config import descriptions
 from barnabas.broker.handlers import describe_configs
 from barnabas.broker.handlers.describe_topic_partitions import PAGE_MAX
 from barnabas.broker.handlers.get_telemetry_subscriptions import METRICS_BYTES_MAX
@@ -110,6 +111,32 @@ def test_settings_are_documented_for_who_asks_and_count_for_two(world: World, mo
     for documented, codes in ((False, [0, 0]), (True, [0, ErrorCode.POLICY_VIOLATION])):
         told = world.ask(DescribeConfigsRequest(asked[:2], include_documentation=documented), 4).results
         assert [result.error_code for result in told] == codes
+
+
+def test_a_brokers_setting_without_effect_that_was_taken_is_told_and_a_secret_is_not(world: World) -> None:
+    """They were taken, and nobody was told of them: who sets them by a program set them again and again."""
+    levels = (
+        ("", {"num.io.threads": "4", "ssl.key.password": "hush"}),
+        ("1", {"num.io.threads": "5", "background.threads": "3"}),
+    )
+    for name, configs in levels:
+        changes = [AlterableConfig(*each) for each in configs.items()]
+        response = world.ask(AlterConfigsRequest([AlterConfigsResource(4, name, changes)]), 2)
+        assert response.responses[0].error_code == 0
+    asked = [DescribeConfigsResource(4, name, None) for name in ("", "1")]
+    every, own = world.ask(DescribeConfigsRequest(asked, True, True), 4).results
+    told = {one.name: (one.value, one.config_source, one.is_sensitive) for one in every.configs}
+    assert told == {"num.io.threads": ("4", 3, False), "ssl.key.password": (None, 3, True)}
+    own_told = {one.name: one for one in own.configs}
+    threads, password = own_told["num.io.threads"], own_told["ssl.key.password"]
+    assert [(each.value, each.source) for each in threads.synonyms] == [("5", 2), ("4", 3)]
+    assert (own_told["background.threads"].value, password.value) == ("3", None)
+    assert {each.value for each in password.synonyms} == {None}
+    assert {one.documentation for one in (threads, password)} == {descriptions.NO_EFFECT}
+    alter_none = AlterConfigsRequest([AlterConfigsResource(4, name, []) for name in ("", "1")])
+    assert {one.error_code for one in world.ask(alter_none, 2).responses} == {0}
+    every, own = world.ask(DescribeConfigsRequest(asked), 4).results
+    assert {*told, "background.threads"} & {one.name for one in (*every.configs, *own.configs)} == set()
 
 
 def alter(world: World, topic: str, configs: dict[str, str | None], **options: Any) -> int:
