@@ -233,8 +233,6 @@ def _params(services: Services, request: FetchRequest, version: int, connection:
 
 def _refusal(services: Services, asked: Asked, context: RequestContext, params: FetchParams) -> int:
     """The error found before reading (0: none); resolves a topic id on the way."""
-    if params.replica_id >= 0 and not acts_as_broker(services, context.connection):
-        return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     key = asked.key
     if key is None:
         topic = services.image.topics_by_id.get(asked.topic_id)
@@ -245,7 +243,10 @@ def _refusal(services: Services, asked: Asked, context: RequestContext, params: 
         topic = services.image.topics.get(key.topic)
         if topic is not None and asked.topic_id not in (ZERO_UUID, topic.topic_id):
             return ErrorCode.INCONSISTENT_TOPIC_ID
-    if params.replica_id < 0:
+    if params.replica_id >= 0:
+        if not acts_as_broker(services, context.connection):
+            return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    else:
         resource = Resource("topic", key.topic) if topic is None else topic_resource(key.topic)
         if not services.authorise(context.connection.principal, _READ, resource):
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
