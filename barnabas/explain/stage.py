@@ -174,12 +174,13 @@ class Stage:
 
     # -- requests
 
-    def send(self, request: Any, version: int, name: str = "") -> Asked:
-        """Send a request; if it is parked, the lists show it under this name."""
-        connection = Connection(next(self._connections), "PLAINTEXT", "127.0.0.1", "kafka", self.now_ms)
+    def send(self, request: Any, version: int, name: str = "", peer: int = -1) -> Asked:
+        """Send a request, as a client or as the broker `peer`; if it is parked, the lists show it under this name."""
+        connection = Connection(next(self._connections), "PLAINTEXT", "127.0.0.1", "kafka", self.now_ms, peer=peer)
         asked = Asked(connection, key_of(type(request)), version)
         before = set(self._parked())
-        self.core.handle(request, asked, self.now_ms)
+        handle = self.core.handle if peer < 0 else self.core.handle_peer
+        handle(request, asked, self.now_ms)
         self._settle()
         for operation in self._parked():
             if operation not in before:
@@ -217,7 +218,8 @@ class Stage:
             for number, offset in offsets.items()
         ]
         topics = [FetchTopic(TOPIC, partitions=parts)] if parts else []
-        return self.send(FetchRequest(None, replica, None, wait_ms, min_bytes, most, topics=topics), 12, name)
+        request = FetchRequest(None, replica, None, wait_ms, min_bytes, most, topics=topics)
+        return self.send(request, 12, name, replica)
 
     def change(self, number: int, *, leader: int | None = None, isr: tuple[int, ...] | None = None) -> None:
         """Have the metadata say otherwise who leads a partition, or who is in sync."""
