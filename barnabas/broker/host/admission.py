@@ -5,7 +5,9 @@
   half of both, so that a flood from one leaves room for others (an address is all of 127.0.0.0/8, or a /64 of IPv6).
   Kafka delays the next accept, for everybody; here what is too much is refused, so that nobody waits behind a flood.
 
-Connections over the local socket are the administrator's: none of this is asked of them.
+Connections over the local socket are the administrator's: none of this is asked of them. Nor is it of connections on
+the listener between brokers, which must not be lost to a flood of clients (Kafka ends another one for them): of those
+that have not introduced themselves yet there are `STRANGERS_MAX`, and open files bound them.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from barnabas.broker.context import source_of
 
 BURST_S: Final = 10
 _ADDRESSES_MAX: Final = 4096
+STRANGERS_MAX: Final = 100
+"""Each has ten seconds to introduce itself (`peer_channel`), and 1 KiB to say it in."""
 
 
 class _Bucket:
@@ -44,6 +48,7 @@ class Admission:
         self.sockets_max = sockets_max
         self.refused = 0
         self.open = 0
+        self.strangers = 0
         self._by_address: Counter[str] = Counter()
         self._rate = 0
         self._all = _Bucket(0, 0)
@@ -59,6 +64,23 @@ class Admission:
         self.open += 1
         self._by_address[address] += 1
         return None
+
+    def admit_stranger(self) -> str | None:
+        """The same on the listener between brokers, until it is known who it is: `known`, or `leave_stranger`."""
+        refusal = None
+        if self.open + self.strangers >= self.sockets_max:
+            refusal = f"{self.open} connections are open; files must be opened, too (raise the limit: ulimit -n)"
+        elif self.strangers >= STRANGERS_MAX:
+            refusal = f"{self.strangers} others have not introduced themselves yet"
+        if refusal is not None:
+            self.refused += 1
+            return refusal
+        self.strangers += 1
+        return None
+
+    def leave_stranger(self) -> None:
+        """Count one out: it is gone, or is known now to be a broker of the cluster."""
+        self.strangers -= 1
 
     def leave(self, address: str) -> None:
         """Count one out that was admitted."""

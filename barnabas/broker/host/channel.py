@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 from barnabas.broker.account import REQUESTS, UNREAD
 from barnabas.broker.config.listeners import HTTP, LOCAL
@@ -78,6 +78,7 @@ class Channel(asyncio.BufferedProtocol):
         "waits",
         "writes",
     )
+    of_brokers: ClassVar = False
 
     def __init__(self, host: Host, listener: str) -> None:
         self._host = host

@@ -260,7 +260,10 @@ class Host:
         if self._stopping:  # `abandon` may have closed its last by now
             return False
         host = connection.client_host
-        refusal = None if connection.listener == LOCAL else self.admission.admit(host, channel.active_ms)
+        if channel.of_brokers:
+            refusal = self.admission.admit_stranger()
+        else:
+            refusal = None if connection.listener == LOCAL else self.admission.admit(host, channel.active_ms)
         if refusal is not None:
             self.refusals.tell(host, f"refused a connection from {host}: {refusal}")
             return False
@@ -272,7 +275,10 @@ class Host:
         connection: Connection = channel.connection
         if self.channels.pop(connection.id, None) is not None:
             self._requests_closed += channel.requests
-            if connection.listener != LOCAL:
+            if channel.of_brokers:
+                if connection.peer < 0:
+                    self.admission.leave_stranger()
+            elif connection.listener != LOCAL:
                 self.admission.leave(connection.client_host)
             self.progress.forget(channel)
             self.relief.forget(channel)

@@ -2,8 +2,8 @@
 
 Until then a frame has 1 KiB at most, is one of SaslHandshake and SaslAuthenticate, and all of them must have come
 within `INTRODUCTION_MS_MAX`; who does otherwise is let go, and one line says why. From then on it is as any other, but
-that its requests are another broker's (`Core.handle_peer`). Limits, account and deadlines of connections hold from the
-first byte.
+that its requests are another broker's (`Core.handle_peer`). The account and the deadlines of connections hold from
+the first byte; how many there may be says `admission`.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ class PeerChannel(Channel):
     """The protocol object of one connection that another broker made."""
 
     __slots__ = ("_deadline", "_reception")
+
+    of_brokers = True
 
     def __init__(self, host: Host, listener: str) -> None:
         super().__init__(host, listener)
@@ -116,6 +118,7 @@ class PeerChannel(Channel):
         elif reception.peer >= 0:
             self._forget_deadline()
             self._reception = None
+            self._host.admission.leave_stranger()
             self.connection.peer, self.connection.principal = reception.peer, f"Broker:{reception.peer}"
             self.receiver.frame_bytes_max = self._host.config.socket_request_max_bytes
             logger.info("broker %d is connected from %s", reception.peer, self.connection.client_host)

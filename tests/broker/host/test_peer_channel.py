@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import barnabas.aio
-from barnabas.broker.host import peer_channel
+from barnabas.broker.host import admission, peer_channel
 from barnabas.broker.host.assemble import Assembly
 from barnabas.broker.introduction import VERSIONS, Introduction, IntroductionError
 from barnabas.protocol.api import SPOKEN, ApiKey, key_of
@@ -229,11 +229,31 @@ async def test_who_does_not_go_on_is_let_go(
     assert caplog.text.count("it did not show within 20 ms that it is a broker of this cluster") == 2
 
 
-async def test_its_connections_count_as_all_others(tmp_path: Path) -> None:
-    async with one_broker(tmp_path, **{"max.connections": "2"}) as assembly, peer(assembly), peer(assembly):
-        async with caller(port_between(assembly)) as third:
-            assert await third.ended() == b""
-        assert assembly.host.admission.refused == 1
+async def test_no_flood_of_clients_keeps_a_broker_out(tmp_path: Path) -> None:
+    async with one_broker(tmp_path, **{"max.connections": "1"}) as assembly, caller(assembly.port) as client:
+        assert (await client.call(ApiVersionsRequest("c", "1"))).error_code == 0
+        async with caller(assembly.port) as another:
+            assert await another.ended() == b""
+        async with peer(assembly), peer(assembly) as raw:
+            assert (await raw.call(ApiVersionsRequest("b", "1"))).error_code == 0
+            assert (assembly.host.admission.open, assembly.host.admission.refused) == (1, 1)
+        await until(lambda: len(assembly.host.channels) == 1)
+
+
+async def test_of_those_that_nobody_knows_yet_few_are_let_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "STRANGERS_MAX", 2)
+    async with one_broker(tmp_path) as assembly, peer(assembly) as known:
+        counts = assembly.host.admission
+        async with caller(port_between(assembly)), caller(port_between(assembly)):
+            await until(lambda: counts.strangers == 2)
+            async with caller(port_between(assembly)) as third:
+                assert await third.ended() == b""
+            assert (counts.strangers, counts.refused) == (2, 1)
+            assert (await known.call(ApiVersionsRequest("b", "1"))).error_code == 0
+        await until(lambda: counts.strangers == 0)
+        async with peer(assembly):
+            assert counts.strangers == 0
+    assert counts.open == 0
 
 
 async def test_large_requests_are_read_once_it_is_through(tmp_path: Path) -> None:
