@@ -75,14 +75,16 @@ class ProducerState:
         """Whether this batch, its partition's next, may leave now.
 
         Not without an id; not a new one while the partition's sequences are unresolved or older epochs are in flight;
-        and while the first batch in flight is being retried, only that one.
+        and while the first batch in flight is being retried, only that one. Unlike in Kafka the first of an epoch is
+        acknowledged before the next one leaves: a broker that knows nothing of a producer takes any sequence, and would
+        write the next one where it refused the first (too large, not yet led), which was out of order from then on.
         """
         if not self.has_id:
             return False
         state = self.partition(batch.where)
         if not batch.has_sequence:
             stale = (state.producer_id, state.epoch) != (self.producer_id, self.epoch)
-            if state.unresolved is not None or (stale and state.in_flight):
+            if state.unresolved is not None or (state.in_flight and (stale or state.last_acked < 0)):
                 return False
             return not any(each.retry and not each.in_flight for each in state.in_flight)
         return bool(state.in_flight) and state.in_flight[0] is batch

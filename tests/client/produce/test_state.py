@@ -34,19 +34,41 @@ def drained(state: ProducerState, where: TopicPartition = HERE) -> ProducerBatch
     return made
 
 
+def heard() -> ProducerState:
+    """As `with_id`, and the first batch of the partition, of sequence 0, is acknowledged."""
+    state = with_id()
+    state.on_acked(drained(state), 0)
+    return state
+
+
 def test_nothing_leaves_without_an_id():
     assert not ProducerState().may_drain(batch())
     assert with_id().may_drain(batch())
 
 
-def test_sequences_follow_each_other_by_partition():
+def test_the_first_of_an_epoch_is_acknowledged_before_the_next_leaves():
+    """A broker that knows nothing of the producer would write the next one even if it refused the first."""
     state = with_id()
-    assert [drained(state).base_sequence for _ in range(3)] == [0, 1, 2]
+    first = drained(state)
+    assert not state.may_drain(batch())
+    assert state.may_drain(batch(THERE))
+    state.on_acked(first, 0)
+    second = drained(state)
+    assert second.base_sequence == 1
+    state.on_failed(second, 87, sequence_unused=True)
+    state.resolve()
+    assert drained(state).base_sequence == 0
+    assert not state.may_drain(batch())
+
+
+def test_sequences_follow_each_other_by_partition():
+    state = heard()
+    assert [drained(state).base_sequence for _ in range(3)] == [1, 2, 3]
     assert drained(state, THERE).base_sequence == 0
 
 
 def test_only_the_first_in_flight_may_be_sent_again():
-    state = with_id()
+    state = heard()
     first, second = drained(state), drained(state)
     assert state.may_drain(first)
     assert not state.may_drain(second)
@@ -55,7 +77,7 @@ def test_only_the_first_in_flight_may_be_sent_again():
 
 
 def test_nothing_new_leaves_while_the_fate_of_an_expired_batch_is_open():
-    state = with_id()
+    state = heard()
     expired, rest = drained(state), drained(state)
     state.on_expired_in_flight(expired)
     assert not state.may_drain(batch())
@@ -92,18 +114,18 @@ def test_after_a_bump_other_partitions_finish_their_old_epoch_first():
 
 
 def test_batches_that_wait_for_a_retry_begin_the_new_epoch_at_0():
-    state = with_id()
+    state = heard()
     failed, waiting = drained(state), drained(state)
     state.on_failed(failed, 87, sequence_unused=True)
     state.resolve()
     assert (waiting.producer_epoch, waiting.base_sequence, waiting.sequence_reset) == (1, 0, True)
+    state.on_acked(waiting, 1)
     assert drained(state).base_sequence == 1
 
 
 def test_sequences_go_round_after_2_to_the_31():
     """Sequences are 31 bits: 0 follows the last, and is after it, not before."""
-    state = with_id()
-    drained(state)
+    state = heard()
     state.partition(HERE).next_sequence = 2**31 - 2
     first, last, round_again = (drained(state) for _ in range(3))
     assert [each.base_sequence for each in (first, last, round_again)] == [2**31 - 2, 2**31 - 1, 0]
@@ -118,8 +140,7 @@ def test_sequences_go_round_after_2_to_the_31():
 
 
 def test_an_expired_batch_at_the_end_of_the_circle_is_followed_by_0():
-    state = with_id()
-    drained(state)
+    state = heard()
     state.partition(HERE).next_sequence = 2**31 - 1
     state.on_expired_in_flight(drained(state))
     assert state.partition(HERE).unresolved == 0
