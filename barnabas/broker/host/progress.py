@@ -6,6 +6,8 @@ average (`barnabas.connection.progress.bytes.per.second`): a slow upload lives h
 stays silent, or sends a byte a second, goes. The clock stands while the broker itself does not read (a request of the
 connection is parked, memory is short); but a connection that its peer has closed meanwhile, which no read tells, goes
 after three seconds (at once when it was reset), and what it has parked with it. Kafka closes as soon as it hears.
+Where the peer's system has yet more to bring, its end lies behind that, and nothing tells: who holds much, looks
+something up and has sent so much behind it goes after `UNHEARD_MS`, for else all that have left are served first.
 
 Idle connections, with nothing begun, are `connections.max.idle.ms`'s.
 """
@@ -27,6 +29,7 @@ _LOOK_MS_MIN: Final = 10
 _LOOK_MS_MAX: Final = 3000
 CLOSED_MS_MAX: Final = 3000
 """So long who has closed one side may wait for answers to what it sent before: what lies behind that will not go on."""
+UNHEARD_MS: Final = 4000
 AT_ONCE_MAX: Final = 50
 """Connections that are ended in one step."""
 RESET: Final = (7,)
@@ -83,14 +86,14 @@ class Progress:
         for channel, mark in list(self._marks.items()):
             if not unfinished(channel):
                 del self._marks[channel]
+            elif channel.paused and self._end_if_left(channel, now_ms - mark.since_ms >= closed_ms):
+                del self._marks[channel]
+                ended += 1
+                if ended == AT_ONCE_MAX:
+                    self._timer = self._host.loop.call_later(0, self._look)
+                    return
             elif channel.paused and is_closed(channel):
-                if now_ms - mark.since_ms >= closed_ms or is_closed(channel, RESET):
-                    del self._marks[channel]
-                    channel.abort()
-                    ended += 1
-                    if ended == AT_ONCE_MAX:
-                        self._timer = self._host.loop.call_later(0, self._look)
-                        return
+                continue
             elif channel.paused or channel.requests != mark.requests:
                 self._marks[channel] = self._mark(channel, now_ms)
             elif now_ms - mark.since_ms >= window_ms:
@@ -102,6 +105,18 @@ class Progress:
                     self._marks[channel] = self._mark(channel, now_ms)
         if self._marks:
             self._look_later()
+
+    def _end_if_left(self, channel: Channel, long_ago: bool) -> bool:
+        """End a connection that is not read from, and whose peer is gone or taken to be; whether it was ended."""
+        if is_closed(channel):
+            if not long_ago and not is_closed(channel, RESET):
+                return False
+            channel.abort()
+        elif self._host.relief.is_unheard(channel, UNHEARD_MS) and has_more(channel):
+            channel.end(f"it has sent more and more behind a request that waits its turn, {UNHEARD_MS} ms ago")
+        else:
+            return False
+        return True
 
     def _mark(self, channel: Channel, now_ms: int) -> _Mark:
         return _Mark(now_ms, channel.requests, self._moved_bytes(channel))

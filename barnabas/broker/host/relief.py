@@ -10,7 +10,8 @@
 
 Above low, whoever looks something up, sends more behind it and has waited for `UNHEARD_MS` since is ended, too, those
 that hold most first: while a connection is not read from and its peer's system has yet more to bring, neither tells
-that the peer is long gone. What changes something is seen through, and who sends nothing on is served.
+that the peer is long gone. (Below it they have four seconds, see `progress.py`.) What changes something is seen
+through, and who sends nothing on is served.
 
 Small requests are handled all the while: they hold nothing. A frame is held back before it is decoded.
 
@@ -265,10 +266,10 @@ class Relief:
     def _end_unheard(self) -> bool:
         """End some of those who may be gone, until memory is not short; whether there are more."""
         left = self._account.total - self._account.low
-        if left <= 0 or self._recovering:
+        if left <= 0:
             return False
         left -= self._going()
-        unheard = list(filter(self._is_unheard, self._host.channels.values()))
+        unheard = [one for one in self._host.channels.values() if self.is_unheard(one, UNHEARD_MS)]
         for channel in heapq.nlargest(AT_ONCE_MAX, unheard, key=self._held):
             if left <= 0:
                 return False
@@ -276,10 +277,11 @@ class Relief:
             self._end(channel, "memory is short, and it has long sent more behind a request that waits its turn")
         return len(unheard) > AT_ONCE_MAX and left > 0
 
-    def _is_unheard(self, channel: Channel) -> bool:
+    def is_unheard(self, channel: Channel, since_ms: int) -> bool:
+        """Whether it looks something up, has sent more behind that, and has brought nothing for so long."""
         if not channel.paused or self._held(channel) < SMALL_BYTES or channel in self.turns or channel.waits & LEFT:
             return False
-        if self._host.now_ms() - channel.active_ms < UNHEARD_MS:
+        if self._host.now_ms() - channel.active_ms < since_ms or self._recovering:
             return False
         if channel.outstanding is not None:
             return channel.outstanding.api_key in _LOOKUPS

@@ -13,7 +13,7 @@ import pytest
 
 from barnabas.broker.account import KEPT, KINDS, PARKED, RECEIVED, REQUESTS, UNREAD, Account
 from barnabas.broker.context import RequestContext
-from barnabas.broker.host import looking
+from barnabas.broker.host import looking, progress
 from barnabas.broker.host import relief as relief_module
 from barnabas.broker.host.channel import OUT_BYTES_MAX
 from barnabas.broker.host.host import Host
@@ -245,6 +245,44 @@ async def test_who_is_in_line_undecoded_and_sends_on_is_ended_as_well(
         host.relief._look()
         assert host.relief.ended == ended
         core.account.release(0, PARKED, 6 * MIB)
+
+
+@pytest.mark.parametrize(
+    ("first", "more", "ended"),
+    [(lambda: lookup(30), b"more", True), (lambda: lookup(30), b"", False), (lambda: produce(40_000), b"more", False)],
+    ids=["sends on", "all has come", "changes something"],
+)
+async def test_who_is_not_heard_of_for_long_is_not_served_first(
+    first: Any, more: bytes, ended: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Their end lies behind what was not read: lookups of two dozen that had left were served until now."""
+    core = small_core()
+    core.handler = parks
+    async with serving(core, socket_request_max_bytes=FRAME) as host, client(host.port) as raw:
+        raw.send(first() + b"begun")
+        await until(lambda: bool(core.contexts))
+        (channel,) = host.channels.values()
+        await until(lambda: channel.paused)
+        core.account.charge(channel.connection.id, RECEIVED, relief_module.SMALL_BYTES)
+        raw.send(more)
+        sock = channel.transport.get_extra_info("socket")
+        await until(lambda: bool(any(ioctl(sock.fileno(), FIONREAD, bytes(4)))) == bool(more))
+        now_ms = channel.active_ms + progress.UNHEARD_MS - 1
+        host.now_ms = lambda: now_ms
+
+        def look() -> None:
+            assert host.progress._timer is not None
+            host.progress._timer.cancel()
+            host.progress._look()
+
+        look()
+        assert not channel.waits & LEFT
+        now_ms += 1
+        look()
+        assert bool(channel.waits & LEFT) == ended
+        core.account.release(channel.connection.id, RECEIVED, relief_module.SMALL_BYTES)
+        assert ("more behind a request" in caplog.text) == ended
+        assert len(core.contexts) == 1
 
 
 async def test_above_the_limit_whoever_holds_most_is_ended(caplog: pytest.LogCaptureFixture) -> None:
