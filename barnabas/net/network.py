@@ -422,7 +422,7 @@ class NetworkClient:
         """Close the connection from this side and fail what was in flight on it."""
         if self.connections.of(node_id).state is State.DISCONNECTED:
             return
-        self._note(node_id, reason, now_ms)
+        self._note(node_id, reason, now_ms, ended=not timed_out)
         self._actions.append(Disconnect(node_id, reason))
         self.metadata.request_update()
         self._gone(node_id, Disconnected(f"node {node_id}: {reason}", timed_out=timed_out), now_ms)
@@ -552,12 +552,12 @@ class NetworkClient:
 
     # ---- inside: troubles -------------------------------------------------------------------------------------------
 
-    def _note(self, node_id: int, reason: str, now_ms: int, since_ms: int | None = None) -> None:
+    def _note(self, node_id: int, reason: str, now_ms: int, since_ms: int | None = None, *, ended: bool = True) -> None:
         node = self._node(node_id)
         if node is not None and not self._closed:
             connection = self.connections.of(node_id)
             reached, handshake = connection.state is not State.CONNECTING, connection.state is State.CHECKING
-            error = unreached(node, self._told_by, reason, reached=reached, handshake=handshake)
+            error = unreached(node, self._told_by, reason, reached=reached, handshake=handshake, ended=ended)
             self.metadata.troubles.note(("node", node_id), error, now_ms, since_ms)
 
     def _note_slow(self, now_ms: int) -> None:
@@ -567,7 +567,7 @@ class NetworkClient:
             if opening and connection.last_attempt_ms + SLOW_MS <= now_ms and not self._closed:
                 seconds = (now_ms - connection.last_attempt_ms) // 1000
                 what = "no answer" if connection.state is State.CHECKING else "no connection"
-                self._note(node_id, f"{what} for {seconds} s", now_ms, connection.last_attempt_ms)
+                self._note(node_id, f"{what} for {seconds} s", now_ms, connection.last_attempt_ms, ended=False)
 
     # ---- inside: connections ----------------------------------------------------------------------------------------
 

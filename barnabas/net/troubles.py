@@ -142,7 +142,9 @@ def stranger(data: bytes) -> str:
     return ""
 
 
-def unreached(node: Node, told_by: str, reason: str, *, reached: bool, handshake: bool) -> Disconnected:
+def unreached(
+    node: Node, told_by: str, reason: str, *, reached: bool, handshake: bool, ended: bool = True
+) -> Disconnected:
     """Why there is no connection to a node. One that a broker advertises is told with the address of who told it.
 
     Args:
@@ -151,14 +153,14 @@ def unreached(node: Node, told_by: str, reason: str, *, reached: bool, handshake
         reason: what the system said.
         reached: there was a connection.
         handshake: it was not set up.
+        ended: the other side ended it, or the system; else no answer came in time.
     """
     at = node.at
     what = reason if at in reason else f"{at}: {reason}"
     if handshake and STRANGER not in reason:
-        what += (
-            " (during the handshake, as a port that speaks TLS ends it: is this one a broker's, of Kafka 0.10 or "
-            "later, and its listener PLAINTEXT?)"
-        )
+        as_tls = ", as a port that speaks TLS ends it" if ended else ""
+        what += f" (during the handshake{as_tls}: is this one a broker's, of Kafka 0.10 or later, and its listener "
+        what += "PLAINTEXT?)"
     if node.id >= 0 and told_by and (handshake or not reached):
         what = f"broker {node.id} cannot be reached where it advertises itself: {what}; {told_by} told that address"
         if told_by != at:

@@ -26,7 +26,7 @@ from barnabas.protocol.requests.list_offsets import (
 )
 from barnabas.protocol.requests.metadata import MetadataResponsePartition, MetadataResponseTopic
 from tests.client.scripted import ScriptedBroker
-from tests.client.world import CLOSE, Bench, World
+from tests.client.world import CLOSE, SILENCE, Bench, World
 
 WAIT = 60
 WHERE = TopicPartition("t", 0)
@@ -116,6 +116,14 @@ def test_a_connection_closed_in_the_handshake(caplog: pytest.LogCaptureFixture) 
         "and its listener PLAINTEXT?)"
     )
     assert f"boot:9092: closed by the broker {hint}" in said
+
+
+def test_a_port_that_is_slow_is_not_taken_for_one_that_speaks_tls(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.handlers[ApiKey.API_VERSIONS] = lambda node, request: SILENCE
+    (said,) = waiting(caplog, world)
+    hint = "(during the handshake: is this one a broker's, of Kafka 0.10 or later, and its listener PLAINTEXT?)"
+    assert f"boot:9092: no answer for 1 s {hint}" in said
 
 
 def test_an_unknown_topic(caplog: pytest.LogCaptureFixture) -> None:
