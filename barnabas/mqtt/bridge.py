@@ -134,12 +134,20 @@ class Bridge:
             return self._kafka
         for side in self._sides():
             if not side.connected:
-                return f"not connected to the MQTT broker ({side.name}): {side.why}"
+                return f"not connected to the MQTT broker ({side.name}): {side.why}{self._waits_for_kafka(side)}"
         oldest_ms = self.inward.oldest_ms()
         if oldest_ms > STUCK_MS:
             why = next(iter(self.figures.retrying.values()), "its record is not acknowledged")
             return f"a message has been open for {oldest_ms} ms: {why}"
         return ""
+
+    def _waits_for_kafka(self, side: Side) -> str:
+        """What keeps the way in from its next connection, as the end of a sentence: what came over the last one."""
+        unsettled = self.inward.unsettled if side is self.inward.side else 0
+        if not unsettled:
+            return ""
+        why = next(iter(self.figures.retrying.values()), "their records are not acknowledged")
+        return f"; {unsettled} messages that came before wait for Kafka: {why}"
 
     def state(self) -> dict[str, Any]:
         """The inside, as plain values."""

@@ -82,6 +82,7 @@ class Inward:
         self._known: set[str] = set()
         self._parked: dict[str, deque[Record]] = {}  # by topics that are looked up; bounded by what is open
         self._lookups: set[asyncio.Task[None]] = set()
+        self._fault: BaseException | None = None
         self._subscribed = False
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._timer = 0
@@ -204,6 +205,8 @@ class Inward:
             while queue:
                 await self._forward(queue.popleft())
             self._wake.clear()
+            if self._fault is not None:
+                raise self._fault
             await self._wake.wait()
 
     async def _forward(self, item: Item) -> None:
@@ -258,7 +261,13 @@ class Inward:
             self._parked[topic] = deque((record,))
             task = asyncio.get_running_loop().create_task(self._look_up(topic))
             self._lookups.add(task)
-            task.add_done_callback(self._lookups.discard)
+            task.add_done_callback(self._looked_up)
+
+    def _looked_up(self, task: asyncio.Task[None]) -> None:
+        self._lookups.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._fault = error  # by accident: what is parked would wait for ever
+            self._wake.set()
 
     async def _look_up(self, topic: str) -> None:
         """Wait for a topic's metadata (max.block.ms at most), and hand over what is parked for it, in its order."""

@@ -47,6 +47,10 @@ class LinkFailed(BarnabasError):
     """The connection to the MQTT broker went, or could not be made or used; the text is the reason."""
 
 
+class SubscriptionRefused(LinkFailed):
+    """The MQTT broker refuses what was asked for over a connection that stands."""
+
+
 def beneath(client: aiomqtt.Client) -> paho.Client:
     """The paho client that an aiomqtt client stands on.
 
@@ -256,11 +260,12 @@ class Link:
         """Subscribe to all filters at once; `retained` is MQTT 5's retain handling (0 send, 1 if new, 2 do not).
 
         Raises:
-            LinkFailed: one is refused, or was granted at a lower QoS than the settings ask for.
+            SubscriptionRefused: one is refused, or was granted at a lower QoS than the settings ask for.
+            LinkFailed: the connection went.
         """
         mqtt = self._mqtt
         if mqtt.share and self.server.get("SharedSubscriptionAvailable") == 0:
-            raise LinkFailed("this MQTT broker has no shared subscriptions; leave share out")
+            raise SubscriptionRefused("this MQTT broker has no shared subscriptions; leave share out")
         names = [f"$share/{mqtt.share}/{one}" if mqtt.share else one for one in filters]
         given: Any
         if mqtt.five:
@@ -272,13 +277,17 @@ class Link:
         except (aiomqtt.MqttError, ValueError) as error:
             raise LinkFailed(f"subscribing: {error}") from None
         if len(codes) != len(names):
-            raise LinkFailed(f"the MQTT broker answers {len(names)} subscriptions with {len(codes)} reason codes")
+            raise SubscriptionRefused(
+                f"the MQTT broker answers {len(names)} subscriptions with {len(codes)} reason codes"
+            )
         for name, code in zip(names, codes, strict=True):
             granted = code if isinstance(code, int) else code.value  # 3.1.1 has numbers, MQTT 5 reasons
             if granted >= 0x80:
-                raise LinkFailed(f"the MQTT broker refuses a subscription to {name}: {code}")
+                raise SubscriptionRefused(f"the MQTT broker refuses a subscription to {name}: {code}")
             if granted < mqtt.qos:
-                raise LinkFailed(f"the MQTT broker grants QoS {granted} for {name}, and {mqtt.qos} is asked for")
+                raise SubscriptionRefused(
+                    f"the MQTT broker grants QoS {granted} for {name}, and {mqtt.qos} is asked for"
+                )
 
     def acknowledge(self, mids: Iterable[int]) -> None:
         """Acknowledge messages of QoS 1 that came on this connection."""
@@ -340,6 +349,8 @@ async def keep(
                 await first(link.ended(), serve(link))
         except BarnabasError as error:
             side.why = str(error)
+            if isinstance(error, SubscriptionRefused):
+                policy.refused()
         finally:
             if side.connected:
                 logged = ""  # it has carried messages: its end is news

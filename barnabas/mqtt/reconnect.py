@@ -27,6 +27,10 @@ class Reconnect:
         """It stands."""
         self._since_ms = now_ms
 
+    def refused(self) -> None:
+        """It stands, and we end it, for it is of no use: that says nothing of whether it would have held."""
+        self._since_ms, self.brief = None, 0
+
     def lost(self, now_ms: int) -> int:
         """It went, or could not be made; how long to wait before the next attempt (ms)."""
         if self._since_ms is not None and now_ms - self._since_ms >= HELD_MS:

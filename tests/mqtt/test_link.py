@@ -118,6 +118,51 @@ async def test_who_refuses_the_connection_is_asked_again_after_a_while() -> None
     assert (side.connected, side.connections, side.failures) == (False, 0, 3)
 
 
+def test_a_connection_that_is_of_no_use_is_none_that_did_not_hold() -> None:
+    """Three refused subscriptions say nothing of another client with the same client_id."""
+    policy = Reconnect(lambda: 0.5)
+    for _ in range(3):
+        policy.connected(0)
+        policy.refused()
+        policy.lost(5)
+    assert policy.brief == 0
+    for _ in range(2):
+        policy.connected(0)
+        policy.lost(5)
+    assert policy.brief == 2
+
+
+@needs_mosquitto
+async def test_who_is_refused_again_and_again_is_told_of_that_alone(tmp_path: Path) -> None:
+    side, tries = Side("in"), []
+    server = Mosquitto(tmp_path / "mosquitto", "max_qos 0")
+    await server.start()
+    mqtt = Mqtt("127.0.0.1", server.port, "one")
+
+    class Told(Exception):
+        pass
+
+    class Hasty(Reconnect):
+        def lost(self, now_ms: int) -> int:
+            super().lost(now_ms)
+            tries.append(side.why)
+            return 0
+
+    async def ready() -> None:
+        if len(tries) == 4:
+            raise Told
+
+    async def subscribe(link: Link) -> None:
+        await link.subscribe(["other"], 0)
+
+    try:
+        with pytest.raises(Told):
+            await keep(side, ready, lambda: Link(mqtt, "one", None), subscribe, Hasty(lambda: 0.5), lambda: 0)
+    finally:
+        server.end()
+    assert side.why == "the MQTT broker grants QoS 0 for other, and 1 is asked for"
+
+
 @needs_mosquitto
 async def test_who_is_thrown_out_again_and_again_is_told_why_that_may_be(mosquitto: Mosquitto) -> None:
     side, told = Side("in"), []

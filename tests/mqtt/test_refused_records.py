@@ -218,3 +218,15 @@ async def test_a_topic_that_is_called_like_an_error_is_none() -> None:
     one = inward(kafka)
     await carry(one, came("a/b", b"x", 1), so=lambda: not one.unsettled)
     assert [sent.topic for sent in kafka.sent] == ["good", "good"]
+
+
+async def test_an_accident_while_a_topic_is_looked_up_ends_the_bridge() -> None:
+    """What is parked for the topic would wait for ever, and nobody would know."""
+    kafka = Kafka(lambda sent: None)
+    one = inward(kafka)
+    accident = asyncio.get_running_loop().create_future()
+    accident.set_exception(ZeroDivisionError("by accident"))
+    kafka.missing["slow"] = accident
+    one._received(came("slow/b", b"y", 1))
+    with pytest.raises(ZeroDivisionError, match="by accident"):
+        await asyncio.wait_for(one._pump(), 30)

@@ -49,6 +49,15 @@ async def test_health_says_why_nothing_is_carried(bridge: Bridge) -> None:
     assert bridge.why_not() == "Kafka has not answered yet"
     bridge._kafka = ""
     assert bridge.why_not() == "not connected to the MQTT broker (in): it has not connected yet"
+    bridge.inward.unsettled = 2
+    waits = (
+        "not connected to the MQTT broker (in): it has not connected yet; 2 messages that came before wait for Kafka"
+    )
+    assert bridge.why_not() == f"{waits}: their records are not acknowledged"
+    bridge.figures.retrying[1] = "looked: TOPIC_AUTHORIZATION_FAILED"
+    assert bridge.why_not() == f"{waits}: looked: TOPIC_AUTHORIZATION_FAILED"
+    bridge.inward.unsettled = 0
+    bridge.figures.retrying.clear()
     for side in (bridge.inward.side, bridge.outward.side):
         side.up()
     assert bridge.why_not() == ""

@@ -120,8 +120,9 @@ class Witness:
     def _from_bridge(self, connection: Connection, first: int, body: bytes) -> None:
         if first >> 4 == PUBACK:
             connection.acknowledged.append(int.from_bytes(body[:2], "big"))
-            connection.check()
-            self.on_ack(connection.delivered[len(connection.acknowledged) - 1][1])
+            mid, payload = connection.delivered[len(connection.acknowledged) - 1]
+            assert connection.acknowledged[-1] == mid  # those before were looked at as they came
+            self.on_ack(payload)
 
 
 def packets(data: bytes) -> Iterator[tuple[int, bytes, int]]:
