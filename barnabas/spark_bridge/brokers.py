@@ -26,7 +26,7 @@ from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition, format_uuid
 from barnabas.spark_bridge.borrowed import ANSWER_MS, ANSWER_TIME, borrowed, patience_of, until_answered
 from barnabas.spark_bridge.bytes_limit import SAMPLE_BYTES, Sizes
-from barnabas.spark_bridge.errors import REMEDIES, OptionError
+from barnabas.spark_bridge.errors import REMEDIES, OptionError, remedy_for
 from barnabas.spark_bridge.kept import Kept, below, rest_of
 from barnabas.spark_bridge.loss import after_loss, after_silence, exists
 from barnabas.spark_bridge.offsets import OffsetError, Offsets, Span
@@ -316,8 +316,7 @@ class _Task:
             raise
         except BarnabasError as error:
             asked = f"asked for by the option {self.options.asked_by}"
-            hint = REMEDIES.get(error.code, "") if isinstance(error, KafkaError) else ""
-            raise ReadFailed(f"{self}, {asked}: {error}{hint}") from error
+            raise ReadFailed(f"{self}, {asked}: {error}{remedy_for(error)}") from error
         except Exception as error:
             error.add_note(f"barnabas was {self}")
             raise

@@ -15,7 +15,9 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from barnabas import Broker, Consumer, Producer
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.spark_bridge import brokers as brokers_module
+from barnabas.spark_bridge.errors import remedy_for
 from barnabas.spark_bridge.options import read_options
 from barnabas.spark_bridge.patience import BrokersAway
 from barnabas.spark_bridge.source import BatchReader, StreamReader
@@ -205,6 +207,15 @@ def test_an_error_of_a_task_names_topic_partition_offset_and_option(tmp_path: Pa
         told = rf"^reading {TOPIC}-0 at offset \d, asked for by the option subscribe: CORRUPT_MESSAGE.*kafka.check.crcs"
         with pytest.raises(brokers_module.ReadFailed, match=told):
             values(reader, reader.partitions())
+
+
+def test_what_is_corrupt_but_for_its_sum_gets_no_advice_about_sums() -> None:
+    """Records that unpack to more than a batch may hold: to read on without sums would bring them again."""
+    bomb = KafkaError(ErrorCode.CORRUPT_MESSAGE, "t-0, at or after offset 7: more than 134217728 bytes")
+    assert remedy_for(bomb) == ". Begin behind it, from a new checkpoint with startingOffsets"
+    broken = KafkaError(ErrorCode.CORRUPT_MESSAGE, "t-0: the batch at offset 7 does not match its checksum")
+    assert "kafka.check.crcs=false reads on; else begin behind it" in remedy_for(broken)
+    assert remedy_for(BrokersAway("h:1")) == ""
 
 
 def test_an_error_by_accident_keeps_its_traceback_and_says_what_was_read(
