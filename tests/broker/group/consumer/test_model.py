@@ -225,8 +225,12 @@ class Members(RuleBasedStateMachine):
 
     @rule()
     def lose_a_topic(self) -> None:
+        """Nobody reads it any more: one of that name that comes later is another."""
         if self.world.topics.get("u") is not None:
             self.world.topics.lose("u")
+            for client in self.clients:
+                client.owned.pop("u", None)
+                client.told.pop("u", None)
 
     @rule(number=st.integers(0, CLIENTS - 1), ms=st.sampled_from([0, 3000]))
     def refuse_for_a_while(self, number: int, ms: int) -> None:
