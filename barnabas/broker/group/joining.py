@@ -99,6 +99,9 @@ def join(shard: Shard, request: JoinGroupRequest, reply: Reply, now_ms: int) -> 
 
 def protocols_of(request: JoinGroupRequest) -> Protocols:
     """What the member can, as bytes of its own; a name given twice counts once."""
+    if len(request.protocols) == 1:  # as of most
+        (one,) = request.protocols
+        return ((one.name, bytes(one.metadata)),)
     return tuple({one.name: bytes(one.metadata) for one in reversed(request.protocols)}.items())[::-1]
 
 
@@ -226,11 +229,13 @@ def _update(
     reply: Reply,
     now_ms: int,
 ) -> None:
-    growth = size_of_protocols(protocols) - size_of_protocols(member.protocols)
+    same = member.protocols == protocols  # as of nearly all, who take then what they took
+    growth = 0 if same else size_of_protocols(protocols) - size_of_protocols(member.protocols)
     if growth > 0 and not _has_room(shard, group, member.address, growth):
         raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
     group.update(member, protocols, rebalance_timeout_of(request), request.session_timeout_ms)
-    weigh(shard, group, member)
+    if not same:
+        weigh(shard, group, member)
     before = group.park_join(member, reply)
     if before is not None:  # the client asked again over another connection; Kafka leaves the first unanswered
         say_joined(shard, before, JoinGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), now_ms)
@@ -255,6 +260,7 @@ def _take_place(
     answer_join(shard, group, member, told, now_ms)
     answer_sync(shard, member, SyncGroupResponse(error_code=fenced), now_ms)
     group.rename(member, member_id)
+    weigh(shard, group, member)
     keep_alive(shard, group, member, now_ms)
     _update(shard, group, member, request, protocols, reply, now_ms)
     if group.state is _COMPLETING:

@@ -22,7 +22,10 @@ def size_of_member(member: Member) -> int:
 
 def size_of_protocols(protocols: Protocols) -> int:
     """Bytes that a member's protocols take."""
-    return sum(120 + size_of_text(name) + len(metadata) for name, metadata in protocols)
+    size = 0
+    for name, metadata in protocols:
+        size += 120 + size_of_text(name) + len(metadata)
+    return size
 
 
 def size_of_pending(member_id: str) -> int:
