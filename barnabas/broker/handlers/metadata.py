@@ -228,19 +228,23 @@ def _one(
     topic = image.topics.get(name)
     if topic is not None:
         return (yield from _describe(services, topic, request, context))
+    told = MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name, is_internal=name in INTERNAL_TOPICS)
+    if request.include_topic_authorized_operations:  # Kafka tells them whether there is such a topic or not
+        told.topic_authorized_operations = authorised_operations(services, context, Resource("topic", name))
     try:
         check_topic_name(name)
         if creation is not None:
             creation.taken.check_collision(name)
     except KafkaError as fault:
-        return MetadataResponseTopic(fault.code, name)
+        told.error_code, told.is_internal = fault.code, False
+        return told
     if creation is not None and name != METADATA_TOPIC:
         resource = Resource("topic", name)
         authorise, principal = services.authorise, context.connection.principal
         if not (authorise(principal, Operation.CREATE, CLUSTER) or authorise(principal, Operation.CREATE, resource)):
             return MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
         creation.ask_for(name)
-    return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name, is_internal=name in INTERNAL_TOPICS)
+    return told
 
 
 def _may_see(services: Services, name: str, context: RequestContext) -> bool:

@@ -1,6 +1,7 @@
-"""M01 to M03: topics made by asking, names and counts refused, versions."""
+"""M01 to M03, M28: topics made by asking, names and counts refused, versions, what may be done with no topic."""
 
 import struct
+import uuid
 
 from tests.conformance.scenario import Facts, scenario
 from tests.conformance.world import World, error, pause
@@ -98,3 +99,33 @@ def m03(world: World) -> Facts:
         except ConnectionError:
             facts["Produce v2"] = "closed or refused"
     return facts
+
+
+@scenario(
+    "M28",
+    "operations that are allowed on what is not there: an unknown topic, a bad name, an unknown id; Metadata v8 to v13",
+    {
+        "unknown": "UNKNOWN_TOPIC_OR_PARTITION(3), operations 3576",
+        "bad name": "INVALID_TOPIC_EXCEPTION(17), operations 3576",
+        "unknown, v13": "UNKNOWN_TOPIC_OR_PARTITION(3), operations 3576",
+        "unknown, not asked": "UNKNOWN_TOPIC_OR_PARTITION(3), operations -2147483648",
+        "unknown id": "UNKNOWN_TOPIC_ID(100), operations -2147483648",
+        "unknown, DescribeTopicPartitions": "UNKNOWN_TOPIC_OR_PARTITION(3), operations 3576",
+    },
+)
+def m28(world: World) -> Facts:
+    name = world.fresh()
+
+    def told(api: str, version: int, topic: dict[str, object], **more: object) -> str:
+        (one,) = world.call(api, version, {"topics": [topic], **more}).body.topics
+        return f"{error(one.error_code)}, operations {one.topic_authorized_operations}"
+
+    asked = {"allow_auto_topic_creation": False, "include_topic_authorized_operations": True}
+    return {
+        "unknown": told("metadata", 8, {"name": name}, **asked),
+        "bad name": told("metadata", 8, {"name": "x y"}, **asked),
+        "unknown, v13": told("metadata", 13, {"name": name}, **asked),
+        "unknown, not asked": told("metadata", 13, {"name": name}, allow_auto_topic_creation=False),
+        "unknown id": told("metadata", 13, {"topic_id": uuid.uuid4(), "name": None}, **asked),
+        "unknown, DescribeTopicPartitions": told("describe_topic_partitions", 0, {"name": name}),
+    }
