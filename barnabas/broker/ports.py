@@ -17,6 +17,7 @@ swaps it in, and the old bytes go with the last memoryview that was cut from the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import IntEnum
 from typing import Any, NamedTuple, Protocol
 
 from barnabas.protocol.ids import Buffer, TopicPartition
@@ -190,11 +191,38 @@ class Controller(Protocol):
         """Ask for a change; `done` is called with the answer, now or later."""
 
 
+class Lane(IntEnum):
+    """What a request to another broker is about.
+
+    Each lane is a connection of its own, for a broker serves a connection one request after the other: nothing that
+    must come in time waits behind what may wait for long.
+    """
+
+    RECORDS = 0
+    """What followers fetch."""
+    METADATA = 1
+    """Fetches of the metadata log, which wait for news."""
+    MEMBERSHIP = 2
+    """Registration and heartbeats."""
+    CHANGES = 3
+    """What rooms ask of the controller: AlterPartition, AllocateProducerIds."""
+    FORWARDED = 4
+    """What clients asked of a broker that is not the controller."""
+
+
 class Peers(Protocol):
     """The way to the other brokers of the cluster."""
 
-    def send(self, broker_id: int, request: Any, done: Callable[[Any | None], None]) -> None:
-        """Send a request; `done` is called with the answer, or with None when none will come (later, in any case).
+    def send(
+        self,
+        broker_id: int,
+        request: Any,
+        done: Callable[[Any | None], None],
+        lane: Lane = Lane.RECORDS,
+        version: int | None = None,
+    ) -> None:
+        """Send a request, at the newest version if none is given.
 
-        Requests to one broker arrive in their order. The bytes of an answer are its receiver's, as long as it likes.
+        `done` is called with the answer, or with None when none will come (later, in any case). Requests on a lane to
+        one broker arrive in their order. The bytes of an answer are its receiver's, as long as it likes.
         """

@@ -42,7 +42,7 @@ CORE = (
     + [f"net/{path.name}" for path in sorted((PACKAGE / "net").glob("*.py"))]
     + [f"broker/{floor}" for floor in ("config", "log", "delayed", "replica", "cluster", "group", "handlers", "node")]
     + [f"broker/{room}.py" for room in ("ports", "jobs", "context", "account", "metrics", "introduction")]
-    + ["broker/memory_disk"]
+    + ["broker/memory_disk", "broker/peers"]
     + [
         f"mqtt/{stem}.py"
         for stem in ("filters", "templates", "mapping", "tables", "settings", "ledger", "reconnect", "explain")

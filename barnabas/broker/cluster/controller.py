@@ -15,22 +15,20 @@ Source: `QuorumController`, `ReplicationControlManager.alterPartition`, `Produce
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
 from barnabas.broker.cluster import config_rules, topic_rules
 from barnabas.broker.cluster.config_rules import Alteration
 from barnabas.broker.cluster.image import Delta, Image, TopicState
-from barnabas.broker.cluster.leadership import hand_over, judge
+from barnabas.broker.cluster.leadership import judge
 from barnabas.broker.cluster.record_log import Commit, RecordLog
 from barnabas.broker.cluster.records import (
-    BrokerChange,
     MetadataRecord,
     Partition,
     PartitionChange,
     ProducerIds,
-    RegisterBroker,
 )
 from barnabas.broker.cluster.settings_room import SettingsRoom
 from barnabas.broker.cluster.topic_rules import NewTopic, Taken, TopicResult
@@ -40,7 +38,7 @@ from barnabas.broker.config.topics import PARTITIONS_PER_OPERATION_MAX
 from barnabas.broker.jobs import Gate, Job, wait
 from barnabas.broker.ports import Entropy, IsrAnswer, IsrProposal
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.ids import NO_LEADER, ZERO_UUID
+from barnabas.protocol.ids import ZERO_UUID
 
 logger = logging.getLogger(__name__)
 
@@ -255,39 +253,37 @@ class LocalController:
 
         self._turns.do(allocate, lambda fault: done(fault, -1, 0))
 
+    def decide(self, decision: Callable[[Image], Job[list[MetadataRecord]]], done: Commit) -> None:
+        """Have `decision` made over all that was appended so far, in its turn, and what it gives back written at once.
+
+        It is alone if it may concern many partitions. `done` hears of the commit, or of the KafkaError it was ended by.
+        """
+        size = sum(len(topic.partitions) for topic in self._pending.topics.values())
+        self._turns.take(size, self._decide(decision, done), done)
+
+    def _decide(self, decision: Callable[[Image], Job[list[MetadataRecord]]], done: Commit) -> Job[None]:
+        try:
+            records = yield from decision(self._pending)
+        except KafkaError as refusal:
+            fault = refusal.kept()
+            self._defer(lambda: done(fault))
+            return
+        if not records:
+            self._defer(lambda: done(None))
+        elif self._turns.alone:
+            yield from self._write_alone(records, done)
+        else:
+            self._write(records, done)
+
+    @property
+    def pending(self) -> Image:
+        """All that was appended, committed or not; another image after a refusal."""
+        return self._pending
+
     def reload(self) -> None:
         """Start over from the committed image: it was just replayed."""
         assert not self._in_flight, "records are appended after the replay, not during it"
         self._pending = self._committed.copy()
-
-    def register_broker(
-        self, broker_id: int, endpoints: Sequence[tuple[str, str, int]], rack: str | None, done: Commit
-    ) -> None:
-        """A broker has come up anew: it is fenced, and is to lead nothing until it is unfenced (see `step_down`)."""
-
-        def register() -> None:
-            old = self._pending.brokers.get(broker_id)
-            epoch = 0 if old is None else old.broker_epoch + 1
-            incarnation = self._entropy.uuid()
-            self._write([RegisterBroker(broker_id, epoch, incarnation, tuple(endpoints), rack, fenced=True)], done)
-
-        self._turns.do(register, done)
-
-    def unfence_broker(self, broker_id: int, done: Commit) -> None:
-        """A broker has recovered: it takes part from now on (see `step_up`)."""
-        self.write([BrokerChange(broker_id, fenced=False)], done)
-
-    def step_down(self, broker_id: int) -> Iterator[list[MetadataRecord]]:
-        """Records, in slices, that take from a broker what it leads; each raises a leader epoch.
-
-        Kafka does this when a broker stops in good order or at its next registration; with `step_up` either way a
-        restart raises the epoch by two. Its place in the ISR the broker keeps: nobody else could lead.
-        """
-        return hand_over(self._pending, lambda state: state.leader == broker_id, NO_LEADER)
-
-    def step_up(self, broker_id: int) -> Iterator[list[MetadataRecord]]:
-        """Records, in slices, that let a broker lead what has no leader and has it in sync."""
-        return hand_over(self._pending, lambda state: state.leader == NO_LEADER and broker_id in state.isr, broker_id)
 
     def write(self, records: Sequence[MetadataRecord], done: Commit) -> None:
         """Append records as they are, for what no other method decides (further brokers, an assignment by hand)."""

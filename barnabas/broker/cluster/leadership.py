@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 from barnabas.broker.cluster.image import Image, PartitionState
 from barnabas.broker.cluster.records import MetadataRecord, PartitionChange
 from barnabas.broker.cluster.turns import SMALL_MAX
+from barnabas.broker.jobs import Job
 from barnabas.broker.ports import IsrProposal
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.ids import NO_LEADER
 
 
 def judge(image: Image, proposal: IsrProposal, state: PartitionState | None) -> int:
@@ -28,7 +30,21 @@ def judge(image: Image, proposal: IsrProposal, state: PartitionState | None) -> 
     return 0
 
 
-def hand_over(image: Image, wanted: Callable[[PartitionState], bool], leader: int) -> Iterator[list[MetadataRecord]]:
+def step_down(image: Image, broker_id: int) -> Iterator[list[MetadataRecord]]:
+    """Records, in slices, that take from the controller's own broker what it leads; each raises a leader epoch.
+
+    Kafka does this when a broker stops in good order or at its next registration; with `step_up` either way a restart
+    raises the epoch by two. Its place in the ISR the broker keeps.
+    """
+    return _hand_over(image, lambda state: state.leader == broker_id, NO_LEADER)
+
+
+def step_up(image: Image, broker_id: int) -> Iterator[list[MetadataRecord]]:
+    """Records, in slices, that let a broker lead what has no leader and has it in sync."""
+    return _hand_over(image, lambda state: state.leader == NO_LEADER and broker_id in state.isr, broker_id)
+
+
+def _hand_over(image: Image, wanted: Callable[[PartitionState], bool], leader: int) -> Iterator[list[MetadataRecord]]:
     """Records, in slices, that give the partitions wanted another leader; topics may go between slices."""
     changes: list[MetadataRecord] = []
     for topic in list(image.topics.values()):
@@ -42,3 +58,48 @@ def hand_over(image: Image, wanted: Callable[[PartitionState], bool], leader: in
                 changes = []
     if changes:
         yield changes
+
+
+def without(image: Image, state: PartitionState, broker_id: int) -> tuple[tuple[int, ...] | None, int | None]:
+    """A partition when a broker is fenced: another ISR, another leader (None: as it is).
+
+    The broker leaves the ISR, unless nobody else is in it: whoever is left there has all that was committed, and leads
+    when it is back. The next leader is the first of the replicas, in their order, that is alive and in sync
+    (`PartitionChangeBuilder` with a preferred election).
+    """
+    isr = tuple(member for member in state.isr if member != broker_id) or state.isr
+    leader = state.leader
+    if leader == broker_id:
+        able = (one for one in state.replicas if one in isr and one != broker_id and image.is_alive(one))
+        leader = next(able, NO_LEADER)
+    return (None if isr == state.isr else isr), (None if leader == state.leader else leader)
+
+
+def fenced(image: Image, broker_id: int) -> Job[list[MetadataRecord]]:
+    """What changes in all partitions when a broker is fenced, a bounded number of them in each step."""
+    changes: list[MetadataRecord] = []
+    for number, (topic_id, partition, state) in enumerate(_partitions(image), 1):
+        if broker_id in state.isr:
+            isr, leader = without(image, state, broker_id)
+            if isr is not None or leader is not None:
+                changes.append(PartitionChange(topic_id, partition, isr=isr, leader=leader))
+        if number % SMALL_MAX == 0:
+            yield None
+    return changes
+
+
+def unfenced(image: Image, broker_id: int) -> Job[list[MetadataRecord]]:
+    """What changes when a broker is unfenced: it leads what has no leader and has it in sync."""
+    changes: list[MetadataRecord] = []
+    for number, (topic_id, partition, state) in enumerate(_partitions(image), 1):
+        if state.leader == NO_LEADER and broker_id in state.isr:
+            changes.append(PartitionChange(topic_id, partition, leader=broker_id))
+        if number % SMALL_MAX == 0:
+            yield None
+    return changes
+
+
+def _partitions(image: Image) -> Iterator[tuple[bytes, int, PartitionState]]:
+    for topic in image.topics.values():
+        for partition, state in topic.partitions.items():
+            yield topic.topic_id, partition, state

@@ -83,6 +83,11 @@ class MetadataLog:
         self._ending = False
 
     @property
+    def log(self) -> Log:
+        """The log itself, to be read from; its high watermark is what is committed."""
+        return self._log
+
+    @property
     def epoch(self) -> int:
         """The leader epoch that records are appended with."""
         return self._epoch

@@ -112,9 +112,13 @@ class BrokerConfig:
     offsets_topic_segment_bytes: int = integer(104_857_600, at_least(1))
 
     # Replication.
+    broker_heartbeat_interval_ms: int = integer(2000, at_least(1))
+    broker_session_timeout_ms: int = integer(9000, at_least(1))
+    controller_quorum_voters: tuple[str, ...] = words(())
     min_insync_replicas: int = integer(1, at_least(1), _DYNAMIC)
     replica_high_watermark_checkpoint_interval_ms: int = long(5000)
     replica_lag_time_max_ms: int = long(30_000)
+    replica_socket_timeout_ms: int = integer(30_000, at_least(1))
 
     # The log.
     compression_type: str = string("producer", one_of(*_CODECS), _DYNAMIC)
@@ -164,6 +168,7 @@ class BrokerConfig:
     barnabas_batch_bytes_max: int = integer(134_217_728, at_least(1_048_576))
     barnabas_batch_records_max: int = integer(1_000_000, at_least(1))
     barnabas_busy_poll_us: int = integer(50, between(0, 1000))
+    barnabas_cluster_id: str = string("")
     barnabas_cluster_secret_file: str = setting(Kind.STRING, "", sensitive=True)
     barnabas_connection_progress_bytes_per_second: int = integer(256, at_least(0))
     barnabas_connection_progress_ms: int = integer(30_000, at_least(1))

@@ -67,9 +67,13 @@ class BrokerSettings(TypedDict, total=False):
     offsets_topic_num_partitions: int | None
     offsets_topic_replication_factor: int | None
     offsets_topic_segment_bytes: int | None
+    broker_heartbeat_interval_ms: int | None
+    broker_session_timeout_ms: int | None
+    controller_quorum_voters: str | Sequence[str] | None
     min_insync_replicas: int | None
     replica_high_watermark_checkpoint_interval_ms: int | None
     replica_lag_time_max_ms: int | None
+    replica_socket_timeout_ms: int | None
     compression_type: Literal["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"] | None
     compression_gzip_level: int | None
     compression_lz4_level: int | None
@@ -113,6 +117,7 @@ class BrokerSettings(TypedDict, total=False):
     barnabas_batch_bytes_max: int | None
     barnabas_batch_records_max: int | None
     barnabas_busy_poll_us: int | None
+    barnabas_cluster_id: str | None
     barnabas_cluster_secret_file: str | None
     barnabas_connection_progress_bytes_per_second: int | None
     barnabas_connection_progress_ms: int | None

@@ -18,6 +18,7 @@ from barnabas.broker.config.listeners import (
     listening_endpoints,
 )
 from barnabas.broker.config.properties import parse_properties
+from barnabas.broker.config.quorum import controller_of
 from barnabas.broker.config.topic_config import topic_config
 from barnabas.broker.config.topics import parse_topics
 from barnabas.broker.config.variables import kafka_settings, own_settings
@@ -35,10 +36,17 @@ WITHOUT_EFFECT: Final = frozenset(
     }
 )
 """Settings that are kept and told (DescribeConfigs) as Kafka does, but change nothing here."""
-
-
-_BETWEEN_BROKERS: Final = "inter.broker.listener.name"
-"""Without effect in a broker that stands alone."""
+OF_CLUSTERS: Final = frozenset(
+    {
+        "barnabas.cluster.id",
+        "broker.heartbeat.interval.ms",
+        "broker.session.timeout.ms",
+        "controller.quorum.voters",
+        "inter.broker.listener.name",
+        "replica.socket.timeout.ms",
+    }
+)
+"""Settings that change nothing where a broker stands alone (`listeners.between_brokers`)."""
 
 
 class Loaded(NamedTuple):
@@ -79,7 +87,7 @@ def load(
                 _must_be_known(name, origin)
                 unused[name] = None
                 continue
-            if name in WITHOUT_EFFECT or name == _BETWEEN_BROKERS:
+            if name in WITHOUT_EFFECT or name in OF_CLUSTERS:
                 unused[name] = None
             try:
                 values[table[name].attribute] = table[name].parse(text)
@@ -88,9 +96,11 @@ def load(
     config = BrokerConfig(**values)
     _must_fit_together(config)
     if between_brokers(config) is not None:
-        del unused[_BETWEEN_BROKERS]
         if "security.inter.broker.protocol" in unused:
-            raise ConfigError(f"{_BETWEEN_BROKERS} and security.inter.broker.protocol are both set; keep the former")
+            raise ConfigError(
+                "inter.broker.listener.name and security.inter.broker.protocol are both set; keep the former"
+            )
+        unused = {name: None for name in unused if name not in OF_CLUSTERS}
     warnings = [*near_misses, *_in_words(unused)]
     warnings += [f"{one} of listeners is for controllers and not opened" for one in left_to_controllers(config)]
     return Loaded(config, tuple(warnings))
@@ -131,10 +141,28 @@ def _groups_must_fit(config: BrokerConfig) -> None:
         )
 
 
+def _cluster_must_fit(config: BrokerConfig) -> None:
+    """What a broker needs to be one of a cluster."""
+    controller = controller_of(config)
+    if controller.node_id != config.node_id and not config.barnabas_cluster_id:
+        raise ConfigError(
+            "barnabas.cluster.id is missing: a broker is let into no cluster that it does not name; write the "
+            f"cluster.id that meta.properties of node {controller.node_id} has"
+        )
+    interval_ms, session_ms = config.broker_heartbeat_interval_ms, config.broker_session_timeout_ms
+    if interval_ms >= session_ms:
+        raise ConfigError(
+            f"broker.heartbeat.interval.ms={interval_ms}: no broker would be heard of in time; write less than "
+            f"broker.session.timeout.ms ({session_ms})"
+        )
+
+
 def _must_fit_together(config: BrokerConfig) -> None:
     listening_endpoints(config)
     http_endpoint(config)
     _groups_must_fit(config)
+    if between_brokers(config) is not None:
+        _cluster_must_fit(config)
     if 0 <= config.queued_max_request_bytes < config.socket_request_max_bytes:
         raise ConfigError(
             f"queued.max.request.bytes={config.queued_max_request_bytes}: a largest request would never fit; write at "

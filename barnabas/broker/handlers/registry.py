@@ -41,7 +41,29 @@ class Handlers(dict[int, Handler]):
         return handler
 
 
-_OF_PEERS: Final = frozenset((ApiKey.API_VERSIONS, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FOR_LEADER_EPOCH))
+FORWARDED: Final = frozenset(
+    (
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.UPDATE_FEATURES,
+    )
+)
+"""What clients may ask of any broker, and the controller alone decides, or knows."""
+_OF_PEERS: Final = FORWARDED | {
+    ApiKey.API_VERSIONS,
+    ApiKey.FETCH,
+    ApiKey.LIST_OFFSETS,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    ApiKey.ALTER_PARTITION,
+    ApiKey.BROKER_REGISTRATION,
+    ApiKey.BROKER_HEARTBEAT,
+    ApiKey.ALLOCATE_PRODUCER_IDS,
+}
 
 
 class PeerHandlers(dict[int, Handler]):

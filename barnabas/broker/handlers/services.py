@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.broker.account import Account
 from barnabas.broker.cluster.image import Image
@@ -23,6 +23,9 @@ from barnabas.broker.jobs import Gate, Job
 from barnabas.broker.ports import Entropy, Volume
 from barnabas.broker.replica import ReplicaManager
 from barnabas.protocol.api import ApiKey
+
+if TYPE_CHECKING:
+    from barnabas.broker.cluster.members import Members
 
 AUTO_CREATE_IN_FLIGHT_MAX: Final = 1000
 ONLY_LOOK: Final = frozenset(
@@ -82,6 +85,8 @@ def topic_resource(name: str) -> Resource:
 
 
 Authorise = Callable[[str, Operation, Resource], bool]
+Forward = Callable[[Any, Callable[[Any], None], int | None], None]
+"""Sends a request to the controller at a version (None: the newest); its answer, or None, comes once, later."""
 
 
 def acts_as_broker(services: Services, connection: Connection) -> bool:
@@ -103,7 +108,8 @@ class Services:
     a gate is what waits for its end.
     `account` is charged with what is kept for others; in `line` stand requests with large answers,
     in `file_line` those of them that may wait for files. `metadata_end` is the offset after the last record of the
-    metadata log, and its epoch; `volume` what the data directory lies on.
+    metadata log, and its epoch; `volume` what the data directory lies on. `members` are the other brokers, for the
+    controller of a cluster alone; `forward` is the way to it, for all others.
     """
 
     config: BrokerConfig
@@ -124,6 +130,8 @@ class Services:
     volume: Callable[[], Volume]
     authorise: Authorise = allow_all
     creating: dict[str, Gate | None] = field(default_factory=dict)
+    members: Members | None = None
+    forward: Forward | None = None
     account: Account = field(default_factory=Account)
     line: Line = field(default_factory=Line)
     file_line: Line = field(default_factory=Line)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from barnabas.broker.cluster.judgement import MetadataUnreadable
 from barnabas.broker.config import BrokerConfig, advertised_endpoints, listening_endpoints
@@ -23,6 +24,9 @@ from barnabas.broker.node.identity import DataDirError
 from barnabas.broker.ports import Disk
 from barnabas.net.host.forks import let_go
 
+if TYPE_CHECKING:
+    from barnabas.broker.host.peering import Peering
+
 
 class Assembly:
     """A broker that can be started. `data_dir` None means in memory.
@@ -39,6 +43,7 @@ class Assembly:
         self.lock: DataDirLock | None = None
         self._disk: Disk | None = None
         self._lane: Lane | None = None
+        self._peering: Peering | None = None
         self._between = between_brokers(config)
         secret = b""
         if self._between is not None:
@@ -60,21 +65,34 @@ class Assembly:
             if local is not None:
                 self.listening.append(local)
             registry = MetricsRegistry()
+            entropy = SystemEntropy()
+            self._peering = self._peering_for(secret, entropy)
             self._disk = self._open_disk()
             core = Core(
                 config,
                 disk=self._disk,
                 clock=SystemWallClock(),
-                entropy=SystemEntropy(),
+                entropy=entropy,
                 registry=registry,
+                peers=self._peering,
                 account=account_for(config, container_bytes()),
                 stored_settings=stored_settings,
             )
             core.set_endpoints([*self.advertised, *([] if local is None else [local.endpoint])])
             self.host = Host(core, config, registry, secret)
+            if self._peering is not None:
+                self._peering.host = self.host
         except BaseException:
             self.release()
             raise
+
+    def _peering_for(self, secret: bytes, entropy: SystemEntropy) -> Peering | None:
+        """The way to the other brokers, where this one is of a cluster."""
+        if self._between is None:
+            return None
+        from barnabas.broker.host.peering import Peering
+
+        return Peering(self.config, self._between, secret, entropy)
 
     def _open_disk(self) -> Disk:
         def post(completion: Callable[[], None]) -> None:
@@ -122,6 +140,8 @@ class Assembly:
         """Stop serving; everything is on disk then."""
         await self.host.stop()
         self.release()
+        if self._peering is not None:
+            await asyncio.sleep(0)  # what was being opened ends in the loop's next turn
 
     def release(self) -> None:
         """Give back sockets, threads and the data directory."""
@@ -129,6 +149,8 @@ class Assembly:
             one.close()
             if one.endpoint.listener == LOCAL:
                 forget_socket(one.endpoint.host)
+        if self._peering is not None:
+            self._peering.close()
         close = getattr(self._disk, "close", None)
         if close is not None:
             close()

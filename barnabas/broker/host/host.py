@@ -205,11 +205,12 @@ class Host:
     def post(self, completion: Callable[[], None]) -> None:
         """Run a completion on the loop's thread and let the core go on with it. Any thread may call this."""
         try:
-            self.loop.call_soon_threadsafe(self._complete, completion)
+            self.loop.call_soon_threadsafe(self.complete, completion)
         except RuntimeError:
             logger.debug("a completion came after the loop was closed")
 
-    def _complete(self, completion: Callable[[], None]) -> None:
+    def complete(self, completion: Callable[[], None]) -> None:
+        """Run a completion, on the loop's thread, and let the core go on with it."""
         if self._gone:
             return
         completion()

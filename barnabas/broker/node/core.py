@@ -18,7 +18,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.broker.account import Account
 from barnabas.broker.cluster.controller import LocalController
@@ -26,6 +26,7 @@ from barnabas.broker.cluster.image import Delta, Image
 from barnabas.broker.cluster.metadata_log import MetadataLog
 from barnabas.broker.cluster.mutation_quota import MutationQuota
 from barnabas.broker.cluster.producer_ids import ProducerIdPool
+from barnabas.broker.cluster.proposals import Proposals
 from barnabas.broker.config import BrokerConfig, Endpoint
 from barnabas.broker.context import Connection, RequestContext
 from barnabas.broker.group.coordinator import GroupCoordinator
@@ -40,10 +41,13 @@ from barnabas.broker.node.jobs import JobQueue
 from barnabas.broker.node.settings_in_force import SettingsInForce
 from barnabas.broker.node.snapshot import snapshot
 from barnabas.broker.node.timed import LogJobs, Timed
-from barnabas.broker.ports import Controller, Disk, Entropy, WallClock
+from barnabas.broker.ports import Controller, Disk, Entropy, Peers, WallClock
 from barnabas.broker.replica import ReplicaManager
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from barnabas.broker.node.member import Member
 
 # An enum's member is looked up in its class at every use, and every request asks for these.
 _FIRST_PHASE: Final = startup.FIRST_PHASE
@@ -63,7 +67,8 @@ class Core:
         clock: time of day.
         entropy: topic ids, session ids, placement.
         registry: where metrics are registered (None: one of its own).
-        controller: who decides ISR changes (None: the local controller).
+        controller: who decides ISR changes (None: the controller of the cluster).
+        peers: the way to the other brokers (None: this one stands alone).
         account: what is charged with what is kept for others (None: one without a limit).
         stored_settings: whether the broker's settings that were stored while it ran are in force.
     """
@@ -77,6 +82,7 @@ class Core:
         entropy: Entropy,
         registry: MetricsRegistry | None = None,
         controller: Controller | None = None,
+        peers: Peers | None = None,
         account: Account | None = None,
         stored_settings: bool = True,
     ) -> None:
@@ -103,12 +109,12 @@ class Core:
             disk, clock, config.metadata_log_max_record_bytes_between_snapshots, self.logs.losses
         )
         self.controller = LocalController(
-            config, self.metadata, self.image, entropy, self._publish, self.defer, self._run_alone
+            config, self.metadata, self.image, entropy, self.publish, self.defer, self._run_alone
         )
         self.replicas: ReplicaManager
         self.groups: GroupCoordinator
         self.services: Services
-        self._timed: list[Timed] = []
+        self.timed: list[Timed] = []
         """Who acts when time has passed, in this order; nobody before the start."""
         self._drains: list[Callable[[int], None]] = []
         """What is left to the end of a step, called at every one."""
@@ -116,8 +122,11 @@ class Core:
         self._stopped_in = startup.Phase.READY  # what a later phase would have served is not answered any more
         self.fresh = False
         """Whether the data directory was empty until this start."""
-        self._isr_controller = controller if controller is not None else self.controller
-        self._handlers = Handlers()
+        self.peers = peers
+        self.member: Member | None = None
+        """This broker's part in the cluster of another controller; None where it is its own."""
+        self.isr_controller: Controller = controller if controller is not None else self.controller
+        self.handlers = Handlers()
         self._peer_handlers = PeerHandlers()
         self._held: dict[int, list[tuple[Any, RequestContext]]] = {}
         """Requests that came too early for the phase, by connection: they end with theirs."""
@@ -141,6 +150,11 @@ class Core:
         """Say what clients are to connect to; before `start`."""
         self.endpoints = tuple(endpoints)
 
+    @property
+    def endpoints_told(self) -> tuple[tuple[str, str, int], ...]:
+        """The same, as the metadata has them: (listener, host, port)."""
+        return tuple((one.listener, one.host, one.port) for one in self.endpoints)
+
     def start(self, now_ms: int) -> None:
         """Read the metadata log and recover all logs, as jobs. Requests may come at once.
 
@@ -150,17 +164,23 @@ class Core:
         assert self.phase is startup.Phase.NEW, "a core starts once"
         self.now_ms = now_ms
         config = self.config
-        mine = identity.identify(self.disk, self.entropy, config.node_id)
+        mine = identity.identify(self.disk, self.entropy, config.node_id, config.barnabas_cluster_id)
         self.fresh = mine.fresh
+        proposals: Proposals = self.controller
+        if self.peers is not None:
+            from barnabas.broker.node import membership  # a broker that stands alone needs none of it
+
+            proposals = membership.proposals(self)
         self.replicas = ReplicaManager(
             config.node_id,
             config,
             self.logs,
-            self._isr_controller,
+            self.isr_controller,
             self.image,
             self.clock,
             self.registry,
             now_ms,
+            self.peers,
         )
         self.replicas.shared.account = self.account
         self.replicas.shared.run = lambda job, ended: self.jobs.add("fetch", job, ended)
@@ -170,9 +190,9 @@ class Core:
             static_config=self.static_config,
             cluster_id=mine.cluster_id,
             image=self.image,
-            controller=self.controller,
+            controller=proposals,
             replicas=self.replicas,
-            producer_ids=ProducerIdPool(config.node_id, self.controller),
+            producer_ids=ProducerIdPool(config.node_id, proposals),
             groups=self.groups,
             sessions=FetchSessions(
                 config.max_incremental_fetch_session_cache_slots, self.entropy, self.registry, self.account
@@ -183,11 +203,13 @@ class Core:
             mutations=MutationQuota(config),
             run=lambda steps, ended: self.jobs.add("request", steps, ended),
             failed=self._failed,
-            metadata_end=lambda: (self.metadata.end_offset, self.metadata.epoch),
+            metadata_end=self.metadata_end,
             volume=self.disk.volume,
         )
-        self._timed += [self.replicas, LogJobs(self), self.groups]
+        self.timed += [self.replicas, LogJobs(self), self.groups]
         self._drains += [self.replicas.drain, self.groups.drain]
+        if self.peers is not None:
+            membership.join(self, mine)
         self.phase = startup.Phase.LOADING
         self.jobs.add("start", startup.run(self, mine), self._started, first=True)
 
@@ -218,7 +240,7 @@ class Core:
         self.now_ms = now_ms
         if self.phase is _READY:  # `_serve_or_hold`, spelt out: every request comes this way
             try:
-                if self._handlers[context.api_key](self.services, request, context, now_ms) and not self._deferred:
+                if self.handlers[context.api_key](self.services, request, context, now_ms) and not self._deferred:
                     return
             except Exception as fault:
                 self._failed(request, context, fault)
@@ -236,7 +258,7 @@ class Core:
         if min(self.phase, self._stopped_in) < _FIRST_PHASE.get(context.api_key, _RECOVERING):
             self._held.setdefault(context.connection.id, []).append((request, context))
             return
-        handlers = self._handlers if context.connection.peer < 0 else self._peer_handlers
+        handlers = self.handlers if context.connection.peer < 0 else self._peer_handlers
         try:
             handlers[context.api_key](self.services, request, context, self.now_ms)
         except Exception as fault:
@@ -267,7 +289,7 @@ class Core:
     def tick(self, now_ms: int) -> None:
         """Run what is due: expired operations, scheduled work."""
         self.now_ms = now_ms
-        for room in self._timed:
+        for room in self.timed:
             room.tick(now_ms)
         self._settle(now_ms)
 
@@ -279,7 +301,7 @@ class Core:
         if self._deferred:
             return self.now_ms
         earliest: int | None = None
-        for room in self._timed:
+        for room in self.timed:
             deadline_ms = room.next_deadline_ms()
             if deadline_ms is not None and (earliest is None or deadline_ms < earliest):
                 earliest = deadline_ms
@@ -322,8 +344,16 @@ class Core:
     def _run_alone(self, operation: Job[None], ended: Callable[[Exception | None], None]) -> None:
         self.jobs.add("metadata", operation, ended)
 
-    def _publish(self, delta: Delta) -> None:
+    def metadata_end(self) -> tuple[int, int]:
+        """The offset after the last record of the metadata that this broker has, and its epoch."""
+        if self.member is not None:
+            return self.member.observer.end_offset, self.member.observer.epoch
+        return self.metadata.end_offset, self.metadata.epoch
+
+    def publish(self, delta: Delta) -> None:
         """Act on committed changes; the image has them already."""
+        if self.services.members is not None:
+            self.services.members.feed.committed()
         self.settings.heard(delta)
         if not startup.Phase.HOSTING <= self.phase <= startup.Phase.READY:
             return  # a start hosts all there is when its time has come; a stop leaves it to the next start
@@ -336,7 +366,7 @@ class Core:
         if delta.partitions or delta.removed:
             self.groups.topics_changed(delta.removed)
         self.settings.put_in_force(list(delta.topic_configs))
-        if self.metadata.snapshot_due:
+        if self.metadata.snapshot_due and self.services.members is None:  # those who join read the log from its start
             self.jobs.add("metadata snapshot", self.metadata.snapshot(self.image))
 
     # -- connections, looking in

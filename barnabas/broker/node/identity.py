@@ -37,8 +37,10 @@ class Identity(NamedTuple):
     fresh: bool = False
 
 
-def identify(disk: Disk, entropy: Entropy, node_id: int) -> Identity:
+def identify(disk: Disk, entropy: Entropy, node_id: int, cluster_id: str = "") -> Identity:
     """Read who the directory belongs to; for an empty one a fresh identity, which `write` makes its own.
+
+    `cluster_id` is the cluster that it is to be of; "" for any, a new one where it is fresh.
 
     Raises:
         DataDirError: it is not this broker's to use.
@@ -46,7 +48,7 @@ def identify(disk: Disk, entropy: Entropy, node_id: int) -> Identity:
     try:
         text = disk.load(FILE).decode("utf-8", "replace")
     except FileNotFoundError:
-        return _fresh(disk, entropy, node_id)
+        return _fresh(disk, entropy, node_id, cluster_id)
     except OSError as fault:
         raise DataDirError(f"{FILE} cannot be read: {fault.strerror or fault}") from fault
     try:
@@ -73,7 +75,13 @@ def identify(disk: Disk, entropy: Entropy, node_id: int) -> Identity:
             f"the data directory belongs to node {entries.get('node.id')} ({FILE}), this broker is node {node_id}; set "
             f"node.id to match; {remedy}"
         )
-    return Identity(node_id, entries.get("cluster.id", ""), entries.get("directory.id", ""))
+    known = entries.get("cluster.id", "")
+    if cluster_id not in ("", known):
+        raise DataDirError(
+            f"the data directory belongs to cluster {known or '(none)'} ({FILE}), and this broker is to be of cluster "
+            f"{cluster_id} (barnabas.cluster.id); name another directory, or that cluster"
+        )
+    return Identity(node_id, known, entries.get("directory.id", ""))
 
 
 def _lines_of(node_id: int) -> str:
@@ -86,14 +94,14 @@ def _was_ours(disk: Disk) -> bool:
     return disk.exists(LEDGER_FILE) or disk.exists(METADATA_DIRECTORY)
 
 
-def _fresh(disk: Disk, entropy: Entropy, node_id: int) -> Identity:
+def _fresh(disk: Disk, entropy: Entropy, node_id: int, cluster_id: str) -> Identity:
     foreign = [name for name in disk.list("") if name not in _HARMLESS]
     if foreign:
         raise DataDirError(
             f"the data directory holds {foreign[0]} but no {FILE}: it is not a broker's; name an empty or a new one"
             + (f"; if it was this broker's, restore {FILE}: {_lines_of(node_id)}" if _was_ours(disk) else "")
         )
-    return Identity(node_id, format_uuid(entropy.uuid()), format_uuid(entropy.uuid()), fresh=True)
+    return Identity(node_id, cluster_id or format_uuid(entropy.uuid()), format_uuid(entropy.uuid()), fresh=True)
 
 
 def in_use(disk: Disk) -> bool:

@@ -19,7 +19,7 @@ def snapshot(core: Core, now_ms: int, first: int = 0, end: int | None = None) ->
             "phase": core.phase.name.lower(),
             "topics": len(core.image.topics),
             "endpoints": [f"{one.listener}://{one.host}:{one.port}" for one in core.endpoints],
-            "metadata_offset": core.metadata.end_offset,
+            "metadata_offset": core.metadata_end()[0],
         },
         "connections": [
             {

@@ -1,10 +1,11 @@
 """The way up, and the way down, of one broker: jobs that run while it serves already.
 
-    NEW -> LOADING     the metadata log is replayed; requests wait, but for ApiVersions
+    NEW -> LOADING     the metadata log is replayed, or followed up to its end where another node is the controller;
+                       requests wait, but for ApiVersions
         -> RECOVERING  this broker is registered, fenced, and leads nothing: errors 6 and 5; new topics wait
         -> HOSTING     all logs are open; partitions come up
         -> READY       unfenced, leader of what it has in sync; topics of the configuration are there
-        -> STOPPING
+        -> STOPPING    where another node is the controller, it has others lead first
 
 A restart takes the leadership of every partition away and gives it back: its leader epoch rises by two.
 """
@@ -19,8 +20,17 @@ from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from barnabas.broker.cluster.image import Image
+from barnabas.broker.cluster.leadership import fenced, step_down, step_up
 from barnabas.broker.cluster.record_log import Commit
-from barnabas.broker.cluster.records import Cluster, FeatureLevel, MetadataRecord, ProducerIds
+from barnabas.broker.cluster.records import (
+    BrokerChange,
+    Cluster,
+    FeatureLevel,
+    MetadataRecord,
+    ProducerIds,
+    RegisterBroker,
+)
 from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult
 from barnabas.broker.config import parse_topics
 from barnabas.broker.delayed.timer import CallbackTask
@@ -34,9 +44,12 @@ from barnabas.protocol.ids import ZERO_UUID, TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.broker.node.core import Core
+    from barnabas.broker.node.member import Member
 
 logger = logging.getLogger(__name__)
 
+LEAVE_MS_MAX: Final = 500
+"""How long a broker that stops waits for the controller to have others lead what it leads."""
 PARTITIONS_PER_STEP: Final = 2
 """A new one costs the file system half a ms, at times two."""
 AT_ONCE_MAX: Final = 20
@@ -89,21 +102,15 @@ def run(core: Core, mine: Identity) -> Job[None]:
         BarnabasError: the metadata cannot be read or written.
         OSError: the data directory cannot be read.
     """
-    controller, node_id = core.controller, core.config.node_id
     if mine.fresh:
         yield from identity.write(core.disk, mine)
-    yield from core.metadata.load(core.image, in_use=not mine.fresh and identity.in_use(core.disk))
-    identity.check_cluster(mine, core.image.cluster_id)
-    controller.reload()
-    core.settings.refresh()
-    missing = _missing_records(core, mine)
-    if missing:
-        yield from _write(core, missing)
-    endpoints = [(one.listener, one.host, one.port) for one in core.endpoints]
-    yield from _commit(core, lambda done: controller.register_broker(node_id, endpoints, core.config.broker_rack, done))
-    for records in controller.step_down(node_id):
-        yield from _write(core, records)
-    noted = core.metadata.note(core.image.next_producer_id)
+    noted: Gate | None = None
+    if core.member is None:
+        noted = yield from _take_charge(core, mine)
+    else:
+        yield from _follow(core, core.member.caught_up)
+        identity.check_cluster(mine, core.image.cluster_id)
+        core.settings.refresh()
     core.phase = Phase.RECOVERING
     core.release_held()
     topics = core.image.topics
@@ -111,19 +118,62 @@ def run(core: Core, mine: Identity) -> Job[None]:
     yield from _set_strays_aside(core)
     core.phase = Phase.HOSTING
     yield from _host_all(core)
-    yield from _commit(core, lambda done: controller.unfence_broker(node_id, done))
-    for records in controller.step_up(node_id):
-        yield from _write(core, records)
+    if core.member is None:
+        yield from _lead(core)
+    else:
+        core.member.hosted(core.now_ms)
+        yield from _follow(core, core.member.unfenced)
     now_ms = core.now_ms
     core.replicas.start(now_ms)
     core.logs.start(now_ms)
     yield from _create_start_topics(core)
     yield from _host_all(core)  # what changed in large slices is still on its way; done twice is done once
-    yield from wait(noted)
+    if noted is not None:
+        yield from wait(noted)
     core.phase = Phase.READY
     core.release_held()
     found = "a new data directory" if core.fresh else "a clean end" if clean else "a sudden end, logs checked"
     logger.info("ready: %s, %d topics, %d partitions", found, len(core.image.topics), len(core.logs.logs))
+
+
+def _take_charge(core: Core, mine: Identity) -> Job[Gate]:
+    """Replay the metadata log, and register: this broker is its own controller. The gate of the ledger's note."""
+    controller, node_id = core.controller, core.config.node_id
+    yield from core.metadata.load(core.image, in_use=not mine.fresh and identity.in_use(core.disk))
+    identity.check_cluster(mine, core.image.cluster_id)
+    controller.reload()
+    core.settings.refresh()
+    missing = _missing_records(core, mine)
+    if missing:
+        yield from _write(core, missing)
+    if core.peers is None:
+        yield from _write(core, [_registration(core)])
+        for records in step_down(controller.pending, node_id):
+            yield from _write(core, records)
+    else:  # others may have what this one has lost: they lead, and it comes back as any other
+        yield from _commit(core, lambda done: controller.decide(partial(_come_back, core), done))
+    noted = core.metadata.note(core.image.next_producer_id)
+    if core.peers is not None:
+        from barnabas.broker.node import membership
+
+        membership.lead(core, mine)
+    return noted
+
+
+def _lead(core: Core) -> Job[None]:
+    """All logs are open: this broker takes part, and leads what it has in sync."""
+    node_id = core.config.node_id
+    yield from _write(core, [BrokerChange(node_id, fenced=False)])
+    for records in step_up(core.controller.pending, node_id):
+        yield from _write(core, records)
+
+
+def _follow(core: Core, gate: Gate) -> Job[None]:
+    """Wait until another controller's cluster is this far."""
+    yield from wait(gate)
+    assert core.member is not None
+    if core.member.fault is not None:
+        raise core.member.fault
 
 
 def _missing_records(core: Core, mine: Identity) -> list[MetadataRecord]:
@@ -139,6 +189,18 @@ def _missing_records(core: Core, mine: Identity) -> list[MetadataRecord]:
         logger.warning("producer ids below %d may have been given out; they are not given out again", handed_out)
         records.append(ProducerIds(mine.node_id, handed_out))
     return records
+
+
+def _registration(core: Core) -> RegisterBroker:
+    """This broker has come up anew: it is fenced, and is to lead nothing until it is unfenced."""
+    config, old = core.config, core.image.brokers.get(core.config.node_id)
+    epoch = 0 if old is None else old.broker_epoch + 1
+    return RegisterBroker(config.node_id, epoch, core.entropy.uuid(), core.endpoints_told, config.broker_rack)
+
+
+def _come_back(core: Core, image: Image) -> Job[list[MetadataRecord]]:
+    changes = yield from fenced(image, core.config.node_id)
+    return [_registration(core), *changes]
 
 
 def _write(core: Core, records: list[MetadataRecord]) -> Job[None]:
@@ -242,16 +304,33 @@ def _create_start_topics(core: Core) -> Job[None]:
                 logger.error("topic %s was not created: %s", result.name, result.error)
         created.open()
 
-    core.controller.create_topics(topics, False, done)
+    core.services.controller.create_topics(topics, False, done)
     yield from wait(created)
+
+
+def _leave(core: Core, member: Member) -> Job[None]:
+    """Have others lead what this broker leads, or go without, if the controller does not answer soon."""
+    gate = Gate()
+    left = member.leave(core.now_ms)
+
+    def over(_now_ms: int = 0) -> None:
+        if not gate.is_open:
+            gate.open()
+
+    if not left.is_open:
+        left.on_ready(over)
+        core.replicas.shared.timer.add(CallbackTask(over), core.now_ms + LEAVE_MS_MAX)
+        yield from wait(gate)
 
 
 def shut_down(core: Core, begun: Phase) -> Job[None]:
     """Close what is open. Logs that were not all recovered yet are left to the next start."""
+    if core.member is not None:
+        yield from _leave(core, core.member)
     if begun in (Phase.HOSTING, Phase.READY):
         yield from core.logs.shutdown()
     elif begun >= Phase.LOADING:
         for log in core.logs.logs.values():
             log.release()
-    if begun >= Phase.RECOVERING:
+    if begun >= Phase.RECOVERING and core.member is None:
         yield from core.metadata.close()

@@ -22,7 +22,7 @@ from barnabas.broker.log import Isolation, Log, LogManager
 from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.broker.metrics import MetricsRegistry
 from barnabas.broker.node.jobs import JobQueue
-from barnabas.broker.ports import IsrAnswer
+from barnabas.broker.ports import IsrAnswer, Lane
 from barnabas.broker.replica import ReplicaManager
 from barnabas.broker.replica.partition import Partition as Hosted
 from barnabas.explain.stage import CountingEntropy
@@ -291,7 +291,14 @@ class Broker:
     def now_ms(self) -> int:
         return WALL_MS + self.cluster.now_ms
 
-    def send(self, broker_id: int, request: Any, done: Callable[[Any | None], None]) -> None:
+    def send(
+        self,
+        broker_id: int,
+        request: Any,
+        done: Callable[[Any | None], None],
+        lane: Lane = Lane.RECORDS,
+        version: int | None = None,
+    ) -> None:
         self.cluster.send(self, broker_id, request, done)
 
     # What happens

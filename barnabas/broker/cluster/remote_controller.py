@@ -1,0 +1,160 @@
+"""The controller of another broker, as the rooms of this one ask for changes (`proposals.Proposals`).
+
+What the controller answers is taken as it comes; what it has decided comes with the metadata, as for everybody. No
+answer is NOT_CONTROLLER, which whoever asks takes for "later".
+
+What clients ask to be changed is not asked from here: their requests are forwarded whole (`Services.forward`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+from barnabas.broker.cluster.config_rules import Alteration
+from barnabas.broker.cluster.image import Image
+from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult
+from barnabas.broker.ports import IsrAnswer, IsrProposal
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.requests.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from barnabas.protocol.requests.alter_partition import (
+    AlterPartitionPartition,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AlterPartitionTopic,
+    BrokerState,
+)
+from barnabas.protocol.requests.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+Ask: TypeAlias = Callable[..., None]
+"""`ask(request, done)`: `done(response or None)`, later."""
+CREATE_MS_MAX: Final = 30_000
+
+
+class RemoteController:
+    """Asks the controller for what this broker needs.
+
+    Args:
+        ask: the way to it.
+        node_id: this broker.
+        epoch: in which this broker is registered now.
+        image: what this broker knows of the cluster.
+    """
+
+    def __init__(self, ask: Ask, node_id: int, epoch: Callable[[], int], image: Image) -> None:
+        self._ask = ask
+        self._node_id = node_id
+        self._epoch = epoch
+        self._image = image
+
+    def alter_partition(self, proposal: IsrProposal, done: Callable[[IsrAnswer], None]) -> None:
+        """Ask for another ISR."""
+        epoch_of = self._image.broker_epoch
+        part = AlterPartitionPartition(
+            proposal.partition.partition,
+            proposal.leader_epoch,
+            new_isr_with_epochs=[BrokerState(member, epoch_of(member)) for member in proposal.isr],
+            partition_epoch=proposal.partition_epoch,
+        )
+        topics = [AlterPartitionTopic(proposal.topic_id, [part])]
+        self._ask(AlterPartitionRequest(self._node_id, self._epoch(), topics), partial(_told_isr, done))
+
+    def allocate_producer_ids(self, broker_id: int, done: Callable[[KafkaError | None, int, int], None]) -> None:
+        """Ask for a block of producer ids."""
+
+        def told(response: AllocateProducerIdsResponse | None) -> None:
+            fault = _fault(-1 if response is None else response.error_code)
+            if response is None or fault is not None:
+                done(fault, -1, 0)
+            else:
+                done(None, response.producer_id_start, response.producer_id_len)
+
+        self._ask(AllocateProducerIdsRequest(broker_id, self._epoch()), told)
+
+    def create_topics(
+        self,
+        topics: Sequence[NewTopic],
+        validate_only: bool,
+        done: Callable[[list[TopicResult]], None],
+        take_turn: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Ask for topics, as a client would."""
+        if not take_turn():
+            return
+        request = CreateTopicsRequest([_creatable(one) for one in topics], CREATE_MS_MAX, validate_only)
+
+        def told(response: CreateTopicsResponse | None) -> None:
+            answers = {} if response is None else {one.name: one for one in response.topics}
+            results = []
+            for topic in topics:
+                answer = answers.get(topic.name)
+                if answer is None:
+                    results.append(TopicResult(topic.name, error=_fault(-1)))
+                    continue
+                fault = _fault(answer.error_code, answer.error_message or "")
+                counts = answer.num_partitions, answer.replication_factor
+                results.append(TopicResult(topic.name, answer.topic_id, fault, *counts))
+            done(results)
+
+        self._ask(request, told)
+
+    def delete_topics(self, topic_ids: Sequence[bytes], done: Callable[[list[TopicResult]], None]) -> None:
+        """Refused: such requests are forwarded whole."""
+        done([TopicResult("", one, _fault(-1)) for one in topic_ids])
+
+    def create_partitions(
+        self,
+        topics: Sequence[tuple[str, int, Sequence[Sequence[int]] | None]],
+        validate_only: bool,
+        done: Callable[[list[TopicResult]], None],
+    ) -> None:
+        """Refused: such requests are forwarded whole."""
+        done([TopicResult(name, error=_fault(-1)) for name, _, _ in topics])
+
+    def alter_configs(
+        self,
+        resources: Sequence[tuple[int, str, Sequence[Alteration]]],
+        validate_only: bool,
+        done: Callable[[list[KafkaError | None]], None],
+    ) -> None:
+        """Refused: such requests are forwarded whole."""
+        done([_fault(-1) for _ in resources])
+
+
+def _fault(code: int, detail: str = "the controller cannot be asked now") -> KafkaError | None:
+    """What an error code of the controller's comes to; -1 for no answer."""
+    if not code:
+        return None
+    try:
+        return KafkaError(ErrorCode.NOT_CONTROLLER if code == -1 else ErrorCode(code), detail)
+    except ValueError:
+        return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the controller answers with error {code}")
+
+
+def _told_isr(done: Callable[[IsrAnswer], None], response: AlterPartitionResponse | None) -> None:
+    if response is None or response.error_code:
+        done(IsrAnswer(ErrorCode.NOT_CONTROLLER if response is None else response.error_code))
+        return
+    parts: list[Any] = [part for topic in response.topics for part in topic.partitions]
+    if len(parts) != 1:
+        done(IsrAnswer(ErrorCode.UNKNOWN_SERVER_ERROR))
+        return
+    (part,) = parts
+    done(IsrAnswer(part.error_code, part.leader_epoch, part.partition_epoch, tuple(part.isr)))
+
+
+def _creatable(topic: NewTopic) -> CreatableTopic:
+    return CreatableTopic(
+        topic.name,
+        topic.partitions,
+        topic.replication_factor,
+        [CreatableReplicaAssignment(number, list(replicas)) for number, replicas in topic.assignments.items()],
+        [CreatableTopicConfig(name, value) for name, value in topic.settings.items()],
+    )

@@ -1,0 +1,38 @@
+"""`controller.quorum.voters`: which node decides for the cluster, and where the others find it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from barnabas.broker.config.broker_config import BrokerConfig
+from barnabas.protocol.errors import ConfigError
+
+
+class Voter(NamedTuple):
+    """The controller: its node id, and host and port of its listener for brokers."""
+
+    node_id: int
+    host: str
+    port: int
+
+
+def controller_of(config: BrokerConfig) -> Voter:
+    """Who is the controller; this node itself, without an address, where `controller.quorum.voters` names nobody.
+
+    Raises:
+        ConfigError: an entry that is not ID@HOST:PORT, or more than one.
+    """
+    entries = config.controller_quorum_voters
+    if not entries:
+        return Voter(config.node_id, "", 0)
+    told = f"controller.quorum.voters={','.join(entries)}"
+    if len(entries) > 1:
+        raise ConfigError(f"{told}: one node is the controller of a cluster so far; name one")
+    number, at, address = entries[0].partition("@")
+    host, colon, port = address.rpartition(":")
+    node_id = number.strip()
+    if not (at and colon and host and node_id.isascii() and node_id.isdigit()):
+        raise ConfigError(f"{told}: write it as ID@HOST:PORT, such as 1@127.0.0.1:9093")
+    if not (port.isascii() and port.isdigit() and 0 < int(port) <= 65535):
+        raise ConfigError(f"{told}: {port!r} is no port; write one between 1 and 65535")
+    return Voter(int(node_id), host.strip("[]"), int(port))

@@ -1,0 +1,29 @@
+"""What clients ask of a broker that is not the controller, and the controller alone decides: it is sent on, whole.
+
+A request goes at the client's version, and the answer comes back as it is. Kafka wraps both (Envelope, 58), for its
+controllers check permissions of the client itself; here the broker that the client asked does, before.
+
+- No answer, or a full line: NOT_CONTROLLER, which clients take for "later".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from barnabas.broker.context import RequestContext
+from barnabas.broker.handlers.services import Services
+from barnabas.protocol.errors import ErrorCode
+
+
+def handle(services: Services, request: Any, context: RequestContext, now_ms: int) -> None:
+    """Send it on; it is answered when the controller has."""
+    assert services.forward is not None, "a broker that is its own controller serves this itself"
+
+    def done(response: Any | None) -> None:
+        if response is None:
+            from barnabas.broker.handlers.failures import error_response  # rarely needed
+
+            response = error_response(context.api_key, request, ErrorCode.NOT_CONTROLLER)
+        context.respond(response)
+
+    services.forward(request, done, context.api_version)

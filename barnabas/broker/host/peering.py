@@ -1,0 +1,198 @@
+"""The ways to the other brokers on the loop: sockets and timers for `peers/way.py`, one connection a broker and lane.
+
+What a socket or a timer tells goes to the way, then its actions are carried out, then whoever has an answer is told in
+one step of the core. Nothing is opened before something is asked, and each attempt asks the metadata for the address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from barnabas.broker.config import BrokerConfig
+from barnabas.broker.config.quorum import controller_of
+from barnabas.broker.introduction import Introduction
+from barnabas.broker.peers.way import Action, Open, Way, Write
+from barnabas.broker.ports import Entropy, Lane
+from barnabas.net.host.addresses import resolve, words_of
+from barnabas.net.host.transport import Transport
+
+if TYPE_CHECKING:
+    from barnabas.broker.host.host import Host
+
+
+class Peering:
+    """The other brokers (`ports.Peers`).
+
+    Args:
+        config: this broker's settings.
+        listener: where brokers of this cluster listen for each other.
+        secret: what they know each other by.
+        entropy: what makes each introduction another one.
+    """
+
+    def __init__(self, config: BrokerConfig, listener: str, secret: bytes, entropy: Entropy) -> None:
+        self._config = config
+        self._listener = listener
+        self._secret = secret
+        self._entropy = entropy
+        self._controller = controller_of(config)
+        self.host: Host
+        """Whose core asks; set before anything is asked."""
+        self._lines: dict[tuple[int, Lane], Line] = {}
+
+    def address_of(self, broker_id: int) -> tuple[str, int] | None:
+        """Where a broker listens for brokers: the controller as the settings have it, the others as they have told."""
+        controller = self._controller
+        if broker_id == controller.node_id and controller.host:
+            return controller.host, controller.port
+        broker = self.host.core.image.brokers.get(broker_id)
+        return None if broker is None else broker.endpoint(self._listener)
+
+    def introduce(self, broker_id: int) -> Introduction:
+        """How this broker makes itself known to another one."""
+        nonce = self._entropy.uuid() + self._entropy.uuid()
+        core = self.host.core
+        return Introduction(self._secret, core.services.cluster_id, core.config.node_id, nonce, broker_id)
+
+    @property
+    def timeout_ms(self) -> int:
+        """How long a request may take."""
+        return self._config.replica_socket_timeout_ms
+
+    def send(
+        self,
+        broker_id: int,
+        request: Any,
+        done: Callable[[Any | None], None],
+        lane: Lane = Lane.RECORDS,
+        version: int | None = None,
+    ) -> None:
+        """Send a request; its answer, or None, comes in a later step of the core."""
+        line = self._lines.get((broker_id, lane))
+        if line is None:
+            line = self._lines[broker_id, lane] = Line(self, broker_id)
+        line.way.ask(request, done, self.host.now_ms(), version)
+        line.soon()
+
+    def close(self) -> None:
+        """Close all connections; nobody is told any more."""
+        lines, self._lines = self._lines, {}
+        for line in lines.values():
+            line.close()
+
+
+class Line:
+    """One way with its socket and its timer."""
+
+    def __init__(self, peering: Peering, broker_id: int) -> None:
+        self.way = Way(f"broker {broker_id}", peering.timeout_ms, partial(peering.introduce, broker_id))
+        self._peering = peering
+        self._host = peering.host
+        self._broker_id = broker_id
+        self._transport: Transport | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._soon = False
+        self._closed = False
+
+    def soon(self) -> None:
+        """Carry out what was decided, once the core's present step is over."""
+        if not self._soon and not self._closed:
+            self._soon = True
+            self._host.loop.call_soon(self._pump)
+
+    def close(self) -> None:
+        """Let go of socket and timer."""
+        self._closed = True
+        self._hang_up()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # The transport's calls
+
+    def transport_open(self, transport: Transport) -> None:
+        """The socket is connected."""
+        if transport is self._transport:
+            self.way.opened(self._host.now_ms())
+            self._pump()
+
+    def transport_frame(self, transport: Transport, frame: memoryview) -> None:
+        """A frame came."""
+        if transport is self._transport:
+            self.way.received(frame, self._host.now_ms())
+            self._pump()
+
+    def transport_written(self, transport: Transport) -> None:
+        """All bytes left."""
+
+    def transport_lost(self, transport: Transport, reason: str) -> None:
+        """The socket is gone."""
+        if transport is self._transport:
+            self._lost(reason)
+
+    # Inside
+
+    def _lost(self, reason: str) -> None:
+        self._transport = None
+        self.way.lost(reason, self._host.now_ms())
+        self._pump()
+
+    def _pump(self) -> None:
+        self._soon = False
+        if self._closed:
+            return
+        for action in self.way.take_actions():
+            self._perform(action)
+        if self.way.has_told:
+            self._host.complete(self.way.settle)
+        self._arm()
+
+    def _perform(self, action: Action) -> None:
+        if isinstance(action, Write):
+            if self._transport is not None:
+                self._transport.write(action.buffers)
+            return
+        self._hang_up()
+        if isinstance(action, Open):
+            self._transport = Transport(self._broker_id, self, -1, -1)
+            self._opening = self._host.loop.create_task(self._open(self._transport))
+
+    async def _open(self, transport: Transport) -> None:
+        address = self._peering.address_of(self._broker_id)
+        loop = self._host.loop
+        try:
+            if address is None:
+                raise OSError("it has not told where it listens for brokers")
+            found = await resolve(loop, *address)
+            if not found:
+                raise OSError(f"{address[0]} has no address")
+            await loop.create_connection(lambda: transport, found[0], address[1])
+        except (OSError, OverflowError, ValueError) as error:
+            if transport is self._transport:
+                where = "" if address is None else f"{address[0]}:{address[1]}: "
+                self._lost(f"{where}{words_of(error)}")
+
+    def _hang_up(self) -> None:
+        if self._opening is not None:
+            self._opening.cancel()
+            self._opening = None
+        if self._transport is not None:
+            self._transport.abort()
+            self._transport = None
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        due_ms = None if self._closed else self.way.next_deadline_ms()
+        if due_ms is not None:
+            host = self._host
+            self._timer = host.loop.call_later(max(0, due_ms - host.now_ms()) / 1000, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self.way.tick(self._host.now_ms())
+        self._pump()

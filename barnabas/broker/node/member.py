@@ -1,0 +1,246 @@
+"""A broker whose metadata another node decides: it registers there, follows what is decided, and gives signs of life.
+
+    stage         event                                                next
+    REGISTERING   answered with an epoch                               FENCED
+                  refused: the id is in use, for as long as a session  REGISTERING, again in a second
+                  refused: another cluster                             over, with one sentence
+    FENCED        its logs are open (`hosted`), and a heartbeat        UNFENCED
+                  is answered with that
+    UNFENCED      a heartbeat is answered with a fence: it was silent  FENCED, and again unfenced by the next
+    any           no answer                                            as it was, asked again
+                  the metadata can be followed no further              over: no heartbeat goes out any more
+
+The controller's metadata is followed from the beginning, beside all that. Once its image has its own registration, and
+all that was committed by then, the logs may be opened (`caught_up`).
+
+Source: `BrokerLifecycleManager` of Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from enum import Enum
+from functools import partial
+from typing import Any, Final
+
+from barnabas.broker.cluster.image import Delta
+from barnabas.broker.cluster.observer import MetadataRefused, Observer
+from barnabas.broker.jobs import Gate
+from barnabas.broker.ports import Lane, Peers
+from barnabas.broker.replica.follower import name_of
+from barnabas.protocol.errors import BarnabasError, ErrorCode
+from barnabas.protocol.requests.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from barnabas.protocol.requests.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+
+AGAIN_MS: Final = 100
+"""After no answer, and where a heartbeat says that the broker has not all metadata yet."""
+REFUSED_AGAIN_MS: Final = 1000
+IN_USE_MS_MAX: Final = 60_000
+"""So long a broker that was killed waits for the end of its last session. Kafka's default of
+`initial.broker.registration.timeout.ms`."""
+
+Later = Callable[[Callable[[int], None]], None]
+
+logger = logging.getLogger(__name__)
+
+
+class RegistrationRefused(BarnabasError):
+    """The controller does not take this broker in; the text says why, and what can be done."""
+
+
+class Stage(Enum):
+    """How far this broker is with the controller."""
+
+    REGISTERING = "registering"
+    FENCED = "fenced"
+    UNFENCED = "unfenced"
+
+
+class Member:
+    """This broker's part in a cluster. All that comes from outside is acted on at the end of a step, through `later`.
+
+    `caught_up` opens when the metadata is there, `unfenced` when the broker takes part; both open early when all is
+    over, with the reason in `fault`. `epoch` is the broker's, -1 before it has one.
+    """
+
+    def __init__(
+        self,
+        controller_id: int,
+        asked: BrokerRegistrationRequest,
+        observer: Observer,
+        peers: Peers,
+        heartbeat_ms: int,
+        publish: Callable[[Delta], None],
+        later: Later,
+        now_ms: int,
+    ) -> None:
+        self.controller_id = controller_id
+        self.observer = observer
+        self.stage = Stage.REGISTERING
+        self.epoch = -1
+        self.fault: Exception | None = None
+        self.caught_up = Gate()
+        self.unfenced = Gate()
+        self._me = asked
+        self._peers = peers
+        self._heartbeat_ms = heartbeat_ms
+        self._publish = publish
+        self._later = later
+        self._hosted = False
+        self._asking = False
+        self._next_ms = self._began_ms = now_ms
+        self._said = ""
+        self._left: Gate | None = None
+
+    # Time
+
+    def tick(self, now_ms: int) -> None:
+        """Ask for what is due."""
+        if self.fault is None:
+            self._observe(now_ms)
+            self._speak(now_ms)
+
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` has something to do; None while answers are under way, and when all is over."""
+        if self.fault is not None:
+            return None
+        observe_ms = self.observer.next_deadline_ms()
+        speak_ms = None if self._asking or self._is_gone else self._next_ms
+        if observe_ms is None or speak_ms is None:
+            return speak_ms if observe_ms is None else observe_ms
+        return min(observe_ms, speak_ms)
+
+    # What the broker tells
+
+    def hosted(self, now_ms: int) -> None:
+        """All logs are open: it is to be unfenced."""
+        self._hosted = True
+        self._next_ms = now_ms
+        self.tick(now_ms)
+
+    def leave(self, now_ms: int) -> Gate:
+        """The broker stops: others are to lead what it leads. The gate opens when that is answered, or cannot be."""
+        self._left = Gate()
+        if self.fault is not None or self.epoch < 0:
+            self._left.open()
+        else:
+            self._next_ms = now_ms
+            self.tick(now_ms)
+        return self._left
+
+    @property
+    def _is_gone(self) -> bool:
+        return self._left is not None and self._left.is_open
+
+    # Metadata
+
+    def _observe(self, now_ms: int) -> None:
+        request = self.observer.request(now_ms)
+        if request is not None:
+            self._send(request, self._observed, Lane.METADATA)
+
+    def _observed(self, response: Any | None, now_ms: int) -> None:
+        try:
+            delta = self.observer.answered(response, now_ms)
+        except MetadataRefused as refusal:
+            self._end(refusal)
+            return
+        if delta is not None:
+            self._publish(delta)
+        self._look(now_ms)
+        self._observe(now_ms)
+
+    def _look(self, now_ms: int) -> None:
+        observer = self.observer
+        has_itself = self.epoch >= 0 and observer.image.broker_epoch(self._me.broker_id) == self.epoch
+        if has_itself and observer.caught_up and not self.caught_up.is_open:
+            self.caught_up.open()
+
+    # Registration and heartbeats
+
+    def _speak(self, now_ms: int) -> None:
+        if self._asking or self._is_gone or now_ms < self._next_ms:
+            return
+        self._asking = True
+        if self.epoch < 0:
+            self._send(self._me, self._registered, Lane.MEMBERSHIP)
+            return
+        wants_fence = not self._hosted or self._left is not None
+        beat = BrokerHeartbeatRequest(self._me.broker_id, self.epoch, self.observer.end_offset, wants_fence)
+        self._send(beat, partial(self._heard, self._left), Lane.MEMBERSHIP)
+
+    def _registered(self, response: BrokerRegistrationResponse | None, now_ms: int) -> None:
+        self._asking = False
+        me, code = self._me, -1 if response is None else response.error_code
+        if response is not None and not code:
+            self.epoch, self.stage = response.broker_epoch, Stage.FENCED
+            self._next_ms = now_ms + self._heartbeat_ms
+            self._answers()
+            self._look(now_ms)
+        elif code == ErrorCode.INCONSISTENT_CLUSTER_ID:
+            self._end(
+                RegistrationRefused(
+                    f"the controller (node {self.controller_id}) is of another cluster than {me.cluster_id}, this "
+                    "broker's; name its own controller in controller.quorum.voters, or an empty data directory"
+                )
+            )
+        elif code == ErrorCode.DUPLICATE_BROKER_REGISTRATION and now_ms - self._began_ms >= IN_USE_MS_MAX:
+            self._end(
+                RegistrationRefused(
+                    f"another broker has the node id {me.broker_id} and is alive; give each broker a node.id of its own"
+                )
+            )
+        elif code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+            self._not_yet(f"the node id {me.broker_id} is in use, as it is until a killed broker's session is over")
+            self._next_ms = now_ms + REFUSED_AGAIN_MS
+        else:
+            self._refused("take this broker in", code, now_ms)
+
+    def _heard(self, leaving: Gate | None, response: BrokerHeartbeatResponse | None, now_ms: int) -> None:
+        self._asking = False
+        if leaving is not None:
+            leaving.open()
+            return
+        if response is None or response.error_code:
+            self._refused("hear this broker", -1 if response is None else response.error_code, now_ms)
+        else:
+            self._answers()
+            waits = self._hosted and response.is_fenced
+            self._next_ms = now_ms + (AGAIN_MS if waits else self._heartbeat_ms)
+            if response.is_fenced and self.stage is Stage.UNFENCED:
+                logger.warning("the controller has fenced this broker: it was not heard in time")
+            self.stage = Stage.FENCED if response.is_fenced else Stage.UNFENCED
+            if not response.is_fenced and not self.unfenced.is_open:
+                self.unfenced.open()
+        if self._left is not None:  # it was asked to leave meanwhile
+            self._next_ms = now_ms
+            self._speak(now_ms)
+
+    def _refused(self, what: str, code: int, now_ms: int) -> None:
+        name = "it does not answer" if code < 0 else name_of(code)
+        self._not_yet(f"the controller (node {self.controller_id}) does not {what}: {name}")
+        self._next_ms = now_ms + (AGAIN_MS if code < 0 else REFUSED_AGAIN_MS)
+
+    def _not_yet(self, reason: str) -> None:
+        if reason != self._said:
+            self._said = reason
+            logger.warning("%s; it is asked again", reason)
+
+    def _answers(self) -> None:
+        if self._said:
+            self._said = ""
+            logger.info("the controller answers")
+
+    def _end(self, reason: Exception) -> None:
+        logger.error("%s", reason)
+        self.fault = reason
+        for gate in (self.caught_up, self.unfenced, self._left):
+            if gate is not None and not gate.is_open:
+                gate.open()
+
+    def _send(self, request: Any, then: Callable[[Any | None, int], None], lane: Lane) -> None:
+        def done(response: Any | None) -> None:
+            self._later(lambda now_ms: then(response, now_ms))
+
+        self._peers.send(self.controller_id, request, done, lane)

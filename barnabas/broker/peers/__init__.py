@@ -1,0 +1,1 @@
+"""Connections to the other brokers of the cluster, without sockets (`way`)."""

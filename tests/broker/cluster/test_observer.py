@@ -1,0 +1,383 @@
+"""The metadata on its way to other brokers: a real controller and its log, the feed, observers, codec in between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from barnabas.broker.cluster.config_rules import Alteration
+from barnabas.broker.cluster.controller import LocalController
+from barnabas.broker.cluster.feed import MetadataFeed
+from barnabas.broker.cluster.image import Image
+from barnabas.broker.cluster.metadata_log import TOPIC_ID, MetadataLog
+from barnabas.broker.cluster.observer import BACKOFF_MS, MetadataRefused, Observer
+from barnabas.broker.cluster.records import Cluster, RegisterBroker
+from barnabas.broker.cluster.topic_rules import NewTopic
+from barnabas.broker.config import BrokerConfig
+from barnabas.broker.delayed import Timer
+from barnabas.broker.memory_disk import MemoryDisk
+from barnabas.broker.node.jobs import JobQueue
+from barnabas.explain.stage import CountingEntropy
+from barnabas.protocol.api import VERSIONS, ApiKey
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.kafka import codec
+from barnabas.protocol.requests.fetch import SnapshotId
+
+VERSION = VERSIONS[ApiKey.FETCH][1]
+OBSERVERS = (2, 3)
+
+
+class Clock:
+    def now_ms(self) -> int:
+        return 1_700_000_000_000
+
+
+class World:
+    """One controller, which is started anew at will, and what its observers ask of it."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        self.disk = MemoryDisk()
+        self.truth: dict[int, list[Any]] = {0: []}
+        self.lives = 0
+        self.start()
+        self.write(Cluster("the-cluster"), *[RegisterBroker(one, 0, bytes(16), (), None, False) for one in (1, 2, 3)])
+        self.settle()
+
+    def start(self):
+        self.lives += 1
+        self.image = Image()
+        self.jobs = JobQueue(lambda: None)
+        self.later: list[Any] = []
+        self.timer = Timer(self.now_ms)
+        self.log = MetadataLog(self.disk, Clock(), 1 << 30)
+        ended: list[Any] = []
+        self.jobs.add("load", self.log.load(self.image), ended.append)
+        while not ended:
+            if not self.jobs.step():
+                self.disk.deliver()
+        assert ended == [None], ended
+        self.feed = MetadataFeed(
+            1, "the-cluster", TOPIC_ID, self.log.log, self.log.epoch, self.timer, self.later.append
+        )
+        self.controller = LocalController(
+            BrokerConfig(),
+            self.log,
+            self.image,
+            CountingEntropy(),
+            self.published,
+            lambda callback: self.later.append(lambda _: callback()),
+            lambda job, done: self.jobs.add("metadata", job, done),
+        )
+        self.controller.reload()
+        self.note()
+
+    def published(self, delta):
+        self.note()
+        self.feed.committed()
+
+    def note(self):
+        """What the image is at this offset."""
+        self.truth[self.log.log.high_watermark] = list(self.image.to_records())
+
+    def write(self, *records):
+        self.controller.write(records, lambda fault: None)
+
+    def create(self, name, partitions=1, factor=2):
+        self.controller.create_topics([NewTopic(name, partitions, factor)], False, lambda results: None)
+
+    def restart(self, *, power):
+        if power:
+            self.disk.crash()
+        else:
+            self.disk.kill()
+        self.start()
+
+    def step(self):
+        """The end of a step."""
+        self.timer.advance(self.now_ms)
+        self.timer.run_due(self.now_ms)
+        while self.later or self.jobs.step():
+            if self.later:
+                self.later.pop(0)(self.now_ms)
+
+    def settle(self):
+        self.step()
+        while self.disk.deliver():
+            self.step()
+
+    def ask(self, observer, answered):
+        """An observer's request, as bytes; `answered` is given what comes back."""
+        request = observer.request(self.now_ms)
+        if request is None:
+            return False
+        frame = b"".join(codec.encode_request(ApiKey.FETCH, VERSION, 1, "o", request))[4:]
+        _, asked = codec.decode_request(memoryview(frame))
+        life = self.lives
+
+        def respond(response):
+            back = b"".join(codec.encode_response(ApiKey.FETCH, VERSION, 1, response))[4:]
+            answered(codec.decode_response(ApiKey.FETCH, VERSION, back)[1] if life == self.lives else None)
+
+        self.feed.fetch(asked, respond, self.now_ms)
+        return True
+
+
+def follow(world, observer):
+    """Ask, and take in what comes, until nothing does; where the answer that is waited for will come."""
+    for _ in range(100):
+        answers: list[Any] = []
+        asked = world.ask(observer, answers.append)
+        world.settle()
+        if not asked or not answers:
+            return answers
+        observer.answered(answers[0], world.now_ms)
+    raise AssertionError("it never comes to rest")
+
+
+def disconnect(world, observer):
+    """What it waits for will not come; until it may ask again."""
+    observer.answered(None, world.now_ms)
+    world.now_ms += BACKOFF_MS
+
+
+def new_observer(node_id=2):
+    return Observer(node_id, "the-cluster", TOPIC_ID, Image())
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+def test_an_image_follows_from_the_first_record_on(world):
+    observer = new_observer()
+    follow(world, observer)
+    assert list(observer.image.to_records()) == list(world.image.to_records())
+    assert observer.end_offset == world.log.log.high_watermark == 4
+    assert observer.caught_up
+
+
+def test_who_has_all_waits_and_is_told_at_once_when_something_is_committed(world):
+    observer = new_observer()
+    answers = follow(world, observer)
+    assert len(world.feed) == 1
+    world.create("t", 3)
+    world.step()
+    assert not answers, "appended is not committed"
+    world.settle()
+    delta = observer.answered(answers.pop(), world.now_ms)
+    assert sorted(key.partition for key in delta.partitions) == [0, 1, 2]
+    assert list(observer.image.to_records()) == list(world.image.to_records())
+
+
+def test_who_waits_for_nothing_is_answered_when_its_time_is_up(world):
+    observer = new_observer()
+    answers = follow(world, observer)
+    world.now_ms += 499
+    world.step()
+    assert not answers
+    world.now_ms += 1
+    world.step()
+    assert observer.answered(answers.pop(), world.now_ms) is None
+    assert len(world.feed) == 0
+
+
+def test_a_controller_of_another_cluster_is_not_followed(world):
+    observer = Observer(2, "another-cluster", TOPIC_ID, Image())
+    with pytest.raises(MetadataRefused, match="another cluster's than another-cluster"):
+        follow(world, observer)
+    assert observer.request(10_000) is None, "it is over"
+    assert observer.next_deadline_ms() is None
+
+
+def test_a_controller_that_has_lost_what_it_announced_is_not_followed(world):
+    observer = new_observer()
+    world.create("t")
+    world.settle()
+    follow(world, observer)
+    lost = World()
+    disconnect(lost, observer)
+    with pytest.raises(MetadataRefused, match="offset 6, epoch 0, which the controller does not have"):
+        follow(lost, observer)
+    assert "t" in observer.image.topics, "what it has, it keeps"
+
+
+def test_a_controller_whose_log_parts_from_ours_is_not_followed(world):
+    observer = new_observer()
+    follow(world, observer)
+    other = World()
+    other.restart(power=False)
+    other.create("t")
+    other.settle()
+    observer.epoch, observer.end_offset = 0, 5
+    disconnect(other, observer)
+    with pytest.raises(MetadataRefused, match="does not have"):
+        follow(other, observer)
+
+
+def test_a_snapshot_that_it_cannot_read_yet_ends_it(world):
+    world.log.log.raise_log_start_offset(3)
+    world.feed.snapshot_id = SnapshotId(3, 0)
+    with pytest.raises(MetadataRefused, match="begins with a snapshot at 3"):
+        follow(world, new_observer())
+
+
+@pytest.mark.parametrize("damage", ["cut", "sum", "gap", "none", "error", "nothing"])
+def test_an_answer_that_is_of_no_use_changes_nothing_and_is_asked_for_again(world, damage, caplog):
+    observer = new_observer()
+    answers: list[Any] = []
+    world.ask(observer, answers.append)
+    (answer,) = answers
+    (part,) = answer.responses[0].partitions
+    data = bytearray(part.records)
+    if damage == "sum":
+        data[-1] ^= 1
+    elif damage == "gap":
+        data[7] = 9
+    elif damage == "cut":
+        data = data[:30]
+    elif damage == "error":
+        part.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    elif damage == "nothing":
+        answer.responses = []
+    part.records = bytes(data)
+    observer.answered(None if damage == "none" else answer, world.now_ms)
+    assert (observer.end_offset, observer.image.brokers) == (0, {})
+    world.now_ms += BACKOFF_MS
+    follow(world, observer)
+    assert observer.caught_up
+    assert len(caplog.records) == (damage != "cut")
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"partition": 1}, ErrorCode.INVALID_REQUEST),
+        ({"topic_id": bytes(16)}, ErrorCode.INVALID_REQUEST),
+        ({"current_leader_epoch": 7}, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        ({"fetch_offset": -1}, ErrorCode.OFFSET_OUT_OF_RANGE),
+        ({"fetch_offset": 99}, ErrorCode.OFFSET_OUT_OF_RANGE),
+    ],
+)
+def test_what_cannot_be_served_is_refused(world, change, code):
+    request = new_observer().request(0)
+    for name, value in change.items():
+        setattr(request.topics[0] if name == "topic_id" else request.topics[0].partitions[0], name, value)
+    answers: list[Any] = []
+    world.feed.fetch(request, answers.append, 0)
+    (answer,) = answers
+    assert code in (answer.error_code, *[part.error_code for one in answer.responses for part in one.partitions])
+
+
+def test_only_so_many_wait(world, monkeypatch):
+    monkeypatch.setattr("barnabas.broker.cluster.feed.WAITING_MAX", 1)
+    for node_id in (2, 3):
+        observer = new_observer(node_id)
+        follow(world, observer)
+    assert len(world.feed) == 1
+    assert observer.caught_up, "who may not wait is answered"
+    assert observer.next_deadline_ms() == BACKOFF_MS, "and asks no sooner for that"
+
+
+class Following(RuleBasedStateMachine):
+    """Whatever is changed, lost, started anew: an image is what the controller's was at that offset."""
+
+    @initialize()
+    def begin(self):
+        self.world = World()
+        self.observers = {one: new_observer(one) for one in OBSERVERS}
+        self.answers: dict[int, list[Any]] = {one: [] for one in OBSERVERS}
+        self.made = 0
+
+    @rule(partitions=st.integers(1, 3))
+    def create(self, partitions):
+        self.made += 1
+        self.world.create(f"t{self.made}", partitions)
+        self.world.step()
+
+    @rule(number=st.integers(0, 99))
+    def delete(self, number):
+        topics = list(self.world.image.topics_by_id)
+        if topics:
+            self.world.controller.delete_topics([topics[number % len(topics)]], lambda results: None)
+            self.world.step()
+
+    @rule(number=st.integers(0, 99), value=st.sampled_from(["1", "2", None]))
+    def configure(self, number, value):
+        topics = list(self.world.image.topics)
+        if topics:
+            changes = [(2, topics[number % len(topics)], [Alteration("min.insync.replicas", 0 if value else 1, value)])]
+            told: list[Any] = []
+            self.world.controller.alter_configs(changes, False, told.append)
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # its deletion is under way
+            assert all(fault is None or fault.code == unknown for faults in told for fault in faults)
+            self.world.step()
+
+    @rule()
+    def disk(self):
+        self.world.disk.deliver()
+        self.world.step()
+
+    @rule(one=st.sampled_from(OBSERVERS))
+    def ask(self, one):
+        self.world.ask(self.observers[one], self.answers[one].append)
+
+    @rule(one=st.sampled_from(OBSERVERS), lost=st.integers(0, 3))
+    def answer(self, one, lost):
+        if self.answers[one]:
+            response = self.answers[one].pop(0)
+            self.observers[one].answered(response if lost else None, self.world.now_ms)
+
+    @rule(ms=st.sampled_from([1, 100, 500]))
+    def wait(self, ms):
+        self.world.now_ms += ms
+        self.world.step()
+
+    @rule(one=st.sampled_from(OBSERVERS))
+    def restart_observer(self, one):
+        self.observers[one] = new_observer(one)
+        self.answers[one] = []
+
+    @precondition(lambda self: self.world.lives < 4)
+    @rule(power=st.booleans())
+    def restart_controller(self, power):
+        self.world.restart(power=power)
+        for one, observer in self.observers.items():
+            if observer.next_deadline_ms() is None:  # its connection is gone
+                self.answers[one] = []
+                observer.answered(None, self.world.now_ms)
+
+    @invariant()
+    def images_are_equal_at_equal_offsets(self):
+        if not hasattr(self, "world"):
+            return
+        for observer in self.observers.values():
+            assert observer.fault is None
+            assert list(observer.image.to_records()) == self.world.truth[observer.end_offset]
+
+    def teardown(self):
+        if not hasattr(self, "world"):
+            return
+        self.world.settle()
+        for one, observer in self.observers.items():
+            for response in self.answers[one]:
+                observer.answered(response, self.world.now_ms)
+        self.world.now_ms += 1000
+        self.world.step()
+        for one, observer in self.observers.items():
+            if observer.next_deadline_ms() is None:
+                observer.answered(self.answers[one][-1], self.world.now_ms)
+            self.world.now_ms += 1000
+            follow(self.world, observer)
+            assert list(observer.image.to_records()) == list(self.world.image.to_records())
+
+
+TestFollowing = Following.TestCase
+TestFollowing.settings = settings(
+    max_examples=60, stateful_step_count=40, suppress_health_check=list(HealthCheck), derandomize=True
+)

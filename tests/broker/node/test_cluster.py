@@ -1,0 +1,383 @@
+"""Three brokers under one controller, in virtual time: what SEMANTICS say of followers, ISRs and elections."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.broker.cluster.image import TOPIC_RESOURCE
+from barnabas.broker.memory_disk import MemoryDisk
+from barnabas.broker.node.member import Stage
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.ids import NO_LEADER, NO_PRODUCER_EPOCH, TopicPartition
+from barnabas.protocol.requests.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from barnabas.protocol.requests.create_topics import CreatableTopic, CreateTopicsRequest
+from barnabas.protocol.requests.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from barnabas.protocol.requests.describe_quorum import DescribeQuorumRequest, RequestedPartitionData, RequestedTopicData
+from barnabas.protocol.requests.find_coordinator import FindCoordinatorRequest
+from barnabas.protocol.requests.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from barnabas.protocol.requests.init_producer_id import InitProducerIdRequest
+from barnabas.protocol.requests.metadata import MetadataRequest, MetadataRequestTopic
+from tests.broker.node.cluster import CLUSTER_ID, Cluster, Node
+from tests.broker.node.world import World, batch
+
+CONTROLLER = 1
+SESSION_MS = 9000
+LAG_MS = 30_000
+
+
+@pytest.fixture
+def three():
+    return Cluster()
+
+
+@pytest.fixture
+def pair(three):
+    """Three brokers and `t`, which 2 leads and 1 and 3 follow; one of them must follow for an acks=all."""
+    three.create(replicas={0: [2, 3, 1]}, min_insync_replicas=2)
+    assert three.put(b"first").error_code == 0
+    three.advance(1000)
+    return three
+
+
+def agree(three):
+    """All logs are the same, batch by batch, and all of it is committed."""
+    three.until(lambda: len(set(three.high_watermarks().values()) | set(three.ends().values())) == 1)
+    logs = [node.values() for node in three.nodes.values()]
+    assert all(log == logs[0] for log in logs)
+    return len(logs[0])
+
+
+def alive(three):
+    return [one.broker_id for one in three[CONTROLLER].core.image.alive_brokers()]
+
+
+# Coming and going
+
+
+def test_three_brokers_come_up_and_know_the_same(three):
+    images = [list(node.core.image.to_records()) for node in three.nodes.values()]
+    assert images[0] == images[1] == images[2]
+    assert alive(three) == [1, 2, 3]
+
+
+def test_a_broker_waits_for_the_controller_and_says_so_once(caplog):
+    three = Cluster(1)
+    three.kill(1)
+    three.start(2)
+    three.advance(10_000)
+    assert not three[2].core.ready
+    assert sum("does not answer" in one.message for one in caplog.records) == 2  # its registration, and its metadata
+    three.start(1)
+    three.until(lambda: three[2].core.ready)
+    assert alive(three) == [1, 2]
+
+
+def test_a_node_id_that_is_in_use_is_refused_in_one_sentence():
+    three = Cluster(1, 2)
+    three.disks[3] = MemoryDisk()
+    thief = three.nodes[3] = Node(three, 2, three.disks[3], {})
+    three.advance(61_000)
+    assert "another broker has the node id 2 and is alive" in str(thief.core.fault)
+    assert (alive(three), three[2].core.ready) == ([1, 2], True)
+
+
+def test_a_broker_of_another_cluster_is_refused_in_one_sentence():
+    three = Cluster(1)
+    stranger = three.start(2, barnabas_cluster_id="another-one")
+    three.advance(1000)
+    assert "another cluster than another-one" in str(stranger.core.fault)
+    assert alive(three) == [1]
+
+
+def test_a_broker_that_stood_alone_becomes_the_controller_of_a_cluster():
+    world = World(barnabas_cluster_id=CLUSTER_ID)
+    world.create()
+    world.put(batch(b"first"))
+    three = Cluster(disks={1: world.stop()})
+    assert three.state(node_id=3).leader == 1
+    three.create("u", factor=3)
+    assert three.put(b"second").base_offset == 1
+
+
+def test_one_that_has_written_a_snapshot_says_that_it_cannot_be_sent():
+    world = World(barnabas_cluster_id=CLUSTER_ID, metadata_log_max_record_bytes_between_snapshots=1)
+    for name in ("t", "u", "v"):
+        world.create(name)
+    three = Cluster(1, disks={1: world.stop()})
+    late = three.start(2)
+    three.until(lambda: late.core.fault is not None)
+    assert "begins with a snapshot" in str(late.core.fault)
+    assert "none is sent yet" in str(late.core.fault)
+
+
+def test_one_that_stops_in_good_order_has_others_lead_at_once(pair):
+    pair.stop(2)
+    assert (pair.leader(), pair.state().isr) == (3, (3, 1))
+    assert alive(pair) == [1, 3]
+    pair.start(2)
+    assert pair.until(lambda: pair[2].core.ready) < 1000, "nobody waits for its session to end"
+    pair.until(lambda: sorted(pair.state().isr) == [1, 2, 3])
+    assert agree(pair) == 1
+
+
+def test_one_that_stops_while_the_controller_is_away_does_not_wait_for_it(pair):
+    pair.cut.add(frozenset((1, 2)))
+    began_ms = pair.now_ms
+    pair.stop(2)
+    assert pair.now_ms - began_ms <= 500
+
+
+def test_the_controller_starts_again_and_the_others_go_on(pair):
+    pair.kill(1)
+    pair.advance(2000)
+    assert pair.produce(b"meanwhile", acks=1, node_id=2).done
+    pair.start(1)
+    pair.until(lambda: pair[1].core.ready and sorted(pair.state().isr) == [1, 2, 3])
+    assert alive(pair) == [1, 2, 3]
+    assert pair.leader() == 2
+    assert pair.put(b"again").error_code == 0
+    assert agree(pair) == 3
+
+
+# What is asked of any broker
+
+
+def test_any_broker_gives_out_producer_ids_and_none_twice(three):
+    told = [three.ask(one, InitProducerIdRequest(None), 4) for one in (1, 2, 3, 2)]
+    assert all(one.error_code == 0 and one.producer_epoch != NO_PRODUCER_EPOCH for one in told)
+    assert len({one.producer_id for one in told}) == 4
+
+
+def test_any_broker_makes_topics_that_are_asked_for(three):
+    request = MetadataRequest([MetadataRequestTopic(name="fresh")], True)
+    three.ask(3, request, 9)
+    three.until(lambda: "fresh" in three[3].core.image.topics)
+    assert three.ask(3, request, 9).topics[0].error_code == 0
+
+
+def test_any_broker_takes_changes_that_the_controller_decides(three):
+    three.create(node_id=3, factor=3)
+    three.ask(2, CreatePartitionsRequest([CreatePartitionsTopic("t", 4, None)], 1000), 3)
+    three.until(lambda: all(len(one.core.image.topics["t"].partitions) == 4 for one in three.nodes.values()))
+    change = AlterableConfig("retention.ms", 0, "1234")
+    asked = IncrementalAlterConfigsRequest([AlterConfigsResource(TOPIC_RESOURCE, "t", [change])])
+    assert three.ask(2, asked, 1).responses[0].error_code == 0
+    key = TopicPartition("t", 3)
+    three.until(lambda: all(one.core.logs.config_of(key).retention_ms == 1234 for one in three.nodes.values()))
+    refused = three.ask(3, CreateTopicsRequest([CreatableTopic("t", 1, 1)]), 7).topics[0]
+    assert refused.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+    described = DescribeQuorumRequest([RequestedTopicData("__cluster_metadata", [RequestedPartitionData(0)])])
+    assert three.ask(2, described, 2).topics[0].partitions[0].leader_id == CONTROLLER
+    assert three.ask(3, DeleteTopicsRequest([DeleteTopicState("t")]), 6).responses[0].error_code == 0
+    three.until(lambda: not any(one.core.logs.logs for one in three.nodes.values()))
+
+
+def test_a_change_while_the_controller_is_away_is_to_be_tried_again(three):
+    three.kill(CONTROLLER)
+    response = three.ask(2, CreateTopicsRequest([CreatableTopic("t", 1, 1)]), 7)
+    assert response.topics[0].error_code == ErrorCode.NOT_CONTROLLER
+
+
+def test_groups_work_where_their_coordinator_is_not_the_controller(three):
+    request = FindCoordinatorRequest(coordinator_keys=["g"], key_type=0)
+    three.until(lambda: three.ask(2, request, 4).coordinators[0].error_code == 0)
+    assert len(three[3].core.image.topics["__consumer_offsets"].partitions) == 50
+    states = three[2].core.image.topics["__consumer_offsets"].partitions.values()
+    assert {len(state.replicas) for state in states} == {3}
+    assert {state.leader for state in states} == {1, 2, 3}
+
+
+def test_replicas_are_spread_over_all_brokers(three):
+    three.create(partitions=6, factor=2)
+    states = [three.state(number) for number in range(6)]
+    assert sorted(state.leader for state in states) == [1, 1, 2, 2, 3, 3]
+    assert all(len(set(state.replicas)) == 2 for state in states)
+
+
+# Followers and the high watermark
+
+
+def test_a_record_is_answered_when_all_in_sync_have_it(pair):
+    pair.paused.add(3)
+    answer = pair.produce(b"second")
+    pair.advance(5000)
+    assert not answer.done, "3 is in the ISR and has it not"
+    assert (pair[2].log().log_end_offset, pair[2].log().high_watermark) == (2, 1)
+    assert pair[1].log().log_end_offset == 2
+    pair.paused.clear()
+    pair.until(lambda: answer.done)
+    assert pair.part(answer).error_code == 0
+    assert pair[2].log().high_watermark == 2
+
+
+def test_acks_1_does_not_wait_and_is_not_committed(pair):
+    pair.paused |= {1, 3}
+    answer = pair.produce(b"second", acks=1)
+    pair.settle()
+    assert (answer.done, pair.part(answer).base_offset) == (True, 1)
+    assert pair[2].log().high_watermark == 1
+
+
+def test_a_follower_that_is_cut_from_its_leader_leaves_the_isr_and_comes_back(pair):
+    pair.cut.add(frozenset((2, 3)))
+    answer = pair.produce(b"second", timeout_ms=60_000)
+    took_ms = pair.until(lambda: answer.done)
+    assert LAG_MS <= took_ms <= 1.5 * LAG_MS + 1000, "1 to 1.5 times replica.lag.time.max.ms"
+    assert pair.part(answer).error_code == 0
+    assert (pair.state().isr, pair.state().leader_epoch) == ((2, 1), 0)
+    assert alive(pair) == [1, 2, 3], "it is heard of, all the same"
+    pair.cut.clear()
+    pair.until(lambda: sorted(pair.state().isr) == [1, 2, 3])
+    assert agree(pair) == 2
+
+
+def test_too_few_in_sync_refuse_acks_all_and_take_acks_1(pair):
+    pair.kill(3)
+    pair.until(lambda: pair.state().isr == (2, 1))
+    pair.cut.add(frozenset((1, 2)))
+    pair.until(lambda: pair.leader() != 2)  # 2 cannot be heard any more; 1 alone is in sync
+    assert (pair.leader(), pair.state().isr) == (1, (1,))
+    assert pair.put(b"x").error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert pair.put(b"y", acks=1).error_code == 0
+    assert pair[1].log().high_watermark == 1, "below min.insync.replicas nothing is committed"
+
+
+# Fencing and elections
+
+
+def test_a_follower_that_is_killed_leaves_the_isr_with_its_session(pair):
+    pair.kill(3)
+    answer = pair.produce(b"second")
+    took_ms = pair.until(lambda: answer.done)
+    assert took_ms <= SESSION_MS
+    assert pair.part(answer).error_code == 0
+    assert pair.state().isr == (2, 1)
+    pair.start(3)
+    pair.until(lambda: sorted(pair.state().isr) == [1, 2, 3])
+    assert agree(pair) == 2
+
+
+def test_the_next_of_the_isr_in_order_leads_when_the_leader_is_killed(pair):
+    pair.kill(2)
+    took_ms = pair.until(lambda: pair.leader() == 3)
+    assert SESSION_MS - 2000 <= took_ms <= SESSION_MS
+    state = pair.state()
+    assert (state.isr, state.leader_epoch) == ((3, 1), 1)
+    pair.until(lambda: pair.state(node_id=3) == state)
+    assert pair.put(b"second").error_code == 0
+    pair.start(2)
+    pair.until(lambda: sorted(pair.state().isr) == [1, 2, 3])
+    assert pair.leader() == 3
+    assert agree(pair) == 2
+
+
+def test_many_partitions_change_their_leader_at_once(three):
+    three.create(partitions=300, factor=2)
+    led = [number for number in range(300) if three.leader(number) == 3]
+    assert len(led) == 100
+    three.kill(3)
+    three.until(lambda: not three[CONTROLLER].core.image.is_alive(3))
+    states = [three.state(number) for number in range(300)]
+    assert all(state.leader in (1, 2) and 3 not in state.isr for state in states)
+    three.until(lambda: [three.state(number, node_id=2) for number in range(300)] == states)
+    three.start(3)
+    three.until(lambda: all(len(three.state(number).isr) == 2 for number in range(300)))
+
+
+def test_a_leader_that_was_killed_cuts_what_nobody_else_had(pair):
+    pair.paused |= {1, 3}
+    pair.produce(b"lost one", b"lost two", acks=1)
+    pair.settle()
+    pair.kill(2)
+    pair.paused.clear()
+    pair.until(lambda: pair.leader() == 3)
+    assert pair.put(b"kept").error_code == 0
+    pair.start(2)
+    pair.until(lambda: sorted(pair.state().isr) == [1, 2, 3])
+    assert agree(pair) == 2
+    assert pair[2].log().log_end_offset == 2
+
+
+def test_a_paused_leader_is_fenced_and_acknowledges_nothing_when_it_wakes(pair):
+    pair.paused.add(2)
+    pair.until(lambda: pair.leader() == 3)
+    assert pair.put(b"second", node_id=3).error_code == 0
+    pair.paused.clear()
+    assert pair.state(node_id=2).leader == 2, "it has heard of nothing yet"
+    answer = pair.produce(b"into the void", node_id=2)
+    pair.until(lambda: answer.done)
+    assert pair.part(answer).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    pair.until(lambda: sorted(pair.state().isr) == [1, 2, 3])
+    assert pair[2].core.member.stage is Stage.UNFENCED
+    assert agree(pair) == 2
+
+
+def test_a_leader_that_is_cut_off_from_everybody_commits_nothing_more(pair):
+    pair.cut |= {frozenset((1, 2)), frozenset((2, 3))}
+    answer = pair.produce(b"alone", node_id=2)
+    pair.until(lambda: pair.leader() == 3)
+    assert pair.put(b"second", node_id=3).error_code == 0
+    pair.until(lambda: answer.done)
+    assert pair.part(answer).error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert pair[2].log().high_watermark == 1
+    pair.cut.clear()
+    pair.until(lambda: sorted(pair.state().isr) == [1, 2, 3])
+    assert agree(pair) == 2
+    values = pair[2].values()
+    assert b"alone" not in values[1][2]
+
+
+def test_the_only_replica_leads_again_when_it_is_back_and_in_a_later_epoch(three):
+    three.create(replicas={0: [2]})
+    assert three.put(b"first").error_code == 0
+    three.kill(2)
+    three.until(lambda: three.leader() == NO_LEADER)
+    assert three.state().isr == (2,)
+    three.start(2)
+    three.until(lambda: three[2].core.ready and three.leader() == 2)
+    assert three.state().leader_epoch == 2
+    three.until(lambda: three.state(node_id=2) == three.state())
+    assert three.put(b"second").base_offset == 1
+
+
+def test_all_brokers_start_again_and_nothing_is_lost(pair):
+    assert pair.put(b"second").error_code == 0
+    for one in (3, 2, 1):
+        pair.kill(one)
+    for one in (1, 2, 3):
+        pair.start(one)
+    pair.until(lambda: all(node.core.ready for node in pair.nodes.values()))
+    pair.until(lambda: sorted(pair.state().isr) == [1, 2, 3] and pair.leader() != NO_LEADER)
+    assert pair.put(b"third").error_code == 0
+    assert agree(pair) == 3
+
+
+@pytest.mark.parametrize("leader", [1, 2])
+def test_one_that_loses_power_with_what_was_not_synced_takes_it_from_the_others(three, leader):
+    others = [one for one in (1, 2, 3) if one != leader]
+    three.create(replicas={0: [leader, *others]}, min_insync_replicas=2)
+    for number in range(5):
+        assert three.put(b"%d" % number).error_code == 0
+    three.kill(leader, power=True)
+    three.start(leader)
+    three.until(lambda: all(node.core.ready for node in three.nodes.values()))
+    three.until(lambda: sorted(three.state().isr) == [1, 2, 3])
+    assert three.leader() == others[0]
+    assert agree(three) == 5
+
+
+def test_power_is_lost_everywhere_at_once_and_what_was_synced_is_there(three):
+    three.create(replicas={0: [2, 3, 1]}, min_insync_replicas=2, flush_messages=1)
+    for number in range(5):
+        assert three.put(b"%d" % number).error_code == 0
+    for one in (1, 2, 3):
+        three.kill(one, power=True)
+    for one in (1, 2, 3):
+        three.start(one)
+    three.until(lambda: all(node.core.ready for node in three.nodes.values()))
+    three.until(lambda: sorted(three.state().isr) == [1, 2, 3])
+    assert agree(three) == 5

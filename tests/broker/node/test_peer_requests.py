@@ -1,0 +1,118 @@
+"""What brokers alone ask of the controller: who is refused, and what a leader's proposals come to."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.broker.cluster.metadata_log import TOPIC_ID
+from barnabas.broker.handlers.registry import _OF_PEERS, PeerHandlers, peer_versions
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.requests.allocate_producer_ids import AllocateProducerIdsRequest
+from barnabas.protocol.requests.alter_partition import (
+    AlterPartitionPartition,
+    AlterPartitionRequest,
+    AlterPartitionTopic,
+    BrokerState,
+)
+from barnabas.protocol.requests.broker_heartbeat import BrokerHeartbeatRequest
+from barnabas.protocol.requests.broker_registration import BrokerRegistrationRequest
+from barnabas.protocol.requests.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from tests.broker.node.cluster import CLUSTER_ID, Cluster
+
+CONTROLLER = 1
+
+
+@pytest.fixture
+def pair():
+    """Two brokers, of which 2 leads `t`."""
+    cluster = Cluster(1, 2)
+    cluster.create(replicas={0: [2, 1]})
+    return cluster
+
+
+def requests_of(broker, epoch):
+    return [
+        BrokerRegistrationRequest(broker, CLUSTER_ID, b"i" * 16),
+        BrokerHeartbeatRequest(broker, epoch),
+        AlterPartitionRequest(broker, epoch),
+        AllocateProducerIdsRequest(broker, epoch),
+    ]
+
+
+def test_whatever_a_broker_may_ask_has_a_handler_and_is_told():
+    handlers = PeerHandlers()
+    assert all(handlers[key] for key in _OF_PEERS)
+    assert [key for key, _, _ in peer_versions()] == sorted(_OF_PEERS)
+
+
+def test_a_broker_speaks_for_itself_alone(pair):
+    before = list(pair[1].core.image.to_records())
+    epoch = pair[1].core.image.broker_epoch(2)
+    for request in requests_of(2, epoch):
+        assert pair.ask_as_broker(3, CONTROLLER, request).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    fetch = FetchRequest(replica_state=ReplicaState(2, epoch), topics=[FetchTopic("", TOPIC_ID, [FetchPartition(0)])])
+    assert pair.ask_as_broker(3, CONTROLLER, fetch).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert list(pair[1].core.image.to_records()) == before
+
+
+def test_who_is_not_the_controller_says_so(pair):
+    for request in requests_of(3, 7):
+        assert pair.ask_as_broker(3, 2, request).error_code == ErrorCode.NOT_CONTROLLER
+    fetch = FetchRequest(replica_state=ReplicaState(3, 7), topics=[FetchTopic("", TOPIC_ID, [FetchPartition(0)])])
+    (topic,) = pair.ask_as_broker(3, 2, fetch).responses
+    assert topic.partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_an_epoch_of_an_earlier_life_counts_for_nothing(pair):
+    epoch = pair[1].core.image.broker_epoch(2)
+    for request in requests_of(2, epoch - 1)[1:]:
+        assert pair.ask_as_broker(2, CONTROLLER, request).error_code == ErrorCode.STALE_BROKER_EPOCH
+    assert pair.ask_as_broker(3, CONTROLLER, BrokerHeartbeatRequest(3, 0)).error_code == (
+        ErrorCode.BROKER_ID_NOT_REGISTERED
+    )
+
+
+def test_blocks_of_producer_ids_are_given_once(pair):
+    epoch = pair[1].core.image.broker_epoch(2)
+    first, second = (
+        pair.ask_as_broker(2, CONTROLLER, AllocateProducerIdsRequest(2, epoch)).producer_id_start for _ in range(2)
+    )
+    assert second >= first + 1000
+
+
+@pytest.mark.parametrize(
+    ("isr", "change", "expected"),
+    [
+        ([(2, 0)], {}, ErrorCode.NONE),
+        ([(2, 0), (1, -1)], {}, ErrorCode.NONE),
+        ([(2, 0), (1, 99)], {}, ErrorCode.INELIGIBLE_REPLICA),
+        ([(2, 0), (3, -1)], {}, ErrorCode.INVALID_REQUEST),
+        ([(2, 0)], {"leader_epoch": 1}, ErrorCode.NOT_CONTROLLER),
+        ([(2, 0)], {"partition_epoch": 1}, ErrorCode.NOT_CONTROLLER),
+        ([(2, 0)], {"partition_index": 4}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+)
+def test_a_leaders_proposal_is_judged(pair, isr, change, expected):
+    image = pair[1].core.image
+    epoch = image.broker_epoch(2)
+    members = [BrokerState(one, epoch + other if one == 2 else other) for one, other in isr]
+    asked = {"partition_index": 0, "leader_epoch": 0, "partition_epoch": 0, **change}
+    part = AlterPartitionPartition(new_isr_with_epochs=members, **asked)
+    topic = AlterPartitionTopic(image.topics["t"].topic_id, [part])
+    response = pair.ask_as_broker(2, CONTROLLER, AlterPartitionRequest(2, epoch, [topic]))
+    (told,) = response.topics[0].partitions
+    assert (response.error_code, told.error_code) == (0, expected)
+    if not expected:
+        assert (told.leader_id, told.isr, told.partition_epoch) == (2, [one for one, _ in isr], 1)
+        assert pair.state().isr == tuple(one for one, _ in isr)
+
+
+def test_who_does_not_lead_proposes_nothing(pair):
+    image = pair[1].core.image
+    part = AlterPartitionPartition(0, 0, new_isr=[2], partition_epoch=0)
+    asked = AlterPartitionRequest(1, image.broker_epoch(1), [AlterPartitionTopic(image.topics["t"].topic_id, [part])])
+    (topic,) = pair.ask_as_broker(1, CONTROLLER, asked, version=2).topics
+    assert topic.partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    unknown = AlterPartitionRequest(1, image.broker_epoch(1), [AlterPartitionTopic(b"x" * 16, [part])])
+    assert pair.ask_as_broker(1, CONTROLLER, unknown).topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    assert pair.ask_as_broker(1, CONTROLLER, AlterPartitionRequest(1, image.broker_epoch(1))).error_code == 0
