@@ -1,4 +1,4 @@
-"""`barnabas cluster`: its id, brokers, controller, quorum and features."""
+"""`barnabas cluster`: its id, brokers, controller, quorum and features; `barnabas cluster up` runs one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from barnabas.cli.options import Options, client_options, json_option, settings_of
+from barnabas.cli.options import Options, Verbs, client_options, json_option, settings_of
 from barnabas.cli.speak import say, say_json, table
 
 if TYPE_CHECKING:
@@ -18,23 +18,84 @@ def parser() -> Options:
     """The options of `barnabas cluster`."""
     options = Options(
         prog="barnabas cluster",
-        description="Show a cluster: its id, brokers, controller, quorum and features.",
-        examples=("barnabas cluster", "barnabas cluster -b kafka.example:9092 --json"),
+        description="Show a cluster: its id, brokers, controller, quorum and features; or run one on this machine.",
+        examples=(
+            "barnabas cluster",
+            "barnabas cluster -b kafka.example:9092 --json",
+            "barnabas cluster up --brokers 3",
+        ),
     )
     client_options(options)
     json_option(options)
+    verbs = Verbs(options, required=False)
+    up = verbs.add(
+        "up",
+        "run a cluster on this machine until Ctrl-C, each broker a process; the first is the controller",
+        "barnabas cluster up --brokers 3",
+        "barnabas cluster up --dir ./trio --port 0  # free ports, which are printed, and kept in ./trio",
+    )
+    up.add_argument("--brokers", type=_brokers, default=3, metavar="COUNT", help="how many, 1 to 16 (3)")
+    up.add_argument("--dir", metavar="DIRECTORY", help="where all of it lies ($XDG_DATA_HOME/barnabas-cluster)")
+    up.add_argument("--port", type=_port, help="the first broker's, the others have the next (9092); 0 takes free ones")
+    up.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="a setting of all (repeatable)")
+    status = verbs.add(
+        "status",
+        "who leads each partition, who is in sync, how far behind the others are; 1 if one is under-replicated",
+        "barnabas cluster status",
+        "until barnabas cluster status -b localhost:9093; do sleep 1; done",
+    )
+    client_options(status)
+    json_option(status)
     return options
 
 
+def _brokers(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 16):
+        raise argparse.ArgumentTypeError(f"{text!r}: write a number from 1 to 16")
+    return int(text)
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) <= 65_519):
+        raise argparse.ArgumentTypeError(f"{text!r}: write a port from 0 to 65519")
+    return int(text)
+
+
 def main(arguments: Sequence[str]) -> int:
-    """Show it."""
+    """Show it, or run one."""
     given = parser().read(arguments)
+    if given.verb == "up":
+        return _up(given)
 
     from barnabas.client.admin import Admin
 
     with Admin(settings_of(given)) as admin:
+        if given.verb == "status":
+            from barnabas.cli.cluster_status import show
+
+            return show(admin, given.json)
         _show(admin, given)
     return 0
+
+
+def _up(given: argparse.Namespace) -> int:
+    import os
+    from pathlib import Path
+
+    from barnabas.broker.host.data_dir import DataDirLock, DataDirUnusable, default_data_dir
+    from barnabas.cli.cluster_files import plan_for
+    from barnabas.cli.cluster_up import Cluster
+    from barnabas.protocol.errors import ConfigError
+
+    directory = Path(given.dir or f"{default_data_dir(os.environ)}-cluster").absolute()
+    try:
+        lock = DataDirLock(str(directory))
+    except DataDirUnusable as fault:
+        raise ConfigError(f"--dir {directory} cannot be used, or its cluster is up already ({fault})") from fault
+    try:
+        return Cluster(directory, plan_for(directory, given.brokers, given.port), given.set).run()
+    finally:
+        lock.release()
 
 
 def _show(admin: Admin, given: argparse.Namespace) -> None:

@@ -144,11 +144,11 @@ def verbs_of(options: argparse.ArgumentParser) -> Mapping[str, Options]:
 class Verbs:
     """The verbs of a command. Options that all of them have are told by its own help, too."""
 
-    def __init__(self, options: Options, *shared: Any) -> None:
+    def __init__(self, options: Options, *shared: Any, required: bool = True) -> None:
         self._options, self._shared = options, shared
         for add in shared:
             add(options)
-        self._verbs = options.add_subparsers(dest="verb", required=True, metavar="VERB", parser_class=Options)
+        self._verbs = options.add_subparsers(dest="verb", required=required, metavar="VERB", parser_class=Options)
 
     def add(self, name: str, what: str, *examples: str) -> Options:
         """A verb: its help in a few words, and examples."""

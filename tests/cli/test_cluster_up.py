@@ -1,0 +1,228 @@
+"""`barnabas cluster up`: three real processes, which are killed under a real producer; nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barnabas import Admin, Consumer, Producer
+from barnabas.cli.cluster_files import plan_for
+from barnabas.client.async_admin import NewTopic
+from barnabas.protocol.errors import ConfigError
+from barnabas.protocol.ids import TopicPartition
+from tests.cli.process import BOUND_S, clean_environment, run
+
+SETTINGS = ("broker.session.timeout.ms=3000", "broker.heartbeat.interval.ms=500")
+PARTITIONS = 3
+
+
+class Up:
+    """`barnabas cluster up` in a directory; `servers` is known once it serves."""
+
+    def __init__(self, directory: Path, *options: str) -> None:
+        self.directory = directory
+        words = [word for one in SETTINGS for word in ("--set", one)]
+        self.popen = subprocess.Popen(
+            [sys.executable, "-m", "barnabas", "cluster", "up", "--dir", str(directory), *options, *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=clean_environment(),
+        )
+        self.errors: list[str] = []
+        self._reader = threading.Thread(target=self._read_errors, daemon=True)
+        self._reader.start()
+        watchdog = threading.Timer(BOUND_S, self.popen.kill)
+        watchdog.start()
+        assert self.popen.stdout is not None
+        self.banner = self.popen.stdout.readline()
+        watchdog.cancel()
+        self.servers = self.banner.partition(" on ")[2].partition(";")[0]
+
+    def _read_errors(self) -> None:
+        assert self.popen.stderr is not None
+        self.errors += self.popen.stderr
+
+    def kill(self, node_id: int) -> None:
+        """SIGKILL to one broker."""
+        os.kill(self.pid(node_id), signal.SIGKILL)
+
+    def pid(self, node_id: int) -> int:
+        return int((self.directory / f"broker-{node_id}.pid").read_text())
+
+    def end(self) -> int:
+        """Ctrl-C, and its exit code."""
+        if self.popen.poll() is None:
+            self.popen.send_signal(signal.SIGINT)
+        code = self.popen.wait(BOUND_S)
+        self._reader.join(BOUND_S)
+        for pipe in (self.popen.stdout, self.popen.stderr):
+            assert pipe is not None
+            pipe.close()
+        return code
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Up]:
+    cluster = Up(tmp_path / "trio", "--brokers", "3", "--port", "0")
+    try:
+        yield cluster
+    finally:
+        cluster.end()
+
+
+class Sent:
+    """A producer with acks=all, and what of it was acknowledged, by partition and offset."""
+
+    def __init__(self, servers: str) -> None:
+        self.acknowledged: dict[tuple[int, int], bytes] = {}
+        self.failed: list[Exception] = []
+        self._number = 0
+        self._producer = Producer(bootstrap_servers=servers, acks="all", linger_ms=0, delivery_timeout_ms=50_000)
+
+    def send(self, count: int) -> None:
+        """Send so many to each partition, and wait for what becomes of them."""
+        for _ in range(count):
+            for partition in range(PARTITIONS):
+                value = b"record %d" % self._number
+                self._number += 1
+                self._producer.send("t", value, partition=partition, on_delivery=self._told(value))
+        self._producer.flush(BOUND_S)
+        assert not self.failed, self.failed[0]
+        assert len(self.acknowledged) == self._number
+
+    def _told(self, value: bytes) -> Callable[[Any, Exception | None], None]:
+        def told(metadata: Any, error: Exception | None) -> None:
+            if error is not None:
+                self.failed.append(error)
+            else:
+                self.acknowledged[metadata.partition, metadata.offset] = value
+
+        return told
+
+    def close(self) -> None:
+        self._producer.close()
+
+
+def read(servers: str, count: int) -> dict[tuple[int, int], bytes]:
+    """All there is in the topic, at least `count` records."""
+    found: dict[tuple[int, int], bytes] = {}
+    with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition("t", number) for number in range(PARTITIONS)])
+        while len(found) < count:
+            records = consumer.poll(BOUND_S)
+            assert records, f"{len(found)} of {count} are there"
+            found |= {(one.partition, one.offset): bytes(one.value) for one in records}
+    return found
+
+
+def all_in_sync(servers: str) -> list[dict[str, Any]]:
+    """The partitions of the topic, as `cluster status` tells them once all replicas are in sync."""
+    for _ in range(60):
+        status = run("cluster", "status", "-b", servers, "--json")
+        if not status.returncode:
+            return [one for one in map(json.loads, status.stdout.splitlines()) if one["topic"] == "t"]
+    raise AssertionError(status.stdout + status.stderr)
+
+
+def checksum(records: dict[tuple[int, int], bytes]) -> int:
+    return zlib.crc32(b"".join(b"%d-%d:%b;" % (*at, value) for at, value in sorted(records.items())))
+
+
+@pytest.mark.slow
+def test_whoever_is_killed_nothing_acknowledged_is_lost(up: Up) -> None:
+    assert up.banner.startswith("barnabas: 3 brokers serve on 127.0.0.1:"), up.errors
+    with Admin(bootstrap_servers=up.servers) as admin:
+        admin.create_topics(NewTopic("t", PARTITIONS, 3, {"min.insync.replicas": 2}))
+        leaders = {one.partition: one.leader for one in admin.describe_topics("t")["t"].partitions}
+    assert sorted(leaders.values()) == [1, 2, 3]
+    sent = Sent(up.servers)
+    sent.send(50)
+    up.kill(3)  # it leads one partition, and follows the two others
+    sent.send(50)
+    options = [word for one in SETTINGS for word in ("--set", one)]
+    back = subprocess.Popen(
+        [sys.executable, "-m", "barnabas.broker", "--config", str(up.directory / "broker-3.properties"), *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=clean_environment(),
+    )
+    try:
+        assert back.stdout is not None
+        assert back.stdout.readline(), "it does not come back"
+        sent.send(50)
+        found = all_in_sync(up.servers)
+        assert sorted(one["partition"] for one in found) == [0, 1, 2]
+        assert all(sorted(one["isr"]) == [1, 2, 3] for one in found)
+        up.kill(2)
+        sent.send(50)
+        sent.close()
+        records = read(up.servers, len(sent.acknowledged))
+        assert checksum({at: records[at] for at in sent.acknowledged}) == checksum(sent.acknowledged)
+        assert len(set(records.values())) == len(records), "each is there once"
+    finally:
+        back.terminate()
+        back.wait(BOUND_S)
+        assert back.stdout is not None
+        back.stdout.close()
+    assert up.end() == 0
+    assert any("broker 3 has ended (-9), the others go on" in line for line in up.errors)
+
+
+@pytest.mark.slow
+def test_a_cluster_comes_up_again_where_it_was(tmp_path: Path) -> None:
+    first = Up(tmp_path / "pair", "--brokers", "2", "--port", "0")
+    try:
+        assert first.servers.count(",") == 1, first.errors
+        secret = tmp_path / "pair" / "secret"
+        assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+        assert secret.read_text().strip() not in "".join(path.read_text() for path in (tmp_path / "pair").glob("*.log"))
+        with Admin(bootstrap_servers=first.servers) as admin:
+            admin.create_topics(NewTopic("t", 1, 2))
+    finally:
+        assert first.end() == 0
+    second = Up(tmp_path / "pair", "--brokers", "2")
+    try:
+        third = run("cluster", "up", "--dir", str(tmp_path / "pair"), "--brokers", "2")
+        assert third.returncode == 2
+        assert "its cluster is up already" in third.stderr
+        assert second.servers == first.servers
+        with Admin(bootstrap_servers=second.servers) as admin:
+            (one,) = admin.describe_topics("t")["t"].partitions
+            assert sorted(one.replicas) == [1, 2]
+    finally:
+        assert second.end() == 0
+
+
+def test_a_directory_of_another_cluster_is_refused(tmp_path: Path) -> None:
+    plan = plan_for(tmp_path, 3, 0)
+    assert plan_for(tmp_path, 3, None) == plan
+    assert len({port for one in plan.brokers for port in (one.port, one.broker_port)}) == 6
+    with pytest.raises(ConfigError, match="is of a cluster of 3, not of 2; write --brokers 3"):
+        plan_for(tmp_path, 2, None)
+    with pytest.raises(ConfigError, match=f"has port {plan.brokers[0].port}, not 1"):
+        plan_for(tmp_path, 3, 1)
+    (tmp_path / "cluster.json").write_text("{")
+    with pytest.raises(ConfigError, match="is not what `cluster up` wrote"):
+        plan_for(tmp_path, 3, None)
+
+
+def test_ports_follow_the_first_and_settings_go_by_the_number_of_brokers(tmp_path: Path) -> None:
+    plan = plan_for(tmp_path / "five", 5, 20_000)
+    assert [one.port for one in plan.brokers] == [20_000, 20_001, 20_002, 20_003, 20_004]
+    lines = (tmp_path / "five" / "broker-5.properties").read_text().splitlines()
+    assert {"node.id=5", "min.insync.replicas=2", "default.replication.factor=3"} <= set(lines)
+    plan_for(tmp_path / "one", 1, 20_000)
+    lines = (tmp_path / "one" / "broker-1.properties").read_text().splitlines()
+    assert {"min.insync.replicas=1", "offsets.topic.replication.factor=1"} <= set(lines)
