@@ -158,7 +158,19 @@ def _out(sending: _Sending, told: Walk) -> None:
     sending.wire.advance(LINGER_MS)
     sending.wire.run(deliver=False)
     told.step(
-        "More for broker 1: a second request follows the first, unanswered one.",
+        "More for broker 1 waits: a partition's first batch is acknowledged before the next one leaves.",
+        {"asked": sending.asked(), "deques": sending.deques(), "in flight": sending.in_flight()},
+    )
+    sending.wire.deliver(1)
+    told.step(
+        "Broker 1's answer comes: what waited leaves.",
+        {"asked": sending.asked(), "deques": sending.deques(), "in flight": sending.in_flight()},
+    )
+    sending.send("yet more", partition=0)
+    sending.wire.advance(LINGER_MS)
+    sending.wire.run(deliver=False)
+    told.step(
+        "From now on a second request follows the first, unanswered one.",
         {"asked": sending.asked(), "in flight": sending.in_flight(), "least loaded": sending.least_loaded()},
     )
     sending.send("too soon", partition=0)
@@ -173,7 +185,7 @@ def _out(sending: _Sending, told: Walk) -> None:
 def _back(sending: _Sending, told: Walk, first: Placed) -> None:
     sending.wire.deliver(1)
     told.step(
-        "Broker 1's first answer comes: there is room for the third request, which leaves.",
+        "Broker 1's next answer comes: there is room for the third request, which leaves.",
         {"asked": sending.asked(), "deques": sending.deques(), "in flight": sending.in_flight()},
     )
     sending.wire.run()
