@@ -135,7 +135,7 @@ class Driver:
         """How many rows all batches have, after the next one."""
         assert self._popen.stdout is not None
         line = self._popen.stdout.readline()
-        assert line, f"the query ended: {self._log.name}"
+        assert line, f"the query ended: {Path(self._log.name).read_text()[-3000:]}"
         return int(line)
 
     def lose(self, kind: str) -> None:

@@ -157,6 +157,7 @@ def test_what_is_open_is_settled_without_a_look_at_all_partitions(monkeypatch: p
 
     state = with_id()
     monkeypatch.setattr(state, "_partitions", Asked())
+    state.on_acked(drained(state), 0)
     expired, rest, other = drained(state), drained(state), drained(state, THERE)
     for gone in (expired, other):
         state.on_expired_in_flight(gone)
