@@ -86,8 +86,8 @@ PLANTS: Final = MappingProxyType(
             (
                 Change(
                     "barnabas.broker.log.log:Log.commit_all",
-                    "(end, active.base, active.size)",
-                    "(end + 1, active.base, active.size)",
+                    "self._watermark = end, active.base, active.size",
+                    "self._watermark = end + 1, active.base, active.size",
                 ),
             ),
             "high watermark",
