@@ -103,7 +103,7 @@ def _produce(names: list[str], partitions: int = 1) -> ProduceRequest:
 
 def _offsets(names: list[str], partitions: int, timestamp: int) -> ListOffsetsRequest:
     parts = [ListOffsetsPartition(at, -1, timestamp) for at in range(partitions)]
-    return ListOffsetsRequest(topics=[ListOffsetsTopic(name, parts) for name in names])
+    return ListOffsetsRequest(-1, topics=[ListOffsetsTopic(name, parts) for name in names])
 
 
 def _describe(kind: int, names: list[str], keys: list[str] | None = None) -> DescribeConfigsRequest:

@@ -81,7 +81,7 @@ def test_as_many_records_as_a_batch_may_hold_looked_up_by_time() -> None:
     records = bytearray(bomb(ACCEPTED))
     set_max_timestamp(records, 0, len(records), START_WALL_MS + 1, log_append_time=False)  # which none of them has
     topics = [ListOffsetsTopic("t", [ListOffsetsPartition(0, -1, START_WALL_MS + 1)])]
-    request = frame(ApiKey.LIST_OFFSETS, 7, ListOffsetsRequest(topics=topics))
+    request = frame(ApiKey.LIST_OFFSETS, 7, ListOffsetsRequest(-1, topics=topics))
     with siege("--topic", "t:1") as process, ExitStack() as stack:
         assert produce(Peer(stack, process.port), bytes(records)) == 0
         for _ in range(2):

@@ -47,7 +47,7 @@ def test_batches_that_say_they_are_young() -> None:
     with siege("--topic", "t:1", *KEPT) as process, ExitStack() as stack:
         peer = Peer(stack, process.port)
         assert exchange(peer.sock, lying * LYING, answers=LYING) is not None
-        told = peer.ask(frame(ApiKey.LIST_OFFSETS, 7, ListOffsetsRequest(topics=topics)))
+        told = peer.ask(frame(ApiKey.LIST_OFFSETS, 7, ListOffsetsRequest(-1, topics=topics)))
         assert told is not None
         (part,) = codec.decode_response(ApiKey.LIST_OFFSETS, 7, told)[1].topics[0].partitions
         assert (part.error_code, part.offset) == (0, -1)

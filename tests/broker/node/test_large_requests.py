@@ -60,10 +60,11 @@ LARGE: dict[str, tuple[int, Callable[[], Any], Callable[[Any], list[Any]]]] = {
     "list_offsets": (
         7,
         lambda: list_offsets.ListOffsetsRequest(
+            -1,
             topics=[
                 list_offsets.ListOffsetsTopic("t", [list_offsets.ListOffsetsPartition(at, -1, -1)])
                 for at in range(MANY)
-            ]
+            ],
         ),
         lambda answer: answer.topics[0].partitions,
     ),

@@ -31,7 +31,7 @@ def fetching(**options: Any) -> fetch.FetchRequest:
 
 def of_all() -> list_offsets.ListOffsetsRequest:
     parts = [list_offsets.ListOffsetsPartition(at, -1, -1) for at in range(WIDE)]
-    return list_offsets.ListOffsetsRequest(topics=[list_offsets.ListOffsetsTopic("wide", parts)])
+    return list_offsets.ListOffsetsRequest(-1, topics=[list_offsets.ListOffsetsTopic("wide", parts)])
 
 
 def epochs() -> offset_for_leader_epoch.OffsetForLeaderEpochRequest:
