@@ -306,6 +306,17 @@ def number(value: int) -> bytes:
 
 
 @pytest.mark.parametrize("walked", [False, True], ids=["asked", "walked"])
+@pytest.mark.parametrize("name", ["Value", "barnabas.Value", "org.example.Value"])
+def test_a_record_may_have_any_name(name: str, walked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if walked:
+        monkeypatch.setattr(avro_bounds, "_guarded_lists_bite", lambda: False)
+    avro._reading.cache_clear()
+    schema = {"type": "record", "name": name, "fields": [{"name": "next", "type": ["null", name]}]}
+    assert avro._reader(json.dumps(schema), None, False)(number(1) + number(0)) == {"next": {"next": None}}
+    avro._reading.cache_clear()
+
+
+@pytest.mark.parametrize("walked", [False, True], ids=["asked", "walked"])
 @pytest.mark.parametrize(
     ("schema", "value"),
     [

@@ -49,8 +49,11 @@ class _Branches(list[Any]):
 
 
 def wrapped(schema: Any) -> Any:
-    """The schema as a record's only field, which changes no byte: `fastavro` parses for each value what is none."""
-    return {"type": "record", "name": "barnabas.Value", "fields": [{"name": _WRAPPED, "type": schema}]}
+    """The schema as a record's only field, which changes no byte: `fastavro` parses for each value what is none.
+
+    Its name has no namespace, which those inside it would take for theirs.
+    """
+    return {"type": "record", "name": "__barnabas_value", "fields": [{"name": _WRAPPED, "type": schema}]}
 
 
 def reading(parsed: Any) -> Callable[[bytes, int, Any], Any]:
