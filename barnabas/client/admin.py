@@ -7,7 +7,7 @@ with Admin("localhost:9092") as admin:
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, Unpack
@@ -147,9 +147,11 @@ class Admin(Handle):
         """Partitions, leaders and replicas of topics."""
         return self._call(self._inner.describe_topics(*names))
 
-    def describe_all_topics(self, *, internal: bool = False) -> dict[str, TopicInfo]:
-        """What `describe_topics` tells, of all topics in one question, internal ones only if asked for."""
-        return self._call(self._inner.describe_all_topics(internal=internal))
+    def describe_all_topics(
+        self, *, internal: bool = False, among: Callable[[Collection[str]], Iterable[str]] | None = None
+    ) -> dict[str, TopicInfo]:
+        """What `describe_topics` tells, of all topics in one question, or of those `among` their names."""
+        return self._call(self._inner.describe_all_topics(internal=internal, among=among))
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Deletes the records before an offset of each partition (-1: all); returns the new first offsets."""

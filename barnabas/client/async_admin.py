@@ -10,7 +10,7 @@ raise; one that names several things fails with the first error among them, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Never, Self, Unpack
 
@@ -236,11 +236,24 @@ class AsyncAdmin(AsyncCluster, AsyncConfigs, AsyncGroups, AsyncAccess):
             check(topic.error_code, topic.name or "", None)
         return {topic.name or "": topic_info(topic) for topic in response.topics}
 
-    async def describe_all_topics(self, *, internal: bool = False) -> dict[str, TopicInfo]:
-        """What `describe_topics` tells, of all topics in one question, internal ones only if asked for."""
+    async def describe_all_topics(
+        self, *, internal: bool = False, among: Callable[[Collection[str]], Iterable[str]] | None = None
+    ) -> dict[str, TopicInfo]:
+        """What `describe_topics` tells, of all topics in one question, internal ones only if asked for.
+
+        Args:
+            internal: those of the brokers' own, too.
+            among: which of these names; None: all.
+
+        Raises:
+            KafkaError: one of them has an error.
+        """
         response: MetadataResponse = await self._to_any(MetadataRequest(None, allow_auto_topic_creation=False))
-        told = [topic for topic in response.topics if not topic.error_code and (internal or not topic.is_internal)]
-        return {topic.name or "": topic_info(topic) for topic in told}
+        topics = {topic.name or "": topic for topic in response.topics if internal or not topic.is_internal}
+        names = topics if among is None else list(among(topics))
+        for name in names:
+            check(topics[name].error_code, name, None)
+        return {name: topic_info(topics[name]) for name in names}
 
     # ---- records --------------------------------------------------------------------------------------------------
 

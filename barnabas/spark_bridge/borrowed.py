@@ -88,27 +88,29 @@ class Borrowed:
 
         return until_answered(once, self._patience, doing)
 
+    def park(self) -> None:
+        """Keep the consumer for the next task that waits as long for an answer."""
+        self.consumer.assign([])
+        _idle.put({**self._settings, ANSWER_TIME: self._answer_ms}, self.consumer)
+
 
 @contextmanager
 def borrowed(settings: Mapping[str, Any], patience: Patience, doing: str) -> Iterator[Borrowed]:
     """A consumer that was kept, or a new one; kept for the next task, unless this one fails."""
 
-    def new() -> Consumer:
-        return Consumer(config={**settings, ANSWER_TIME: patience.answer_ms})
+    def mine() -> dict[str, Any]:
+        return {**settings, ANSWER_TIME: patience.answer_ms}  # one that waits longer is not for who has less patience
 
-    found = Borrowed(_idle.take(settings) or until_answered(new, patience, doing), settings, patience)
+    found = Borrowed(
+        _idle.take(mine()) or until_answered(lambda: Consumer(config=mine()), patience, doing), settings, patience
+    )
     try:
         yield found
     except GeneratorExit:
-        _park(settings, found.consumer)  # the task wanted no more rows: nothing is wrong with the connection
+        found.park()  # the task wanted no more rows: nothing is wrong with the connection
         raise
     except BaseException:
         found.consumer.close()
         raise
     else:
-        _park(settings, found.consumer)
-
-
-def _park(settings: Mapping[str, Any], consumer: Consumer) -> None:
-    consumer.assign([])
-    _idle.put(settings, consumer)
+        found.park()

@@ -137,8 +137,7 @@ class Brokers:
     def _look(self) -> list[TopicPartition]:
         options = self._options
         if self._pattern is not None:
-            known = self.admin.describe_all_topics()
-            infos = {topic: known[topic] for topic in self._pattern.among(known)}
+            infos = self.admin.describe_all_topics(among=self._pattern.among)
         else:
             infos = self._described(options.topics or tuple({where.topic for where in options.assigned}))
         self.topics = frozenset(infos)

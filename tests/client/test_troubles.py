@@ -279,7 +279,7 @@ async def failure(work: Awaitable[Any]) -> str:
 
 async def told(call: Callable[[], Awaitable[Any]], *why: str) -> str:
     """What a call says that runs into its limit; the next one's, where a busy machine did not learn why in it."""
-    for _ in range(100):
+    for _ in range(10):
         said = await failure(call())
         if all(each in said for each in why):
             return said

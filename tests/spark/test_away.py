@@ -158,12 +158,13 @@ def test_who_answers_late_is_not_away(place: tuple[Path, int], monkeypatch: pyte
     """A call may take a tenth of what the broker needs, at first: planner and task ask with ever more time."""
     monkeypatch.setattr(brokers_module, "CHECK_MS", 100)
     directory, port = place
-    late = Late(port, 0.1)
-    with Broker(data_dir=directory, port=port, config={"advertised.listeners": f"PLAINTEXT://127.0.0.1:{late.port}"}):
+    with (
+        closing(Late(port, 0.1)) as late,
+        Broker(data_dir=directory, port=port, config={"advertised.listeners": f"PLAINTEXT://127.0.0.1:{late.port}"}),
+    ):
         given = options(late.port, brokerTimeout="60s", **{"kafka.default.api.timeout.ms": "10"})
         reader = BatchReader(read_options(given, "batch"))
         assert values(reader, reader.partitions()) == list(range(10))
-    late.close()
 
 
 def test_a_new_task_waits_as_well(place: tuple[Path, int], said: Said) -> None:

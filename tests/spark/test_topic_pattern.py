@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from barnabas.client.async_admin import AsyncAdmin
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.requests.metadata import MetadataResponse, MetadataResponseTopic
 from barnabas.spark_bridge.brokers import Brokers
 from barnabas.spark_bridge.errors import OptionError
 from barnabas.spark_bridge.options import read_options
@@ -104,3 +107,20 @@ def test_a_look_by_pattern_is_one_question_and_matches_what_is_new(
     cluster.admin.delete_topic("look-a")
     assert brokers.partitions() == [TopicPartition("look-b", 0)]
     brokers.close()
+
+
+async def test_a_topic_in_error_is_told_if_it_is_among_those_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Left out, a batch would go without it, and nobody would know."""
+
+    async def answer(*_: Any) -> MetadataResponse:
+        bad = MetadataResponseTopic(ErrorCode.LEADER_NOT_AVAILABLE, "look-bad")
+        return MetadataResponse(topics=[bad, MetadataResponseTopic(0, "look-good"), MetadataResponseTopic(0, "other")])
+
+    monkeypatch.setattr(AsyncAdmin, "_to_any", answer)
+    admin = object.__new__(AsyncAdmin)
+    assert list(await admin.describe_all_topics(among=lambda names: [name for name in names if "good" in name])) == [
+        "look-good"
+    ]
+    for among in (None, TopicPattern("look-.*").among):
+        with pytest.raises(KafkaError, match="look-bad"):
+            await admin.describe_all_topics(among=among)

@@ -171,10 +171,11 @@ class ProducerState:
         """
         for where in list(self._unresolved):
             state = self._partitions[where]
-            if state.unresolved is not None and state.in_flight:
-                continue
-            if state.unresolved is not None and state.unresolved != _next(state.last_acked):
-                self._to_bump[where] = None
+            if state.unresolved is not None:
+                if state.in_flight:
+                    continue
+                if state.unresolved != _next(state.last_acked):
+                    self._to_bump[where] = None
             state.unresolved = None
             del self._unresolved[where]
         if not self._to_bump or not self.has_id:
