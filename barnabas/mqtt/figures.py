@@ -66,7 +66,10 @@ _COUNTERS: Final = {
         "Messages that the MQTT broker marked as delivered again; their records say so",
     ),
     "RetainedSkipped": ("retained_skipped", "Retained messages that came though none are wanted"),
-    "LostQos0Messages": ("lost_qos0", "Messages of QoS 0 that were dropped: too many were open, or Kafka took none"),
+    "LostQos0Messages": (
+        "lost_qos0",
+        "Messages of QoS 0 that were dropped: too many were open, Kafka took them not, or the bridge was about to end",
+    ),
     "LostDeadLetters": (
         "lost_dead_letters",
         "Messages and records that are lost: Kafka took not even a dead letter without payload",

@@ -162,9 +162,12 @@ class Inward:
 
     def _received(self, came: MQTTMessage) -> None:
         """A message came. Nothing here may fail: paho would leave the connection half open."""
-        if self._stopping:
-            return  # not acknowledged: it comes again
         figures, mqtt = self.figures, self.settings.mqtt
+        if self._stopping:
+            if not came.qos:
+                figures.received_qos0 += 1
+                figures.lost_qos0 += 1
+            return  # of QoS 1 it is not acknowledged, and comes again
         try:
             topic = came.topic
         except UnicodeDecodeError as error:
@@ -324,7 +327,9 @@ class Inward:
     def _failed(self, item: Item, topic: str, error: BarnabasError) -> None:
         """A record is not there: it is for the dead letters, or lost (QoS 0), or sent again after a while."""
         if isinstance(error, ClientClosed) and self._stopping:
-            return  # the message stays open, and comes again
+            if item.open is None:
+                self._lost_qos0(item)
+            return  # of QoS 1 it stays open, and comes again
         self._producing.renew()
         if isinstance(error, ClientTimeout):
             self._known.discard(topic)  # it may have been waited for in vain: the next time nobody waits along
@@ -347,10 +352,13 @@ class Inward:
             self._queue.append(item)
             self._wake.set()
         elif item.open is None:
-            self.figures.lost_qos0 += 1
-            self._settled(item)
+            self._lost_qos0(item)
         else:
             self._try_again(item, topic, error)
+
+    def _lost_qos0(self, item: Item) -> None:
+        self.figures.lost_qos0 += 1
+        self._settled(item)
 
     def _try_again(self, item: Item, topic: str, error: BarnabasError) -> None:
         wait_ms = self._again.wait_ms(item.tries)

@@ -16,7 +16,7 @@ from barnabas.mqtt.producing import Producing
 from barnabas.mqtt.reading import read
 from barnabas.mqtt.settings import Settings
 from barnabas.mqtt.tables import File
-from barnabas.net.errors import ClientTimeout
+from barnabas.net.errors import ClientClosed, ClientTimeout
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 from tests.mqtt.servers import until
 
@@ -185,6 +185,39 @@ async def test_a_record_that_is_sent_again_says_that_it_may_be_a_second_one(refu
     first, again = [each for each in kafka.sent if each.topic == topic]
     assert "mqtt.dup" not in first.headers
     assert again == first._replace(headers={**first.headers, "mqtt.dup": b"1"})
+
+
+async def test_of_qos_0_what_kafka_took_not_is_lost_and_counted_and_nobody_waits_for_it() -> None:
+    kafka = Kafka(lambda sent: KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, "no") if sent.value == b"x" else None)
+    one = inward(kafka)
+    await carry(one, came("a/b", b"x", 0, qos=0), came("a/b", b"y", 0, qos=0), so=lambda: not one.unsettled)
+    figures = one.figures
+    assert (figures.received_qos0, figures.lost_qos0, figures.forwarded, figures.retried) == (2, 1, 1, 0)
+
+
+async def test_what_comes_while_the_bridge_drains_comes_again_or_is_counted() -> None:
+    """Of QoS 1 the MQTT broker delivers it again; of QoS 0 nobody does, and no record is made of it."""
+    kafka = Kafka(lambda sent: None)
+    one = inward(kafka)
+    await one.drain()
+    one._received(came("a/b", b"x", 1))
+    one._received(came("a/b", b"y", 0, qos=0))
+    figures = one.figures
+    assert (figures.received_qos1, figures.received_qos0, figures.lost_qos0) == (0, 1, 1)
+    assert (one.unsettled, len(one.ledger)) == (0, 0)
+
+
+async def test_of_qos_0_what_a_bridge_that_ends_still_had_is_counted() -> None:
+    """The producer is closed with the records of both in it: of QoS 1 it comes again, to the next bridge."""
+    kafka = Kafka(lambda sent: ClientClosed("the producer is closed"))
+    one = inward(kafka)
+    one._received(came("a/b", b"x", 1))
+    one._received(came("a/b", b"y", 0, qos=0))
+    draining = asyncio.create_task(one.drain())
+    await carry(one, so=lambda: one.figures.lost_qos0 == 1)
+    assert (one.unsettled, len(one.ledger), one.figures.retried) == (1, 1, 0)
+    draining.cancel()
+    await asyncio.gather(draining, return_exceptions=True)
 
 
 @pytest.mark.parametrize("comes", [True, False])
