@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import aiomqtt
 import pytest
 
 from barnabas.broker.metrics import MetricsRegistry
@@ -101,12 +102,27 @@ async def test_top_shows_rules_open_messages_and_rates(bridge: Bridge) -> None:
 async def test_every_metric_has_a_meaning_and_is_told(bridge: Bridge) -> None:
     readings = list(bridge.registry.collect(0))
     assert {reading.name for reading in readings} == set(_MEANINGS)
-    text = str(bridge._web._metrics({}).body)
-    assert 'barnabas_mqtt_receivedmessages_total{qos="1"} 0' in text
-    assert (
-        'barnabas_mqtt_rulemessages_total{rule="b.toml:8 [[rules]] 1"} 0' in text or "rulemessages_total{rule=" in text
-    )
-    assert 'barnabas_mqtt_connected{direction="out"} 0' in text
+    bridge.figures.received_qos1, bridge.figures.lost_qos0, bridge.settings.rules.rules[0].count = 7, 3, 5
+    bridge.figures.took_ms.update(40)
+    bridge.inward.side.up()
+    port = await bridge._web.listen("127.0.0.1", 0)
+    try:
+        status, text = await asyncio.to_thread(get, f"127.0.0.1:{port}", "/metrics")
+    finally:
+        bridge._web.close()
+    assert status == 200
+    told = text.splitlines()
+    for line in (
+        'barnabas_mqtt_receivedmessages_total{qos="0"} 0',
+        'barnabas_mqtt_receivedmessages_total{qos="1"} 7',
+        "barnabas_mqtt_lostqos0messages_total 3",
+        'barnabas_mqtt_rulemessages_total{rule="b.toml:6 [[rules]] 1"} 5',
+        'barnabas_mqtt_connected{direction="in"} 1',
+        'barnabas_mqtt_connected{direction="out"} 0',
+        "barnabas_mqtt_forwardtimems_sum 40",
+        "barnabas_mqtt_forwardtimems_count 1",
+    ):
+        assert line in told, text
     assert text.count("# HELP") == text.count("# TYPE") == len(_MEANINGS)
 
 
@@ -151,6 +167,12 @@ async def test_the_pages_of_a_bridge(
             "/state": 200,
             "/x": 404,
         }
+        async with aiomqtt.Client("127.0.0.1", mosquitto.port) as client:
+            await client.publish("looked/at", b"1", qos=1)
+        await one.counted("acknowledged", 1)
+        status, metrics = await asyncio.to_thread(get, one.address, "/metrics")
+        assert status == 200
+        assert "barnabas_mqtt_forwardedmessages_total 1" in metrics.splitlines()
         assert pages["/health"][1] == '{"status": "serving"}\n'
         told = await asyncio.to_thread(run, "top", one.address, "--once")
         assert told.stdout.startswith(f"mqtt bridge looked-at {one.address}: 127.0.0.1:{mosquitto.port} (MQTT 5)")
