@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -43,8 +44,9 @@ def wall_ms() -> int:
 class Bridge:
     """Everything of one bridge on the running loop. `start`, `serve` until cancelled, `stop`."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, now_ms: Callable[[], int] = now_ms) -> None:
         self.settings = settings
+        self._now_ms = now_ms
         self.figures = Figures()
         self.registry = MetricsRegistry()
         self.port = 0
@@ -156,7 +158,7 @@ class Bridge:
         return {
             "mqtt_bridge": mqtt.client_id,
             "why_not": self.why_not(),
-            "up_ms": now_ms() - self._began_ms,
+            "up_ms": self._now_ms() - self._began_ms,
             "mqtt": {
                 "address": f"{mqtt.host}:{mqtt.port}",
                 "version": mqtt.version,

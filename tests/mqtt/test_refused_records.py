@@ -174,6 +174,27 @@ async def test_dead_letters_that_find_no_place_for_now_wait(code: ErrorCode) -> 
     assert (one.figures.retried, one.figures.lost_dead_letters) == (1, 0)
 
 
+async def test_a_record_that_fails_again_and_again_is_sent_later_and_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    failures = iter([*[ClientTimeout("no answer")] * 9, None])
+    kafka = Kafka(lambda sent: next(failures))
+    producing = Producing(lambda: kafka)  # type: ignore[arg-type,return-value]
+    one = Inward(settings(), producing, Figures(), lambda: 0, lambda: 0, lambda: 0.5)
+    waits: list[int] = []
+    loop = asyncio.get_running_loop()
+    later: Any = loop.call_later
+
+    def soon(seconds: float, told: Any, *arguments: Any, **more: Any) -> Any:
+        if told == one._again_now:
+            waits.append(round(seconds * 1000))
+            seconds = 0
+        return later(seconds, told, *arguments, **more)
+
+    monkeypatch.setattr(loop, "call_later", soon)
+    await carry(one, came("a/b", b"x", 1), so=lambda: not one.unsettled)
+    assert waits == [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]
+    assert (one.figures.retried, one.figures.forwarded, one.figures.retrying) == (9, 1, {})
+
+
 @pytest.mark.parametrize("refused", [False, True])
 async def test_a_record_that_is_sent_again_says_that_it_may_be_a_second_one(refused: bool) -> None:
     """The first may be there: Kafka wrote it, and its answer was lost."""
