@@ -13,15 +13,16 @@ leadership (56, 6, 3), ISR (19), and what the log says. One partition's failure 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from barnabas.broker.cluster.image import TopicState
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers import leaders
 from barnabas.broker.handlers.services import Operation, Resource, Services, allow_all, topic_resource
-from barnabas.broker.handlers.steps import SLICE, answer, gathered
+from barnabas.broker.handlers.steps import SLICE, answer
 from barnabas.broker.jobs import Job
+from barnabas.broker.log.look import ERRORS_MAX
 from barnabas.broker.log.types import AppendInfo
 from barnabas.broker.replica.produce import append_one
 from barnabas.broker.replica.types import ProduceResult
@@ -53,7 +54,7 @@ _WRITE: Final = Operation.WRITE
 _made: Final = object.__new__
 
 PARTITIONS_AT_ONCE_MAX: Final = 200
-"""Partitions of one request that are appended to in one step: 10 to 20 µs each."""
+"""Partitions of one request that are appended to in one step, fewer where their batches are work: 10 to 20 µs each."""
 
 Layout: TypeAlias = list[tuple[str, bytes, list[TopicPartition]]]
 Results: TypeAlias = dict[TopicPartition, ProduceResult]
@@ -182,7 +183,7 @@ def _append_all(services: Services, request: ProduceRequest, context: RequestCon
             results = {**results, **refused}
         if not acks:
             _answer_nothing(results, context)
-        elif len(results) <= SLICE:
+        elif _elements(results) <= SLICE:
             context.respond(_response(services, context, layout, results))
         else:  # without the request: while a produce waits, nothing may hold its records
             steps = _respond_in_slices(services, context, layout, results)
@@ -191,17 +192,17 @@ def _append_all(services: Services, request: ProduceRequest, context: RequestCon
     asker = context.connection.id, context.connection.client_host, context.client_id
     internal_allowed = context.client_id == _ADMIN_CLIENT
 
-    def append(some: Collection[tuple[TopicPartition, Buffer]], got: Callable[[Results], None]) -> None:
-        services.replicas.append_records(
+    def append(some: Sequence[tuple[TopicPartition, Buffer]], got: Callable[[Results], None]) -> int:
+        return services.replicas.append_records(
             some, acks, request.timeout_ms, got, now_ms, internal_allowed=internal_allowed, asker=asker
         )
 
     if not entries:
         respond({})
-    elif len(entries) <= PARTITIONS_AT_ONCE_MAX:
+    elif len(entries) == 1:
         append(entries, respond)
     else:
-        yield from _append_in_slices(dict(entries), append, respond)
+        yield from _append_in_slices(entries, append, respond)
 
 
 def _once(layout: Layout, partitions: int) -> Layout:
@@ -216,13 +217,38 @@ def _once(layout: Layout, partitions: int) -> Layout:
 
 
 def _append_in_slices(
-    entries: dict[TopicPartition, Buffer],
-    append: Callable[[Collection[tuple[TopicPartition, Buffer]], Callable[[Results], None]], None],
+    entries: Sequence[tuple[TopicPartition, Buffer]],
+    append: Callable[[Sequence[tuple[TopicPartition, Buffer]], Callable[[Results], None]], int],
     respond: Callable[[Results], None],
 ) -> Job[None]:
-    """Append to many partitions, some at a time: others may append in between, to these partitions, too."""
-    results: Results = yield from gathered(entries, lambda some, got: append(some.items(), got), PARTITIONS_AT_ONCE_MAX)
-    respond(results)
+    """Append to some partitions at a time: others may append in between, to these partitions, too.
+
+    Records at fault are told of up to `ERRORS_MAX` in all; which batches are refused, and why, always.
+    """
+    count = len(entries)
+    results: Results = {}
+    told = 0
+
+    def got(some: Results) -> None:  # holds no records: it may wait for long
+        nonlocal told
+        for one in some.values():
+            if one.record_errors:
+                told += len(one.record_errors)
+                if told > ERRORS_MAX:
+                    one.record_errors = None
+        results.update(some)
+        if len(results) == count:
+            respond(results)
+
+    at = append(entries if count <= PARTITIONS_AT_ONCE_MAX else entries[:PARTITIONS_AT_ONCE_MAX], got)
+    while at < count:
+        yield None
+        at += append(entries[at : at + PARTITIONS_AT_ONCE_MAX], got)
+
+
+def _elements(results: Results) -> int:
+    """How much an answer has to tell: partitions, and records at fault."""
+    return len(results) + sum([len(one.record_errors) for one in results.values() if one.record_errors])
 
 
 def _response(services: Services, context: RequestContext, layout: Layout, results: Results) -> ProduceResponse:
@@ -249,10 +275,11 @@ def _respond_in_slices(services: Services, context: RequestContext, layout: Layo
         topics.append(TopicProduceResponse(name, topic_id))
         for key in keys:
             topics[-1].partition_responses.append(_told(services, context, key, results[key], nodes))
-            done += 1
-            if done % SLICE == 0:
+            done += 1 + len(results[key].record_errors or ())
+            if done >= SLICE:
+                done = 0
                 yield None
-    yield from answer(context, ProduceResponse(topics, 0, list(nodes.values())), len(results) + len(topics))
+    yield from answer(context, ProduceResponse(topics, 0, list(nodes.values())), _elements(results) + len(topics))
 
 
 def _told(

@@ -133,14 +133,17 @@ class ReplicaManager:
         *,
         internal_allowed: bool = False,
         asker: Asker | None = None,
-    ) -> None:
+    ) -> int:
         """Append one batch per partition (a partition stands once in `entries`); partitions fail independently.
+
+        Returns how many of them, from the first, one step had time for (`WORK_AT_ONCE`; at least one): `respond` hears
+        of these, and the caller comes again with the others, in a later step.
 
         acks=0 and acks=1 respond at once (acks=1 after the sync where `flush.messages` asks for one); acks=-1 when
         all that was appended is committed, or with REQUEST_TIMED_OUT after `timeout_ms`. `internal_allowed` lets
         writes to internal topics pass (the admin client's). `asker` sent it: its producers count as its own.
         """
-        produce.append_records(
+        return produce.append_records(
             self.hosted, entries, acks, timeout_ms, respond, now_ms, internal_allowed=internal_allowed, asker=asker
         )
 

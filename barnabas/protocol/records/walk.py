@@ -24,7 +24,7 @@ class Walked(NamedTuple):
     """What the records of a batch are like.
 
     Timestamps relative to the batch's (ms; of no records the smallest is above the largest), how many have no key, and
-    whether offsets go on by one from the batch's. How many were looked at.
+    whether offsets go on by one from the batch's. How many were looked at, and headers of theirs passed over.
     """
 
     smallest_delta: int
@@ -32,6 +32,7 @@ class Walked(NamedTuple):
     null_keys: int
     in_order: bool
     looked_at: int
+    headers: int = 0
 
 
 def walk_area(area: Buffer, header: BatchHeader) -> Walked:
@@ -118,7 +119,7 @@ def walk_next(area: Buffer, at: int, first: int, count: int) -> tuple[Walked, in
             largest = t
         if d != twice:
             in_order = False
-    return Walked(smallest >> 1, largest >> 1, null_keys, in_order, count), end
+    return Walked(smallest >> 1, largest >> 1, null_keys, in_order, count, headers), end
 
 
 def _passed_over(indices: Iterator[int]) -> int:

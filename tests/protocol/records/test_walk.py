@@ -30,10 +30,11 @@ def header_of(count: int) -> BatchHeader:
 
 
 def expected(area: bytes, count: int) -> Walked:
-    fields = decode_area(area, header_of(count), lambda *record: record[:3])
-    times = [timestamp for _, timestamp, _ in fields]
-    in_order = [offset for offset, _, _ in fields] == list(range(count))
-    return Walked(min(times), max(times), sum(key is None for _, _, key in fields), in_order, count)
+    fields = decode_area(area, header_of(count), lambda *record: record[:5])
+    times = [timestamp for _, timestamp, *_ in fields]
+    in_order = [offset for offset, *_ in fields] == list(range(count))
+    keys = sum(key is None for _, _, key, *_ in fields)
+    return Walked(min(times), max(times), keys, in_order, count, sum(len(headers) for *_, headers in fields))
 
 
 def said(look: Callable[..., Walked], *arguments: Any) -> Walked | str:
