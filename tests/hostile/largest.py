@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from barnabas.broker.log.apart import BYTES_AT_ONCE, RECORDS_AT_ONCE
 from barnabas.protocol.api import ApiKey
+from barnabas.protocol.compression import Codec
 from barnabas.protocol.limits import MANY
 from barnabas.protocol.requests.create_partitions import (
     CreatePartitionsAssignment,
@@ -48,6 +50,7 @@ from tests.broker.node.world import batch
 TOPICS = 5_000
 LONG = "n" * 200
 ONE = bytes(batch(b"v"))
+NONE, ZSTD = int(Codec.NONE), int(Codec.ZSTD)
 
 Largest = tuple[int, int, Callable[[int], Any]]
 
@@ -129,14 +132,39 @@ def _assigned(count: int) -> CreatePartitionsRequest:
     return CreatePartitionsRequest([CreatePartitionsTopic("t", 3 + count, new)], 1000, True)
 
 
+def _batches(topic: str, partitions: int, records: int, size: int, codec: int, key: bytes | None = b"k") -> Any:
+    """A batch of `records` records of `size` bytes to each of the partitions."""
+    data = memoryview(bytes(batch(*[b"v" * size] * records, keys=[key] * records, codec=codec)))
+    parts = [PartitionProduceData(at, data) for at in range(partitions)]
+    return ProduceRequest(None, 1, 30_000, [TopicProduceData(topic, partition_data=parts)])
+
+
 ALL = MANY - 10
 """Elements of one array, those around it aside."""
 PAIRS = MANY // 2 - 10
 """Topics with a partition each."""
+WIDE = 200
+"""Partitions of the topics whose batches are looked into."""
+LOOKED_AT = RECORDS_AT_ONCE - 100
+"""Records of a batch that is looked through on the loop."""
 
 PREPARED: list[tuple[int, int, Any]] = [
     (ApiKey.FIND_COORDINATOR, 4, FindCoordinatorRequest("", 0, ["group"])),  # groups have a coordinator from now on
     (ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest([CreatableTopic(name, 1, 1) for name in there(TOPICS)], 60_000)),
+    (
+        ApiKey.CREATE_TOPICS,
+        7,
+        CreateTopicsRequest(
+            [
+                CreatableTopic(name, WIDE, 1, [], [CreatableTopicConfig(key, value)])
+                for name, key, value in (
+                    ("compacted", "cleanup.policy", "compact"),
+                    ("recompressed", "compression.type", "zstd"),
+                )
+            ],
+            60_000,
+        ),
+    ),
 ]
 """What is asked for before, so that there is something to tell."""
 
@@ -250,5 +278,11 @@ LARGEST: dict[str, Largest] = {
     "Produce": (0, 9, lambda share: _produce(there(TOPICS // share))),
     "Produce to nobody": (0, 9, lambda share: _produce([f"x{at}" for at in range(PAIRS // share)])),
     "Produce, one topic": (0, 9, lambda share: _produce(["wide"], ALL // share)),
+    "Produce, records to look through": (0, 9, lambda share: _batches("compacted", WIDE, LOOKED_AT, 10, NONE)),
+    "Produce, records at fault": (0, 9, lambda share: _batches("compacted", WIDE, LOOKED_AT, 1, ZSTD, None)),
+    "Produce, batches to unpack": (0, 9, lambda share: _batches("compacted", WIDE, LOOKED_AT, 500, ZSTD)),
+    "Produce, batches that hold too much": (0, 9, lambda share: _batches("compacted", WIDE, 2, BYTES_AT_ONCE, ZSTD)),
+    "Produce, batches to compress": (0, 9, lambda share: _batches("recompressed", WIDE, LOOKED_AT, 40, NONE)),
+    "Produce, large batches": (0, 9, lambda share: _batches("wide", WIDE // 8, 1, 1_000_000, NONE)),
 }
 """API key, version and what makes the request."""
