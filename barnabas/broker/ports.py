@@ -173,6 +173,8 @@ class IsrProposal(NamedTuple):
     leader_epoch: int
     partition_epoch: int
     isr: tuple[int, ...]
+    epochs: tuple[int, ...] = ()
+    """In which of its lives each member was heard when this was first put (KIP-903); -1 fits any, and so does none."""
 
 
 class IsrAnswer(NamedTuple):

@@ -25,7 +25,8 @@ def judge(image: Image, proposal: IsrProposal, state: PartitionState | None) -> 
         return ErrorCode.INVALID_UPDATE_VERSION
     if not set(proposal.isr) <= set(state.replicas) or state.leader not in proposal.isr:
         return ErrorCode.INVALID_REQUEST
-    if not all(image.is_alive(member) for member in proposal.isr):
+    epochs = proposal.epochs or (-1,) * len(proposal.isr)
+    if not all(image.isr_eligible(*member) for member in zip(proposal.isr, epochs, strict=True)):
         return ErrorCode.INELIGIBLE_REPLICA
     return 0
 

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from barnabas.broker.cluster.config_rules import Alteration
-from barnabas.broker.cluster.image import Image
 from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult
 from barnabas.broker.ports import IsrAnswer, IsrProposal
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -45,22 +44,19 @@ class RemoteController:
         ask: the way to it.
         node_id: this broker.
         epoch: in which this broker is registered now.
-        image: what this broker knows of the cluster.
     """
 
-    def __init__(self, ask: Ask, node_id: int, epoch: Callable[[], int], image: Image) -> None:
+    def __init__(self, ask: Ask, node_id: int, epoch: Callable[[], int]) -> None:
         self._ask = ask
         self._node_id = node_id
         self._epoch = epoch
-        self._image = image
 
     def alter_partition(self, proposal: IsrProposal, done: Callable[[IsrAnswer], None]) -> None:
         """Ask for another ISR."""
-        epoch_of = self._image.broker_epoch
         part = AlterPartitionPartition(
             proposal.partition.partition,
             proposal.leader_epoch,
-            new_isr_with_epochs=[BrokerState(member, epoch_of(member)) for member in proposal.isr],
+            new_isr_with_epochs=[BrokerState(*one) for one in zip(proposal.isr, proposal.epochs, strict=True)],
             partition_epoch=proposal.partition_epoch,
         )
         topics = [AlterPartitionTopic(proposal.topic_id, [part])]

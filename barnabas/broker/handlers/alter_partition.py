@@ -81,22 +81,19 @@ def _propose(
     told: Told,
 ) -> None:
     done = partial(told, result, request.broker_id)
-    image = services.image
-    topic = image.topics_by_id.get(topic_id)
+    topic = services.image.topics_by_id.get(topic_id)
     if topic is None or asked.partition_index not in topic.partitions:
         done(IsrAnswer(ErrorCode.UNKNOWN_TOPIC_ID if topic is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         return
     if version >= EPOCHS_FROM:
         isr = tuple(member.broker_id for member in asked.new_isr_with_epochs)
-        if any(one.broker_epoch not in (-1, image.broker_epoch(one.broker_id)) for one in asked.new_isr_with_epochs):
-            done(IsrAnswer(ErrorCode.INELIGIBLE_REPLICA))
-            return
+        epochs = tuple(member.broker_epoch for member in asked.new_isr_with_epochs)
     else:
-        isr = tuple(asked.new_isr)
+        isr, epochs = tuple(asked.new_isr), ()
     state = topic.partitions[asked.partition_index]
     if state.leader_epoch == asked.leader_epoch and state.leader != request.broker_id:
         done(IsrAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         return
     key = TopicPartition(topic.name, asked.partition_index)
-    proposal = IsrProposal(key, topic_id, asked.leader_epoch, asked.partition_epoch, isr)
+    proposal = IsrProposal(key, topic_id, asked.leader_epoch, asked.partition_epoch, isr, epochs)
     services.controller.alter_partition(proposal, done)

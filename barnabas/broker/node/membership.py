@@ -35,9 +35,7 @@ def proposals(core: Core) -> Proposals:
     """The controller as this broker's rooms see it."""
     if controller_of(core.config).node_id == core.config.node_id:
         return core.controller
-    remote = RemoteController(
-        _way_to_controller(core, Lane.CHANGES), core.config.node_id, lambda: _epoch(core), core.image
-    )
+    remote = RemoteController(_way_to_controller(core, Lane.CHANGES), core.config.node_id, lambda: _epoch(core))
     if core.isr_controller is core.controller:
         core.isr_controller = remote
     return remote

@@ -89,11 +89,18 @@ def _count(partition: Partition, isr: tuple[int, ...]) -> None:
 
 
 def _propose(partition: Partition, isr: tuple[int, ...]) -> None:
-    proposal = IsrProposal(
-        partition.topic_partition, partition.topic_id, partition.leader_epoch, partition.partition_epoch, isr
-    )
+    key, epochs = partition.topic_partition, tuple(_epoch_of(partition, member) for member in isr)
+    proposal = IsrProposal(key, partition.topic_id, partition.leader_epoch, partition.partition_epoch, isr, epochs)
     partition.isr.propose(proposal)
     _submit(partition, proposal)
+
+
+def _epoch_of(partition: Partition, member: int) -> int:
+    """In which life a member told where its log ends, of which it may have lost some in the next one."""
+    shared, remote = partition.shared, partition.remotes.get(member)
+    if member == shared.broker_id:
+        return shared.cluster.broker_epoch(member)
+    return -1 if remote is None else remote.broker_epoch
 
 
 def _submit(partition: Partition, proposal: IsrProposal) -> None:

@@ -84,7 +84,9 @@ class Cluster:
     ) -> list[IsrAnswer]:
         topic_id = more.get("topic_id", self.image.topics["t"].topic_id)
         answers: list[IsrAnswer] = []
-        proposal = IsrProposal(TopicPartition("t", 0), topic_id, leader_epoch, partition_epoch, isr)
+        proposal = IsrProposal(
+            TopicPartition("t", 0), topic_id, leader_epoch, partition_epoch, isr, more.get("epochs", ())
+        )
         self.controller.alter_partition(proposal, answers.append)
         assert answers == [], "the answer never comes from inside the call"
         while self.log.pending:
@@ -187,7 +189,8 @@ def test_fenced_members_and_unknown_topics_are_refused() -> None:
     cluster = Cluster()
     cluster.create(NewTopic("t", assignments={0: [1, 2, 3]}))
     assert cluster.propose((1,), topic_id=b"\x09" * 16)[0].error_code == 100
-    cluster.propose((1, 2))
+    assert cluster.propose((1, 2), epochs=(-1, 7))[0].error_code == 107, "2 is in its life 0"
+    assert cluster.propose((1, 2), epochs=(-1, 0))[0].error_code == 0
     cluster.controller.write([BrokerChange(3, True)], lambda fault: None)
     cluster.log.commit()
     assert cluster.propose((1, 2, 3), 0, 1)[0].error_code == 107

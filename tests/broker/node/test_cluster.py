@@ -9,6 +9,7 @@ from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.broker.node.member import Stage
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import NO_LEADER, NO_PRODUCER_EPOCH, TopicPartition
+from barnabas.protocol.requests.alter_partition import AlterPartitionRequest
 from barnabas.protocol.requests.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from barnabas.protocol.requests.create_topics import CreatableTopic, CreateTopicsRequest
 from barnabas.protocol.requests.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -244,6 +245,41 @@ def test_too_few_in_sync_refuse_acks_all_and_take_acks_1(pair):
     assert pair.put(b"x").error_code == ErrorCode.NOT_ENOUGH_REPLICAS
     assert pair.put(b"y", acks=1).error_code == 0
     assert pair[1].log().high_watermark == 1, "below min.insync.replicas nothing is committed"
+
+
+def test_a_proposal_that_is_tried_again_is_of_the_life_that_had_caught_up(three):
+    three.create(replicas={0: [2, 3]})
+    three.cut.add(frozenset((2, 3)))
+    assert three.put(b"acknowledged", timeout_ms=60_000).error_code == 0
+    assert three.state().isr == (2,)
+    leader, lost = three[2], []
+    send = leader.send
+
+    def send_all_but_proposals(broker_id, request, done, *rest):
+        if isinstance(request, AlterPartitionRequest):
+            lost.append(request)
+            done(None)
+        else:
+            send(broker_id, request, done, *rest)
+
+    leader.send = send_all_but_proposals
+    three.cut.clear()
+    three.until(lambda: bool(lost))
+    assert [one.broker_id for one in lost[0].topics[0].partitions[0].new_isr_with_epochs] == [2, 3]
+    three.cut.add(frozenset((2, 3)))
+    three.kill(3, power=True)
+    three.start(3)
+    three.until(lambda: three[3].core.ready)
+    three.until(lambda: leader.core.image.is_alive(3))
+    assert three[3].log().log_end_offset == 0, "what it had caught up with was not synced"
+    leader.send = send
+    three.advance(1000)
+    three.kill(2)
+    three.advance(2 * SESSION_MS)
+    three.cut.clear()
+    three.start(2)
+    three.until(lambda: sorted(three.state().isr) == [2, 3])
+    assert [three[one].log().log_end_offset for one in (2, 3)] == [1, 1]
 
 
 # Fencing and elections
