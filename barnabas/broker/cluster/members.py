@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from functools import partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from barnabas.broker.cluster.controller import LocalController
 from barnabas.broker.cluster.feed import MetadataFeed
@@ -30,6 +29,9 @@ Registered: TypeAlias = Callable[[KafkaError | None, int], None]
 """Hears of a refusal, or of the broker's epoch."""
 Heard: TypeAlias = Callable[[KafkaError | None, Beat | None], None]
 """Hears of a refusal, or of what the heartbeat came to."""
+
+REFUSED_AGAIN_MS: Final = 1000
+"""After a fence that could not be written: on a full disk, for one."""
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +57,7 @@ class Members:
         self._controller = controller
         self._end_offset = end_offset
         self._fencing: set[int] = set()
+        self._not_before_ms = 0
         self.feed = feed
 
     def begin(self, image: Image, now_ms: int) -> None:
@@ -95,35 +98,50 @@ class Members:
             if told.record is None:
                 return []
             what = fenced if told.is_fenced else unfenced
-            logger.info("broker %d is %s", beat.broker_id, "fenced, as it wants" if told.is_fenced else "unfenced")
             changes = yield from what(image, beat.broker_id)
             return [told.record, *changes]
 
-        self._controller.decide(decide, lambda fault: done(fault, told if fault is None else None))
+        def decided(fault: KafkaError | None) -> None:
+            if fault is None and told is not None and told.record is not None:
+                logger.info("broker %d is %s", beat.broker_id, "fenced, as it wants" if told.is_fenced else "unfenced")
+            done(fault, told if fault is None else None)
+
+        self._controller.decide(decide, decided)
 
     def tick(self, now_ms: int) -> None:
         """Fence those whose session is over."""
+        if now_ms < self._not_before_ms:
+            return
         for record in self._registrations.expired(self._controller.pending, now_ms):
             if record.broker_id not in self._fencing:
                 self._fencing.add(record.broker_id)
-                self._controller.decide(
-                    partial(self._expire, record.broker_id, now_ms), partial(self._expired, record.broker_id)
-                )
+                self._fence(record.broker_id, now_ms)
 
-    def _expire(self, broker_id: int, now_ms: int, image: Image) -> Job[list[MetadataRecord]]:
-        records = [one for one in self._registrations.expired(image, now_ms) if one.broker_id == broker_id]
-        if not records:
-            return []  # it was heard of while this had to wait for its turn
-        logger.warning("broker %d is fenced: nothing was heard of it for %d ms", broker_id, self.session_ms)
-        changes = yield from fenced(image, broker_id)
-        return [*records, *changes]
+    def _fence(self, broker_id: int, now_ms: int) -> None:
+        silent = False
 
-    def _expired(self, broker_id: int, fault: KafkaError | None) -> None:
-        self._fencing.discard(broker_id)
+        def decide(image: Image) -> Job[list[MetadataRecord]]:
+            nonlocal silent
+            records = [one for one in self._registrations.expired(image, now_ms) if one.broker_id == broker_id]
+            silent = bool(records)
+            if not silent:
+                return []  # it was heard of while this had to wait for its turn
+            changes = yield from fenced(image, broker_id)
+            return [*records, *changes]
+
+        def done(fault: KafkaError | None) -> None:
+            self._fencing.discard(broker_id)
+            if fault is not None:
+                self._not_before_ms = now_ms + REFUSED_AGAIN_MS
+            elif silent:
+                logger.warning("broker %d is fenced: nothing was heard of it for %d ms", broker_id, self.session_ms)
+
+        self._controller.decide(decide, done)
 
     def next_deadline_ms(self) -> int | None:
         """When the next session is over, if nothing is heard (monotonic ms)."""
-        return self._registrations.next_deadline_ms(self._controller.pending, self._fencing)
+        due_ms = self._registrations.next_deadline_ms(self._controller.pending, self._fencing)
+        return None if due_ms is None else max(due_ms, self._not_before_ms)
 
     @property
     def session_ms(self) -> int:

@@ -297,6 +297,21 @@ def test_a_follower_that_is_killed_leaves_the_isr_with_its_session(pair):
     assert agree(pair) == 2
 
 
+def test_a_fence_that_cannot_be_written_is_tried_again_every_second_and_told_when_it_is(pair, caplog):
+    faults = pair[CONTROLLER].disk.faults
+    pair.kill(3)
+    pair.advance(SESSION_MS - 2000)
+    calls = faults.calls
+    faults.refuse(1, 1_000_000)
+    pair.advance(11_000)
+    assert 3 in alive(pair)
+    assert 5 <= faults.calls - calls <= 15
+    assert "is fenced" not in caplog.text
+    faults.refuse(1, 0)
+    assert pair.until(lambda: 3 not in alive(pair)) <= 1000
+    assert caplog.text.count("broker 3 is fenced: nothing was heard of it for 9000 ms") == 1
+
+
 def test_the_next_of_the_isr_in_order_leads_when_the_leader_is_killed(pair):
     pair.kill(2)
     took_ms = pair.until(lambda: pair.leader() == 3)
