@@ -200,7 +200,8 @@ class Member:
     def _heard(self, leaving: Gate | None, response: BrokerHeartbeatResponse | None, now_ms: int) -> None:
         self._asking = False
         if leaving is not None:
-            leaving.open()
+            if not leaving.is_open:  # all may have ended meanwhile
+                leaving.open()
             return
         if response is None or response.error_code:
             self._refused("hear this broker", -1 if response is None else response.error_code, now_ms)
