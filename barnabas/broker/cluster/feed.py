@@ -33,7 +33,7 @@ from barnabas.protocol.requests.fetch import (
 WAIT_MS_MAX: Final = 30_000
 """How long an observer may wait for news, whatever it asks for."""
 BYTES_MAX: Final = 8 * 1024 * 1024
-"""Of an answer; a first batch comes whole. Kafka's `KafkaRaftClient.MAX_FETCH_SIZE_BYTES`."""
+"""Of an answer, whatever is asked for; a first batch comes whole. Kafka's `KafkaRaftClient.MAX_FETCH_SIZE_BYTES`."""
 WAITING_MAX: Final = 1000
 """Observers that wait at a time; one more is answered with what there is."""
 
@@ -144,7 +144,8 @@ class MetadataFeed:
         data.diverging_epoch = self._diverging(asked)
         if data.diverging_epoch is None:
             try:
-                data.records = log.read(asked.fetch_offset, BYTES_MAX, Isolation.HIGH_WATERMARK).records
+                size = max(1, min(asked.partition_max_bytes, BYTES_MAX))
+                data.records = log.read(asked.fetch_offset, size, Isolation.HIGH_WATERMARK).records
             except KafkaError as error:
                 data.error_code = error.code
         return data

@@ -23,6 +23,7 @@ from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.broker.node.jobs import JobQueue
 from barnabas.explain.stage import CountingEntropy
 from barnabas.protocol.api import VERSIONS, ApiKey
+from barnabas.protocol.batch import batches
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.kafka import codec
 from barnabas.protocol.requests.fetch import SnapshotId
@@ -225,6 +226,34 @@ def test_a_snapshot_that_it_cannot_read_yet_ends_it(world):
     world.feed.snapshot_id = SnapshotId(3, 0)
     with pytest.raises(MetadataRefused, match="begins with a snapshot at 3"):
         follow(world, new_observer())
+
+
+def test_much_metadata_is_taken_in_a_few_batches_at_a_time(world):
+    for number in range(30):
+        world.create(f"t{number}", 250)
+        world.settle()
+    observer, sizes = new_observer(), []
+    while not observer.caught_up:
+        answers: list[Any] = []
+        world.ask(observer, answers.append)
+        world.settle()
+        sizes.append(len(answers[0].responses[0].partitions[0].records))
+        observer.answered(answers[0], world.now_ms)
+    assert max(sizes) <= 256 * 1024 < sum(sizes)
+    assert len(sizes) == 2
+    assert list(observer.image.to_records()) == list(world.image.to_records())
+
+
+def test_who_asks_for_less_than_a_batch_is_given_one(world):
+    request = new_observer().request(0)
+    request.topics[0].partitions[0].partition_max_bytes = -1
+    for name in ("t1", "t2"):
+        world.create(name)
+        world.settle()
+    answers: list[Any] = []
+    world.feed.fetch(request, answers.append, 0)
+    data = bytes(answers[0].responses[0].partitions[0].records)
+    assert [size for _, size in batches(data)] == [len(data)]
 
 
 @pytest.mark.parametrize("damage", ["cut", "sum", "gap", "none", "error", "nothing"])
