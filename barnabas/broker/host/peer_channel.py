@@ -65,6 +65,13 @@ class PeerChannel(Channel):
             self._deadline.cancel()
             self._deadline = None
 
+    def mute(self, throttle_ms: int) -> None:
+        """Never: a lane carries what all clients of a broker ask for; it mutes the one that has to wait, itself.
+
+        The answer that tells it how long passes through there. Muted here, all the others' requests would wait as well,
+        and changes that leaders ask for.
+        """
+
     def _choose_dialect(self) -> bool:
         if self.state is State.OPENING and dialects.choose(self.receiver.unread()) not in (None, dialects.KAFKA):
             raise ProtocolError("brokers alone talk on this listener, and in Kafka's protocol; clients have another")

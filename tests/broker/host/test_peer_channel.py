@@ -15,12 +15,14 @@ import pytest
 import barnabas.aio
 from barnabas.broker.host import admission, peer_channel
 from barnabas.broker.host.assemble import Assembly
+from barnabas.broker.host.states import MUTED
 from barnabas.broker.introduction import VERSIONS, Introduction, IntroductionError
 from barnabas.protocol.api import SPOKEN, ApiKey, key_of
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.kafka import codec
 from barnabas.protocol.requests.api_versions import ApiVersionsRequest
 from barnabas.protocol.requests.broker_heartbeat import BrokerHeartbeatRequest
+from barnabas.protocol.requests.create_topics import CreatableTopic, CreateTopicsRequest
 from barnabas.protocol.requests.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from barnabas.protocol.requests.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from barnabas.protocol.requests.metadata import MetadataRequest
@@ -281,3 +283,15 @@ async def test_the_secret_and_its_file_are_told_nobody(tmp_path: Path) -> None:
         assert SECRET.decode() not in seen
         assert str(tmp_path / "secret") not in seen
         assert "Broker:2" not in seen or SECRET.decode() not in seen
+
+
+async def test_a_client_that_must_wait_keeps_no_lane_between_brokers_waiting(tmp_path: Path) -> None:
+    """What broker 2 sends on for its clients comes from all of them; it mutes the one that has to wait, itself."""
+    quota = {"barnabas.controller.mutation.burst": "1", "barnabas.controller.mutation.rate": "1"}
+    async with one_broker(tmp_path, **quota) as assembly, peer(assembly) as raw:
+        topics = [CreatableTopic("many", 100, 1)]
+        response = await raw.call(CreateTopicsRequest(topics, validate_only=False))
+        assert response.throttle_time_ms > 10_000
+        (channel,) = assembly.host.channels.values()
+        assert not channel.waits & MUTED
+        assert code_of(await raw.call(replica_questions(2)[1])) == 0
