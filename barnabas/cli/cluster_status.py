@@ -1,25 +1,33 @@
 """`barnabas cluster status`: who leads each partition, who is in sync, and how far behind every replica is.
 
-What a leader knows is asked of it (`/state`), of every broker once; a broker that does not answer is told of.
+What a leader knows is asked of it (`/state`), of every broker once; a broker that does not answer is told of. Which
+partitions there are says the metadata: one that nobody leads stands in no broker's state, and its brokers may be down.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.cli.look import get
 from barnabas.cli.speak import say, say_json, table
-from barnabas.net.topology import place_of
+from barnabas.net.topology import PartitionInfo, place_of
 from barnabas.protocol.errors import BarnabasError
+from barnabas.protocol.ids import NO_LEADER
 
 if TYPE_CHECKING:
     from barnabas.client.admin import Admin
 
+_PAGE: Final = 1000
+"""Partitions of one answer, the most that `/state` gives."""
+
 
 class Replicas(NamedTuple):
-    """One partition, as its leader has it; lags are records behind the leader's end, by broker (None: not known)."""
+    """One partition, as its leader has it; lags are records behind the leader's end, by broker (None: not known).
+
+    Where no leader tells of it, it is as the metadata has it, without offsets.
+    """
 
     topic: str
     partition: int
@@ -27,8 +35,8 @@ class Replicas(NamedTuple):
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
-    high_watermark: int
-    end_offset: int
+    high_watermark: int | None
+    end_offset: int | None
     lags: dict[int, int | None]
 
     @property
@@ -36,54 +44,81 @@ class Replicas(NamedTuple):
         """Whether somebody who is to have it is not in sync."""
         return len(self.isr) < len(self.replicas)
 
+    @property
+    def trouble(self) -> str:
+        """What is wrong with it, "" for nothing."""
+        if self.leader == NO_LEADER:
+            return "no leader"
+        if self.end_offset is None:
+            return "its leader does not tell of it"
+        return "under-replicated" if self.under_replicated else ""
+
 
 def show(admin: Admin, as_json: bool) -> int:
-    """Print it; 1 where a broker cannot be asked, or a partition has not all its replicas in sync."""
-    cluster = admin.describe_cluster()
-    states: dict[int, dict[str, Any] | None] = {
-        node: _state(place_of(host, port)) for node, host, port in cluster.brokers
-    }
-    found = sorted(one for node, state in states.items() if state is not None for one in led_by(node, state))
+    """Print it; 1 where a broker cannot be asked, or a partition has no leader, or not all its replicas in sync."""
+    told = [one for topic in admin.describe_all_topics(internal=True).values() for one in topic.partitions]
+    brokers = admin.describe_cluster().brokers
+    states = {node: _partitions(place_of(host, port)) for node, host, port in brokers}
+    found = _all_of(told, states)
     silent = [node for node, state in states.items() if state is None]
-    under = [one for one in found if one.under_replicated]
     if as_json:
         for one in found:
             say_json(**one._asdict() | {"under_replicated": one.under_replicated})
     else:
-        rows = [
-            (
-                one.topic,
-                one.partition,
-                one.leader,
-                one.leader_epoch,
-                ",".join(map(str, one.isr)),
-                one.high_watermark,
-                one.end_offset,
-                " ".join(f"{node}:{'?' if lag is None else lag}" for node, lag in one.lags.items()),
-                "under-replicated" if one.under_replicated else "",
-            )
-            for one in found
-        ]
         head = ("topic", "partition", "leader", "epoch", "in sync", "high watermark", "end", "lag", "")
-        say(table(head, rows) if rows else "no partitions")
+        say(table(head, [_row(one) for one in found]) if found else "no partitions")
         for node in silent:
             say(f"broker {node} cannot be asked: what it leads is not shown")
-        say(f"{len(cluster.brokers)} brokers, {len(found)} partitions, {len(under)} under-replicated")
-    return 1 if silent or under else 0
+        under = sum(one.under_replicated for one in found)
+        without = sum(one.leader == NO_LEADER for one in found)
+        say(f"{len(brokers)} brokers, {len(found)} partitions, {under} under-replicated, {without} without a leader")
+    return 1 if silent or any(one.trouble for one in found) else 0
 
 
-def _state(server: str) -> dict[str, Any] | None:
+def _all_of(told: Iterable[PartitionInfo], states: dict[int, list[dict[str, Any]] | None]) -> list[Replicas]:
+    """Each partition once, in order: as its leader has it, the latest where two think so; else as it was `told`."""
+    found = {
+        (one.topic, one.partition): Replicas(*one[:6], high_watermark=None, end_offset=None, lags={}) for one in told
+    }
+    led = (one for node, partitions in states.items() if partitions is not None for one in led_by(node, partitions))
+    for one in sorted(led, key=lambda each: each.leader_epoch):
+        found[one.topic, one.partition] = one
+    return [found[where] for where in sorted(found)]
+
+
+def _row(one: Replicas) -> tuple[object, ...]:
+    return (
+        one.topic,
+        one.partition,
+        "-" if one.leader == NO_LEADER else one.leader,
+        one.leader_epoch,
+        ",".join(map(str, one.isr)),
+        "-" if one.high_watermark is None else one.high_watermark,
+        "-" if one.end_offset is None else one.end_offset,
+        " ".join(f"{node}:{'?' if lag is None else lag}" for node, lag in one.lags.items()),
+        one.trouble,
+    )
+
+
+def _partitions(server: str) -> list[dict[str, Any]] | None:
+    """All that its `/state` has of partitions, page by page; None where it does not answer, or not yet."""
+    found: list[dict[str, Any]] = []
     try:
-        status, body = get(server, "/state")
-        state: dict[str, Any] = json.loads(body)
+        while True:
+            status, body = get(server, f"/state?after={len(found)}&limit={_PAGE}")
+            page: dict[str, Any] = json.loads(body) if status == 200 else {}
+            if "counts" not in page:
+                return None
+            found += page["partitions"]
+            if not page["partitions"] or len(found) >= page["counts"]["partitions"]:
+                return found
     except (BarnabasError, ValueError):
         return None
-    return state if status == 200 else None
 
 
-def led_by(node: int, state: dict[str, Any]) -> Iterator[Replicas]:
-    """The partitions that a broker leads, from its `/state`."""
-    for one in state["partitions"]:
+def led_by(node: int, partitions: Iterable[dict[str, Any]]) -> Iterator[Replicas]:
+    """Those of a broker's partitions that it leads."""
+    for one in partitions:
         if one["leader"] == node:
             end = one["log_end_offset"]
             ends = {follower["broker"]: follower["log_end_offset"] for follower in one["followers"]}

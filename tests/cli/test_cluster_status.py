@@ -1,0 +1,115 @@
+"""`barnabas cluster status`: every partition there is, whoever of its brokers answers, and the exit code."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from barnabas.cli import cluster_status
+from barnabas.client.cluster_views import ClusterDescription
+from barnabas.net.topology import PartitionInfo, TopicInfo
+from barnabas.protocol.ids import ZERO_UUID
+
+LIMIT = 1000
+"""Of each list, as the broker gives them."""
+
+
+def led(topic: str, partition: int, leader: int, epoch: int = 0, isr: tuple[int, ...] = (1, 2)) -> dict[str, Any]:
+    return {
+        "topic": topic,
+        "partition": partition,
+        "leader": leader,
+        "leader_epoch": epoch,
+        "replicas": [1, 2],
+        "isr": list(isr),
+        "high_watermark": 5,
+        "log_end_offset": 7,
+        "followers": [{"broker": 3 - leader, "log_end_offset": 5}],
+    }
+
+
+class Trio:
+    """What a cluster tells: its metadata by the admin client, and the `/state` of each broker by its port."""
+
+    def __init__(self, told: list[PartitionInfo], states: dict[int, list[dict[str, Any]] | None]) -> None:
+        self.told, self.states = told, states
+        self.pages: list[str] = []
+
+    def describe_cluster(self) -> ClusterDescription:
+        return ClusterDescription("c", 1, tuple((node, "h", node) for node in self.states))
+
+    def describe_all_topics(self, *, internal: bool = False) -> dict[str, TopicInfo]:
+        assert internal
+        names = {one.topic for one in self.told}
+        return {
+            name: TopicInfo(name, ZERO_UUID, tuple(one for one in self.told if one.topic == name)) for name in names
+        }
+
+    def get(self, server: str, path: str) -> tuple[int, str]:
+        self.pages.append(path)
+        partitions = self.states[int(server.rpartition(":")[2])]
+        if partitions is None:
+            return 503, "{}"
+        fields = parse_qs(urlsplit(path).query)
+        first = int(fields.get("after", ["0"])[0])
+        end = first + min(int(fields.get("limit", ["500"])[0]), LIMIT)
+        return 200, json.dumps({"partitions": partitions[first:end], "counts": {"partitions": len(partitions)}})
+
+    def show(self, monkeypatch: pytest.MonkeyPatch, as_json: bool = True) -> int:
+        monkeypatch.setattr(cluster_status, "get", self.get)
+        return cluster_status.show(cast("Any", self), as_json)
+
+
+def test_a_partition_that_nobody_leads_is_shown_and_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Broker 2 is fenced: neither it nor what it led alone stands in what the others tell."""
+    told = [PartitionInfo("t", 0, 1, 0, (1, 2), (1, 2)), PartitionInfo("t", 1, -1, 4, (2,), (2,))]
+    trio = Trio(told, {1: [led("t", 0, 1)]})
+    assert trio.show(monkeypatch) == 1
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (first["partition"], first["leader"], first["end_offset"]) == (0, 1, 7)
+    assert (second["partition"], second["leader"], second["end_offset"]) == (1, -1, None)
+    assert trio.show(monkeypatch, as_json=False) == 1
+    out = capsys.readouterr().out
+    assert "no leader" in out.splitlines()[2]
+    assert "1 brokers, 2 partitions, 0 under-replicated, 1 without a leader" in out
+
+
+def test_one_whose_leader_does_not_tell_of_it_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trio = Trio([PartitionInfo("t", 0, 1, 0, (1, 2), (1, 2))], {1: [], 2: []})
+    assert trio.show(monkeypatch, as_json=False) == 1
+    assert "its leader does not tell of it" in capsys.readouterr().out
+
+
+def test_all_partitions_of_a_broker_are_read_page_by_page(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    late = led("t", 1500, 1, isr=(1,))
+    trio = Trio([], {1: [*(led("t", number, 1) for number in range(1500)), late]})
+    assert trio.show(monkeypatch) == 1
+    assert len(capsys.readouterr().out.splitlines()) == 1501
+    assert len(trio.pages) == 2
+
+
+def test_where_two_think_that_they_lead_the_later_counts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = [PartitionInfo("t", 0, 1, 7, (1, 2), (1, 2))]
+    trio = Trio(told, {1: [led("t", 0, 1, epoch=7)], 2: [led("t", 0, 2, epoch=6, isr=(2,))]})
+    assert trio.show(monkeypatch) == 0
+    (one,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (one["leader"], one["isr"], one["lags"]) == (1, [1, 2], {"2": 2})
+
+
+def test_a_broker_that_has_nothing_to_tell_yet_cannot_be_asked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trio = Trio([], {1: [led("t", 0, 1)], 2: None})
+    assert trio.show(monkeypatch, as_json=False) == 1
+    assert "broker 2 cannot be asked" in capsys.readouterr().out
