@@ -17,6 +17,7 @@ from barnabas.broker.config.keys import (
     between,
     boolean,
     double,
+    identifier,
     integer,
     long,
     one_of,
@@ -168,7 +169,7 @@ class BrokerConfig:
     barnabas_batch_bytes_max: int = integer(134_217_728, at_least(1_048_576))
     barnabas_batch_records_max: int = integer(1_000_000, at_least(1))
     barnabas_busy_poll_us: int = integer(50, between(0, 1000))
-    barnabas_cluster_id: str = string("")
+    barnabas_cluster_id: str = string("", identifier(255))
     barnabas_cluster_secret_file: str = setting(Kind.STRING, "", sensitive=True)
     barnabas_connection_progress_bytes_per_second: int = integer(256, at_least(0))
     barnabas_connection_progress_ms: int = integer(30_000, at_least(1))

@@ -223,6 +223,16 @@ def any_case(*allowed: str) -> Check:
     return lambda value: listed(value.lower())
 
 
+def identifier(bytes_max: int) -> Check:
+    """Refuses what does not stand on one line of a file of properties as it is, or takes more bytes in UTF-8."""
+
+    def check(value: str) -> str | None:
+        good = value.isprintable() and "\\" not in value and len(value.encode()) <= bytes_max
+        return None if good else f"write at most {bytes_max} bytes of printable characters, none of them a backslash"
+
+    return check
+
+
 @cache
 def keys_of(config_class: type) -> dict[str, Key]:
     """The table of a configuration class, by Kafka's names, in the order of its fields."""

@@ -38,7 +38,6 @@ WITHOUT_EFFECT: Final = frozenset(
 """Settings that are kept and told (DescribeConfigs) as Kafka does, but change nothing here."""
 OF_CLUSTERS: Final = frozenset(
     {
-        "barnabas.cluster.id",
         "broker.heartbeat.interval.ms",
         "broker.session.timeout.ms",
         "controller.quorum.voters",
@@ -46,7 +45,10 @@ OF_CLUSTERS: Final = frozenset(
         "replica.socket.timeout.ms",
     }
 )
-"""Settings that change nothing where a broker stands alone (`listeners.between_brokers`)."""
+"""Settings of Kafka that change nothing where a broker stands alone (`listeners.between_brokers`).
+
+The cluster's id does: a fresh directory gets it, and one of another cluster is refused.
+"""
 
 
 class Loaded(NamedTuple):

@@ -5,7 +5,9 @@ import re
 import pytest
 
 from barnabas.broker.config import BrokerConfig, ConfigError, load
+from barnabas.broker.config.sources import OF_CLUSTERS, WITHOUT_EFFECT
 from barnabas.broker.config.variables import PLUMBING
+from barnabas.broker.introduction import CLUSTER_ID_BYTES_MAX
 
 
 def test_defaults_are_kafkas() -> None:
@@ -151,6 +153,10 @@ def test_a_setting_of_kafka_without_effect_is_named_once() -> None:
         ("listeners=", "listeners is empty"),
         ("listeners=INSIDE://:9092", "add INSIDE:PLAINTEXT"),
         ("log.dirs=/a,/b", "one data directory"),
+        ("barnabas.cluster.id=a\nnode.id=7", "write at most 255 bytes of printable characters"),
+        ("barnabas.cluster.id=a\\b", "none of them a backslash"),
+        ("barnabas.cluster.id=a\udcffb", "of printable characters"),
+        ("barnabas.cluster.id=" + "\u00e9" * 128, "write at most 255 bytes"),
         ("barnabas.topics=t:0", "write 1 to 10000"),
         ("barnabas.topics=t{retention.ms=x}", "topics: t: retention.ms=x: not a whole number"),
     ],
@@ -160,6 +166,20 @@ def test_a_bad_value_is_told_with_what_to_write(setting: str, message: str) -> N
     with pytest.raises(ConfigError) as caught:
         load(overrides={name: value})
     assert message in str(caught.value)
+
+
+def test_the_longest_cluster_id_is_one_that_brokers_can_show_each_other() -> None:
+    longest = "\u00e9" * 127 + "x"
+    assert len(longest.encode()) == CLUSTER_ID_BYTES_MAX
+    assert load(overrides={"barnabas.cluster.id": longest}).config.barnabas_cluster_id == longest
+    with pytest.raises(ConfigError, match="write at most 255 bytes"):
+        load(overrides={"barnabas.cluster.id": longest + "x"})
+
+
+def test_what_is_said_to_have_no_effect_is_kafka_s() -> None:
+    """A broker that stands alone names its fresh directory by the cluster's id, and refuses one of another."""
+    assert load(overrides={"barnabas.cluster.id": "home"}).warnings == ()
+    assert not [name for name in WITHOUT_EFFECT | OF_CLUSTERS if name.startswith("barnabas.")]
 
 
 def test_values_may_have_blanks_and_any_case() -> None:
