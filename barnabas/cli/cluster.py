@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.cli.options import Options, Verbs, client_options, json_option, settings_of
 from barnabas.cli.speak import say, say_json, table
@@ -12,6 +12,11 @@ from barnabas.cli.speak import say, say_json, table
 if TYPE_CHECKING:
     from barnabas.client.admin import Admin
     from barnabas.client.cluster_views import QuorumDescription
+
+
+BROKERS_MAX: Final = 16
+_PORT_MAX: Final = 65_535 - (BROKERS_MAX - 1)
+"""The first broker's; the others have those above it."""
 
 
 def parser() -> Options:
@@ -34,7 +39,7 @@ def parser() -> Options:
         "barnabas cluster up --brokers 3",
         "barnabas cluster up --dir ./trio --port 0  # free ports, which are printed, and kept in ./trio",
     )
-    up.add_argument("--brokers", type=_brokers, default=3, metavar="COUNT", help="how many, 1 to 16 (3)")
+    up.add_argument("--brokers", type=_brokers, default=3, metavar="COUNT", help=f"how many, 1 to {BROKERS_MAX} (3)")
     up.add_argument("--dir", metavar="DIRECTORY", help="where all of it lies ($XDG_DATA_HOME/barnabas-cluster)")
     up.add_argument("--port", type=_port, help="the first broker's, the others have the next (9092); 0 takes free ones")
     up.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="a setting of all (repeatable)")
@@ -50,14 +55,14 @@ def parser() -> Options:
 
 
 def _brokers(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 16):
-        raise argparse.ArgumentTypeError(f"{text!r}: write a number from 1 to 16")
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= BROKERS_MAX):
+        raise argparse.ArgumentTypeError(f"{text!r}: write a number from 1 to {BROKERS_MAX}")
     return int(text)
 
 
 def _port(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text) <= 65_519):
-        raise argparse.ArgumentTypeError(f"{text!r}: write a port from 0 to 65519")
+    if not (text.isascii() and text.isdigit() and int(text) <= _PORT_MAX):
+        raise argparse.ArgumentTypeError(f"{text!r}: write a port from 0 to {_PORT_MAX}")
     return int(text)
 
 

@@ -27,7 +27,6 @@ FILE: Final = "cluster.json"
 SECRET: Final = "secret"  # noqa: S105 - a file's name
 LISTENER: Final = "BROKERS"
 CONTROLLER: Final = 1
-BROKERS_MAX: Final = 16
 HOST: Final = "127.0.0.1"
 REPLICAS: Final = 3
 """Of a topic, unless it says otherwise, where there are so many brokers; one less must have what is acknowledged."""
@@ -75,9 +74,17 @@ def plan_for(directory: Path, brokers: int, port: int | None) -> Plan:
         if port not in (None, 0, plan.brokers[0].port):
             raise ConfigError(f"{file} has port {plan.brokers[0].port}, not {port}; leave --port out, or name another")
         return plan
+    told = directory.as_posix()
+    if not told.isprintable() or "," in told or "\\" in told:
+        raise ConfigError(
+            f"--dir {told!a}: the brokers' settings cannot name it; name one of printable characters, without commas "
+            "and backslashes"
+        )
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    free = _free_ports(2 * brokers)
     first = 9092 if port is None else port
+    free = _free_ports(2 * brokers)
+    while first and not set(free).isdisjoint(range(first, first + brokers)):
+        free = _free_ports(2 * brokers)
     plan = Plan(
         _cluster_id(),
         tuple(
@@ -128,13 +135,13 @@ def _properties(directory: Path, plan: Plan, broker: Place) -> str:
     replicas = min(REPLICAS, len(plan.brokers))
     settings = {
         "node.id": broker.node_id,
-        "log.dirs": directory / f"broker-{broker.node_id}",
+        "log.dirs": (directory / f"broker-{broker.node_id}").as_posix(),
         "listeners": f"PLAINTEXT://{HOST}:{broker.port},{LISTENER}://{HOST}:{broker.broker_port}",
         "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{LISTENER}:PLAINTEXT",
         "inter.broker.listener.name": LISTENER,
         "controller.quorum.voters": f"{controller.node_id}@{HOST}:{controller.broker_port}",
         "barnabas.cluster.id": plan.cluster_id,
-        "barnabas.cluster.secret.file": directory / SECRET,
+        "barnabas.cluster.secret.file": (directory / SECRET).as_posix(),
         "default.replication.factor": replicas,
         "offsets.topic.replication.factor": replicas,
         "min.insync.replicas": max(replicas - 1, 1),

@@ -36,6 +36,7 @@ class Cluster:
         self._plan = plan
         self._settings = [word for one in settings for word in ("--set", one)]
         self._processes: dict[int, subprocess.Popen[str]] = {}
+        self._serving: set[int] = set()
         self._asked = threading.Event()
 
     def run(self) -> int:
@@ -82,11 +83,10 @@ class Cluster:
 
     def _wait_ready(self) -> str | None:
         """Wait until all serve; what kept one from it."""
-        ready = [threading.Thread(target=self._hear, args=(each,), daemon=True) for each in self._processes.values()]
-        for thread in ready:
-            thread.start()
+        for node_id in self._processes:
+            threading.Thread(target=self._hear, args=(node_id,), daemon=True).start()
         waited_s = 0.0
-        while any(thread.is_alive() for thread in ready) and not self._asked.wait(LOOK_S):
+        while len(self._serving) < len(self._processes) and not self._asked.wait(LOOK_S):
             waited_s += LOOK_S
             for node_id, process in self._processes.items():
                 if process.poll() is not None:
@@ -95,10 +95,11 @@ class Cluster:
                 return f"the brokers do not serve within {READY_S_MAX:g} s; {self._directory}/broker-*.log says more"
         return None
 
-    @staticmethod
-    def _hear(process: subprocess.Popen[str]) -> None:
-        assert process.stdout is not None
-        process.stdout.readline()  # the one line of a broker that serves
+    def _hear(self, node_id: int) -> None:
+        stdout = self._processes[node_id].stdout
+        assert stdout is not None
+        if stdout.readline():  # the one line of a broker that serves; nothing where it ended before
+            self._serving.add(node_id)
 
     def _last_words(self, node_id: int) -> str:
         log = self._directory / f"broker-{node_id}.log"
@@ -118,10 +119,8 @@ class Cluster:
 
     def _stop(self) -> None:
         """The controller last: it hears from the others that they go."""
-        order = sorted(self._processes.items(), key=lambda one: one[0] == CONTROLLER)
-        others = [process for node_id, process in order if node_id != CONTROLLER]
-        _end(others)
-        _end([process for node_id, process in order if node_id == CONTROLLER])
+        _end([process for node_id, process in self._processes.items() if node_id != CONTROLLER])
+        _end([process for node_id, process in self._processes.items() if node_id == CONTROLLER])
         for process in self._processes.values():
             if process.stdout is not None:
                 process.stdout.close()

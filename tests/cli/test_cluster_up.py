@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -12,12 +13,14 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from barnabas import Admin, Consumer, Producer
+from barnabas.cli import cluster, cluster_files
 from barnabas.cli.cluster_files import plan_for
+from barnabas.cli.cluster_up import Cluster
 from barnabas.client.async_admin import NewTopic
 from barnabas.protocol.errors import ConfigError
 from barnabas.protocol.ids import TopicPartition
@@ -226,3 +229,43 @@ def test_ports_follow_the_first_and_settings_go_by_the_number_of_brokers(tmp_pat
     plan_for(tmp_path / "one", 1, 20_000)
     lines = (tmp_path / "one" / "broker-1.properties").read_text().splitlines()
     assert {"min.insync.replicas=1", "offsets.topic.replication.factor=1"} <= set(lines)
+
+
+class Dies:
+    """A process that ends without a word, a look after its output has ended."""
+
+    def __init__(self) -> None:
+        self.stdout = io.StringIO("")
+        self.codes = [None, None, 1]
+
+    def poll(self) -> int | None:
+        return self.codes.pop(0) if len(self.codes) > 1 else self.codes[0]
+
+
+def test_who_ends_without_its_line_does_not_serve(tmp_path: Path) -> None:
+    one = Cluster(tmp_path, plan_for(tmp_path, 1, 0), ())
+    (tmp_path / "broker-1.log").write_text("barnabas: no room\n")
+    one._processes[1] = cast("Any", Dies())
+    assert one._wait_ready() == "broker 1 cannot serve: no room"
+
+
+@pytest.mark.parametrize("name", ["with,comma", "with\\backslash", "with\nline", "with\udcffbytes"])
+def test_a_directory_whose_name_no_properties_hold_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match="name one of printable characters, without commas and backslashes"):
+        plan_for(tmp_path / name, 1, 0)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_port_for_brokers_is_none_of_those_for_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = [[20_001, 30_000], [30_001, 20_000], [30_002, 30_003]]
+    monkeypatch.setattr(cluster_files, "_free_ports", lambda count: drawn.pop(0)[:count])
+    plan = plan_for(tmp_path, 2, 20_000)
+    assert [one.broker_port for one in plan.brokers] == [30_002, 30_003]
+
+
+def test_every_broker_there_may_be_has_a_port() -> None:
+    most = cluster.parser().read(["up", "--brokers", "16", "--port", "65520"])
+    assert most.port + most.brokers - 1 == 65_535
+    for words in (["--brokers", "17"], ["--brokers", "0"], ["--port", "65521"]):
+        with pytest.raises(SystemExit):
+            cluster.parser().read(["up", *words])
