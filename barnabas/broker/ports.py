@@ -207,7 +207,7 @@ class Lane(IntEnum):
     MEMBERSHIP = 2
     """Registration and heartbeats."""
     CHANGES = 3
-    """What rooms ask of the controller: AlterPartition, AllocateProducerIds."""
+    """What rooms ask of the controller: AlterPartition, AllocateProducerIds, CreateTopics on first use."""
     FORWARDED = 4
     """What clients asked of a broker that is not the controller."""
 

@@ -1,7 +1,8 @@
 """What clients ask of a broker that is not the controller, and the controller alone decides: it is sent on, whole.
 
 A request goes at the client's version, and the answer comes back as it is. Kafka wraps both (Envelope, 58), for its
-controllers check permissions of the client itself; here the broker that the client asked does, before.
+controllers check permissions of the client itself. Nobody's are checked here: there is no authorizer yet. With one, the
+broker that the client asked must check before it sends a request on, for the controller sees another broker's only.
 
 - No answer, or a full line: NOT_CONTROLLER, which clients take for "later".
 """

@@ -33,6 +33,11 @@ class Handlers(dict[int, Handler]):
     """API number to handler, loaded on first use: what clients may ask for."""
 
     def __missing__(self, api_key: int) -> Handler:
+        if api_key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
+            raise NotServed(
+                "it wants SASL, which this listener does not serve; set security.protocol=PLAINTEXT (or, of a broker, "
+                "lead it to the listener between brokers)"
+            )
         if api_key in BROKER_VERSIONS:
             raise NotServed(f"it asks for {name_of(api_key)}, which brokers alone ask of each other")
         module = import_module(f"{__package__}.{STEMS[api_key]}")

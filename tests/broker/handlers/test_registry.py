@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -22,9 +23,17 @@ def test_every_api_has_a_handler_of_its_stem(key: ApiKey) -> None:
 
 @pytest.mark.parametrize("key", list(BROKER_VERSIONS), ids=lambda key: key.name)
 def test_clients_are_neither_served_nor_told_of_what_brokers_ask_of_each_other(key: ApiKey) -> None:
-    with pytest.raises(NotServed, match="which brokers alone ask of each other"):
+    with pytest.raises(NotServed, match=r"which brokers alone ask of each other|it wants SASL"):
         Handlers()[key]
     assert key not in {told for told, _, _ in advertised_versions()}
+
+
+@pytest.mark.parametrize("key", [17, 36])
+def test_a_client_set_to_sasl_is_told_what_to_set(key: int) -> None:
+    """It would else read that it asks for what brokers alone ask of each other."""
+    told = re.escape("it wants SASL, which this listener does not serve; set security.protocol=PLAINTEXT")
+    with pytest.raises(NotServed, match=told):
+        Handlers()[key]
 
 
 def test_advertised_is_what_is_served_but_for_produce_and_telemetry() -> None:
