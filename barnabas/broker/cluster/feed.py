@@ -7,7 +7,7 @@ it was given is never taken back. Where nothing is new it waits, as any fetch do
     another cluster's id                          INCONSISTENT_CLUSTER_ID for the whole answer
     an offset beyond what is committed            OFFSET_OUT_OF_RANGE: it has what this controller never had, or lost
     an offset or an epoch that parts from ours    a diverging epoch: the same, as far as an observer is concerned
-    an offset below the log's start               the snapshot that it is to read first (KIP-630)
+    an offset below the log's start               the snapshot that it is to read first (`snapshot_feed`)
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from barnabas.broker.cluster import snapshot_feed
+from barnabas.broker.cluster.snapshot_feed import HeldSnapshot
 from barnabas.broker.delayed import CallbackTask, Timer
 from barnabas.broker.log import Isolation, Log
 from barnabas.broker.ports import NotYet, Token
@@ -29,6 +31,7 @@ from barnabas.protocol.requests.fetch import (
     PartitionData,
     SnapshotId,
 )
+from barnabas.protocol.requests.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 
 WAIT_MS_MAX: Final = 30_000
 """How long an observer may wait for news, whatever it asks for."""
@@ -61,6 +64,7 @@ class MetadataFeed:
         topic_id: of the metadata topic.
         log: the metadata log; its high watermark is what is committed.
         epoch: in which this node appends to it.
+        snapshot: the newest snapshot; None while the log has all records.
         timer: for those that wait.
         later: runs a callback at the end of this step, or of the next, with its time (monotonic ms).
     """
@@ -72,6 +76,7 @@ class MetadataFeed:
         topic_id: bytes,
         log: Log,
         epoch: int,
+        snapshot: Callable[[], HeldSnapshot | None],
         timer: Timer,
         later: Callable[[Callable[[int], None]], None],
     ) -> None:
@@ -82,8 +87,7 @@ class MetadataFeed:
         self._timer = timer
         self._later = later
         self._waiting: dict[_Waiting, None] = {}
-        self.snapshot_id: SnapshotId | None = None
-        """The newest snapshot; None while the log has all records."""
+        self._snapshot = snapshot
 
     def fetch(self, request: FetchRequest, respond: Respond, now_ms: int) -> None:
         """Answer an observer, now or when something is committed. `respond` is called once."""
@@ -102,6 +106,11 @@ class MetadataFeed:
             self._timer.add(one.task, now_ms + wait_ms)
         else:
             self._answer(one)
+
+    def fetch_snapshot(self, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
+        """A piece of the newest snapshot."""
+        leader = self._leader.leader_id, self._leader.leader_epoch
+        return snapshot_feed.answer(request, self._snapshot(), self._cluster_id, leader)
 
     def committed(self) -> None:
         """The high watermark of the log rose: whoever waits is answered."""
@@ -139,7 +148,9 @@ class MetadataFeed:
         if data.error_code:
             return data
         if asked.fetch_offset < log.log_start_offset:
-            data.snapshot_id = self.snapshot_id
+            snapshot = self._snapshot()
+            assert snapshot is not None, "nothing but a snapshot lets the log begin later"
+            data.snapshot_id = SnapshotId(snapshot.end, snapshot.epoch)
             return data
         data.diverging_epoch = self._diverging(asked)
         if data.diverging_epoch is None:

@@ -168,6 +168,11 @@ class Image:
             self.topics[topic.name] = self.topics_by_id[topic_id] = topic.copy()
             self._set_settings(topic.name, dict(other.topic_overrides(topic.name)))
 
+    def become(self, side: Image) -> None:
+        """Be what another image is, at once; that one is not to be used any more."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(side, name))
+
     def take(self, side: Image) -> None:
         """Put topics that were made or changed on the side in force, with their settings, at once."""
         self.topics.update(side.topics)

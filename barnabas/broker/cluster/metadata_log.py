@@ -3,7 +3,8 @@
 One operation is one batch; its value per record is described in `records`. Appended is not committed: `append` calls
 back once the batch is on stable storage. When `metadata.log.max.record.bytes.between.snapshots` have been committed
 since the last snapshot, the image is written to `<end offset>-<epoch>.checkpoint` (v2 batches of the same records) and
-the segments below go. A start reads the newest snapshot, then the log from there.
+the segments below go. A start reads the newest snapshot, then the log from there. The controller of a cluster keeps the
+newest in memory, too, for brokers that are further back than its log.
 
     00000000000000000000.log                           records 0 to 4711
     00000000000000004000-0000000003.checkpoint         the image after record 3999
@@ -25,6 +26,7 @@ from barnabas.broker.cluster.judgement import DIRECTORY, SUFFIX, newest_snapshot
 from barnabas.broker.cluster.ledger import LEDGER_FILE, Ledger, LedgerUnreadable
 from barnabas.broker.cluster.record_log import Commit
 from barnabas.broker.cluster.records import MetadataRecord, decode, encode
+from barnabas.broker.cluster.snapshot_feed import HeldSnapshot
 from barnabas.broker.config import TopicConfig
 from barnabas.broker.config.topics import METADATA_TOPIC
 from barnabas.broker.jobs import Gate, Job, wait
@@ -46,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 
 class MetadataLog:
-    """The records of a cluster of one, in order.
+    """The records of a controller, in order.
 
     Args:
         disk: the data directory.
@@ -54,6 +56,7 @@ class MetadataLog:
         snapshot_bytes_max: bytes of records after which a snapshot is due.
         losses: is told of what a start cuts off.
         segment_bytes: bytes of one file; a batch must fit into it.
+        holds_snapshot: whether the newest snapshot is kept in memory, for other brokers.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class MetadataLog:
         losses: Losses | None = None,
         *,
         segment_bytes: int = _BATCH_BYTES_MAX,
+        holds_snapshot: bool = False,
     ) -> None:
         self._disk = disk
         self._clock = clock
@@ -81,6 +85,9 @@ class MetadataLog:
         self._bytes_since_snapshot = 0
         self._snapshotting = False
         self._ending = False
+        self._holds_snapshot = holds_snapshot
+        self.held: HeldSnapshot | None = None
+        """The newest snapshot, if it is kept and there is one."""
 
     @property
     def log(self) -> Log:
@@ -128,6 +135,7 @@ class MetadataLog:
             for records in judgement.snapshot_records(data, snapshot, log_holds_all=whole):
                 image.apply(records)
                 yield None
+            self._hold(snapshot.end, snapshot.epoch, data)
         if found.broken is not None:
             logger.warning(
                 "the metadata log ends in a torn batch, which was never announced: %s, byte %d",
@@ -246,8 +254,10 @@ class MetadataLog:
             yield None
         name = f"{end:020d}-{self._epoch:010d}{SUFFIX}"
         gate = Gate()
-        self._disk.write_atomic(f"{DIRECTORY}/{name}", bytes(data), gate.open)
+        written = bytes(data)
+        self._disk.write_atomic(f"{DIRECTORY}/{name}", written, gate.open)
         yield from wait(gate)
+        self._hold(end, self._epoch, written)
         self._bytes_since_snapshot -= covered_bytes
         for other in snapshots(self._disk):
             if other.name < name:
@@ -255,6 +265,10 @@ class MetadataLog:
         self._log.raise_log_start_offset(end)
         yield from self._log.retain(now_ms)
         logger.info("metadata snapshot %s: %d records, %d bytes", name, base, len(data))
+
+    def _hold(self, end: int, epoch: int, data: bytes) -> None:
+        if self._holds_snapshot:
+            self.held = HeldSnapshot(end, epoch, data)
 
     def end(self) -> None:
         """The broker stops: no change is taken any more, those under way are committed."""

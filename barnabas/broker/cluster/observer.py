@@ -7,7 +7,8 @@ An image at an offset is the same on every broker, for it is made of the same re
 taken back: the controller gives committed records alone. What can never be (the controller's log has lost records that
 were committed, or is another cluster's) ends the observer with one sentence; the broker is not to act on it.
 
-The image is in memory: a start asks from offset 0. Source: observers of `KafkaRaftClient`, `MetadataLoader`.
+The image is in memory: a start asks from offset 0. Where the controller's log begins later, a snapshot comes first
+(`snapshot_intake`), as for who was away for long. Source: observers of `KafkaRaftClient`, `MetadataLoader`.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from typing import Final
 
 from barnabas.broker.cluster.image import Delta, Image
 from barnabas.broker.cluster.records import UnknownRecord, decode
+from barnabas.broker.cluster.snapshot_intake import Intake, SnapshotRefused
 from barnabas.protocol.batch import batches, crc_ok, read_header
 from barnabas.protocol.errors import BarnabasError, ErrorCode, ProtocolError
 from barnabas.protocol.ids import Buffer
 from barnabas.protocol.records import decode_records
 from barnabas.protocol.requests.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
+from barnabas.protocol.requests.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 
 BACKOFF_MS: Final = 100
 """After an error, or no answer: a broker without metadata can do nothing else."""
@@ -51,6 +54,7 @@ class Observer:
         self._in_flight = False
         self._not_before_ms = 0
         self._said = ""
+        self._intake: Intake | None = None
         self.image = image
         self.end_offset = 0
         self.epoch = -1
@@ -62,12 +66,14 @@ class Observer:
         """Whether the image had all that was committed when the controller last answered."""
         return 0 <= self.committed <= self.end_offset
 
-    def request(self, now_ms: int) -> FetchRequest | None:
+    def request(self, now_ms: int) -> FetchRequest | FetchSnapshotRequest | None:
         """What to send; None while an answer is under way, or it is too early, or all is over."""
         if self._in_flight or self.fault is not None or now_ms < self._not_before_ms:
             return None
         self._in_flight = True
         self._not_before_ms = now_ms + BACKOFF_MS  # but for one that is given records
+        if self._intake is not None:
+            return self._intake.request()
         part = FetchPartition(0, -1, self.end_offset, self.epoch, 0, BYTES_MAX)
         return FetchRequest(
             cluster_id=self._cluster_id,
@@ -81,7 +87,7 @@ class Observer:
         """When `request` has something to say again (monotonic ms)."""
         return None if self._in_flight or self.fault is not None else self._not_before_ms
 
-    def answered(self, response: FetchResponse | None, now_ms: int) -> Delta | None:
+    def answered(self, response: FetchResponse | FetchSnapshotResponse | None, now_ms: int) -> Delta | None:
         """Take an answer in; None says that there was none.
 
         Raises:
@@ -92,6 +98,8 @@ class Observer:
             return self._again(None, "the controller does not answer", now_ms)
         if response.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID:
             raise self._end(f"the controller is another cluster's than {self._cluster_id}")
+        if isinstance(response, FetchSnapshotResponse):
+            return self._take_piece(response, now_ms)
         parts = [part for topic in response.responses if topic.topic_id == self._topic_id for part in topic.partitions]
         if response.error_code or len(parts) != 1:
             return self._again(None, f"the controller refuses to be followed ({response.error_code})", now_ms)
@@ -104,12 +112,11 @@ class Observer:
             )
         if part.error_code:
             return self._again(None, f"the controller answers {part.error_code}", now_ms)
-        if part.snapshot_id is not None and part.snapshot_id.end_offset > self.end_offset:
-            raise self._end(
-                f"the metadata begins with a snapshot at {part.snapshot_id.end_offset}, and none is sent yet; "
-                "a controller that has served alone for long cannot take in other brokers"
-            )
         self.committed = max(self.committed, part.high_watermark)
+        if part.snapshot_id is not None and part.snapshot_id.end_offset > self.end_offset:
+            self._intake = Intake(self._node_id, self._cluster_id, part.snapshot_id, self.image)
+            self._not_before_ms = now_ms
+            return None
         return self._apply(part.records, now_ms)
 
     def _apply(self, records: Buffer | list[Buffer] | None, now_ms: int) -> Delta | None:
@@ -132,6 +139,26 @@ class Observer:
         self._said = ""
         if delta is not None:
             self._not_before_ms = now_ms
+        return delta
+
+    def _take_piece(self, response: FetchSnapshotResponse, now_ms: int) -> Delta | None:
+        intake = self._intake
+        assert intake is not None, "nobody else asks for a snapshot"
+        try:
+            whole = intake.take(response)
+        except UnknownRecord as error:
+            raise self._end(str(error)) from error
+        except SnapshotRefused as refusal:
+            self._intake = None
+            return self._again(None, f"the snapshot at {intake.end_offset} cannot be taken in: {refusal}", now_ms)
+        self._not_before_ms = now_ms
+        if not whole:
+            return None
+        self._intake = None
+        self._said = ""
+        delta = intake.install()
+        self.end_offset, self.epoch = intake.end_offset, intake.epoch
+        logger.info("the metadata up to offset %d came as a snapshot", self.end_offset)
         return delta
 
     def _again(self, delta: Delta | None, reason: str, now_ms: int) -> Delta | None:

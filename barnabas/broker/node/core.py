@@ -106,7 +106,11 @@ class Core:
         self.jobs = JobQueue(lambda: self.on_jobs())
         self.logs = LogManager(disk, config, self.settings.of, clock)
         self.metadata = MetadataLog(
-            disk, clock, config.metadata_log_max_record_bytes_between_snapshots, self.logs.losses
+            disk,
+            clock,
+            config.metadata_log_max_record_bytes_between_snapshots,
+            self.logs.losses,
+            holds_snapshot=peers is not None,
         )
         self.controller = LocalController(
             config, self.metadata, self.image, entropy, self.publish, self.defer, self._run_alone
@@ -366,7 +370,7 @@ class Core:
         if delta.partitions or delta.removed:
             self.groups.topics_changed(delta.removed)
         self.settings.put_in_force(list(delta.topic_configs))
-        if self.metadata.snapshot_due and self.services.members is None:  # those who join read the log from its start
+        if self.metadata.snapshot_due:
             self.jobs.add("metadata snapshot", self.metadata.snapshot(self.image))
 
     # -- connections, looking in

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.cluster.feed import MetadataFeed
-from barnabas.broker.cluster.judgement import newest_snapshot
 from barnabas.broker.cluster.members import Members
 from barnabas.broker.cluster.metadata_log import TOPIC_ID
 from barnabas.broker.cluster.observer import Observer
@@ -25,7 +24,6 @@ from barnabas.broker.node.identity import Identity
 from barnabas.broker.node.member import Member
 from barnabas.broker.ports import Lane
 from barnabas.protocol.requests.broker_registration import BrokerRegistrationRequest, Listener
-from barnabas.protocol.requests.fetch import SnapshotId
 
 if TYPE_CHECKING:
     from barnabas.broker.node.core import Core
@@ -97,13 +95,11 @@ def lead(core: Core, mine: Identity) -> None:
             TOPIC_ID,
             log.log,
             log.epoch,
+            lambda: log.held,
             core.replicas.shared.timer,
             core.replicas.actions.add,
         ),
     )
-    snapshot = newest_snapshot(core.disk)
-    if snapshot is not None:
-        members.feed.snapshot_id = SnapshotId(snapshot.end, snapshot.epoch)
     members.begin(core.image, core.now_ms)
     core.services.members = members
     core.timed.append(members)

@@ -15,20 +15,21 @@ from barnabas.broker.cluster.feed import MetadataFeed
 from barnabas.broker.cluster.image import Image
 from barnabas.broker.cluster.metadata_log import TOPIC_ID, MetadataLog
 from barnabas.broker.cluster.observer import BACKOFF_MS, MetadataRefused, Observer
-from barnabas.broker.cluster.records import Cluster, RegisterBroker
+from barnabas.broker.cluster.records import BrokerChange, Cluster, Config, PartitionChange, RegisterBroker
+from barnabas.broker.cluster.snapshot_intake import PIECE_BYTES
 from barnabas.broker.cluster.topic_rules import NewTopic
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.delayed import Timer
 from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.broker.node.jobs import JobQueue
 from barnabas.explain.stage import CountingEntropy
-from barnabas.protocol.api import VERSIONS, ApiKey
+from barnabas.protocol.api import SPOKEN, key_of
 from barnabas.protocol.batch import batches
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.kafka import codec
-from barnabas.protocol.requests.fetch import SnapshotId
+from barnabas.protocol.requests.fetch_snapshot import FetchSnapshotRequest, PartitionSnapshot, SnapshotId, TopicSnapshot
+from tests.durability.plants import Change
 
-VERSION = VERSIONS[ApiKey.FETCH][1]
 OBSERVERS = (2, 3)
 
 
@@ -55,7 +56,7 @@ class World:
         self.jobs = JobQueue(lambda: None)
         self.later: list[Any] = []
         self.timer = Timer(self.now_ms)
-        self.log = MetadataLog(self.disk, Clock(), 1 << 30)
+        self.log = MetadataLog(self.disk, Clock(), 1 << 30, holds_snapshot=True)
         ended: list[Any] = []
         self.jobs.add("load", self.log.load(self.image), ended.append)
         while not ended:
@@ -63,7 +64,14 @@ class World:
                 self.disk.deliver()
         assert ended == [None], ended
         self.feed = MetadataFeed(
-            1, "the-cluster", TOPIC_ID, self.log.log, self.log.epoch, self.timer, self.later.append
+            1,
+            "the-cluster",
+            TOPIC_ID,
+            self.log.log,
+            self.log.epoch,
+            lambda: self.log.held,
+            self.timer,
+            self.later.append,
         )
         self.controller = LocalController(
             BrokerConfig(),
@@ -91,6 +99,9 @@ class World:
     def create(self, name, partitions=1, factor=2):
         self.controller.create_topics([NewTopic(name, partitions, factor)], False, lambda results: None)
 
+    def snapshot(self):
+        self.jobs.add("snapshot", self.log.snapshot(self.image))
+
     def restart(self, *, power):
         if power:
             self.disk.crash()
@@ -116,15 +127,20 @@ class World:
         request = observer.request(self.now_ms)
         if request is None:
             return False
-        frame = b"".join(codec.encode_request(ApiKey.FETCH, VERSION, 1, "o", request))[4:]
+        key = key_of(type(request))
+        version = SPOKEN[key][1]
+        frame = b"".join(codec.encode_request(key, version, 1, "o", request))[4:]
         _, asked = codec.decode_request(memoryview(frame))
         life = self.lives
 
         def respond(response):
-            back = b"".join(codec.encode_response(ApiKey.FETCH, VERSION, 1, response))[4:]
-            answered(codec.decode_response(ApiKey.FETCH, VERSION, back)[1] if life == self.lives else None)
+            back = b"".join(codec.encode_response(key, version, 1, response))[4:]
+            answered(codec.decode_response(key, version, back)[1] if life == self.lives else None)
 
-        self.feed.fetch(asked, respond, self.now_ms)
+        if isinstance(asked, FetchSnapshotRequest):
+            respond(self.feed.fetch_snapshot(asked))
+        else:
+            self.feed.fetch(asked, respond, self.now_ms)
         return True
 
 
@@ -221,11 +237,190 @@ def test_a_controller_whose_log_parts_from_ours_is_not_followed(world):
         follow(other, observer)
 
 
-def test_a_snapshot_that_it_cannot_read_yet_ends_it(world):
-    world.log.log.raise_log_start_offset(3)
-    world.feed.snapshot_id = SnapshotId(3, 0)
-    with pytest.raises(MetadataRefused, match="begins with a snapshot at 3"):
-        follow(world, new_observer())
+# Snapshots
+
+
+def with_snapshot(world, topics=40):
+    """So many topics in a snapshot, and the log is cut behind it."""
+    for number in range(topics):
+        world.create(f"t{number}", 250)
+        world.settle()
+    world.snapshot()
+    world.settle()
+    assert world.log.log.log_start_offset == world.log.log.high_watermark
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    monkeypatch.setattr("barnabas.broker.cluster.snapshot_intake.PIECE_BYTES", 4000)
+
+
+def pieces(world, observer):
+    """Ask until the last piece is there; the answers, the last not taken in yet."""
+    found: list[Any] = []
+    while True:
+        answers: list[Any] = []
+        world.ask(observer, answers.append)
+        if getattr(observer, "_intake", None) is not None and answers:
+            found.append(answers[0])
+            part = answers[0].topics[0].partitions[0]
+            if part.position + len(part.unaligned_records) == part.size:
+                return found
+        assert observer.answered(answers[0], world.now_ms) is None, "nothing of it is to be seen yet"
+
+
+def test_who_is_further_back_than_the_log_is_given_the_snapshot_in_pieces(world):
+    with_snapshot(world)
+    assert len(world.log.held.data) > 1.2 * PIECE_BYTES
+    world.create("later", 3)
+    world.settle()
+    observer = new_observer()
+    found = pieces(world, observer)
+    sizes = [len(one.topics[0].partitions[0].unaligned_records) for one in found]
+    assert max(sizes) == PIECE_BYTES
+    assert sum(sizes) == len(world.log.held.data)
+    assert (observer.end_offset, observer.image.topics) == (0, {})
+    delta = observer.answered(found[-1], world.now_ms)
+    assert len(delta.partitions) == 40 * 250
+    assert observer.end_offset == world.log.log.log_start_offset
+    follow(world, observer)
+    assert observer.caught_up
+    assert list(observer.image.to_records()) == list(world.image.to_records())
+
+
+def test_who_has_been_away_is_told_what_is_different_and_no_more(world):
+    for name in ("stays", "changes", "goes", "anew"):
+        world.create(name, 2)
+    world.settle()
+    observer = new_observer()
+    follow(world, observer)
+    disconnect(world, observer)
+    topics = {name: topic.topic_id for name, topic in world.image.topics.items()}
+    world.controller.delete_topics([topics["goes"], topics["anew"]], lambda results: None)
+    world.write(PartitionChange(topics["changes"], 1, isr=(2,)), Config(2, "stays", "retention.ms", "7"))
+    world.write(Config(4, "", "log.retention.ms", "8"), BrokerChange(3, fenced=True))
+    world.create("anew", 1)
+    world.settle()
+    world.snapshot()
+    world.settle()
+    image = observer.image
+    (last,) = pieces(world, observer)
+    delta = observer.answered(last, world.now_ms)
+    assert observer.image is image, "all rooms look at this one"
+    assert sorted(map(str, delta.partitions)) == ["anew-0", "changes-1"]
+    gone = {str(key): topic_id for key, topic_id in delta.removed.items()}
+    assert gone == {f"{name}-{number}": topics[name] for name in ("goes", "anew") for number in (0, 1)}
+    assert (list(delta.topic_configs), delta.broker_configs, delta.brokers) == (["stays"], True, True)
+    assert list(image.to_records()) == list(world.image.to_records())
+    assert image.settings_bytes == world.image.settings_bytes
+
+
+_INTAKE = "barnabas.broker.cluster.snapshot_intake:Intake."
+
+
+@pytest.mark.parametrize(
+    ("place", "old", "new"),
+    [
+        ("install", "image.become(side)", "image.apply(side.to_records())"),
+        ("install", "if topic_id not in side.topics_by_id:", "if topic.name not in side.topics:"),
+        ("install", "name in side.topics}", "name in image.topics_by_id}"),
+        ("_compare", "if self._image.partition(*key) != state:", "if self._image.partition(*key) is None:"),
+    ],
+)
+def test_a_defect_in_taking_one_in_is_found(world, place, old, new):
+    undo = Change(_INTAKE + place, old, new).make()
+    try:
+        with pytest.raises(AssertionError):
+            test_who_has_been_away_is_told_what_is_different_and_no_more(world)
+    finally:
+        undo()
+
+
+@pytest.mark.parametrize("damage", ["bit", "length", "cut", "short", "elsewhere", "empty", "error"])
+def test_a_snapshot_that_came_damaged_changes_nothing_and_is_asked_for_again(world, damage, small_pieces, caplog):
+    with_snapshot(world, 2)
+    observer = new_observer()
+    last = pieces(world, observer)[-1]
+    (part,) = last.topics[0].partitions
+    data = bytearray(part.unaligned_records)
+    if damage == "bit":
+        data[-1] ^= 1
+    elif damage == "length":
+        data[-200:] = bytes(200)
+    elif damage == "cut":
+        data = data[:-1]
+        part.size -= 1
+    elif damage == "short":
+        part.size += 100
+    elif damage == "elsewhere":
+        part.position += 1
+    elif damage == "empty":
+        data = bytearray()
+    elif damage == "error":
+        part.error_code = ErrorCode.SNAPSHOT_NOT_FOUND
+    part.unaligned_records = bytes(data)
+    assert observer.answered(last, world.now_ms) is None
+    assert (observer.end_offset, observer.image.topics, observer.image.brokers) == (0, {}, {})
+    if damage == "short":  # what is missing does not come, and that is told
+        answers: list[Any] = []
+        world.ask(observer, answers.append)
+        observer.answered(answers[0], world.now_ms)
+    (line,) = caplog.messages
+    assert line.startswith(f"metadata: the snapshot at {world.log.log.log_start_offset} cannot be taken in: ")
+    world.now_ms += BACKOFF_MS
+    follow(world, observer)
+    assert observer.caught_up
+    assert list(observer.image.to_records()) == list(world.image.to_records())
+
+
+def test_a_snapshot_that_a_newer_one_replaced_is_begun_anew(world, small_pieces):
+    with_snapshot(world, 2)
+    observer = new_observer()
+    assert observer.answered(asked(world, observer), world.now_ms) is None
+    assert observer.answered(asked(world, observer), world.now_ms) is None
+    world.create("later")
+    world.settle()
+    world.snapshot()
+    world.settle()
+    assert observer.answered(asked(world, observer), world.now_ms) is None
+    assert observer.next_deadline_ms() == world.now_ms + BACKOFF_MS
+    world.now_ms += BACKOFF_MS
+    follow(world, observer)
+    assert list(observer.image.to_records()) == list(world.image.to_records())
+
+
+def asked(world, observer):
+    answers: list[Any] = []
+    assert world.ask(observer, answers.append)
+    return answers[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"partition": 1}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ({"name": "t"}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ({"cluster_id": "another"}, ErrorCode.INCONSISTENT_CLUSTER_ID),
+        ({"current_leader_epoch": 7}, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        ({"snapshot_id": SnapshotId(3, 0)}, ErrorCode.SNAPSHOT_NOT_FOUND),
+        ({"position": -1}, ErrorCode.POSITION_OUT_OF_RANGE),
+        ({"position": 1 << 40}, ErrorCode.POSITION_OUT_OF_RANGE),
+        ({}, ErrorCode.NONE),
+    ],
+)
+def test_a_piece_that_cannot_be_given_is_refused(world, change, code):
+    world.snapshot()
+    world.settle()
+    part = PartitionSnapshot(0, -1, SnapshotId(world.log.held.end, world.log.held.epoch))
+    topic = TopicSnapshot("__cluster_metadata", [part])
+    request = FetchSnapshotRequest("the-cluster", 2, 100, [topic])
+    for name, value in change.items():
+        owner = next(one for one in (request, topic, part) if hasattr(one, name))
+        setattr(owner, name, value)
+    answer = world.feed.fetch_snapshot(request)
+    told = [one for topic in answer.topics for one in topic.partitions]
+    assert code == (answer.error_code or told[0].error_code)
+    assert (not told or len(told[0].unaligned_records)) == (100 if code == 0 else bool(answer.error_code))
 
 
 def test_much_metadata_is_taken_in_a_few_batches_at_a_time(world):
@@ -348,6 +543,11 @@ class Following(RuleBasedStateMachine):
             self.world.step()
 
     @rule()
+    def snapshot(self):
+        self.world.snapshot()
+        self.world.step()
+
+    @rule()
     def disk(self):
         self.world.disk.deliver()
         self.world.step()
@@ -401,8 +601,9 @@ class Following(RuleBasedStateMachine):
         for one, observer in self.observers.items():
             if observer.next_deadline_ms() is None:
                 observer.answered(self.answers[one][-1], self.world.now_ms)
-            self.world.now_ms += 1000
-            follow(self.world, observer)
+            for _ in range(2):  # a snapshot that it was given may be none any more
+                self.world.now_ms += 1000
+                follow(self.world, observer)
             assert list(observer.image.to_records()) == list(self.world.image.to_records())
 
 

@@ -104,15 +104,38 @@ def test_a_broker_that_stood_alone_becomes_the_controller_of_a_cluster():
     assert three.put(b"second").base_offset == 1
 
 
-def test_one_that_has_written_a_snapshot_says_that_it_cannot_be_sent():
+def test_one_that_stood_alone_and_has_written_a_snapshot_takes_in_others():
     world = World(barnabas_cluster_id=CLUSTER_ID, metadata_log_max_record_bytes_between_snapshots=1)
     for name in ("t", "u", "v"):
         world.create(name)
-    three = Cluster(1, disks={1: world.stop()})
-    late = three.start(2)
-    three.until(lambda: late.core.fault is not None)
-    assert "begins with a snapshot" in str(late.core.fault)
-    assert "none is sent yet" in str(late.core.fault)
+    three = Cluster(disks={1: world.stop()})
+    assert three[CONTROLLER].core.metadata.log.log_start_offset > 0
+    assert list(three[3].core.image.to_records()) == list(three[CONTROLLER].core.image.to_records())
+    three.create("w", factor=3)
+    assert three.put(b"first", topic="w").error_code == 0
+
+
+def test_who_was_away_while_the_log_was_cut_is_given_the_snapshot(caplog):
+    caplog.set_level("INFO")
+    three = Cluster(metadata_log_max_record_bytes_between_snapshots=500)
+    three.create(replicas={0: [2, 3, 1]}, min_insync_replicas=2)
+    three.create("gone", replicas={0: [3]})
+    three.paused.add(3)
+    three.until(lambda: 3 not in alive(three))
+    metadata, before = three[CONTROLLER].core.metadata, three[3].core.metadata_end()[0]
+    three.ask(CONTROLLER, DeleteTopicsRequest([DeleteTopicState("gone")]), 6)
+    topics = [CreatableTopic(f"t{number}", 3, 2) for number in range(20)]
+    three.ask(CONTROLLER, CreateTopicsRequest(topics), 7)
+    three.settle()
+    assert metadata.log.log_start_offset > before
+    assert three.put(b"meanwhile").error_code == 0
+    caplog.clear()
+    three.paused.clear()
+    three.until(lambda: sorted(three.state().isr) == [1, 2, 3])
+    assert [one for one in caplog.messages if "came as a snapshot" in one]
+    three.until(lambda: list(three[3].core.image.to_records()) == list(three[2].core.image.to_records()))
+    assert [str(key) for key in three[3].core.logs.logs if key.topic in ("t", "gone")] == ["t-0"]
+    assert agree(three) == 1
 
 
 def test_one_that_stops_in_good_order_has_others_lead_at_once(pair):

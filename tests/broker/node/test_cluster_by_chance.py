@@ -18,7 +18,10 @@ class Run:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
-        self.cluster = Cluster(replica_lag_time_max_ms=5000)
+        self.cluster = Cluster(
+            replica_lag_time_max_ms=5000,
+            metadata_log_max_record_bytes_between_snapshots=400 if seed % 2 else 20_000_000,
+        )
         self.synced = seed % 3 == 1
         """Whether each record is synced, and machines lose their power."""
         self.one_loses = seed % 3 == 2

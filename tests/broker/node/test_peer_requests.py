@@ -17,6 +17,7 @@ from barnabas.protocol.requests.alter_partition import (
 from barnabas.protocol.requests.broker_heartbeat import BrokerHeartbeatRequest
 from barnabas.protocol.requests.broker_registration import BrokerRegistrationRequest
 from barnabas.protocol.requests.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from barnabas.protocol.requests.fetch_snapshot import FetchSnapshotRequest, PartitionSnapshot, TopicSnapshot
 from tests.broker.node.cluster import CLUSTER_ID, Cluster
 
 CONTROLLER = 1
@@ -52,6 +53,8 @@ def test_a_broker_speaks_for_itself_alone(pair):
         assert pair.ask_as_broker(3, CONTROLLER, request).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     fetch = FetchRequest(replica_state=ReplicaState(2, epoch), topics=[FetchTopic("", TOPIC_ID, [FetchPartition(0)])])
     assert pair.ask_as_broker(3, CONTROLLER, fetch).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    snapshot = FetchSnapshotRequest(None, 2)
+    assert pair.ask_as_broker(3, CONTROLLER, snapshot).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert list(pair[1].core.image.to_records()) == before
 
 
@@ -60,6 +63,9 @@ def test_who_is_not_the_controller_says_so(pair):
         assert pair.ask_as_broker(3, 2, request).error_code == ErrorCode.NOT_CONTROLLER
     fetch = FetchRequest(replica_state=ReplicaState(3, 7), topics=[FetchTopic("", TOPIC_ID, [FetchPartition(0)])])
     (topic,) = pair.ask_as_broker(3, 2, fetch).responses
+    assert topic.partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    snapshot = FetchSnapshotRequest(None, 3, topics=[TopicSnapshot("__cluster_metadata", [PartitionSnapshot()])])
+    (topic,) = pair.ask_as_broker(3, 2, snapshot).topics
     assert topic.partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
