@@ -290,8 +290,7 @@ class Shard:
         gatherings, self.gatherings = self.gatherings, {}
         for gathering in gatherings.values():
             self.shared.alarms.stop(gathering.alarm)
-            for newcomer in gathering.waiting.values():
-                newcomer.reply.refuse(code)
+            gathering.refuse(code)
 
 
 def size_of_group(group: AnyGroup) -> int:

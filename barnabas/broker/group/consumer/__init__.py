@@ -20,6 +20,7 @@ From the ground up:
     downgrading -> members              back to a classic group; sessions, fencing
     identifying -> advancing            who a heartbeat is from; one member's step, written
     resolving | preparing -> upgrading  what patterns match, found anew; a classic group with its members taken in
+    beginning -> gathering              those who come to an empty group at the same time
     heartbeats | classic_members        the requests of members of either protocol
     committing | describing             whose commit counts; groups as they are told
 """

@@ -18,7 +18,8 @@ import logging
 from barnabas.broker.context import source_of
 from barnabas.broker.group.consumer.advancing import Step, advance, check_place, settle
 from barnabas.broker.group.consumer.assigning import assign_if_due, is_due
-from barnabas.broker.group.consumer.gathering import Newcomer, gather, may_gather
+from barnabas.broker.group.consumer.beginning import Newcomer
+from barnabas.broker.group.consumer.gathering import gather, may_gather
 from barnabas.broker.group.consumer.group import SAID_NOTHING, ConsumerGroup, is_reconciled
 from barnabas.broker.group.consumer.identifying import holder_of, identify
 from barnabas.broker.group.consumer.members import fence, keep_alive

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from barnabas.broker.group import holdings
-from barnabas.broker.group.consumer import assigning, gathering
-from barnabas.broker.group.consumer.gathering import GATHERED_MAX, WAITS_MAX
+from barnabas.broker.group.consumer import assigning, beginning, gathering
+from barnabas.broker.group.consumer.gathering import WAITS_MAX
 from barnabas.broker.group.consumer.group import ConsumerGroup
 from barnabas.broker.group.consumer.values import CurrentRecord, MemberRecord, TargetEpochRecord, TargetRecord
+from barnabas.broker.group.state import Status
 from barnabas.protocol.errors import ErrorCode
 from tests.broker.group.consumer.world import ConsumerWorld, Partitions
 from tests.broker.group.world import Told
@@ -94,13 +95,141 @@ def test_who_comes_meanwhile_adds_as_much_again_up_to_a_bound(world: Gatherings)
     assert len(world.consumers().members) == WAITS_MAX + 1
 
 
-def test_so_many_at_most_begin_together(world: Gatherings) -> None:
-    told = world.come(*(f"m{number}" for number in range(GATHERED_MAX)))
+def test_many_are_given_longer_to_come(world: Gatherings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathering, "AT_ONCE", 3)
+    told = world.come(*"abcdef")
+    world.advance(1)
+    world.advance(2)
+    told += world.come("g")
+    assert all(one.waits for one in told), "three ms, for six are there"
+    world.advance(1)
+    world.advance(2)
+    assert all(one.waits for one in told), "one has come"
+    world.advance(1)
+    assert not any(one.waits for one in told)
+
+
+def test_so_many_at_most_begin_together(world: Gatherings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathering, "GATHERED_MAX", 9)
+    told = world.come(*(f"m{number}" for number in range(9)))
     assert not any(one.waits for one in told), "at once"
-    assert world.consumers().target_epoch == world.consumers().epoch == 1 + GATHERED_MAX
+    assert world.consumers().target_epoch == world.consumers().epoch == 10
     late = world.beats("late")
     assert world.given(late.response) == {}
-    assert late.response.member_epoch == 1 + GATHERED_MAX, "that of the last target, the next is a second away"
+    assert late.response.member_epoch == 10, "that of the last target, the next is a second away"
+
+
+@pytest.fixture
+def many(world: Gatherings, monkeypatch: pytest.MonkeyPatch) -> list[Told]:
+    """Three, more than are let in at once, about to begin a group as a job that has a step for each of them."""
+    monkeypatch.setattr(gathering, "AT_ONCE", 2)
+    monkeypatch.setattr(gathering, "SERVED_PER_STEP", 1)
+    monkeypatch.setattr(beginning, "WORK_PER_STEP", 1)
+    world.holds_jobs = True
+    told = world.come("a", "b", "c")
+    world.advance(1)
+    world.advance(9)
+    assert all(one.waits for one in told)
+    return told
+
+
+def test_many_begin_in_bounded_steps_and_in_one_batch(world: Gatherings, many: list[Told]) -> None:
+    assert world.end_jobs() > 9, "each record is a step of its own, and each answer"
+    assert world.journal.batches == 1
+    assert sorted(numbers for share in world.shares(many) for numbers in (share or {})["t"]) == [0, 1, 2, 3]
+    assert {one.response.member_epoch for one in many} == {4}
+    assert world.consumers().state.value == "Stable"
+    world.advance(45_000)
+    assert not world.consumers().members, "each has a session"
+
+
+def test_a_large_target_is_theirs_from_the_beginning(
+    world: Gatherings, many: list[Told], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assigning, "WORK_AT_ONCE", 1)
+    world.end_jobs()
+    assert world.consumers().target_epoch == world.consumers().epoch == 4
+
+
+def test_who_comes_while_they_begin_is_served_after_them(world: Gatherings, many: list[Told]) -> None:
+    world.step_job()
+    late = [world.beats("late"), world.beats("a")]
+    assert all(one.waits for one in late)
+    assert not world.shard.groups
+    world.end_jobs()
+    assert [one.error for one in many + late] == [0] * 5
+    assert world.given(late[0].response) == {}
+    assert world.given(late[1].response) == world.shares(many)[0], "it is a member already"
+    assert set(world.consumers().members) == {"a", "b", "c", "late"}
+    assert not world.shard.gatherings
+
+
+def test_where_another_has_begun_it_meanwhile_each_joins_that(world: Gatherings, many: list[Told]) -> None:
+    world.step_job()
+    other = world.beats("other", pattern="t.*")
+    assert not other.waits
+    world.end_jobs()
+    assert [one.error for one in many] == [0, 0, 0]
+    assert set(world.consumers().members) == {"other", "a", "b", "c"}
+
+
+def test_an_empty_group_that_has_come_further_meanwhile_is_not_set_back(
+    world: Gatherings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.config.group_consumer_assignment_interval_ms = 0
+    world.come("a")
+    world.advance(1)
+    world.beat("a", -1)
+    monkeypatch.setattr(gathering, "AT_ONCE", 2)
+    monkeypatch.setattr(beginning, "WORK_PER_STEP", 1)
+    world.holds_jobs = True
+    told = world.come("a", "b", "c")
+    world.advance(1)
+    world.advance(9)
+    world.step_job()
+    world.beats("other", instance="i")
+    world.beat("other", -1, instance="i")
+    epoch = world.consumers().epoch
+    world.end_jobs()
+    assert not any(one.waits for one in told)
+    assert world.consumers().epoch == epoch + 3
+
+
+def test_a_coordinator_that_resigns_while_they_begin_answers_all_once(
+    world: Gatherings, many: list[Told], caplog: pytest.LogCaptureFixture
+) -> None:
+    world.step_job()
+    late = world.beats("late")
+    world.shard.end_all(ErrorCode.NOT_COORDINATOR)
+    assert [one.error for one in [*many, late]] == [ErrorCode.NOT_COORDINATOR] * 4
+    world.end_jobs()
+    assert not world.shard.groups
+    assert not world.journal.batches
+    assert not [one for one in caplog.records if one.levelname == "ERROR"]
+
+
+def test_a_coordinator_that_resigns_while_they_are_told_tells_the_others_so(
+    world: Gatherings, many: list[Told]
+) -> None:
+    while many[0].waits:
+        world.step_job()
+    late = world.beats("late")
+    assert not late.waits, "the group is there"
+    world.shard.status = Status.FAILED
+    world.end_jobs()
+    assert [one.error for one in many] == [0, ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_COORDINATOR]
+
+
+def test_a_defect_while_many_are_told_leaves_nobody_waiting(
+    world: Gatherings, many: list[Told], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def defect(*_: Any) -> None:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(gathering, "keep_alive", defect)
+    world.end_jobs()
+    assert [one.error for one in many] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 3
+    assert not world.shard.gatherings
 
 
 def test_who_comes_alone_is_answered_as_by_apache_kafka(world: Gatherings) -> None:
@@ -215,7 +344,7 @@ def test_a_defect_in_beginning_together_is_no_members(world: Gatherings, monkeyp
     def defect(*_: Any) -> None:
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr(gathering, "reconcile", defect)
+    monkeypatch.setattr(beginning, "reconcile", defect)
     told = world.come("a", "b")
     world.advance(2)
     assert [one.error for one in told] == [0, 0]
