@@ -1,4 +1,4 @@
-"""`barnabas cluster`: its id, brokers, controller, quorum and features; `barnabas cluster up` runs one."""
+"""`barnabas cluster`: its id, brokers, controller, quorum and features; `up` runs one, and further verbs steer it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from barnabas.cli.options import Options, Verbs, client_options, json_option, se
 from barnabas.cli.speak import say, say_json, table
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from barnabas.client.admin import Admin
     from barnabas.client.cluster_views import QuorumDescription
 
@@ -39,8 +41,10 @@ def parser() -> Options:
         "barnabas cluster up --brokers 3",
         "barnabas cluster up --dir ./trio --port 0  # free ports, which are printed, and kept in ./trio",
     )
-    up.add_argument("--brokers", type=_brokers, default=3, metavar="COUNT", help=f"how many, 1 to {BROKERS_MAX} (3)")
-    up.add_argument("--dir", metavar="DIRECTORY", help="where all of it lies ($XDG_DATA_HOME/barnabas-cluster)")
+    up.add_argument(
+        "--brokers", type=_brokers, metavar="COUNT", help=f"how many, 1 to {BROKERS_MAX} (3, or what it has)"
+    )
+    _dir_option(up)
     up.add_argument("--port", type=_port, help="the first broker's, the others have the next (9092); 0 takes free ones")
     up.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="a setting of all (repeatable)")
     status = verbs.add(
@@ -51,7 +55,41 @@ def parser() -> Options:
     )
     client_options(status)
     json_option(status)
+    for name, (what, *examples) in _STEERING.items():
+        verb = verbs.add(name, what, *examples)
+        if name != "add":
+            which = "its node id; all without one" if name == "stop" else "its node id"
+            verb.add_argument("node_id", type=_node, metavar="N", nargs="?" if name == "stop" else None, help=which)
+        _dir_option(verb)
     return options
+
+
+def _dir_option(verb: Options) -> None:
+    verb.add_argument("--dir", metavar="DIRECTORY", help="where all of it lies ($XDG_DATA_HOME/barnabas-cluster)")
+
+
+_STEERING: Final = {
+    "stop": (
+        "stop the cluster that `up` runs here, or one broker of it, in good order",
+        "barnabas cluster stop",
+        "barnabas cluster stop 2  # and `barnabas cluster start 2`, then 3: a rolling restart",
+    ),
+    "start": ("start a broker that was stopped or killed; returns once it serves", "barnabas cluster start 2"),
+    "kill": ("kill a broker's process (SIGKILL)", "barnabas cluster kill 2 --dir ./trio"),
+    "pause": ("hold a broker's process where it stands (SIGSTOP)", "barnabas cluster pause 2"),
+    "resume": ("let a broker that was paused go on (SIGCONT)", "barnabas cluster resume 2"),
+    "add": (
+        "start one more broker; topics that are there stay where they are",
+        "barnabas cluster add",
+    ),
+}
+"""What is done to a cluster on this machine, in words, and examples."""
+
+
+def _node(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 9):
+        raise argparse.ArgumentTypeError(f"{text!r}: write the broker's node id, such as 2")
+    return int(text)
 
 
 def _brokers(text: str) -> int:
@@ -71,6 +109,10 @@ def main(arguments: Sequence[str]) -> int:
     given = parser().read(arguments)
     if given.verb == "up":
         return _up(given)
+    if given.verb in _STEERING:
+        from barnabas.cli.cluster_verbs import steer
+
+        return steer(given.verb, _directory(given), getattr(given, "node_id", None))
 
     from barnabas.client.admin import Admin
 
@@ -83,16 +125,22 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _up(given: argparse.Namespace) -> int:
+def _directory(given: argparse.Namespace) -> Path:
     import os
     from pathlib import Path
 
-    from barnabas.broker.host.data_dir import DataDirLock, DataDirUnusable, default_data_dir
+    from barnabas.broker.host.data_dir import default_data_dir
+
+    return Path(given.dir or f"{default_data_dir(os.environ)}-cluster").absolute()
+
+
+def _up(given: argparse.Namespace) -> int:
+    from barnabas.broker.host.data_dir import DataDirLock, DataDirUnusable
     from barnabas.cli.cluster_files import plan_for
     from barnabas.cli.cluster_up import Cluster
     from barnabas.protocol.errors import ConfigError
 
-    directory = Path(given.dir or f"{default_data_dir(os.environ)}-cluster").absolute()
+    directory = _directory(given)
     try:
         lock = DataDirLock(str(directory))
     except DataDirUnusable as fault:

@@ -5,9 +5,10 @@
     broker-1.properties     the settings of a broker: `barnabas broker --config` starts it alone
     broker-1/               its data
     broker-1.log            what it says
-    broker-1.pid            the number of its process, as `cluster up` started it last
+    broker-1.pid            the number of its process, as it was started last
+    settings                what all were given beside (`cluster up --set`), a line each, as `cluster up` ran last
 
-Written once; a later start goes by what is there, so that addresses stay as they are.
+But for the last two all is written once; a later start goes by what is there, so that addresses stay as they are.
 """
 
 from __future__ import annotations
@@ -16,18 +17,25 @@ import json
 import os
 import secrets
 import socket
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from barnabas.cli.cluster import BROKERS_MAX
 from barnabas.protocol.errors import ConfigError
 from barnabas.protocol.ids import format_uuid
 
 FILE: Final = "cluster.json"
+SETTINGS: Final = "settings"
 SECRET: Final = "secret"  # noqa: S105 - a file's name
 LISTENER: Final = "BROKERS"
 CONTROLLER: Final = 1
+BROKERS: Final = 3
+"""How many there are unless somebody says so."""
 HOST: Final = "127.0.0.1"
+_OWN: Final = ("node.id", "log.dirs", "listeners")
+"""Settings in which brokers of one cluster differ."""
 REPLICAS: Final = 3
 """Of a topic, unless it says otherwise, where there are so many brokers; one less must have what is acknowledged."""
 
@@ -53,9 +61,33 @@ class Plan:
         """What clients connect to first."""
         return ",".join(f"{HOST}:{one.port}" for one in self.brokers)
 
+    def place(self, node_id: int) -> Place:
+        """A broker of it.
 
-def plan_for(directory: Path, brokers: int, port: int | None) -> Plan:
-    """The cluster of a directory: the one that is there, else a new one of so many brokers.
+        Raises:
+            ConfigError: it has none of that id.
+        """
+        for one in self.brokers:
+            if one.node_id == node_id:
+                return one
+        *others, last = [str(one.node_id) for one in self.brokers]
+        known = f"{', '.join(others)} and {last}" if others else last
+        raise ConfigError(f"the cluster has no broker {node_id}, it has {known}")
+
+
+def plan_of(directory: Path) -> Plan:
+    """The cluster of a directory.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if not (directory / FILE).exists():
+        raise ConfigError(f"there is no cluster in {directory}; barnabas cluster up --dir makes one")
+    return _read(directory / FILE)
+
+
+def plan_for(directory: Path, brokers: int | None, port: int | None) -> Plan:
+    """The cluster of a directory: the one that is there, else a new one of so many brokers (None: three).
 
     `port` is the first broker's, the others have those above it; 0 takes free ones, None 9092 or what is there.
 
@@ -66,7 +98,7 @@ def plan_for(directory: Path, brokers: int, port: int | None) -> Plan:
     file = directory / FILE
     if file.exists():
         plan = _read(file)
-        if len(plan.brokers) != brokers:
+        if brokers not in (None, len(plan.brokers)):
             raise ConfigError(
                 f"{file} is of a cluster of {len(plan.brokers)}, not of {brokers}; write --brokers "
                 f"{len(plan.brokers)}, or name another directory with --dir"
@@ -80,6 +112,7 @@ def plan_for(directory: Path, brokers: int, port: int | None) -> Plan:
             f"--dir {told!a}: the brokers' settings cannot name it; name one of printable characters, without commas "
             "and backslashes"
         )
+    brokers = BROKERS if brokers is None else brokers
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     first = 9092 if port is None else port
     free = _free_ports(2 * brokers)
@@ -96,11 +129,53 @@ def plan_for(directory: Path, brokers: int, port: int | None) -> Plan:
     with open(secret, "w", encoding="ascii") as out:
         out.write(secrets.token_hex(32) + "\n")
     for one in plan.brokers:
-        (directory / f"broker-{one.node_id}.properties").write_text(_properties(directory, plan, one), encoding="utf-8")
+        lines = (f"{name}={value}" for name, value in _properties(directory, plan, one).items())
+        _write_properties(directory, one, lines)
+    _write(directory, plan)
+    return plan
+
+
+def grown(directory: Path, plan: Plan) -> Place:
+    """One more broker, with the controller's settings but for what is its own, and the next port if it is free.
+
+    Raises:
+        ConfigError: there are as many as there may be.
+    """
+    if len(plan.brokers) >= BROKERS_MAX:
+        raise ConfigError(f"the cluster has {len(plan.brokers)} brokers, and no more than {BROKERS_MAX} are started")
+    last = plan.brokers[-1]
+    port, broker_port = _free_ports(2)
+    place = Place(last.node_id + 1, last.port + 1 if _is_free(last.port + 1) else port, broker_port)
+    text = (directory / f"broker-{CONTROLLER}.properties").read_text(encoding="utf-8")
+    shared = [line for line in text.splitlines() if line.partition("=")[0].strip() not in _OWN]
+    own = _properties(directory, plan, place)
+    _write_properties(directory, place, [*(f"{name}={own[name]}" for name in _OWN), *shared])
+    _write(directory, Plan(plan.cluster_id, (*plan.brokers, place)))
+    return place
+
+
+def write_settings(directory: Path, settings: Sequence[str]) -> None:
+    """Keep what all brokers are given beside their files, for those that are started alone later."""
+    (directory / SETTINGS).write_text("".join(f"{one}\n" for one in settings), encoding="utf-8")
+
+
+def settings_of(directory: Path) -> list[str]:
+    """The same; nothing where the cluster was never up."""
+    try:
+        return (directory / SETTINGS).read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def _write(directory: Path, plan: Plan) -> None:
     whole = directory / f"{FILE}.tmp"
     whole.write_text(json.dumps(asdict(plan), indent=1) + "\n", encoding="utf-8")
-    whole.replace(file)
-    return plan
+    whole.replace(directory / FILE)
+
+
+def _write_properties(directory: Path, broker: Place, lines: Iterable[str]) -> None:
+    text = "".join(f"{line}\n" for line in lines)
+    (directory / f"broker-{broker.node_id}.properties").write_text(text, encoding="utf-8")
 
 
 def _read(file: Path) -> Plan:
@@ -130,10 +205,19 @@ def _free_ports(count: int) -> list[int]:
             one.close()
 
 
-def _properties(directory: Path, plan: Plan, broker: Place) -> str:
+def _is_free(port: int) -> bool:
+    with socket.socket() as one:
+        try:
+            one.bind((HOST, port))
+        except (OSError, OverflowError):
+            return False
+    return True
+
+
+def _properties(directory: Path, plan: Plan, broker: Place) -> dict[str, object]:
     controller = plan.brokers[CONTROLLER - 1]
     replicas = min(REPLICAS, len(plan.brokers))
-    settings = {
+    return {
         "node.id": broker.node_id,
         "log.dirs": (directory / f"broker-{broker.node_id}").as_posix(),
         "listeners": f"PLAINTEXT://{HOST}:{broker.port},{LISTENER}://{HOST}:{broker.broker_port}",
@@ -146,4 +230,3 @@ def _properties(directory: Path, plan: Plan, broker: Place) -> str:
         "offsets.topic.replication.factor": replicas,
         "min.insync.replicas": max(replicas - 1, 1),
     }
-    return "".join(f"{name}={value}\n" for name, value in settings.items())

@@ -1,29 +1,26 @@
-"""`barnabas cluster up`: a cluster on this machine, each broker a process, until Ctrl-C or SIGTERM.
+"""`barnabas cluster up`: a cluster on this machine, each broker a process, until Ctrl-C, SIGTERM or `cluster stop`.
 
 The brokers are started together, the controller among them; the line that tells where they serve comes when all do. One
-that ends while it should serve is told of, and the others go on. At the end the controller stops last, so that it hears
-the others go.
+that ends while it should serve is told of, and the others go on; so is one that `cluster start` brings back. At
+the end the controller stops last, so that it hears the others go.
 """
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from barnabas.cli.cluster_files import CONTROLLER, Place, Plan
-from barnabas.cli.codes import HERE
+from barnabas.cli.cluster_files import CONTROLLER, Plan, plan_of, write_settings
+from barnabas.cli.cluster_processes import READY_S_MAX, end, find, last_words, launch, stem, tell
+from barnabas.cli.codes import HERE, REFUSED
 from barnabas.cli.speak import fail, say
 
-READY_S_MAX: Final = 60.0
-STOP_S_MAX: Final = 10.0
 LOOK_S: Final = 0.2
 """How often a process is looked after."""
 
@@ -34,17 +31,22 @@ class Cluster:
     def __init__(self, directory: Path, plan: Plan, settings: Sequence[str]) -> None:
         self._directory = directory
         self._plan = plan
-        self._settings = [word for one in settings for word in ("--set", one)]
+        self._settings = settings
         self._processes: dict[int, subprocess.Popen[str]] = {}
         self._serving: set[int] = set()
         self._asked = threading.Event()
 
     def run(self) -> int:
         """Serve until a signal comes; the exit code."""
+        left = [one.node_id for one in self._plan.brokers if find(self._directory, one.node_id)]
+        if left:
+            told = f"broker {left[0]} runs already, without its `cluster up`"
+            return fail(f"{told}; barnabas cluster stop --dir {self._directory} ends it", REFUSED)
         before = {number: signal.signal(number, self._on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
+            write_settings(self._directory, self._settings)
             for place in self._plan.brokers:
-                self._processes[place.node_id] = self._start(place)
+                self._processes[place.node_id] = launch(self._directory, place, self._settings)
             failed = self._wait_ready()
             if failed is not None:
                 return fail(failed, HERE)
@@ -61,25 +63,11 @@ class Cluster:
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         if self._asked.is_set():  # the second one: now
-            for process in self._processes.values():
-                process.kill()
+            for one in self._plan.brokers:
+                running = find(self._directory, one.node_id)
+                if running is not None:
+                    tell(running.pid, signal.SIGKILL)
         self._asked.set()
-
-    def _start(self, place: Place) -> subprocess.Popen[str]:
-        stem = self._directory / f"broker-{place.node_id}"
-        options = ["--config", f"{stem}.properties", "--log-format", "text", *self._settings]
-        with open(f"{stem}.log", "a", encoding="utf-8") as log:
-            process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                [sys.executable, "-m", "barnabas.broker", *options],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env=_environment(os.environ),
-                start_new_session=True,  # Ctrl-C is for us; we stop them in order
-            )
-        Path(f"{stem}.pid").write_text(f"{process.pid}\n", encoding="ascii")
-        return process
 
     def _wait_ready(self) -> str | None:
         """Wait until all serve; what kept one from it."""
@@ -90,7 +78,7 @@ class Cluster:
             waited_s += LOOK_S
             for node_id, process in self._processes.items():
                 if process.poll() is not None:
-                    return f"broker {node_id} cannot serve: {self._last_words(node_id)}"
+                    return f"broker {node_id} cannot serve: {last_words(self._directory, node_id)}"
             if waited_s >= READY_S_MAX:
                 return f"the brokers do not serve within {READY_S_MAX:g} s; {self._directory}/broker-*.log says more"
         return None
@@ -101,43 +89,43 @@ class Cluster:
         if stdout.readline():  # the one line of a broker that serves; nothing where it ended before
             self._serving.add(node_id)
 
-    def _last_words(self, node_id: int) -> str:
-        log = self._directory / f"broker-{node_id}.log"
-        lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-        return lines[-1].removeprefix("barnabas: ") if lines else f"{log} says nothing"
-
     def _look_after(self) -> None:
+        """Until somebody asks for the end, or all brokers have ended; also of those that others started or added."""
         ended: set[int] = set()
         while not self._asked.wait(LOOK_S):
-            for node_id, process in self._processes.items():
-                if process.poll() is not None and node_id not in ended:
-                    ended.add(node_id)
-                    log = self._directory / f"broker-{node_id}.log"
-                    fail(f"broker {node_id} has ended ({process.returncode}), the others go on; see {log}", 0)
-            if len(ended) == len(self._processes):
+            self._plan = plan_of(self._directory)
+            for one in self._plan.brokers:
+                self._look_at(one.node_id, ended)
+            if len(ended) == len(self._plan.brokers):
                 return
+
+    def _look_at(self, node_id: int, ended: set[int]) -> None:
+        process = self._processes.get(node_id)
+        if process is not None and process.poll() is None:
+            return
+        runs = find(self._directory, node_id) is not None
+        if runs and node_id in ended:
+            ended.discard(node_id)
+            say(f"barnabas: broker {node_id} is back")
+            sys.stdout.flush()
+        elif not runs and node_id not in ended:
+            ended.add(node_id)
+            code = "" if process is None else f" ({process.returncode})"
+            _forget(self._processes.pop(node_id, None))  # who comes back under this id is another process
+            log = f"{stem(self._directory, node_id)}.log"
+            fail(f"broker {node_id} has ended{code}, the others go on; see {log}", 0)
 
     def _stop(self) -> None:
         """The controller last: it hears from the others that they go."""
-        _end([process for node_id, process in self._processes.items() if node_id != CONTROLLER])
-        _end([process for node_id, process in self._processes.items() if node_id == CONTROLLER])
+        end(self._directory, [one.node_id for one in self._plan.brokers if one.node_id != CONTROLLER])
+        end(self._directory, [CONTROLLER])
         for process in self._processes.values():
-            if process.stdout is not None:
-                process.stdout.close()
+            _forget(process)
 
 
-def _end(processes: Sequence[subprocess.Popen[str]]) -> None:
-    for process in processes:
-        if process.poll() is None:
-            process.terminate()
-    for process in processes:
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(STOP_S_MAX)
-        if process.poll() is None:
-            process.kill()
-            process.wait()
-
-
-def _environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Settings in variables are for one broker; those of several stand in their files."""
-    return {name: value for name, value in environment.items() if not name.startswith(("BARNABAS_", "KAFKA_"))}
+def _forget(process: subprocess.Popen[str] | None) -> None:
+    """Let go of a process that has ended."""
+    if process is not None:
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()

@@ -1,0 +1,142 @@
+"""What is done to the cluster in a directory of this machine, whose processes `cluster up` or `cluster start` began.
+
+    verb      a broker that runs     one that is paused           one that does not run
+    stop      ends in good order     goes on, and ends            refused
+    kill      ends at once           ends at once                 refused
+    pause     is held                refused                      refused
+    resume    refused                goes on                      refused
+    start     refused                refused: resume it           serves again
+
+Each returns when it is so.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from barnabas.broker.host.data_dir import DataDirLock, DataDirUnusable
+from barnabas.cli.cluster_files import CONTROLLER, HOST, Place, grown, plan_of, settings_of
+from barnabas.cli.cluster_processes import (
+    LOOK_S,
+    READY_S_MAX,
+    STOP_S_MAX,
+    Running,
+    end,
+    find,
+    gone,
+    last_words,
+    launch,
+    stem,
+    tell,
+)
+from barnabas.cli.speak import say
+from barnabas.protocol.errors import BarnabasError
+
+
+class Refused(BarnabasError):
+    """What cannot be done to a broker as it is now."""
+
+
+def steer(verb: str, directory: Path, node_id: int | None) -> int:
+    """Do it.
+
+    Raises:
+        ConfigError: there is no such cluster, or no such broker in it.
+        Refused: the broker is not in a state for it.
+    """
+    plan = plan_of(directory)
+    if verb == "add":
+        _start(directory, grown(directory, plan))
+    elif node_id is None:
+        _stop_all(directory, [one.node_id for one in plan.brokers])
+    elif verb == "start":
+        place = plan.place(node_id)
+        running = find(directory, node_id)
+        if running is not None:
+            hint = f"; barnabas cluster resume {node_id} lets it go on" if running.paused else ""
+            raise Refused(f"broker {node_id} is {'paused' if running.paused else 'running'} already{hint}")
+        _start(directory, place)
+    else:
+        plan.place(node_id)
+        running = find(directory, node_id)
+        if running is None:
+            raise Refused(f"broker {node_id} does not run; barnabas cluster start {node_id} starts it")
+        _VERBS[verb](directory, node_id, running)
+    return 0
+
+
+def _stop(directory: Path, node_id: int, running: Running) -> None:
+    end(directory, [node_id])
+    say(f"broker {node_id} is stopped{', it was paused' if running.paused else ''}")
+
+
+def _kill(directory: Path, node_id: int, running: Running) -> None:
+    tell(running.pid, signal.SIGKILL)
+    gone(directory, {node_id: running}, STOP_S_MAX)
+    say(f"broker {node_id} is killed; barnabas cluster start {node_id} starts it again")
+
+
+def _pause(directory: Path, node_id: int, running: Running) -> None:
+    if running.paused:
+        raise Refused(f"broker {node_id} is paused already")
+    tell(running.pid, signal.SIGSTOP)
+    _until(lambda: (now := find(directory, node_id)) is None or now.paused)
+    say(f"broker {node_id} is paused; barnabas cluster resume {node_id} lets it go on")
+
+
+def _resume(directory: Path, node_id: int, running: Running) -> None:
+    if not running.paused:
+        raise Refused(f"broker {node_id} is not paused")
+    tell(running.pid, signal.SIGCONT)
+    _until(lambda: (now := find(directory, node_id)) is None or not now.paused)
+    say(f"broker {node_id} goes on")
+
+
+_VERBS: Final = {"stop": _stop, "kill": _kill, "pause": _pause, "resume": _resume}
+
+
+def _stop_all(directory: Path, node_ids: list[int]) -> None:
+    """The controller last; then `up` ends, too, and lets go of the directory."""
+    running = [node_id for node_id in node_ids if find(directory, node_id) is not None]
+    if not running:
+        raise Refused(f"no broker of the cluster in {directory} runs")
+    end(directory, [node_id for node_id in running if node_id != CONTROLLER])
+    end(directory, [CONTROLLER])
+    _until(lambda: _is_free(directory))
+    say(f"{len(running)} of {len(node_ids)} brokers were running, all are stopped; data: {directory}")
+
+
+def _is_free(directory: Path) -> bool:
+    try:
+        DataDirLock(str(directory)).release()
+    except DataDirUnusable:
+        return False
+    return True
+
+
+def _start(directory: Path, place: Place) -> None:
+    """Start a broker that outlives this command; it is waited for until it says that it serves."""
+    process = launch(directory, place, settings_of(directory))
+    assert process.stdout is not None
+    watchdog = threading.Timer(READY_S_MAX, process.kill)
+    watchdog.start()
+    serves = process.stdout.readline()
+    watchdog.cancel()
+    if not serves:
+        process.wait()
+        process.stdout.close()
+        raise Refused(f"broker {place.node_id} cannot serve: {last_words(directory, place.node_id)}")
+    say(f"broker {place.node_id} serves on {HOST}:{place.port}; it says more in {stem(directory, place.node_id)}.log")
+
+
+def _until(true: Callable[[], bool]) -> None:
+    """Wait until it is so, but not for ever: what follows tells what is."""
+    pause = threading.Event()
+    for _ in range(round(STOP_S_MAX / LOOK_S)):
+        if true():
+            return
+        pause.wait(LOOK_S)

@@ -1,0 +1,193 @@
+"""`cluster stop`, `start`, `kill`, `pause`, `resume` and `add`: what they do to processes, and what they refuse."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from barnabas.cli import cluster
+from barnabas.cli.cluster import BROKERS_MAX
+from barnabas.cli.cluster_files import Place, Plan, grown, plan_for, plan_of, settings_of, write_settings
+from barnabas.cli.cluster_processes import find, stem
+from barnabas.cli.cluster_up import Cluster
+from barnabas.cli.cluster_verbs import Refused, steer
+from barnabas.protocol.errors import ConfigError
+from tests.cli.process import BOUND_S, run
+from tests.cli.test_cluster_up import Up
+
+Stands = Callable[[int], subprocess.Popen[bytes]]
+
+
+@pytest.fixture
+def stands(tmp_path: Path) -> Iterator[Stands]:
+    """Starts what looks as a broker does: a process whose command line names the broker's settings."""
+    made: list[subprocess.Popen[bytes]] = []
+
+    def start(node_id: int) -> subprocess.Popen[bytes]:
+        words = ["--config", f"{stem(tmp_path, node_id)}.properties", "--log-format", "text"]
+        code = "import signal; print(1, flush=True); signal.pause()"
+        process = subprocess.Popen([sys.executable, "-c", code, *words], stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.readline()
+        Path(f"{stem(tmp_path, node_id)}.pid").write_text(f"{process.pid}\n")
+        made.append(process)
+        return process
+
+    yield start
+    for process in made:
+        process.kill()
+        process.wait(BOUND_S)
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def test_a_number_that_another_process_has_by_now_is_no_brokers(tmp_path: Path, stands: Stands) -> None:
+    plan_for(tmp_path, 2, 0)
+    assert find(tmp_path, 1) is None, "no file"
+    process = stands(1)
+    assert find(tmp_path, 1) == (process.pid, False)
+    Path(f"{stem(tmp_path, 2)}.pid").write_text(f"{process.pid}\n")
+    assert find(tmp_path, 2) is None, "the process is broker 1"
+    Path(f"{stem(tmp_path, 2)}.pid").write_text(f"{os.getpid()}\n")
+    assert find(tmp_path, 2) is None, "the process is this one"
+    for odd in ("", "0\n", "-1\n", "word\n", f"{2**22 + 1}\n"):
+        Path(f"{stem(tmp_path, 2)}.pid").write_text(odd)
+        assert find(tmp_path, 2) is None
+    process.kill()
+    process.wait(BOUND_S)
+    assert find(tmp_path, 1) is None
+
+
+def test_who_was_killed_and_not_yet_waited_for_does_not_run(tmp_path: Path, stands: Stands) -> None:
+    plan_for(tmp_path, 1, 0)
+    process = stands(1)
+    assert not steer("kill", tmp_path, 1)
+    assert process.returncode is None, "nobody asked for its code yet"
+    assert find(tmp_path, 1) is None
+    assert process.wait(BOUND_S) == -9
+
+
+def test_pause_and_resume(tmp_path: Path, stands: Stands, capsys: pytest.CaptureFixture[str]) -> None:
+    plan_for(tmp_path, 2, 0)
+    process = stands(2)
+    with pytest.raises(Refused, match="broker 2 is not paused"):
+        steer("resume", tmp_path, 2)
+    assert not steer("pause", tmp_path, 2)
+    assert find(tmp_path, 2) == (process.pid, True)
+    with pytest.raises(Refused, match=r"broker 2 is paused already$"):
+        steer("pause", tmp_path, 2)
+    with pytest.raises(Refused, match="broker 2 is paused already; barnabas cluster resume 2 lets it go on"):
+        steer("start", tmp_path, 2)
+    assert not steer("resume", tmp_path, 2)
+    assert find(tmp_path, 2) == (process.pid, False)
+    assert capsys.readouterr().out == (
+        "broker 2 is paused; barnabas cluster resume 2 lets it go on\nbroker 2 goes on\n"
+    )
+
+
+def test_one_that_is_paused_goes_on_to_end(tmp_path: Path, stands: Stands, capsys: pytest.CaptureFixture[str]) -> None:
+    plan_for(tmp_path, 2, 0)
+    process = stands(1)
+    steer("pause", tmp_path, 1)
+    assert not steer("stop", tmp_path, 1)
+    assert process.wait(BOUND_S) == -15
+    assert "broker 1 is stopped, it was paused" in capsys.readouterr().out
+
+
+def test_the_whole_cluster_is_stopped(tmp_path: Path, stands: Stands, capsys: pytest.CaptureFixture[str]) -> None:
+    plan_for(tmp_path, 3, 0)
+    made = [stands(node_id) for node_id in (1, 3)]
+    assert not steer("stop", tmp_path, None)
+    assert [one.wait(BOUND_S) for one in made] == [-15, -15]
+    assert capsys.readouterr().out == f"2 of 3 brokers were running, all are stopped; data: {tmp_path}\n"
+    with pytest.raises(Refused, match=r"no broker of the cluster in .* runs"):
+        steer("stop", tmp_path, None)
+
+
+@pytest.mark.parametrize("verb", ["stop", "kill", "pause", "resume"])
+def test_what_is_not_there_is_refused(tmp_path: Path, verb: str) -> None:
+    with pytest.raises(ConfigError, match=r"there is no cluster in .*; barnabas cluster up --dir makes one"):
+        steer(verb, tmp_path, 1)
+    plan_for(tmp_path, 3, 0)
+    with pytest.raises(ConfigError, match="the cluster has no broker 7, it has 1, 2 and 3"):
+        steer(verb, tmp_path, 7)
+    with pytest.raises(Refused, match="broker 2 does not run; barnabas cluster start 2 starts it"):
+        steer(verb, tmp_path, 2)
+
+
+def test_up_leaves_brokers_alone_that_run_without_it(
+    tmp_path: Path, stands: Stands, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = plan_for(tmp_path, 2, 0)
+    process = stands(2)
+    assert Cluster(tmp_path, plan, ()).run() == 1
+    assert "broker 2 runs already, without its `cluster up`; barnabas cluster stop --dir" in capsys.readouterr().err
+    assert process.poll() is None
+    assert find(tmp_path, 1) is None
+
+
+def test_one_more_broker_has_the_controllers_settings_and_its_own(tmp_path: Path) -> None:
+    plan = plan_for(tmp_path, 2, 0)
+    with open(tmp_path / "broker-1.properties", "a") as file:
+        file.write("# ours\nnum.partitions=4\n")
+    place = grown(tmp_path, plan)
+    assert place.node_id == 3
+    now = plan_of(tmp_path)
+    assert now == Plan(plan.cluster_id, (*plan.brokers, place))
+    assert plan_for(tmp_path, None, None) == now, "a later `up` has three without being told"
+    first = (tmp_path / "broker-1.properties").read_text().splitlines()
+    lines = (tmp_path / "broker-3.properties").read_text().splitlines()
+    own = {"node.id=3", f"log.dirs={tmp_path}/broker-3"}
+    assert set(lines) - set(first) == {*own, next(one for one in lines if one.startswith("listeners="))}
+    assert "num.partitions=4" in lines
+    assert len([one for one in lines if one.startswith(("node.id", "log.dirs", "listeners"))]) == 3
+    most = Plan("c", tuple(Place(number, 20_000 + number, 30_000 + number) for number in range(1, BROKERS_MAX + 1)))
+    with pytest.raises(ConfigError, match="no more than 16"):
+        grown(tmp_path, most)
+
+
+def test_settings_of_all_are_kept_for_those_who_are_started_later(tmp_path: Path) -> None:
+    assert settings_of(tmp_path) == []
+    write_settings(tmp_path, ["num.partitions=2", "log.retention.ms=5"])
+    assert settings_of(tmp_path) == ["num.partitions=2", "log.retention.ms=5"]
+
+
+def test_a_node_is_a_number() -> None:
+    assert cluster.parser().read(["kill", "2"]).node_id == 2
+    assert cluster.parser().read(["stop"]).node_id is None
+    for words in (["kill"], ["kill", "one"], ["kill", "-1"], ["add", "1"], ["pause", "12345678901"]):
+        with pytest.raises(SystemExit):
+            cluster.parser().read(words)
+
+
+@pytest.mark.slow
+def test_brokers_come_and_go_by_command(tmp_path: Path) -> None:
+    where = tmp_path / "trio"
+    up = Up(where, "--brokers", "2", "--port", "0")
+
+    def told(verb: str, *words: str) -> str:
+        done = run("cluster", verb, *words, "--dir", str(where))
+        assert not done.returncode, done.stderr
+        return done.stdout
+
+    try:
+        assert "broker 2 is killed" in told("kill", "2")
+        assert "broker 2 serves on 127.0.0.1:" in told("start", "2")
+        again = run("cluster", "start", "2", "--dir", str(where))
+        assert again.returncode == 1
+        assert "broker 2 is running already" in again.stderr
+        assert "broker 3 serves on 127.0.0.1:" in told("add")
+        described = run("cluster", "-b", up.servers, "--json").stdout
+        assert described.count('"port"') == 3
+        assert "broker 2 is stopped" in told("stop", "2")
+        assert "2 of 3 brokers were running, all are stopped" in told("stop")
+        assert up.popen.wait(BOUND_S) == 0
+    finally:
+        up.end()
+    assert sum("broker 2 has ended (-9), the others go on" in line for line in up.errors) == 1
+    assert [find(where, node_id) for node_id in (1, 2, 3)] == [None, None, None]
