@@ -1,4 +1,4 @@
-"""`barnabas simulate`: a broker and its clients in a world where everything goes wrong, seed by seed."""
+"""`barnabas simulate`: brokers and their clients in a world where everything goes wrong, seed by seed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def parser() -> Options:
     """The options of `barnabas simulate`."""
     options = Options(
         prog="barnabas simulate",
-        description="Search for a schedule of faults that breaks a promise: the real broker and the real clients in "
+        description="Search for a schedule of faults that breaks a promise: real brokers and real clients in "
         "one process, under virtual time, on a network and a disk that fail as their seed says.",
         examples=("barnabas simulate --seeds 100", "barnabas simulate --replay simulate-17.json"),
     )

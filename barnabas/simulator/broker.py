@@ -15,6 +15,7 @@ from barnabas.broker.config.listeners import Endpoint
 from barnabas.broker.host.admission import Admission
 from barnabas.broker.host.host import Host
 from barnabas.broker.host.memory import account_for
+from barnabas.broker.host.peering import Peering
 from barnabas.broker.host.sockets import Listening
 from barnabas.broker.metrics import MetricsRegistry
 from barnabas.broker.node.core import Core
@@ -25,6 +26,10 @@ from barnabas.simulator.network import socket_of
 from barnabas.simulator.surroundings import SeededEntropy
 
 PORT: Final = 9092
+PEERS_PORT: Final = 9093
+BETWEEN: Final = "BROKERS"
+"""The listener that brokers have for each other, where there are several."""
+_SECRET: Final = b"what the brokers of a world share"
 _OPEN_FILES: Final = 500
 """So many connections at most, whatever the machine allows that the run is on."""
 Look = Callable[["BrokerProcess"], None]
@@ -39,8 +44,10 @@ class BrokerProcess:
         stops: whether it was told to end cleanly.
     """
 
-    def __init__(self, machine: Machine, node_id: int, settings: Mapping[str, str], look: Look) -> None:
-        """`look` is called after each of its turns."""
+    def __init__(
+        self, machine: Machine, node_id: int, settings: Mapping[str, str], look: Look, *, alone: bool = True
+    ) -> None:
+        """`look` is called after each of its turns; one that is not `alone` has a listener for other brokers."""
         self.machine = machine
         self.node_id = node_id
         self.settings = dict(settings)
@@ -49,6 +56,7 @@ class BrokerProcess:
         self.incarnation = 0
         self.host: Host | None = None
         self.stops = False
+        self._alone = alone
         self._loop: ProcessLoop | None = None
         self._look = look
         self._tasks: list[asyncio.Task[None]] = []
@@ -68,14 +76,24 @@ class BrokerProcess:
         """The core of the present incarnation."""
         return None if self.host is None else self.host.core
 
+    def _endpoints(self) -> list[Endpoint]:
+        clients = Endpoint("PLAINTEXT", self.machine.host, PORT)
+        return [clients] if self._alone else [clients, Endpoint(BETWEEN, self.machine.host, PEERS_PORT)]
+
     def config(self) -> BrokerConfig:
         """The settings of a start.
 
         Raises:
             ConfigError: the run's settings hold one that is none.
         """
-        listener = f"PLAINTEXT://{self.machine.host}:{PORT}"
-        given = {"node.id": str(self.node_id), "listeners": listener, **self.settings}
+        listeners = ",".join(f"{one.listener}://{one.host}:{one.port}" for one in self._endpoints())
+        given = {"node.id": str(self.node_id), "listeners": listeners, **self.settings}
+        if not self._alone:
+            given |= {
+                "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{BETWEEN}:PLAINTEXT",
+                "inter.broker.listener.name": BETWEEN,
+                "barnabas.cluster.secret.file": "given",
+            }
         return load(overrides=given, overrides_from="the run").config
 
     # -- how it begins and ends
@@ -89,22 +107,26 @@ class BrokerProcess:
         machine, config = self.machine, self.config()
         machine.world.note(f"{self.name} starts, incarnation {self.incarnation}")
         loop = self._loop = machine.new_loop(f"{self.name}.{self.incarnation}")
-        registry = MetricsRegistry()
+        registry, entropy, secret = MetricsRegistry(), SeededEntropy(machine.chance), b"" if self._alone else _SECRET
+        peering = None if self._alone else Peering(config, BETWEEN, secret, entropy)
         core = Core(
             config,
             disk=self.device,
             clock=machine.clock,
-            entropy=SeededEntropy(machine.chance),
+            entropy=entropy,
             registry=registry,
+            peers=peering,
             account=account_for(config, None),
         )
-        endpoint = Endpoint("PLAINTEXT", machine.host, PORT)
-        core.set_endpoints([endpoint])
-        host = self.host = Host(core, config, registry)
+        endpoints = self._endpoints()
+        core.set_endpoints(endpoints)
+        host = self.host = Host(core, config, registry, secret)
+        if peering is not None:
+            peering.host = host
         host.now_ms = machine.clock.mono_ms
         host.admission = Admission(config, _OPEN_FILES)
         self.device.post = host.post
-        listening = [Listening(endpoint, (socket_of((machine.host, PORT)),))]
+        listening = [Listening(one, (socket_of((one.host, one.port)),)) for one in endpoints]
 
         async def serve() -> None:
             await host.start(listening)

@@ -29,6 +29,8 @@ class Device(MemoryDisk):
         self._chance = chance
         self._longest_ns = chance.choice((MS, 10 * MS, 50 * MS))
         self._due = False
+        self.slow = 1
+        """Answers take so many times as long."""
         self.post: Callable[[Callable[[], None]], None] | None = None
         """Has the answers told on the loop of the process that asked."""
 
@@ -52,7 +54,7 @@ class Device(MemoryDisk):
     def _deliver_later(self) -> None:
         if not self._due:
             self._due = True
-            longest_ns = self._longest_ns if self._chance.randrange(200) else SECOND
+            longest_ns = self._longest_ns * self.slow if self._chance.randrange(200) else SECOND
             self._world.after(self._chance.randrange(longest_ns // 20, longest_ns), self._deliver)
 
     def _deliver(self) -> None:

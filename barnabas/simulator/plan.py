@@ -1,4 +1,4 @@
-"""What a seed is: settings of a broker and of its clients, and the faults that they meet."""
+"""What a seed is: settings of brokers and of their clients, and the faults that they meet."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
+from barnabas.protocol.ids import TopicPartition
 from barnabas.simulator.faults import RESTARTS, Fault, draw_faults
 from barnabas.simulator.world import World
 
 TOPIC: Final = "t"
+SEVERAL: Final = 3
+CONTROLLER: Final = 1
+"""Brokers of a cluster, and the one that is its controller."""
 
 
 @dataclass
@@ -18,7 +22,7 @@ class Plan:
 
     Attributes:
         synced: every acknowledgement waits for its sync, and power may fail.
-        broker: settings of the broker, by Kafka's names.
+        broker: settings of each broker, by Kafka's names.
         producers: settings of each producer.
         consumers: settings of each consumer.
     """
@@ -31,6 +35,12 @@ class Plan:
     producers: list[dict[str, Any]]
     consumers: list[dict[str, Any]]
     faults: list[Fault]
+    brokers: int = 1
+
+    @property
+    def partitions_told(self) -> list[TopicPartition]:
+        """All partitions of the topic."""
+        return [TopicPartition(TOPIC, number) for number in range(self.partitions)]
 
     def promises_once(self, producer: dict[str, Any]) -> bool:
         """Whether a producer's records are there once and in order, whatever happens.
@@ -43,15 +53,25 @@ class Plan:
         return bool(producer.get("enable_idempotence", True)) and (one_at_a_time or not restarts)
 
 
-def draw(seed: str, duration_ms: int = 60_000) -> Plan:
-    """The plan of a seed. One in ten keeps the defaults of broker and clients, and lasts five times as long."""
+def host_of(node_id: int) -> str:
+    """The address of a broker's machine."""
+    return f"10.0.0.{node_id}"
+
+
+def draw(seed: str, duration_ms: int = 60_000, brokers: int = 0) -> Plan:
+    """The plan of a seed. One in ten keeps the defaults of brokers and clients, and lasts five times as long.
+
+    `brokers`: how many; 0 leaves that to the seed: one in five has a broker that stands alone.
+    """
+    if not brokers:
+        brokers = SEVERAL if World(seed).chance("brokers").randrange(5) else 1
     chance = World(seed).chance("plan")
     synced = chance.randrange(3) > 0
     defaults = chance.randrange(10) == 0
     broker = {
         "log.message.timestamp.after.max.ms": str(2**63 - 1),  # clocks are hours apart
-        "barnabas.topics": f"{TOPIC}:2",
     }
+    broker |= {"barnabas.topics": f"{TOPIC}:2"} if brokers == 1 else _CLUSTER
     if synced:
         broker["log.flush.interval.messages"] = "1"
     if defaults:
@@ -64,10 +84,29 @@ def draw(seed: str, duration_ms: int = 60_000) -> Plan:
             "connections.max.idle.ms": str(chance.choice((3000, 600_000))),
             "log.index.interval.bytes": str(chance.choice((0, 100, 4096))),
         }
+        if brokers > 1:
+            broker |= _cluster(chance)
     producers = [_producer(chance, defaults, idempotent=number < 2) for number in range(3)]
     consumers = [_consumer(chance, defaults) for _ in range(2)]
-    faults = draw_faults(chance, duration_ms, power=synced)
-    return Plan(seed, duration_ms, synced, 2, broker, producers, consumers, faults)
+    faults = draw_faults(chance, duration_ms, brokers, power=synced or brokers > 1)
+    return Plan(seed, duration_ms, synced, 2, broker, producers, consumers, faults, brokers)
+
+
+_CLUSTER: Final = {
+    "num.partitions": "2",  # the topic is made when a client asks for it and three brokers are there
+    "default.replication.factor": "3",
+    "offsets.topic.replication.factor": "3",
+    "min.insync.replicas": "2",
+}
+
+
+def _cluster(chance: Random) -> dict[str, str]:
+    return {
+        "broker.session.timeout.ms": str(chance.choice((1000, 3000, 9000))),
+        "broker.heartbeat.interval.ms": str(chance.choice((100, 300))),
+        "replica.lag.time.max.ms": str(chance.choice((800, 3000, 10_000, 30_000))),
+        "replica.socket.timeout.ms": str(chance.choice((1000, 3000, 30_000))),
+    }
 
 
 def _producer(chance: Random, defaults: bool, *, idempotent: bool) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""One seed from its beginning to its end: a plan is drawn, a broker and its clients live through it, all is checked."""
+"""One seed from its beginning to its end: a plan is drawn, brokers and clients live through it, all is checked."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final
 
-from barnabas.protocol.ids import TopicPartition
-from barnabas.simulator.broker import PORT, BrokerProcess
+from barnabas.simulator.adversary import Adversary
+from barnabas.simulator.brokers import Brokers
 from barnabas.simulator.checks import Checks, all_checks
-from barnabas.simulator.faults import Adversary
 from barnabas.simulator.history import Acknowledged, Answered, Event, Failed, Healed, Over, Polled, Sent
 from barnabas.simulator.machine import Machine
 from barnabas.simulator.network import Network
-from barnabas.simulator.plan import TOPIC, Plan
-from barnabas.simulator.watching import BrokerWatch, FrameWatch
+from barnabas.simulator.plan import Plan
+from barnabas.simulator.watching import FrameWatch
 from barnabas.simulator.workload import Reading, Reviewing, Sending
 from barnabas.simulator.world import MS, Broken, World
 
@@ -26,7 +25,6 @@ HEALING_MS: Final = 60_000
 """After the last fault is healed everything is to be well within so long."""
 LEAST: Final = 170
 """Acknowledged records of each of three producers."""
-_BROKER: Final = "10.0.0.1"
 _SENDING_MS_MAX: Final = 600_000
 """A producer that goes on to `LEAST` is given so long after the healing."""
 _LOG_LINES_MAX: Final = 200
@@ -88,18 +86,15 @@ class _Run:
         network = Network(world)
         self.checks = Checks(all_checks())
         network.tap = FrameWatch(self.tell).tap
-        watch = BrokerWatch(self.tell)
-        machine = Machine(world, network, "broker1", _BROKER)
-        self.broker = BrokerProcess(machine, 1, plan.broker, watch.look)
-        server = f"{_BROKER}:{PORT}"
-        self.partitions = [TopicPartition(TOPIC, number) for number in range(plan.partitions)]
+        self.brokers = Brokers(world, network, plan, self.tell)
+        server, partitions = self.brokers.server, plan.partitions_told
         machines = (Machine(world, network, f"client{number}", f"10.0.1.{number}") for number in range(1, 100))
         until_ns = plan.duration_ms * MS
         self.sending = [
             Sending(
                 next(machines),
                 server,
-                self.partitions,
+                partitions,
                 settings,
                 self.tell,
                 until_ns,
@@ -108,12 +103,10 @@ class _Run:
             )
             for settings in plan.producers
         ]
-        self.reading = [
-            Reading(next(machines), server, self.partitions, settings, self.tell) for settings in plan.consumers
-        ]
-        self.review = Reviewing(next(machines), server, self.partitions, self.tell)
+        self.reading = [Reading(next(machines), server, partitions, settings, self.tell) for settings in plan.consumers]
+        self.review = Reviewing(next(machines), server, partitions, self.tell)
         clients = [each.machine.host for each in [*self.sending, *self.reading]]
-        self.adversary = Adversary(world, network, self.broker, clients)
+        self.adversary = Adversary(world, network, self.brokers, clients, synced=plan.synced)
 
     def tell(self, event: Event) -> None:
         """Something happened that the checkers are to hear of."""
@@ -122,7 +115,7 @@ class _Run:
             offset = getattr(event, "offset", "")
             self.world.note(f"{event[0]} {type(event).__name__.lower()} {where} {offset} {value!r}")
         elif isinstance(event, Answered):
-            self.adversary.answered()
+            self.adversary.answered(event.connection)
         try:
             self.checks.see(event)
         except Broken as broken:
@@ -135,7 +128,8 @@ class _Run:
             Broken: a promise was broken.
         """
         plan, world = self.plan, self.world
-        self.broker.start()
+        for broker in self.brokers.all:
+            broker.start()
         for client in [*self.sending, *self.reading]:
             client.start()
         self.adversary.plan(plan.faults)
@@ -144,10 +138,12 @@ class _Run:
         healed_ns = world.now_ns
         self.tell(Healed(0))
         world.at(healed_ns + HEALING_MS * MS, lambda: self.tell(Healed(HEALING_MS)))
-        if not self._within(HEALING_MS, lambda: self.broker.serves):
-            raise Broken(f"settled: the broker does not serve {HEALING_MS} ms after all was healed")
+        if not self._within(HEALING_MS, lambda: self.brokers.in_sync):
+            raise Broken(f"settled: not all is in sync {HEALING_MS} ms after all was healed: {self.brokers.told()}")
         self._within(_SENDING_MS_MAX, lambda: all(each.ended for each in self.sending))
-        ends = self._ends()
+        if not self._within(HEALING_MS, lambda: self.brokers.well):
+            raise Broken(f"settled: nothing is sent any more, and not all is committed: {self.brokers.told()}")
+        ends = self.brokers.ends()
         self.review.start()
         if not self._within(HEALING_MS, lambda: self.review.positions == ends):
             raise Broken(f"settled: what is there ({ends}) cannot be read in {HEALING_MS} ms")
@@ -159,11 +155,6 @@ class _Run:
 
     def _within(self, ms: int, condition: Callable[[], bool]) -> bool:
         return self.world.run(self.world.now_ns + ms * MS, condition)
-
-    def _ends(self) -> dict[TopicPartition, int]:
-        core = self.broker.core
-        assert core is not None, "it served, and no fault comes after the healing"
-        return {each: core.logs.logs[each].high_watermark for each in self.partitions}
 
     def end(self) -> None:
         """Let go of everything: no process runs any more."""
@@ -182,7 +173,8 @@ class _Run:
                 self.world.run(limit_ns, ended)
         for client in clients:
             client.end_process()
-        self.broker.end_process()
+        for broker in self.brokers.all:
+            broker.end_process()
 
 
 @contextmanager

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from barnabas.protocol.errors import BarnabasError
-from barnabas.simulator.faults import KINDS, Fault
+from barnabas.simulator.faults import KINDS_OF_SEVERAL, Fault
 from barnabas.simulator.plan import Plan, draw
 from barnabas.simulator.run import Outcome, play
 
 REACHED: Final = (
-    *(f"fault: {kind}" for kind in dict.fromkeys(KINDS)),
+    *(f"fault: {kind}" for kind in dict.fromkeys(KINDS_OF_SEVERAL)),
     "clean stops",
     "clocks that drift",
     "connections given up",

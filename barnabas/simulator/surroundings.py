@@ -8,6 +8,7 @@ from typing import Final
 REPLACED: Final = {
     "barnabas.broker.host.assemble": "broker.py puts the same parts together",
     "barnabas.broker.host.clock": "clock.py",
+    "barnabas.broker.host.cluster_secret": "broker.py gives all brokers the same one",
     "barnabas.broker.host.data_dir": "nobody else has the device: no lock is needed",
     "barnabas.broker.host.disk": "device.py",
     "barnabas.broker.host.disk_calls": "device.py",

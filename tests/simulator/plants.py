@@ -11,12 +11,13 @@ from tests.durability.plants import Change
 
 
 class Plant(NamedTuple):
-    """A defect: what it does, its changes, how the checker's sentence begins, and a seed that meets it."""
+    """A defect: what it does, its changes, how the checker's sentence begins, a seed that meets it, and its brokers."""
 
     what: str
     changes: tuple[Change, ...]
     found_as: str
     seed: int
+    brokers: int = 1
 
 
 @contextmanager

@@ -14,7 +14,7 @@ SHORT_MS = 15_000
 @pytest.mark.parametrize("name", PLANTS)
 def test_a_planted_defect_is_found_by_its_checker_and_its_seed_holds_without_it(name: str) -> None:
     plant = PLANTS[name]
-    plan = draw(str(plant.seed), SHORT_MS)
+    plan = draw(str(plant.seed), SHORT_MS, plant.brokers)
     with planted(plant):
         broken = play(plan).broken
     assert broken is not None

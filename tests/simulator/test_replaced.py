@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from barnabas.broker.host.disk_calls import open_files_max
-from barnabas.simulator.plan import draw
+from barnabas.simulator.plan import SEVERAL, draw
 from barnabas.simulator.run import play
 from barnabas.simulator.surroundings import REPLACED
 from tests.house.test_rules import PACKAGE, imports_of, modules, name_of
@@ -60,7 +60,7 @@ def test_no_run_calls_into_what_is_replaced_and_all_else_is_what_is_shipped() ->
         if event == "call" and frame.f_code is not open_files_max.__code__:  # asked by every host, and not used here
             called.add(frame.f_globals.get("__name__", ""))
 
-    plan = draw("9", 3000)
+    plan = draw("9", 3000, SEVERAL)
     play(plan)  # loads what it needs
     sys.setprofile(profile)
     try:
@@ -71,14 +71,16 @@ def test_no_run_calls_into_what_is_replaced_and_all_else_is_what_is_shipped() ->
     assert not called & set(REPLACED)
     for shipped in ("broker.host.channel", "broker.host.host", "broker.node.core", "net.host.connection"):
         assert f"barnabas.{shipped}" in called
+    for shipped in ("host.peering", "host.peer_channel", "peers.way", "node.member", "replica.follower"):
+        assert f"barnabas.broker.{shipped}" in called
     for shipped in ("net.host.transport", "client.async_producer", "client.async_consumer"):
         assert f"barnabas.{shipped}" in called
     assert PACKAGE.name == "barnabas"
 
 
-@pytest.mark.parametrize("seed", ["9", "11"])
+@pytest.mark.parametrize(("seed", "brokers"), [("9", 1), ("11", SEVERAL)])
 def test_a_run_asks_the_machine_for_neither_time_nor_chance_nor_sockets(
-    seed: str, monkeypatch: pytest.MonkeyPatch
+    seed: str, brokers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
 
@@ -91,7 +93,7 @@ def test_a_run_asks_the_machine_for_neither_time_nor_chance_nor_sockets(
 
         return call
 
-    plan = draw(seed, 3000)
+    plan = draw(seed, 3000, brokers)
     play(plan)
     for module, names in {
         time: ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "sleep"),

@@ -16,7 +16,7 @@ from barnabas.simulator import search
 from barnabas.simulator.checks.settled import Settled
 from barnabas.simulator.faults import Fault
 from barnabas.simulator.history import Over
-from barnabas.simulator.plan import draw
+from barnabas.simulator.plan import SEVERAL, draw
 from barnabas.simulator.run import LEAST, Outcome, play
 from barnabas.simulator.world import Broken
 
@@ -36,6 +36,7 @@ def test_seeds_hold_and_meet_what_they_are_for(outcomes: list[Outcome]) -> None:
         assert len(outcome.plan.faults) >= 5
         assert outcome.virtual_ms >= SHORT_MS
         assert any(outcome.reached[name] for name in search.REACHED if name.startswith("fault: "))
+    assert {outcome.plan.brokers for outcome in outcomes} == {1, SEVERAL}
 
 
 def test_a_run_is_the_same_again_in_one_process(outcomes: list[Outcome]) -> None:
@@ -63,7 +64,12 @@ def test_one_seed_in_ten_keeps_the_defaults_and_lasts_five_times_as_long() -> No
     assert {plan.duration_ms for plan in plans} == {60_000, 300_000}
     assert all(plan.consumers == [{}, {}] and "log.roll.ms" not in plan.broker for plan in defaults)
     assert all(len(plan.faults) >= 5 for plan in plans)
-    assert not any(fault.kind == "power" for plan in plans if not plan.synced for fault in plan.faults)
+    alone = [plan for plan in plans if plan.brokers == 1]
+    assert 30 <= len(alone) <= 90
+    assert {plan.brokers for plan in plans} == {1, SEVERAL}
+    assert not any(fault.kind == "power" for plan in alone if not plan.synced for fault in plan.faults)
+    assert {fault.node for plan in alone for fault in plan.faults} == {1}
+    assert {fault.node for plan in plans for fault in plan.faults} == {1, 2, 3}
 
 
 def test_once_and_in_order_is_promised_where_a_start_forgets_nothing_of_it() -> None:

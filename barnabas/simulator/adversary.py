@@ -1,0 +1,186 @@
+"""Does the faults of a plan: to brokers, to their machines, and to the ways between all machines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from barnabas.simulator import faults
+from barnabas.simulator.broker import BrokerProcess
+from barnabas.simulator.brokers import Brokers
+from barnabas.simulator.faults import Fault
+from barnabas.simulator.network import Network
+from barnabas.simulator.world import MS, World
+
+_KILLS: Final = 4
+_KILL_AGAIN_MS_MAX: Final = 40
+
+
+class Adversary:
+    """Does the faults of a plan.
+
+    Args:
+        brokers: whom they hit.
+        clients: the addresses of all clients.
+        synced: every acknowledged record was synced, so that power may fail anywhere and at any time. Else it fails
+            where all replicas have all that was acknowledged: one of them at a time loses some of it.
+    """
+
+    def __init__(self, world: World, network: Network, brokers: Brokers, clients: list[str], *, synced: bool) -> None:
+        self._world = world
+        self._network = network
+        self._brokers = brokers
+        self._clients = clients
+        self._synced = synced
+        self._healed = False
+        self._waiting: list[Fault] = []
+        self._deeds: dict[str, Callable[[Fault, BrokerProcess], None]] = {
+            faults.KILL: self._kill,
+            faults.KILLS: self._kills,
+            faults.POWER: self._power,
+            faults.STOP: self._stop,
+            faults.PAUSE: self._pause,
+            faults.CUT: self._cut,
+            faults.CUT_TO: self._cut,
+            faults.CUT_FROM: self._cut,
+            faults.SPLIT: self._cut,
+            faults.SPLIT_TO: self._cut,
+            faults.SPLIT_FROM: self._cut,
+            faults.RESET: self._reset,
+            faults.SLOW: self._slow,
+            faults.SLOW_DISK: self._slow_disk,
+            faults.FULL: self._full,
+            faults.JUMP: self._jump,
+        }
+
+    def plan(self, planned: list[Fault]) -> None:
+        """Have them happen when their time comes."""
+        for fault in planned:
+            begin = self._wait if fault.on_answer else self._begin
+            self._world.at(fault.at_ms * MS, partial(begin, fault))
+
+    def _wait(self, fault: Fault) -> None:
+        self._waiting.append(fault)
+
+    def answered(self, connection: str) -> None:
+        """A broker has answered something, on that connection."""
+        if self._waiting:
+            name = connection.partition(".")[0]
+            now = [one for one in self._waiting if self._brokers[one.node].name == name]
+            self._waiting = [one for one in self._waiting if one not in now]
+            for fault in now:
+                self._world.after(0, partial(self._begin, fault))
+
+    def heal(self) -> None:
+        """End all that is wrong: ways are open, disks are quick and have room, all brokers run."""
+        self._healed = True
+        self._world.note("all is healed")
+        self._network.heal()
+        for broker in self._brokers.all:
+            broker.device.fill(full=False)
+            broker.device.slow = 1
+            broker.resume()
+            self._start(broker)
+
+    def _begin(self, fault: Fault) -> None:
+        broker = self._brokers[fault.node]
+        if self._healed:
+            return
+        if fault.kind in (faults.KILL, faults.KILLS, faults.POWER, faults.STOP, faults.PAUSE) and not broker.runs:
+            return
+        if fault.kind == faults.STOP and broker.stops:
+            return
+        if fault.kind == faults.POWER and not self._synced and not self._brokers.in_sync:
+            self._world.count("power losses that would be beyond the model")
+            return
+        self._world.note(f"fault: {fault.kind} for {fault.for_ms} ms at {broker.name}")
+        self._world.count(f"fault: {fault.kind}")
+        self._deeds[fault.kind](fault, broker)
+
+    def _after(self, fault: Fault, call: Callable[[], None]) -> None:
+        def later() -> None:
+            if not self._healed:
+                call()
+
+        self._world.after(fault.for_ms * MS, later)
+
+    def _count_if_early(self, broker: BrokerProcess) -> None:
+        core = broker.core
+        self._world.count("ends while it recovers", core is not None and not core.ready)
+
+    def _start(self, broker: BrokerProcess) -> None:
+        if not broker.runs:
+            broker.start()
+
+    def _kill(self, fault: Fault, broker: BrokerProcess) -> None:
+        self._count_if_early(broker)
+        broker.kill()
+        self._after(fault, partial(self._start, broker))
+
+    def _kills(self, fault: Fault, broker: BrokerProcess) -> None:
+        """Again and again, while it recovers."""
+        chance = self._world.chance(f"kills at {fault.at_ms}")
+
+        def again(left: int) -> None:
+            if self._healed or not broker.runs:
+                return
+            self._count_if_early(broker)
+            broker.kill()
+            if left:
+                self._start(broker)
+                self._world.after(chance.randrange(_KILL_AGAIN_MS_MAX * MS), partial(again, left - 1))
+            else:
+                self._after(fault, partial(self._start, broker))
+
+        again(_KILLS)
+
+    def _power(self, fault: Fault, broker: BrokerProcess) -> None:
+        self._count_if_early(broker)
+        broker.lose_power()
+        self._after(fault, partial(self._start, broker))
+
+    def _stop(self, fault: Fault, broker: BrokerProcess) -> None:
+        def ended() -> None:
+            self._world.count("clean stops")
+            if self._healed:
+                self._start(broker)
+            else:
+                self._after(fault, partial(self._start, broker))
+
+        broker.resume()
+        broker.stop(ended)
+
+    def _pause(self, fault: Fault, broker: BrokerProcess) -> None:
+        broker.pause()
+        self._after(fault, broker.resume)
+
+    def _cut(self, fault: Fault, broker: BrokerProcess) -> None:
+        """Of every peer by chance: some still reach the broker."""
+        chance, here = self._world.chance(f"cut at {fault.at_ms}"), broker.machine.host
+        others = [host for host in self._brokers.hosts if host != here]
+        peers = self._clients if fault.kind.startswith(faults.CUT) else others
+        for peer in [peer for peer in peers if chance.randrange(2)] or peers:
+            if not fault.kind.endswith(" from"):
+                self._network.cut(peer, here)
+            if not fault.kind.endswith(" to"):
+                self._network.cut(here, peer)
+        self._after(fault, self._network.heal)
+
+    def _reset(self, fault: Fault, broker: BrokerProcess) -> None:
+        self._world.count("connections reset", self._network.reset(broker.machine.host))
+
+    def _slow(self, fault: Fault, broker: BrokerProcess) -> None:
+        self._network.slow = 50
+        self._after(fault, self._network.heal)
+
+    def _slow_disk(self, fault: Fault, broker: BrokerProcess) -> None:
+        broker.device.slow = 50
+        self._after(fault, partial(setattr, broker.device, "slow", 1))
+
+    def _full(self, fault: Fault, broker: BrokerProcess) -> None:
+        broker.device.fill(full=True)
+        self._after(fault, partial(broker.device.fill, full=False))
+
+    def _jump(self, fault: Fault, broker: BrokerProcess) -> None:
+        broker.machine.clock.jump(fault.jump_ms)
