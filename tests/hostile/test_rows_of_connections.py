@@ -25,7 +25,7 @@ from barnabas.protocol.requests.incremental_alter_configs import (
 )
 from barnabas.protocol.requests.metadata import MetadataRequest
 from tests.broker.host.fake_core import api_versions_request
-from tests.broker.host.test_siege import LEFT_BYTES_MAX, PEAK_BYTES_MAX, memory, siege, state
+from tests.broker.host.test_siege import LEFT_BYTES_MAX, PEAK_BYTES_MAX, broker_s, is_idle, memory, siege, soon
 from tests.cli.process import broker
 from tests.hostile.meter import exchange
 from tests.hostile.test_rows import Peer, frame
@@ -194,11 +194,9 @@ def test_requests_that_are_held_while_logs_are_recovered(tmp_path: Path) -> None
             flood.end()
             assert flood.sent > 20, "the start was too fast"
             peak = memory(process, "VmHWM") - idle
-            until_s = time.monotonic() + 60
-            while (left := memory(process, "VmRSS") - idle) > LEFT_BYTES_MAX or state(process)["by_kind"]["requests"]:
-                if time.monotonic() >= until_s:
-                    raise TooMuch(f"{left} bytes are left")
-                time.sleep(0.1)
+            left_s = broker_s(process)
+            soon(process, lambda: is_idle(process), left_s)
+            soon(process, lambda: memory(process, "VmRSS") - idle <= LEFT_BYTES_MAX, left_s)
             print(f"recovering: {flood.sent} requests, {peak // 10**6} MB at the peak")
             if peak > PEAK_BYTES_MAX:
                 raise TooMuch(f"{peak} bytes at the peak")
