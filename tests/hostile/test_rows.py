@@ -30,9 +30,7 @@ from barnabas.protocol.requests.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from barnabas.protocol.requests.metadata import MetadataRequest, MetadataRequestTopic
-from barnabas.protocol.requests.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.broker.host.test_siege import siege
-from tests.broker.node.world import batch
 from tests.hostile.meter import exchange
 
 pytestmark = [
@@ -184,19 +182,3 @@ def test_topics_made_on_first_use() -> None:
         made = json.loads(get(f"127.0.0.1:{process.port}", "/state")[1])["broker"]["topics"]
         took_s = time.monotonic() - began_s
         assert made <= 7_170 + 34 * took_s  # 20,000 partitions and what one request has over, then 100 a second
-
-
-def test_producer_ids_that_nobody_gave_out() -> None:
-    """18,000 a second, 429 bytes each, for a day, until now."""
-    with siege("--topic", "t:1") as process, ExitStack() as stack:
-        peer = Peer(stack, process.port)
-        until_s = time.monotonic() + 3
-        number = 2**40
-        while time.monotonic() < until_s:
-            many = bytearray()
-            for _ in range(200):
-                number += 1
-                records = batch(b"v", pid=number, epoch=0, sequence=0)
-                data = [TopicProduceData("t", partition_data=[PartitionProduceData(0, memoryview(records))])]
-                many += frame(ApiKey.PRODUCE, 9, ProduceRequest(None, 1, 1000, data))
-            assert exchange(peer.sock, bytes(many), answers=200) is not None
