@@ -1,13 +1,14 @@
 """The controller of a cluster of one: decides, writes records, and answers when they are committed.
 
-Two images. The controller's own has every record that was appended; decisions are made over it, so that two requests
-in flight cannot both create a topic. The brokers' has every committed record; all else reads that one. A record is
-committed here once it is on stable storage; in a cluster, once the quorum has it. Nothing above notices the difference.
+Two images (`writing`). The controller's own has every record that was appended; decisions are made over it, so that
+two requests in flight cannot both create a topic. The brokers' has every committed record; all else reads that one. A
+record is committed here once it is on stable storage; in a cluster, once the quorum has it. Nothing above notices.
 
     request -> decide over the pending image -> append records -> (sync) -> committed image, delta -> answer
 
-What concerns many partitions is a job of bounded steps that has its turn alone (`turns`). Its records are one batch
-like any other, and what they add up to is made on the side and put in force in one step: nobody ever sees a part of it.
+What concerns many partitions is a job of bounded steps that has its turn alone (`turns`). What a client asked for is
+one batch like any other, made on the side and put in force in one step: nobody ever sees a part of it. What becomes of
+the partitions of a broker that is fenced or unfenced comes in slices, as in Apache Kafka (`leadership`).
 
 Source: `QuorumController`, `ReplicationControlManager.alterPartition`, `ProducerIdControlManager` of Apache Kafka.
 """
@@ -26,16 +27,16 @@ from barnabas.broker.cluster.leadership import judge
 from barnabas.broker.cluster.record_log import Commit, RecordLog
 from barnabas.broker.cluster.records import (
     MetadataRecord,
-    Partition,
     PartitionChange,
     ProducerIds,
 )
 from barnabas.broker.cluster.settings_room import SettingsRoom
 from barnabas.broker.cluster.topic_rules import NewTopic, Taken, TopicResult
-from barnabas.broker.cluster.turns import SMALL_MAX, RunJob, Turns, answer_defect
+from barnabas.broker.cluster.turns import SMALL_MAX, RunJob, Turns
+from barnabas.broker.cluster.writing import Writing
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.config.topics import PARTITIONS_PER_OPERATION_MAX
-from barnabas.broker.jobs import Gate, Job, wait
+from barnabas.broker.jobs import Job
 from barnabas.broker.ports import Entropy, IsrAnswer, IsrProposal
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID
@@ -72,14 +73,10 @@ class LocalController:
     ) -> None:
         self._config = config
         self._log = log
-        self._committed = image
-        self._pending = image.copy()
         self._entropy = entropy
-        self._publish = publish
         self._defer = defer
-        self._in_flight: list[Sequence[MetadataRecord]] = []
-        self._refused = ""
-        self._turns = Turns(run, lambda: bool(self._in_flight))
+        self._writing = Writing(log, image, publish, defer, lambda: self._turns.go_on())
+        self._turns = Turns(run, lambda: self._writing.under_way)
 
     def create_topics(
         self, topics: Sequence[NewTopic], validate_only: bool, done: Done, take_turn: Callable[[], bool] = lambda: True
@@ -104,8 +101,8 @@ class LocalController:
             return
         results = []
         records: list[MetadataRecord] = []
-        scratch = self._pending if len(topics) == 1 else self._pending.sketch()
-        room = SettingsRoom(self._pending.settings_bytes)
+        scratch = self.pending if len(topics) == 1 else self.pending.sketch()
+        room = SettingsRoom(self.pending.settings_bytes)
         taken = Taken(scratch.topics)
         for topic in topics:
             try:
@@ -122,7 +119,7 @@ class LocalController:
                 results.append(TopicResult(topic.name, error=fault.kept()))
                 yield None
                 continue
-            if scratch is not self._pending:
+            if scratch is not self.pending:
                 scratch.topics[topic.name] = TopicState(topic.name, result.topic_id)
                 taken.add(topic.name)
             records += created
@@ -142,7 +139,7 @@ class LocalController:
         records: list[MetadataRecord] = []
         for number, topic_id in enumerate(topic_ids, 1):
             try:
-                topic = topic_rules.find_topic(self._pending, None, topic_id)
+                topic = topic_rules.find_topic(self.pending, None, topic_id)
                 records += topic_rules.remove_topic(topic)
                 results.append(TopicResult(topic.name, topic_id))
             except KafkaError as fault:
@@ -155,7 +152,7 @@ class LocalController:
         """Bring topics, each named once, to a number of partitions: (name, count, replicas of the new ones)."""
         size = 0
         for name, count, _ in topics:
-            topic = self._pending.topics.get(name)
+            topic = self.pending.topics.get(name)
             size += 0 if topic is None else max(count - len(topic.partitions), 0)
         operation = self._create_partitions(topics, validate_only, done)
         self._turns.take(
@@ -168,7 +165,7 @@ class LocalController:
         for name, count, assignments in topics:
             try:
                 records += yield from topic_rules.add_partitions(
-                    self._pending, name, count, assignments, self._entropy.below
+                    self.pending, name, count, assignments, self._entropy.below
                 )
                 results.append(TopicResult(name))
             except KafkaError as fault:
@@ -191,10 +188,10 @@ class LocalController:
     ) -> Job[None]:
         errors: list[KafkaError | None] = []
         records: list[MetadataRecord] = []
-        room = SettingsRoom(self._pending.settings_bytes)
+        room = SettingsRoom(self.pending.settings_bytes)
         for resource_type, name, changes in resources:
             try:
-                records += config_rules.alter(self._pending, self._config, resource_type, name, changes, room)
+                records += config_rules.alter(self.pending, self._config, resource_type, name, changes, room)
                 errors.append(None)
             except KafkaError as fault:
                 errors.append(fault.kept())
@@ -207,9 +204,9 @@ class LocalController:
         if validate_only or not records:
             done(errors)
         elif self._turns.alone:
-            yield from self._write_alone(records, committed)
+            yield from self._writing.write_alone(records, committed)
         else:
-            self._write(records, committed)
+            self._writing.write(records, committed)
 
     def alter_partition(self, proposal: IsrProposal, done: Callable[[IsrAnswer], None]) -> None:
         """Change an ISR. The answer never comes from inside this call (see `ports`)."""
@@ -219,9 +216,9 @@ class LocalController:
         )
 
     def _alter_partition(self, proposal: IsrProposal, done: Callable[[IsrAnswer], None]) -> None:
-        topic = self._pending.topics_by_id.get(proposal.topic_id)
+        topic = self.pending.topics_by_id.get(proposal.topic_id)
         state = None if topic is None else topic.partitions.get(proposal.partition.partition)
-        code = judge(self._pending, proposal, state)
+        code = judge(self.pending, proposal, state)
         if code:
             self._defer(lambda: done(IsrAnswer(code)))
             return
@@ -234,13 +231,13 @@ class LocalController:
             else:
                 done(IsrAnswer(0, state.leader_epoch, state.partition_epoch + 1, proposal.isr))
 
-        self._write([record], committed)
+        self._writing.write([record], committed)
 
     def allocate_producer_ids(self, broker_id: int, done: Callable[[KafkaError | None, int, int], None]) -> None:
         """A block of producer ids nobody else gets, not even after its record was lost: `done(error, first, count)`."""
 
         def allocate() -> None:
-            first = self._pending.next_producer_id
+            first = self.pending.next_producer_id
             end = first + PRODUCER_ID_BLOCK_SIZE
 
             def committed(fault: KafkaError | None) -> None:
@@ -249,21 +246,22 @@ class LocalController:
                 else:
                     self._log.keep_producer_ids(end, lambda fault: done(fault, first, PRODUCER_ID_BLOCK_SIZE))
 
-            self._write([ProducerIds(broker_id, end)], committed)
+            self._writing.write([ProducerIds(broker_id, end)], committed)
 
         self._turns.do(allocate, lambda fault: done(fault, -1, 0))
 
     def decide(self, decision: Callable[[Image], Job[list[MetadataRecord]]], done: Commit) -> None:
-        """Have `decision` made over all that was appended so far, in its turn, and what it gives back written at once.
+        """Have `decision` made over all that was appended so far, in its turn, and what it gives back written.
 
-        It is alone if it may concern many partitions. `done` hears of the commit, or of the KafkaError it was ended by.
+        It is alone if it may concern many partitions; then it is written, and seen, in slices, so the order of its
+        records is to make sense. `done` hears of the last commit, or of the KafkaError it was ended by.
         """
-        size = sum(len(topic.partitions) for topic in self._pending.topics.values())
+        size = sum(len(topic.partitions) for topic in self.pending.topics.values())
         self._turns.take(size, self._decide(decision, done), done)
 
     def _decide(self, decision: Callable[[Image], Job[list[MetadataRecord]]], done: Commit) -> Job[None]:
         try:
-            records = yield from decision(self._pending)
+            records = yield from decision(self.pending)
         except KafkaError as refusal:
             fault = refusal.kept()
             self._defer(lambda: done(fault))
@@ -271,27 +269,30 @@ class LocalController:
         if not records:
             self._defer(lambda: done(None))
         elif self._turns.alone:
-            yield from self._write_alone(records, done)
+            yield from self._writing.write_in_slices(records, done)
         else:
-            self._write(records, done)
+            self._writing.write(records, done)
 
     @property
     def pending(self) -> Image:
         """All that was appended, committed or not; another image after a refusal."""
-        return self._pending
+        return self._writing.pending
 
     def reload(self) -> None:
         """Start over from the committed image: it was just replayed."""
-        assert not self._in_flight, "records are appended after the replay, not during it"
-        self._pending = self._committed.copy()
+        self._writing.reload()
 
     def write(self, records: Sequence[MetadataRecord], done: Commit) -> None:
         """Append records as they are, for what no other method decides (further brokers, an assignment by hand)."""
-        self._turns.do(lambda: self._write(records, done), done)
+
+        def write() -> None:
+            self._writing.write(records, done)
+
+        self._turns.do(write, done)
 
     def _fresh_topic_id(self) -> bytes:
         topic_id = ZERO_UUID
-        while topic_id == ZERO_UUID or topic_id in self._pending.topics_by_id:
+        while topic_id == ZERO_UUID or topic_id in self.pending.topics_by_id:
             topic_id = self._entropy.uuid()
         return topic_id
 
@@ -312,83 +313,6 @@ class LocalController:
             done(results)
 
         if self._turns.alone:
-            yield from self._write_alone(records, committed)
+            yield from self._writing.write_alone(records, committed)
         else:
-            self._write(records, committed)
-
-    def _write_alone(self, records: Sequence[MetadataRecord], done: Commit) -> Job[None]:
-        """As `_write` in bounded steps, alone. New partitions are made on the side; the pending image comes last."""
-        fault: KafkaError | None = None
-        appended = Gate()
-
-        def committed(refusal: KafkaError | None) -> None:
-            nonlocal fault
-            fault = refusal
-            appended.open()
-
-        try:
-            yield from self._log.append_in_steps(records, committed)
-        except KafkaError as refusal:
-            self._say_refused(refusal)
-            done(refusal)
-            return
-        side, delta = Image(), Delta()
-        if not any(isinstance(one, Partition) for one in records):
-            yield from wait(appended)
-            if fault is None:
-                self._committed.apply(records, delta)
-                self._publish(delta)
-                for start in range(0, len(records), SMALL_MAX):
-                    yield None
-                    self._pending.apply(records[start : start + SMALL_MAX])
-            done(fault)
-            return
-        for start in range(0, len(records), SMALL_MAX):
-            part = records[start : start + SMALL_MAX]
-            for topic_id in {one.topic_id for one in part if isinstance(one, Partition)}:
-                side.borrow(self._committed, topic_id)
-            side.apply(part, delta)
-            yield None
-        yield from wait(appended)
-        if fault is None:
-            self._committed.take(side)
-            self._publish(delta)
-            topics = list(side.topics.values())
-            for at in range(0, len(topics), SMALL_MAX):
-                yield None
-                self._pending.take_copies(side, topics[at : at + SMALL_MAX])
-        done(fault)
-
-    def _write(self, records: Sequence[MetadataRecord], done: Commit) -> None:
-        """Append; `done` hears of the commit, or of the refusal, later."""
-
-        def committed(fault: KafkaError | None) -> None:
-            self._in_flight.pop(0)
-            try:
-                if fault is None:
-                    self._publish(self._committed.apply(records))
-                else:
-                    self._pending = self._committed.copy()
-                    for later in self._in_flight:
-                        self._pending.apply(later)
-                done(fault)
-            except Exception as defect:
-                answer_defect(defect, done)
-            self._turns.go_on()
-
-        try:
-            self._log.append(records, committed)
-        except KafkaError as refusal:
-            self._say_refused(refusal)
-            fault = refusal
-            self._defer(lambda: done(fault))
-            return
-        self._refused = ""
-        self._in_flight.append(records)
-        self._pending.apply(records)
-
-    def _say_refused(self, refusal: KafkaError) -> None:
-        """Say it once: on a full disk whoever waits for room tries again every second."""
-        if refusal.code != ErrorCode.NOT_CONTROLLER and str(refusal) != self._refused:  # the broker stops: no error
-            self._refused = str(refusal)
-            logger.error("the metadata log refused a change: %s", refusal)
+            self._writing.write(records, committed)

@@ -1,4 +1,10 @@
-"""Who leads a partition and who is in sync: pure decisions over an image."""
+"""Who leads a partition and who is in sync: pure decisions over an image.
+
+A broker that is fenced or unfenced may concern every partition. What changes is written and seen in slices then, and in
+this order: partitions before the fence, and after the unfence, so that nobody ever sees a leader that is fenced. Each
+partition changes whole. Who looks meanwhile sees some that have moved and others that have not, as one who hears late;
+a controller that ends midway finds the broker unfenced, and fences it when its session is over.
+"""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@
     heartbeat    -> BrokerChange where it is fenced or unfenced by it, with what that means for partitions
     its session is over -> the same as a heartbeat that wants the fence
 
-A broker and its partitions change in one batch of records, so that nobody ever sees a leader that is fenced. Who is
-decided over stands in `registrations`, what it comes to for partitions in `leadership`.
+A broker and its partitions change in one batch of records, or, where they are many, in slices: the order of
+`leadership` keeps everybody from seeing a leader that is fenced. Who is decided over stands in `registrations`.
 
 Source: `QuorumController.registerBroker`, `processBrokerHeartbeat`, `maybeFenceStaleBroker` of Apache Kafka.
 """
@@ -99,7 +99,7 @@ class Members:
                 return []
             what = fenced if told.is_fenced else unfenced
             changes = yield from what(image, beat.broker_id)
-            return [told.record, *changes]
+            return [*changes, told.record] if told.is_fenced else [told.record, *changes]
 
         def decided(fault: KafkaError | None) -> None:
             if fault is None and told is not None and told.record is not None:
@@ -127,7 +127,7 @@ class Members:
             if not silent:
                 return []  # it was heard of while this had to wait for its turn
             changes = yield from fenced(image, broker_id)
-            return [*records, *changes]
+            return [*changes, *records]
 
         def done(fault: KafkaError | None) -> None:
             self._fencing.discard(broker_id)

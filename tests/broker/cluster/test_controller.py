@@ -268,8 +268,8 @@ def test_many_partitions_are_made_in_bounded_steps_and_appear_at_once(monkeypatc
     assert [key.partition for key in cluster.deltas[-1].partitions] == list(range(1000, 1600))
     assert cluster.image.topic_overrides("big") == {"retention.ms": "5"}
     assert 0 < watched.most <= 250
-    assert list(cluster.image.to_records()) == list(cluster.controller._pending.to_records())
-    assert cluster.image.topics["big"].partitions is not cluster.controller._pending.topics["big"].partitions
+    assert list(cluster.image.to_records()) == list(cluster.controller.pending.to_records())
+    assert cluster.image.topics["big"].partitions is not cluster.controller.pending.topics["big"].partitions
 
 
 def test_who_comes_while_many_partitions_are_made_waits_in_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -399,7 +399,7 @@ def test_a_defect_after_the_commit_is_told_and_the_line_goes_on(partitions: int,
     def publish(delta: Delta) -> None:
         assert where == "answer" or len(delta.partitions) != partitions, "a defect in following the change"
 
-    cluster.controller._publish = publish
+    cluster.controller._writing._publish = publish
     cluster.controller.create_topics([NewTopic("t", partitions)], False, told)
     cluster.controller.create_topics([NewTopic("after", 300)], False, lambda results: said.append(results[0].error))
     while cluster.jobs.step() or cluster.log.pending:

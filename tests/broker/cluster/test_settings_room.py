@@ -108,7 +108,7 @@ def test_the_count_is_that_of_the_settings_after_a_restart_and_many_at_once(worl
     held = world.core.image.settings_bytes
     world.restart()
     assert world.core.image.settings_bytes == held > 0
-    counted(world.core.controller._pending)
+    counted(world.core.controller.pending)
     assert set(world.core.image.configs) >= {(TOPIC_RESOURCE, "w0"), (BROKER_RESOURCE, "")}
 
 

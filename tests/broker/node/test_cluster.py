@@ -6,8 +6,9 @@ import pytest
 
 from barnabas.broker.cluster.image import TOPIC_RESOURCE
 from barnabas.broker.memory_disk import MemoryDisk
+from barnabas.broker.node.core import Core
 from barnabas.broker.node.member import Stage
-from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import NO_LEADER, NO_PRODUCER_EPOCH, TopicPartition
 from barnabas.protocol.requests.alter_partition import AlterPartitionRequest
 from barnabas.protocol.requests.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -360,6 +361,54 @@ def test_many_partitions_change_their_leader_at_once(three):
     three.until(lambda: [three.state(number, node_id=2) for number in range(300)] == states)
     three.start(3)
     three.until(lambda: all(len(three.state(number).isr) == 2 for number in range(300)))
+
+
+def test_many_partitions_change_in_slices_and_nobody_ever_sees_a_leader_that_is_fenced(monkeypatch):
+    publish, seen, wrong = Core.publish, [], []
+
+    def look(core, delta):
+        publish(core, delta)
+        if "t" in core.image.topics:
+            seen.append(len(delta.partitions))
+            leaders = {state.leader for state in core.image.topics["t"].partitions.values()}
+            wrong.extend(one for one in leaders if one != NO_LEADER and not core.image.is_alive(one))
+
+    monkeypatch.setattr(Core, "publish", look)
+    three = Cluster()
+    three.create(partitions=900, factor=2)
+    seen.clear()
+    three.kill(3)
+    three.until(lambda: 3 not in alive(three))
+    assert (max(seen), sum(seen)) == (250, 600 * 2), "on the controller and on 2"
+    three.start(3)
+    three.until(lambda: all(len(three.state(number).isr) == 2 for number in range(900)))
+    seen.clear()
+    three.stop(2)
+    assert 2 not in alive(three)
+    assert max(seen) == 250
+    assert not wrong, "a leader was fenced"
+
+
+def test_a_fence_of_many_that_is_cut_short_is_gone_on_with(three):
+    three.create(partitions=900, factor=2)
+    three.create("last", replicas={0: [3, 1, 2]})
+    controller = three[CONTROLLER]
+    append, appended = controller.core.metadata.append, []
+
+    def refuse_the_second(records, committed):
+        appended.append(len(records))
+        if len(appended) == 2:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no room")
+        append(records, committed)
+
+    controller.core.metadata.append = refuse_the_second
+    three.kill(3)
+    three.until(lambda: len(appended) == 2)
+    assert 3 in alive(three)
+    assert sum(3 in three.state(number).isr for number in range(900)) == 600 - 250
+    assert three.until(lambda: 3 not in alive(three)) <= 1000
+    assert appended[2:] == [250, 102], "the rest, the other topic's, and the fence"
+    assert three.leader(0, "last") == 1
 
 
 def test_a_leader_that_was_killed_cuts_what_nobody_else_had(pair):

@@ -1,0 +1,158 @@
+"""How the controller's records become metadata: appended, and, once they are committed, in force.
+
+Two images: `pending` has every record that was appended, `committed` every one that is committed. What is small is one
+batch, and applied in one step. What concerns many partitions is written by a job, alone (`turns`): as one batch that is
+made on the side and put in force in one step, so that nobody ever sees a part of it (`write_alone`); or in slices, each
+a batch of its own and in force on its own (`write_in_slices`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from barnabas.broker.cluster.image import Delta, Image
+from barnabas.broker.cluster.record_log import Commit, RecordLog
+from barnabas.broker.cluster.records import MetadataRecord, Partition
+from barnabas.broker.cluster.turns import SMALL_MAX, answer_defect
+from barnabas.broker.jobs import Gate, Job, wait
+from barnabas.protocol.errors import ErrorCode, KafkaError
+
+logger = logging.getLogger(__name__)
+
+
+class Writing:
+    """Appends to the log and keeps both images.
+
+    Args:
+        log: where records go.
+        image: the committed one.
+        publish: hears of every committed change before its answer goes out.
+        defer: runs a callback a little later, never from inside the call.
+        go_on: is called after each commit.
+    """
+
+    def __init__(
+        self,
+        log: RecordLog,
+        image: Image,
+        publish: Callable[[Delta], None],
+        defer: Callable[[Callable[[], None]], None],
+        go_on: Callable[[], None],
+    ) -> None:
+        self._log = log
+        self._publish = publish
+        self._defer = defer
+        self._go_on = go_on
+        self._in_flight: list[Sequence[MetadataRecord]] = []
+        self._refused = ""
+        self._committed = image
+        self.pending = image.copy()
+
+    @property
+    def under_way(self) -> bool:
+        """Whether records were appended that are not committed yet."""
+        return bool(self._in_flight)
+
+    def reload(self) -> None:
+        """Start over from the committed image: it was just replayed."""
+        assert not self._in_flight, "records are appended after the replay, not during it"
+        self.pending = self._committed.copy()
+
+    def write_alone(self, records: Sequence[MetadataRecord], done: Commit) -> Job[None]:
+        """As `write` in bounded steps, alone. New partitions are made on the side; the pending image comes last."""
+        fault: KafkaError | None = None
+        appended = Gate()
+
+        def committed(refusal: KafkaError | None) -> None:
+            nonlocal fault
+            fault = refusal
+            appended.open()
+
+        try:
+            yield from self._log.append_in_steps(records, committed)
+        except KafkaError as refusal:
+            self._say_refused(refusal)
+            done(refusal)
+            return
+        side, delta = Image(), Delta()
+        if not any(isinstance(one, Partition) for one in records):
+            yield from wait(appended)
+            if fault is None:
+                self._committed.apply(records, delta)
+                self._publish(delta)
+                for start in range(0, len(records), SMALL_MAX):
+                    yield None
+                    self.pending.apply(records[start : start + SMALL_MAX])
+            done(fault)
+            return
+        for start in range(0, len(records), SMALL_MAX):
+            part = records[start : start + SMALL_MAX]
+            for topic_id in {one.topic_id for one in part if isinstance(one, Partition)}:
+                side.borrow(self._committed, topic_id)
+            side.apply(part, delta)
+            yield None
+        yield from wait(appended)
+        if fault is None:
+            self._committed.take(side)
+            self._publish(delta)
+            topics = list(side.topics.values())
+            for at in range(0, len(topics), SMALL_MAX):
+                yield None
+                self.pending.take_copies(side, topics[at : at + SMALL_MAX])
+        done(fault)
+
+    def write_in_slices(self, records: Sequence[MetadataRecord], done: Commit) -> Job[None]:
+        """Append a slice in each step, alone. After one that is refused none follows."""
+        faults: list[KafkaError | None] = []
+        slices = [records[start : start + SMALL_MAX] for start in range(0, len(records), SMALL_MAX)]
+        over = Gate()
+
+        def committed(fault: KafkaError | None) -> None:
+            faults.append(fault)
+            if len(faults) == ended_after:
+                over.open()
+
+        ended_after = 0
+        for number, part in enumerate(slices, 1):
+            if not self.write(part, committed) or number == len(slices):
+                ended_after = number
+                break
+            yield None
+        yield from wait(over)
+        done(next((fault for fault in faults if fault is not None), None))
+
+    def write(self, records: Sequence[MetadataRecord], done: Commit) -> bool:
+        """Append, if it is not refused; `done` hears of the commit, or of the refusal, later."""
+
+        def committed(fault: KafkaError | None) -> None:
+            self._in_flight.pop(0)
+            try:
+                if fault is None:
+                    self._publish(self._committed.apply(records))
+                else:
+                    self.pending = self._committed.copy()
+                    for later in self._in_flight:
+                        self.pending.apply(later)
+                done(fault)
+            except Exception as defect:
+                answer_defect(defect, done)
+            self._go_on()
+
+        try:
+            self._log.append(records, committed)
+        except KafkaError as refusal:
+            self._say_refused(refusal)
+            fault = refusal
+            self._defer(lambda: done(fault))
+            return False
+        self._refused = ""
+        self._in_flight.append(records)
+        self.pending.apply(records)
+        return True
+
+    def _say_refused(self, refusal: KafkaError) -> None:
+        """Say it once: on a full disk whoever waits for room tries again every second."""
+        if refusal.code != ErrorCode.NOT_CONTROLLER and str(refusal) != self._refused:  # the broker stops: no error
+            self._refused = str(refusal)
+            logger.error("the metadata log refused a change: %s", refusal)
