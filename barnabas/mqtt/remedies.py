@@ -13,6 +13,11 @@ from barnabas.mqtt.settings import Mqtt
 
 UNSPECIFIED: Final = 0x80
 _MALFORMED: Final = (0x81, 0x82)
+_WHICH_PORT: Final = "is it an MQTT broker's port?"
+_OWN_CERTIFICATE: Final = (
+    "If it asks for a certificate of the bridge, write as cert_file (and key_file) of [mqtt.tls] one that its "
+    "authorities have signed"
+)
 _NAME_MISMATCH: Final = (62, 64)
 """X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH of OpenSSL."""
 
@@ -26,21 +31,30 @@ def unreached(mqtt: Mqtt, error: BaseException) -> str:
             return f"{told}; write as host a name that its certificate has"
         return f"{told}; as ca_file of [mqtt.tls] write the authority that signed its certificate"
     if isinstance(error, ssl.SSLError):
+        if "_ALERT_" in (
+            error.reason or ""
+        ):  # its own word, so it does speak TLS; with 1.3 it comes later: `unanswered`
+            return f"TLS: {error.reason}. {_OWN_CERTIFICATE}"
         return f"TLS: {error.reason or told}; if port {mqtt.port} speaks none, write another, or leave [mqtt.tls] out"
     if isinstance(error, ConnectionRefusedError):
         return f"{told}: nothing listens there"
     if isinstance(error, ConnectionResetError):
-        return f"{told}; {unanswered(mqtt)}"
+        return f"{told}; {_WHICH_PORT} {'If it speaks no TLS, leave [mqtt.tls] out' if mqtt.tls else _speaks_tls(mqtt)}"
     if isinstance(error, socket.gaierror):
         return f"{told}; look at host in [mqtt]"
     return told
 
 
 def unanswered(mqtt: Mqtt) -> str:
-    """Connected, and then closed, or silent: it speaks something else there."""
-    if mqtt.tls is None:
-        return f"is it an MQTT broker's port? If it speaks TLS, write [mqtt.tls] (and port = {mqtt.port} in [mqtt])"
-    return "is it an MQTT broker's port? If it speaks no TLS, leave [mqtt.tls] out"
+    """Connected, TLS and all, and then closed, or silent: it speaks something else there, or knows not who we are.
+
+    With TLS 1.3 a client learns only after its handshake that its certificate was asked for, or was not taken.
+    """
+    return f"{_WHICH_PORT} {_speaks_tls(mqtt) if mqtt.tls is None else _OWN_CERTIFICATE}"
+
+
+def _speaks_tls(mqtt: Mqtt) -> str:
+    return f"If it speaks TLS, write [mqtt.tls] (and port = {mqtt.port} in [mqtt])"
 
 
 def refused(mqtt: Mqtt, reason: Any) -> str:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-import shutil
 import signal
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,6 @@ import msgpack
 import pytest
 
 from barnabas import Consumer
-from barnabas.cli.look import get
 from barnabas.client.consume.record import ConsumerRecord
 from tests.cli.process import Process, broker
 from tests.mqtt.servers import Bridge, Mosquitto, needs_mosquitto, until
@@ -277,39 +274,3 @@ async def test_several_bridges_share_the_messages(mosquitto: Mosquitto, kafka: s
     shares = [(await one.state())["counts"]["received_qos1"] for one in pair]
     assert sum(shares) == 100
     assert min(shares) > 0
-
-
-async def test_tls_and_a_password(tmp_path: Path, kafka: str, bridge: Make, name: str) -> None:
-    """The wrong password, and a certificate of somebody else, are told by /health."""
-    for tool in ("openssl", "mosquitto_passwd"):
-        assert shutil.which(tool), f"{tool} comes with what ./dev tools brings"
-    key, certificate, users = tmp_path / "key.pem", tmp_path / "cert.pem", tmp_path / "users"
-    command = f"openssl req -x509 -newkey rsa:2048 -nodes -days 2 -keyout {key} -out {certificate} -subj /CN=localhost"
-    subprocess.run([*command.split(), "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
-    subprocess.run(["mosquitto_passwd", "-b", "-c", str(users), "bridge", "right"], check=True, capture_output=True)
-    server = Mosquitto(
-        tmp_path / "mosquitto",
-        f"cafile {certificate}",
-        f"certfile {certificate}",
-        f"keyfile {key}",
-        f"password_file {users}",
-        anonymous=False,
-    )
-    await server.start()
-    try:
-        text = plain(name, f'username = "bridge"\npassword = "wrong"\n[mqtt.tls]\nca_file = "{certificate}"')
-        one = bridge(text, server.port)
-        await one.start(connected=False)
-        await until(lambda: asyncio.to_thread(lambda: "Not authorized" in get(one.address, "/health")[1]), one.said)
-        one.end()
-        one.config.write_text(one.config.read_text().replace("wrong", "right"))
-        await one.start()
-        client = {"username": "bridge", "password": "right", "tls_params": aiomqtt.TLSParameters(str(certificate))}
-        await publish(server, f"{name}/a", b"secret", client=client)
-        assert [record.value for record in await read(kafka, name, 1)] == [b"secret"]
-        one.end()
-        one.config.write_text(one.config.read_text().replace(f'ca_file = "{certificate}"', ""))
-        await one.start(connected=False)
-        await until(lambda: asyncio.to_thread(lambda: "as ca_file of" in get(one.address, "/health")[1]), one.said)
-    finally:
-        server.end()

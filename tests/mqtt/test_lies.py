@@ -145,6 +145,13 @@ def wrong_version() -> ssl.SSLError:
     return error
 
 
+def alert() -> ssl.SSLError:
+    """TLS 1.2 says so in the handshake."""
+    error = ssl.SSLError(1, "[SSL: TLSV1_ALERT_UNKNOWN_CA] tlsv1 alert unknown ca (_ssl.c:1006)")
+    error.reason = "TLSV1_ALERT_UNKNOWN_CA"
+    return error
+
+
 @pytest.mark.parametrize(
     ("error", "told"),
     [
@@ -158,6 +165,7 @@ def wrong_version() -> ssl.SSLError:
             wrong_version(),
             "TLS: WRONG_VERSION_NUMBER; if port 1883 speaks none, write another, or leave [mqtt.tls] out",
         ),
+        (alert(), "TLS: TLSV1_ALERT_UNKNOWN_CA. If it asks for a certificate of the bridge, write as cert_file"),
         (socket.gaierror(-2, "Name or service not known"), "Name or service not known; look at host in [mqtt]"),
         (
             ConnectionResetError(104, "Connection reset by peer"),
