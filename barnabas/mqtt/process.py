@@ -10,6 +10,8 @@ from barnabas.broker.host.process import asked_to_end
 from barnabas.mqtt.bridge import Bridge
 from barnabas.mqtt.settings import Settings
 
+log = logging.getLogger(__name__)
+
 
 def run(settings: Settings) -> int:
     """Carry messages until SIGTERM, SIGINT or SIGHUP (but not under `nohup`); a second one ends the process at once.
@@ -19,11 +21,20 @@ def run(settings: Settings) -> int:
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     loop = new_loop()
+    if slow := without_uvloop(loop):
+        log.warning("%s", slow)
     try:
         loop.run_until_complete(_serve(settings))
     finally:
         loop.close()
     return 0
+
+
+def without_uvloop(loop: asyncio.AbstractEventLoop) -> str:
+    """What to say of the loop that a bridge runs on: nothing of uvloop's."""
+    if type(loop).__module__.partition(".")[0] == "uvloop":
+        return ""
+    return "uvloop is not installed: asyncio's own loop carries fewer messages a second; pip install uvloop"
 
 
 async def _serve(settings: Settings) -> None:

@@ -97,6 +97,8 @@ class Mosquitto:
 class Bridge:
     """`barnabas mqtt` as a process; `text` is its file, in which MQTT and KAFKA stand for ports."""
 
+    barnabas = (sys.executable, "-m", "barnabas")
+
     def __init__(self, directory: Path, text: str, mqtt: int, kafka: str) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
@@ -104,7 +106,7 @@ class Bridge:
         self.config.write_text(settings(text, mqtt, kafka))
 
     async def start(self, *, connected: bool = True) -> None:
-        command = [sys.executable, "-m", "barnabas", "mqtt", "--config", str(self.config)]
+        command = [*self.barnabas, "mqtt", "--config", str(self.config)]
         begun = len(self.said()) if hasattr(self, "child") else 0
         self.child = Child(command, self._directory / "bridge.out")
         found = await until(lambda: self._address(begun), self.said)
