@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from importlib.metadata import version
+import re
+from importlib.metadata import requires, version
 from pathlib import Path
 
 import aiomqtt
@@ -22,6 +23,13 @@ from tests.mqtt.witness import Witness
 def test_the_releases_are_those_that_are_pinned() -> None:
     assert version("aiomqtt").split(".")[0] == "2"
     assert version("paho-mqtt").split(".")[0] == "2"
+    pinned = [one.partition(";")[0].strip() for one in requires("barnabas") or [] if re.search("extra == .mqtt.$", one)]
+    assert pinned == ["aiomqtt<3,>=2.3", "paho-mqtt<3,>=2.1"]
+
+
+def test_paho_has_nothing_of_what_the_last_asyncio_mqtt_calls_first() -> None:
+    """The run that docs/MQTT.md shows: were it to succeed, the reason for the other name would be gone."""
+    assert not hasattr(paho.Client, "message_retry_set")
 
 
 async def test_paho_lies_beneath_with_all_that_is_taken_of_it() -> None:
