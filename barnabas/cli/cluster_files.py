@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from barnabas.broker.config.quorum import replication
 from barnabas.cli.cluster import BROKERS_MAX
 from barnabas.protocol.errors import ConfigError
 from barnabas.protocol.ids import format_uuid
@@ -36,8 +37,6 @@ BROKERS: Final = 3
 HOST: Final = "127.0.0.1"
 _OWN: Final = ("node.id", "log.dirs", "listeners")
 """Settings in which brokers of one cluster differ."""
-REPLICAS: Final = 3
-"""Of a topic, unless it says otherwise, where there are so many brokers; one less must have what is acknowledged."""
 
 
 @dataclass(frozen=True)
@@ -216,7 +215,6 @@ def _is_free(port: int) -> bool:
 
 def _properties(directory: Path, plan: Plan, broker: Place) -> dict[str, object]:
     controller = plan.brokers[CONTROLLER - 1]
-    replicas = min(REPLICAS, len(plan.brokers))
     return {
         "node.id": broker.node_id,
         "log.dirs": (directory / f"broker-{broker.node_id}").as_posix(),
@@ -226,7 +224,4 @@ def _properties(directory: Path, plan: Plan, broker: Place) -> dict[str, object]
         "controller.quorum.voters": f"{controller.node_id}@{HOST}:{controller.broker_port}",
         "barnabas.cluster.id": plan.cluster_id,
         "barnabas.cluster.secret.file": (directory / SECRET).as_posix(),
-        "default.replication.factor": replicas,
-        "offsets.topic.replication.factor": replicas,
-        "min.insync.replicas": max(replicas - 1, 1),
-    }
+    } | replication(len(plan.brokers))

@@ -1,4 +1,4 @@
-"""pytest fixtures: a broker for a test, a Spark session for all of them, and streaming jobs run to their end.
+"""pytest fixtures: a broker or a cluster for a test, a Spark session for all, and streaming jobs run to their end.
 
 In the conftest.py at the top of your tests:
 
@@ -39,6 +39,15 @@ def barnabas_broker() -> Iterator[Broker]:
 
     with Broker() as broker:
         yield broker
+
+
+@pytest.fixture
+def barnabas_cluster() -> Iterator[Broker]:
+    """Three brokers in memory, for this test alone: `barnabas_cluster.brokers[2].kill()`, `.stop()`, `.start()`."""
+    from barnabas.broker.host.embedded import Broker
+
+    with Broker(brokers=3) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")

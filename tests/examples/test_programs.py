@@ -12,7 +12,14 @@ import pytest
 from tests.examples.loading import EXAMPLES, promised
 
 # Started by their frameworks: test_apps.py, below, and where a session of Spark is shared.
-ELSEWHERE = ["fastapi_orders.py", "faststream_invoices.py", "spark_kafka.py", "test_late_flights.py", "test_orders.py"]
+ELSEWHERE = [
+    "fastapi_orders.py",
+    "faststream_invoices.py",
+    "spark_kafka.py",
+    "test_failover.py",
+    "test_late_flights.py",
+    "test_orders.py",
+]
 PROGRAMS = sorted(path for path in EXAMPLES.glob("*.py") if path.name not in ELSEWHERE)
 LOUD = ["aiokafka_group.py"]  # aiokafka logs each rebalance
 LINES_MAX = 60
@@ -34,10 +41,11 @@ def test_it_prints_what_it_promises(path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_tests_to_copy_pass() -> None:
-    done = run("-m", "pytest", "-q", "-p", "no:cacheprovider", str(EXAMPLES / "test_orders.py"))
+@pytest.mark.parametrize(("name", "passed"), [("test_orders.py", 2), ("test_failover.py", 1)])
+def test_the_tests_to_copy_pass(name: str, passed: int) -> None:
+    done = run("-m", "pytest", "-q", "-p", "no:cacheprovider", str(EXAMPLES / name))
     assert done.returncode == 0, done.stdout
-    assert "2 passed" in done.stdout
+    assert f"{passed} passed" in done.stdout
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)

@@ -1,11 +1,24 @@
-"""`controller.quorum.voters`: which node decides for the cluster, and where the others find it."""
+"""Settings of clusters: which node decides (`controller.quorum.voters`), and how often records are kept."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from barnabas.broker.config.broker_config import BrokerConfig
 from barnabas.protocol.errors import ConfigError
+
+REPLICAS: Final = 3
+"""Of a topic, unless it says otherwise, where there are so many brokers; one less must have what is acknowledged."""
+
+
+def replication(brokers: int) -> dict[str, str]:
+    """What keeps acknowledged records through the loss of one of so many brokers, where there are three or more."""
+    replicas = min(REPLICAS, brokers)
+    return {
+        "default.replication.factor": str(replicas),
+        "offsets.topic.replication.factor": str(replicas),
+        "min.insync.replicas": str(max(replicas - 1, 1)),
+    }
 
 
 class Voter(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.cluster.judgement import MetadataUnreadable
 from barnabas.broker.config import BrokerConfig, advertised_endpoints, listening_endpoints
@@ -26,10 +26,13 @@ from barnabas.net.host.forks import let_go
 
 if TYPE_CHECKING:
     from barnabas.broker.host.peering import Peering
+    from barnabas.broker.memory_disk import MemoryDisk
 
 
 class Assembly:
-    """A broker that can be started. `data_dir` None means in memory.
+    """A broker that can be started. `data_dir` None means in memory, on `memory` if it is given.
+
+    `secret` is what the brokers of its cluster share, where the settings do not name its file.
 
     Binding comes first: a port in use is found before anything is written.
 
@@ -37,16 +40,24 @@ class Assembly:
         BarnabasError: an address or a data directory that cannot be used; nothing was changed then.
     """
 
-    def __init__(self, config: BrokerConfig, data_dir: str | None, *, stored_settings: bool = True) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        data_dir: str | None,
+        *,
+        stored_settings: bool = True,
+        secret: bytes = b"",
+        memory: MemoryDisk | None = None,
+    ) -> None:
         self.config = config
         self.data_dir = data_dir
         self.lock: DataDirLock | None = None
+        self._memory = memory
         self._disk: Disk | None = None
         self._lane: Lane | None = None
         self._peering: Peering | None = None
         self._between = between_brokers(config)
-        secret = b""
-        if self._between is not None:
+        if self._between is not None and not secret:
             from barnabas.broker.host.cluster_secret import read_secret  # of a cluster's brokers alone
 
             secret = read_secret(config.barnabas_cluster_secret_file)
@@ -110,7 +121,10 @@ class Assembly:
 
                 lane.submit(step)
 
-            return MemoryDisk(post, threads=aside)
+            if self._memory is None:
+                return MemoryDisk(post, threads=aside)
+            self._memory.attach(post, aside)
+            return self._memory
         from barnabas.broker.host.disk import RealDisk
 
         disk = RealDisk(self.data_dir, post)
@@ -142,6 +156,16 @@ class Assembly:
         self.release()
         if self._peering is not None:
             await asyncio.sleep(0)  # what was being opened ends in the loop's next turn
+
+    async def kill(self) -> None:
+        """End as a process does that is killed: nothing is flushed, nobody is told, connections break."""
+        await self.host.kill()
+        self.release()
+        await asyncio.sleep(0)
+
+    def snapshot(self) -> dict[str, Any]:
+        """What `/state` shows."""
+        return self.host.snapshot()
 
     def release(self) -> None:
         """Give back sockets, threads and the data directory."""
@@ -177,6 +201,10 @@ class Assembly:
     def port(self) -> int:
         """The port of the first listener for clients."""
         return self.listening[0].endpoint.port
+
+    def port_of(self, listener: str) -> int:
+        """The port that a listener was bound to."""
+        return next(one.endpoint.port for one in self.listening if one.endpoint.listener == listener)
 
     @property
     def bootstrap_servers(self) -> str:

@@ -1,4 +1,4 @@
-"""A broker inside a program: `aio.Broker` on the running loop, `Broker` on a thread of its own.
+"""A broker inside a program, or a cluster: `aio.Broker` on the running loop, `Broker` on a thread of its own.
 
 Neither touches the event-loop policy, signal handlers or the garbage collector.
 """
@@ -9,9 +9,9 @@ import asyncio
 import os
 import threading
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack, cast
 
 from barnabas.broker.config import BrokerConfig, ConfigError, keys_of, load
 from barnabas.broker.host.assemble import Assembly, new_loop
@@ -20,6 +20,7 @@ from barnabas.protocol.errors import BarnabasError
 
 if TYPE_CHECKING:
     from barnabas.broker.config.settings import BrokerSettings
+    from barnabas.broker.host.several import Node, Several
 
 Topics = Mapping[str, int] | Iterable[str]
 
@@ -35,13 +36,9 @@ def _assemble(
     host: str | None,
     port: int | None,
     topics: Topics,
-) -> Assembly:
+    brokers: int | None,
+) -> Assembly | Several:
     settings = _settings(config, named)
-    if "listeners" not in settings:
-        host = host or "127.0.0.1"
-        settings["listeners"] = f"PLAINTEXT://{f'[{host}]' if ':' in host else host}:{port or 0}"
-    elif host is not None or port is not None:
-        raise ConfigError(f"listeners={settings['listeners']}: host and port say it, too; drop one of them")
     if isinstance(topics, str):
         raise ConfigError(f"topics: {topics!r} is a string; give a list of names, or names with numbers of partitions")
     counts = topics.items() if isinstance(topics, Mapping) else ((name, None) for name in topics)
@@ -52,8 +49,20 @@ def _assemble(
     directory = settings.get("log.dirs") or settings.get("log.dir")
     if directory is not None and data_dir is not None:
         raise ConfigError(f"log.dirs={directory}: data_dir says it, too; drop one of them")
+    if data_dir is not None:
+        directory = os.fspath(data_dir)
+    if brokers is not None:
+        from barnabas.broker.host.several import Several  # rarely needed
+
+        settings = {name: value for name, value in settings.items() if name not in ("log.dirs", "log.dir")}
+        return Several(brokers, settings, directory, host, port)
+    if "listeners" not in settings:
+        host = host or "127.0.0.1"
+        settings["listeners"] = f"PLAINTEXT://{f'[{host}]' if ':' in host else host}:{port or 0}"
+    elif host is not None or port is not None:
+        raise ConfigError(f"listeners={settings['listeners']}: host and port say it, too; drop one of them")
     loaded = load(overrides=settings, overrides_from="config")
-    return Assembly(loaded.config, directory if data_dir is None else os.fspath(data_dir))
+    return Assembly(loaded.config, directory)
 
 
 def _settings(config: Mapping[str, Any] | None, named: Mapping[str, Any]) -> dict[str, str]:
@@ -93,6 +102,9 @@ class AsyncBroker:
     maps names to numbers of partitions, or lists names. Settings carry Kafka's names: `config` is a mapping
     (`{"num.partitions": 3}`), and keywords are the same names with underscores (`num_partitions=3`). None means unset.
 
+    `brokers=3` makes it a cluster of three: records are kept three times, and acks=all waits for two of them. `brokers`
+    has a handle for each, by node id. The first is the controller; each has a directory below `data_dir`.
+
     Raises:
         ConfigError: a setting that nobody knows, or a value that cannot be used.
         BarnabasError: a port in use, or a data directory that cannot be served from (from `start`, too); what is
@@ -107,9 +119,11 @@ class AsyncBroker:
         host: str | None = None,
         port: int | None = None,
         topics: Topics = (),
+        brokers: int | None = None,
         **settings: Unpack[BrokerSettings],
     ) -> None:
-        self._assembly = _assemble(config, settings, data_dir, host, port, topics)
+        told = _assemble(config, settings, data_dir, host, port, topics, brokers)
+        self._assembly = cast("Assembly", told)  # all that is asked of it here, `Several` has, too
         self._state = _NOT_STARTED
         tell_child(self)
 
@@ -120,17 +134,29 @@ class AsyncBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients connect to: `host:port`."""
+        """What clients connect to: `host:port`, of a cluster's brokers with commas."""
         return self._started().bootstrap_servers
 
     @property
     def port(self) -> int:
-        """The port that was bound."""
+        """The port that was bound; of a cluster the first broker's."""
         return self._started().port
 
     def snapshot(self) -> dict[str, Any]:
-        """All that can be looked at, as plain values (what `/state` shows)."""
-        return self._started().host.snapshot()
+        """All that can be looked at, as plain values (what `/state` shows); of a cluster `{"brokers": ...}`, by id."""
+        return self._started().snapshot()
+
+    @property
+    def brokers(self) -> Mapping[int, Node]:
+        """The brokers of a cluster, by node id.
+
+        Raises:
+            BarnabasError: it is no cluster: it was made without `brokers=`.
+        """
+        nodes = getattr(self._started(), "nodes", None)
+        if nodes is None:
+            raise BarnabasError("this broker stands alone; brokers=3 makes a cluster of three")
+        return dict(nodes)
 
     def _started(self) -> Assembly:
         if self._state == _NOT_STARTED:
@@ -194,9 +220,12 @@ class Broker:
         host: str | None = None,
         port: int | None = None,
         topics: Topics = (),
+        brokers: int | None = None,
         **settings: Unpack[BrokerSettings],
     ) -> None:
-        self._inner = AsyncBroker(config, data_dir=data_dir, host=host, port=port, topics=topics, **settings)
+        self._inner = AsyncBroker(
+            config, data_dir=data_dir, host=host, port=port, topics=topics, brokers=brokers, **settings
+        )
         self._loop = new_loop()
         thread = threading.Thread(target=_run, args=(self._loop,), name="barnabas-broker", daemon=True)
         thread.start()
@@ -215,16 +244,16 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients connect to: `host:port`."""
+        """What clients connect to: `host:port`, of a cluster's brokers with commas."""
         return self._inner.bootstrap_servers
 
     @property
     def port(self) -> int:
-        """The port that was bound."""
+        """The port that was bound; of a cluster the first broker's."""
         return self._inner.port
 
     def snapshot(self) -> dict[str, Any]:
-        """All that can be looked at, as plain values (what `/state` shows)."""
+        """All that can be looked at, as plain values (what `/state` shows); of a cluster `{"brokers": ...}`, by id."""
         self._inner._check_owned()
 
         async def look() -> dict[str, Any]:
@@ -232,6 +261,15 @@ class Broker:
 
         found: dict[str, Any] = _call(self._loop, look())
         return found
+
+    @property
+    def brokers(self) -> Mapping[int, Member]:
+        """The brokers of a cluster, by node id: `broker.brokers[2].kill()`.
+
+        Raises:
+            BarnabasError: it is no cluster: it was made without `brokers=`.
+        """
+        return {node_id: Member(self, node) for node_id, node in self._inner.brokers.items()}
 
     def close(self) -> None:
         """Stop serving; a second call does nothing."""
@@ -244,6 +282,73 @@ class Broker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class Member:
+    """One broker of a cluster inside a program. It keeps its ports, and what it has stored, while it does not serve."""
+
+    def __init__(self, cluster: Broker, node: Node) -> None:
+        self._cluster = cluster
+        self._node = node
+
+    @property
+    def node_id(self) -> int:
+        """Its id."""
+        return self._node.node_id
+
+    @property
+    def port(self) -> int:
+        """Where it listens for clients."""
+        return self._node.port
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """It alone."""
+        return self._node.bootstrap_servers
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it serves."""
+        return self._node.is_running
+
+    def start(self) -> None:
+        """Serve again; returns once it does. Nothing is done where it does already.
+
+        Raises:
+            BarnabasError: the cluster is closed, or the broker cannot serve.
+        """
+        self._do(self._node.start())
+
+    def stop(self) -> None:
+        """Stop in good order: others lead what it led. Nothing is done where it does not serve."""
+        self._do(self._node.stop())
+
+    def kill(self) -> None:
+        """End as a process does that is killed. Nothing is done where it does not serve."""
+        self._do(self._node.kill())
+
+    def snapshot(self) -> dict[str, Any]:
+        """What its `/state` shows.
+
+        Raises:
+            BarnabasError: it does not serve.
+        """
+
+        async def look() -> dict[str, Any]:
+            return self._node.snapshot()
+
+        found: dict[str, Any] = self._do(look())
+        return found
+
+    def _do(self, work: Coroutine[Any, Any, Any]) -> Any:
+        try:
+            self._cluster._inner._started()
+            if self._cluster._loop.is_closed():
+                raise BarnabasError("the cluster is closed; make a new one")
+        except BarnabasError:
+            work.close()
+            raise
+        return _call(self._cluster._loop, work)
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:

@@ -149,6 +149,13 @@ class Host:
         self.settle()
         await self.abandon()
 
+    async def kill(self) -> None:
+        """Break all connections, and `abandon`: what was not sent by now is not."""
+        self._stopping = True
+        for channel in list(self.channels.values()):
+            channel.abort()
+        await self.abandon()
+
     async def abandon(self) -> None:
         """Close all sockets and timers; the core is not asked to flush, and what it still does ends where it stands."""
         self._stopping = True

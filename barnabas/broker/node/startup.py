@@ -289,6 +289,7 @@ def catch_up(core: Core, keys: list[TopicPartition]) -> Job[None]:
 
 
 def _create_start_topics(core: Core) -> Job[None]:
+    """Each broker that names them tries: of those that start together the last one finds all the others there."""
     topics = [
         NewTopic(topic.name, topic.partitions, settings=topic.settings)
         for topic in parse_topics(core.config.barnabas_topics)
@@ -300,7 +301,10 @@ def _create_start_topics(core: Core) -> Job[None]:
 
     def done(results: list[TopicResult]) -> None:
         for result in results:
-            if result.error is not None and result.error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+            code = None if result.error is None else result.error.code
+            if core.peers is not None and code == ErrorCode.INVALID_REPLICATION_FACTOR:
+                logger.info("topic %s waits for further brokers, which create it: %s", result.name, result.error)
+            elif code not in (None, ErrorCode.TOPIC_ALREADY_EXISTS):
                 logger.error("topic %s was not created: %s", result.name, result.error)
         created.open()
 

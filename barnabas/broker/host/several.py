@@ -1,0 +1,236 @@
+"""Several brokers of one cluster inside a program, on one loop; the first is the controller.
+
+Each keeps its ports, and what it has stored, over its own stops, starts and kills. Between themselves they talk over
+TCP as processes do, at 127.0.0.1, with a secret that nobody else has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from typing import Any, Final
+
+from barnabas.broker.config import ConfigError, load
+from barnabas.broker.config.properties import parse_properties
+from barnabas.broker.config.quorum import replication
+from barnabas.broker.host.assemble import Assembly
+from barnabas.broker.host.entropy import SystemEntropy
+from barnabas.broker.memory_disk import MemoryDisk
+from barnabas.broker.node.identity import FILE
+from barnabas.protocol.errors import BarnabasError
+from barnabas.protocol.ids import format_uuid
+
+CONTROLLER: Final = 1
+BROKERS_MAX: Final = 16
+_HERE: Final = "127.0.0.1"
+_CLIENTS, _BETWEEN = "PLAINTEXT", "BROKERS"
+_TAKEN: Final = ("node.id", "listeners", "controller.quorum.voters", "inter.broker.listener.name", "broker.rack")
+"""Settings in which brokers differ, or that are decided here."""
+_SESSION: Final = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
+"""All brokers hear of each other within this program: a killed one is missed, and let in again, after three seconds."""
+
+
+class Node:
+    """One of them, by its id. Belongs to the loop's thread."""
+
+    def __init__(
+        self, node_id: int, settings: Mapping[str, str], data_dir: str | None, secret: bytes, host: str, port: int
+    ) -> None:
+        self.node_id = node_id
+        self._settings = {**settings, "node.id": str(node_id), "listeners": _listeners(host, port, 0)}
+        self._data_dir = data_dir
+        self._secret = secret
+        self._memory = None if data_dir is not None else MemoryDisk()
+        self._closed = False
+        self._turn = asyncio.Lock()
+        self._assembly: Assembly | None = self._put_together()
+        self._serves = False
+        self.bootstrap_servers = self._assembly.bootstrap_servers
+        self.port = self._assembly.port
+        self.between = self._assembly.port_of(_BETWEEN)
+        self._settings["listeners"] = _listeners(host, self.port, self.between)
+
+    def _put_together(self) -> Assembly:
+        loaded = load(overrides=self._settings, overrides_from="config")
+        return Assembly(loaded.config, self._data_dir, secret=self._secret, memory=self._memory)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it serves."""
+        return self._serves
+
+    async def start(self) -> None:
+        """Serve, again or for the first time; returns once it does. Nothing is done where it does already.
+
+        Raises:
+            BarnabasError: the cluster is closed, or the broker cannot serve.
+        """
+        async with self._turn:
+            if self._serves:
+                return
+            if self._closed:
+                raise BarnabasError(f"broker {self.node_id} belongs to a cluster that is closed; make a new one")
+            assembly = self._assembly or self._put_together()
+            self._assembly = None  # what fails to start has given back what it held
+            await assembly.start()
+            self._assembly, self._serves = assembly, True
+
+    async def stop(self) -> None:
+        """Stop in good order: others lead what it led. Nothing is done where it does not serve."""
+        async with self._turn:
+            assembly = self._ended()
+            if assembly is not None:
+                await assembly.stop()
+
+    async def kill(self) -> None:
+        """End as a process does that is killed. Nothing is done where it does not serve."""
+        async with self._turn:
+            assembly = self._ended()
+            if assembly is not None:
+                await assembly.kill()
+
+    def _ended(self) -> Assembly | None:
+        if not self._serves:
+            return None
+        assembly, self._assembly, self._serves = self._assembly, None, False
+        return assembly
+
+    def snapshot(self) -> dict[str, Any]:
+        """What its `/state` shows.
+
+        Raises:
+            BarnabasError: it does not serve.
+        """
+        if self._assembly is None or not self._serves:
+            raise BarnabasError(f"broker {self.node_id} does not serve")
+        return self._assembly.snapshot()
+
+    async def close(self) -> None:
+        """Stop for good."""
+        self._closed = True
+        await self.stop()
+        self.release()
+
+    def release(self) -> None:
+        """Give back what one that was never started holds."""
+        self._closed = True
+        if self._assembly is not None and not self._serves:
+            self._assembly.release()
+            self._assembly = None
+
+    def forked(self) -> None:
+        """In the child of a fork."""
+        if self._assembly is not None:
+            self._assembly.forked()
+
+
+class Several:
+    """The cluster: what `Assembly` is for one broker.
+
+    `settings` are those of all, `data_dir` has a directory for each. The first listens at `port`, if one is given, and
+    each other one at the next.
+
+    Raises:
+        ConfigError: settings that are decided here, or a data directory of another cluster.
+        BarnabasError: what `Assembly` raises.
+    """
+
+    def __init__(
+        self, brokers: int, settings: Mapping[str, str], data_dir: str | None, host: str | None, port: int | None
+    ) -> None:
+        if isinstance(brokers, bool) or not isinstance(brokers, int) or not 1 <= brokers <= BROKERS_MAX:
+            raise ConfigError(f"brokers={brokers!r}: write a number from 1 to {BROKERS_MAX}")
+        odd = [name for name in _TAKEN if name in settings]
+        if odd:
+            raise ConfigError(f"{odd[0]} is set for each broker by brokers={brokers}; drop one of them")
+        if data_dir is not None:
+            _check_directory(data_dir, brokers)
+        shared = replication(brokers) | _SESSION | dict(settings)
+        shared |= {
+            "listener.security.protocol.map": f"{_CLIENTS}:PLAINTEXT,{_BETWEEN}:PLAINTEXT",
+            "inter.broker.listener.name": _BETWEEN,
+            "barnabas.cluster.secret.file": "(none: its brokers are one process)",
+        }
+        shared.setdefault("barnabas.cluster.id", _cluster_id(data_dir))
+        secret = os.urandom(32)
+        self.nodes: dict[int, Node] = {}
+        try:
+            for node_id in range(1, brokers + 1):
+                where = None if data_dir is None else os.path.join(data_dir, f"broker-{node_id}")
+                own_port = port + node_id - 1 if port else 0
+                self.nodes[node_id] = Node(node_id, shared, where, secret, host or _HERE, own_port)
+                if node_id == CONTROLLER:
+                    shared["controller.quorum.voters"] = f"{CONTROLLER}@{_HERE}:{self.nodes[CONTROLLER].between}"
+        except BaseException:
+            self.release()
+            raise
+
+    async def start(self) -> None:
+        """Serve with all of them."""
+        try:
+            await self.nodes[CONTROLLER].start()
+            await asyncio.gather(*(node.start() for node in self.nodes.values()))
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Stop all of them, the controller last: it hears the others go."""
+        await asyncio.gather(*(node.close() for node_id, node in self.nodes.items() if node_id != CONTROLLER))
+        await self.nodes[CONTROLLER].close()
+
+    def release(self) -> None:
+        """Give back what was never started."""
+        for node in self.nodes.values():
+            node.release()
+
+    def forked(self) -> None:
+        """In the child of a fork."""
+        for node in self.nodes.values():
+            node.forked()
+
+    @property
+    def port(self) -> int:
+        """The first broker's."""
+        return self.nodes[CONTROLLER].port
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Of all, those that do not serve now, too."""
+        return ",".join(node.bootstrap_servers for node in self.nodes.values())
+
+    def snapshot(self) -> dict[str, Any]:
+        """What `/state` shows of those that serve, by node id."""
+        return {"brokers": {node_id: node.snapshot() for node_id, node in self.nodes.items() if node.is_running}}
+
+
+def _listeners(host: str, port: int, between: int) -> str:
+    return f"{_CLIENTS}://{f'[{host}]' if ':' in host else host}:{port},{_BETWEEN}://{_HERE}:{between}"
+
+
+def _check_directory(data_dir: str, brokers: int) -> None:
+    if os.path.exists(os.path.join(data_dir, FILE)):
+        raise ConfigError(
+            f"data_dir={data_dir} is one broker's; name another directory, or make it without brokers={brokers}"
+        )
+    count = 0
+    while os.path.exists(os.path.join(data_dir, f"broker-{count + 1}", FILE)):
+        count += 1
+    if count > brokers:
+        raise ConfigError(
+            f"data_dir={data_dir} is of {count} brokers; write brokers={count}, or name another directory"
+        )
+
+
+def _cluster_id(data_dir: str | None) -> str:
+    """The one that the controller's directory has, else a new one."""
+    if data_dir is not None:
+        try:
+            with open(os.path.join(data_dir, f"broker-{CONTROLLER}", FILE), encoding="utf-8") as file:
+                known = parse_properties(file.read()).get("cluster.id", "")
+        except OSError:
+            known = ""
+        if known:
+            return known
+    return format_uuid(SystemEntropy().uuid())
