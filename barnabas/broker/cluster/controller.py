@@ -223,7 +223,10 @@ class LocalController:
             self._defer(lambda: done(IsrAnswer(code)))
             return
         assert state is not None
-        record = PartitionChange(proposal.topic_id, proposal.partition.partition, isr=proposal.isr)
+        recovered = False if state.recovering else None  # a leader's first proposal says so, as in Kafka
+        record = PartitionChange(
+            proposal.topic_id, proposal.partition.partition, isr=proposal.isr, recovering=recovered
+        )
 
         def committed(fault: KafkaError | None) -> None:
             if fault is not None:

@@ -55,7 +55,10 @@ class BrokerState:
 
 @dataclass(slots=True, frozen=True)
 class PartitionState:
-    """A partition: who leads, how often that and the rest changed, where it is to be, and who is in sync."""
+    """A partition: who leads, how often that and the rest changed, where it is to be, and who is in sync.
+
+    `recovering`: its leader was elected without having been in sync, and what was acknowledged may be lost.
+    """
 
     topic_id: bytes
     leader: int
@@ -63,6 +66,7 @@ class PartitionState:
     partition_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
+    recovering: bool = False
 
 
 @dataclass(slots=True)
@@ -241,6 +245,7 @@ class Image:
                     state.leader,
                     state.leader_epoch,
                     state.partition_epoch,
+                    state.recovering,
                 )
         for (kind, resource), settings in sorted(self.configs.items()):
             for name, value in sorted(settings.items()):
@@ -288,6 +293,7 @@ def _partition(image: Image, record: Partition, delta: Delta) -> None:
         record.partition_epoch,
         tuple(record.replicas),
         tuple(record.isr),
+        record.recovering,
     )
     topic.partitions[record.partition] = state
     key = topic.keys[record.partition] = TopicPartition(topic.name, record.partition)
@@ -306,6 +312,7 @@ def _change_partition(image: Image, record: PartitionChange, delta: Delta) -> No
         old.partition_epoch + 1,
         old.replicas if record.replicas is None else tuple(record.replicas),
         old.isr if record.isr is None else tuple(record.isr),
+        old.recovering if record.recovering is None else record.recovering,
     )
     topic.partitions[record.partition] = state
     delta.partitions[topic.keys[record.partition]] = state

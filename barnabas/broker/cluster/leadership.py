@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from barnabas.broker.cluster.elections import Unclean, never, partitions_of, uncleanly
 from barnabas.broker.cluster.image import Image, PartitionState
 from barnabas.broker.cluster.records import MetadataRecord, PartitionChange
 from barnabas.broker.cluster.turns import SMALL_MAX
@@ -82,31 +83,32 @@ def without(image: Image, state: PartitionState, broker_id: int) -> tuple[tuple[
     return (None if isr == state.isr else isr), (None if leader == state.leader else leader)
 
 
-def fenced(image: Image, broker_id: int) -> Job[list[MetadataRecord]]:
+def fenced(image: Image, broker_id: int, unclean: Unclean = never) -> Job[list[MetadataRecord]]:
     """What changes in all partitions when a broker is fenced, a bounded number of them in each step."""
     changes: list[MetadataRecord] = []
-    for number, (topic_id, partition, state) in enumerate(_partitions(image), 1):
+    for number, (topic, partition, state) in enumerate(partitions_of(image), 1):
         if broker_id in state.isr:
             isr, leader = without(image, state, broker_id)
-            if isr is not None or leader is not None:
-                changes.append(PartitionChange(topic_id, partition, isr=isr, leader=leader))
+            change: MetadataRecord | None = None
+            if leader == NO_LEADER and unclean(topic):
+                change = uncleanly(image, partition, state, apart=broker_id)
+            if change is None and (isr is not None or leader is not None):
+                change = PartitionChange(state.topic_id, partition, isr=isr, leader=leader)
+            if change is not None:
+                changes.append(change)
         if number % SMALL_MAX == 0:
             yield None
     return changes
 
 
-def unfenced(image: Image, broker_id: int) -> Job[list[MetadataRecord]]:
+def unfenced(image: Image, broker_id: int, unclean: Unclean = never) -> Job[list[MetadataRecord]]:
     """What changes when a broker is unfenced: it leads what has no leader and has it in sync."""
     changes: list[MetadataRecord] = []
-    for number, (topic_id, partition, state) in enumerate(_partitions(image), 1):
+    for number, (topic, partition, state) in enumerate(partitions_of(image), 1):
         if state.leader == NO_LEADER and broker_id in state.isr:
-            changes.append(PartitionChange(topic_id, partition, leader=broker_id))
+            changes.append(PartitionChange(state.topic_id, partition, leader=broker_id))
+        elif state.leader == NO_LEADER and broker_id in state.replicas and unclean(topic):
+            changes.append(PartitionChange(state.topic_id, partition, (broker_id,), broker_id, recovering=True))
         if number % SMALL_MAX == 0:
             yield None
     return changes
-
-
-def _partitions(image: Image) -> Iterator[tuple[bytes, int, PartitionState]]:
-    for topic in image.topics.values():
-        for partition, state in topic.partitions.items():
-            yield topic.topic_id, partition, state

@@ -3,6 +3,7 @@
     register     -> RegisterBroker, and what it led or had in sync goes, if it was not fenced yet
     heartbeat    -> BrokerChange where it is fenced or unfenced by it, with what that means for partitions
     its session is over -> the same as a heartbeat that wants the fence
+    an election is asked for, or due -> what `elections` say
 
 A broker and its partitions change in one batch of records, or, where they are many, in slices: the order of
 `leadership` keeps everybody from seeing a leader that is fenced. Who is decided over stands in `registrations`.
@@ -13,25 +14,36 @@ Source: `QuorumController.registerBroker`, `processBrokerHeartbeat`, `maybeFence
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
+from barnabas.broker.cluster import elections
 from barnabas.broker.cluster.controller import LocalController
+from barnabas.broker.cluster.elections import PREFERRED, UNCLEAN
 from barnabas.broker.cluster.feed import MetadataFeed
 from barnabas.broker.cluster.image import Image
 from barnabas.broker.cluster.leadership import fenced, unfenced
-from barnabas.broker.cluster.records import MetadataRecord
+from barnabas.broker.cluster.record_log import Commit
+from barnabas.broker.cluster.records import MetadataRecord, PartitionChange
 from barnabas.broker.cluster.registrations import Beat, Heartbeat, Registration, Registrations
+from barnabas.broker.config import BrokerConfig
 from barnabas.broker.jobs import Job
+from barnabas.broker.metrics import Meter
 from barnabas.protocol.errors import KafkaError
+from barnabas.protocol.ids import TopicPartition
 
 Registered: TypeAlias = Callable[[KafkaError | None, int], None]
 """Hears of a refusal, or of the broker's epoch."""
 Heard: TypeAlias = Callable[[KafkaError | None, Beat | None], None]
 """Hears of a refusal, or of what the heartbeat came to."""
 
+Elected: TypeAlias = dict[TopicPartition, tuple[int, str]]
+"""What came of an election, by partition: error code and text; 0 for a leader elected."""
+
 REFUSED_AGAIN_MS: Final = 1000
 """After a fence that could not be written: on a full disk, for one."""
+TOLD_MAX: Final = 10
+"""Partitions that one line of the log names."""
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +56,8 @@ class Members:
         controller: what decides and writes.
         end_offset: where the next record of the metadata log will stand.
         feed: what carries the committed metadata to them.
+        config: the settings in force.
+        unclean: counts elections of a leader that was not in sync.
     """
 
     def __init__(
@@ -52,6 +66,8 @@ class Members:
         controller: LocalController,
         end_offset: Callable[[], int],
         feed: MetadataFeed,
+        config: BrokerConfig,
+        unclean: Meter,
     ) -> None:
         self._registrations = registrations
         self._controller = controller
@@ -59,10 +75,16 @@ class Members:
         self._fencing: set[int] = set()
         self._not_before_ms = 0
         self.feed = feed
+        self._config = config
+        self._unclean = unclean
+        self._elect_ms: dict[int, int] = {}
+        """When the controller looks for elections by itself the next time, by kind (monotonic ms)."""
 
     def begin(self, image: Image, now_ms: int) -> None:
         """The metadata is replayed: whoever is registered has a session from now on."""
         self._registrations.take_over(image, now_ms)
+        for election in (PREFERRED, UNCLEAN):
+            self._elect_ms[election] = now_ms + self._interval_ms(election)
 
     def register(self, asked: Registration, done: Registered, now_ms: int) -> None:
         """Take in a broker, which is fenced at first; `done(None, epoch)`, later."""
@@ -75,10 +97,10 @@ class Members:
                 epoch = image.broker_epoch(asked.broker_id)
                 return []
             epoch = record.broker_epoch
-            changes = yield from fenced(image, asked.broker_id)
+            changes = yield from fenced(image, asked.broker_id, self._may_be_unclean)
             return [record, *changes]
 
-        self._controller.decide(decide, lambda fault: done(fault, epoch if fault is None else -1))
+        self._decide(decide, lambda fault: done(fault, epoch if fault is None else -1))
 
     def heartbeat(self, beat: Heartbeat, done: Heard, now_ms: int) -> None:
         """Take in a sign of life; `done(None, told)`, now or later."""
@@ -98,7 +120,7 @@ class Members:
             if told.record is None:
                 return []
             what = fenced if told.is_fenced else unfenced
-            changes = yield from what(image, beat.broker_id)
+            changes = yield from what(image, beat.broker_id, self._may_be_unclean)
             return [*changes, told.record] if told.is_fenced else [told.record, *changes]
 
         def decided(fault: KafkaError | None) -> None:
@@ -106,10 +128,27 @@ class Members:
                 logger.info("broker %d is %s", beat.broker_id, "fenced, as it wants" if told.is_fenced else "unfenced")
             done(fault, told if fault is None else None)
 
-        self._controller.decide(decide, decided)
+        self._decide(decide, decided)
+
+    def elect(
+        self, election: int, named: Sequence[TopicPartition] | None, done: Callable[[KafkaError | None, Elected], None]
+    ) -> None:
+        """Elect the leaders of partitions, each named once; None for all that need it. `done` hears of it later."""
+        told: Elected = {}
+
+        def decide(image: Image) -> Job[list[MetadataRecord]]:
+            keys = elections.needing(image, election) if named is None else iter(named)
+            return (yield from elections.asked(image, keys, election, told))
+
+        self._decide(decide, lambda fault: done(fault, told))
 
     def tick(self, now_ms: int) -> None:
-        """Fence those whose session is over."""
+        """Fence those whose session is over, and hold the elections that are due."""
+        for election, due_ms in self._elect_ms.items():
+            if now_ms >= due_ms:
+                self._elect_ms[election] = now_ms + self._interval_ms(election)
+                if election == UNCLEAN or self._config.auto_leader_rebalance_enable:
+                    self._elect_all(election)
         if now_ms < self._not_before_ms:
             return
         for record in self._registrations.expired(self._controller.pending, now_ms):
@@ -126,7 +165,7 @@ class Members:
             silent = bool(records)
             if not silent:
                 return []  # it was heard of while this had to wait for its turn
-            changes = yield from fenced(image, broker_id)
+            changes = yield from fenced(image, broker_id, self._may_be_unclean)
             return [*changes, *records]
 
         def done(fault: KafkaError | None) -> None:
@@ -136,12 +175,58 @@ class Members:
             elif silent:
                 logger.warning("broker %d is fenced: nothing was heard of it for %d ms", broker_id, self.session_ms)
 
-        self._controller.decide(decide, done)
+        self._decide(decide, done)
+
+    def _elect_all(self, election: int) -> None:
+        def decide(image: Image) -> Job[list[MetadataRecord]]:
+            changes = yield from elections.all_of(image, election, self._may_be_unclean)
+            if changes and election == PREFERRED:
+                logger.info("%d partitions are given back to their preferred leader", len(changes))
+            return changes
+
+        self._decide(decide, lambda fault: None)
+
+    def _decide(self, decision: Callable[[Image], Job[list[MetadataRecord]]], done: Commit) -> None:
+        """Have the controller decide; a leader that was not in sync is told of."""
+        unclean: list[str] = []
+
+        def decide(image: Image) -> Job[list[MetadataRecord]]:
+            records = yield from decision(image)
+            elected = [one for one in records if isinstance(one, PartitionChange) and one.recovering]
+            unclean.extend(f"{image.topics_by_id[one.topic_id].name}-{one.partition} ({one.leader})" for one in elected)
+            return records
+
+        def decided(fault: KafkaError | None) -> None:
+            if unclean and fault is None:
+                self._unclean.mark(len(unclean))
+                logger.warning(
+                    "%d partitions have a leader that was not in sync, and what was acknowledged may be lost: %s%s",
+                    len(unclean),
+                    ", ".join(unclean[:TOLD_MAX]),
+                    ", ..." if len(unclean) > TOLD_MAX else "",
+                )
+            done(fault)
+
+        self._controller.decide(decide, decided)
+
+    def _may_be_unclean(self, topic: str) -> bool:
+        """Whether `unclean.leader.election.enable` holds for a topic."""
+        given = self._controller.pending.topic_overrides(topic).get("unclean.leader.election.enable")
+        return self._config.unclean_leader_election_enable if given is None else given.strip().lower() == "true"
+
+    def _interval_ms(self, election: int) -> int:
+        if election == PREFERRED:
+            return self._config.leader_imbalance_check_interval_seconds * 1000
+        return self._config.unclean_leader_election_interval_ms
 
     def next_deadline_ms(self) -> int | None:
-        """When the next session is over, if nothing is heard (monotonic ms)."""
+        """When the next session is over, if nothing is heard, or an election is due (monotonic ms)."""
         due_ms = self._registrations.next_deadline_ms(self._controller.pending, self._fencing)
-        return None if due_ms is None else max(due_ms, self._not_before_ms)
+        elect_ms = min(self._elect_ms.values(), default=None)
+        if due_ms is None:
+            return elect_ms
+        due_ms = max(due_ms, self._not_before_ms)
+        return due_ms if elect_ms is None else min(due_ms, elect_ms)
 
     @property
     def session_ms(self) -> int:

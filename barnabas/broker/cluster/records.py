@@ -57,16 +57,21 @@ class Partition(NamedTuple):
     leader: int
     leader_epoch: int = 0
     partition_epoch: int = 0
+    recovering: bool = False
 
 
 class PartitionChange(NamedTuple):
-    """What changes in a partition (None: stays). A given `leader` raises the leader epoch, every change the other."""
+    """What changes in a partition (None: stays). A given `leader` raises the leader epoch, every change the other.
+
+    `recovering`: its leader was not in sync when it was elected, and no follower has been since.
+    """
 
     topic_id: bytes
     partition: int
     isr: tuple[int, ...] | None = None
     leader: int | None = None
     replicas: tuple[int, ...] | None = None
+    recovering: bool | None = None
 
 
 class RemoveTopic(NamedTuple):

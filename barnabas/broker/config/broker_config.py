@@ -113,13 +113,16 @@ class BrokerConfig:
     offsets_topic_segment_bytes: int = integer(104_857_600, at_least(1))
 
     # Replication.
+    auto_leader_rebalance_enable: bool = boolean(True)
     broker_heartbeat_interval_ms: int = integer(2000, at_least(1))
     broker_session_timeout_ms: int = integer(9000, at_least(1))
     controller_quorum_voters: tuple[str, ...] = words(())
+    leader_imbalance_check_interval_seconds: int = long(300, at_least(1))
     min_insync_replicas: int = integer(1, at_least(1), _DYNAMIC)
     replica_high_watermark_checkpoint_interval_ms: int = long(5000)
     replica_lag_time_max_ms: int = long(30_000)
     replica_socket_timeout_ms: int = integer(30_000, at_least(1))
+    unclean_leader_election_interval_ms: int = long(300_000, at_least(1))
 
     # The log.
     compression_type: str = string("producer", one_of(*_CODECS), _DYNAMIC)

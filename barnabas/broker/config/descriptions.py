@@ -41,6 +41,7 @@ _TOPIC: Final = {
     "segment.index.bytes": "The size (bytes) of a segment's offset index at which a new segment begins.",
     "segment.jitter.ms": "Up to so long (ms), by chance, is taken off segment.ms, so that not all logs roll at once.",
     "segment.ms": "After so long (ms) a new segment begins, however small the last one is.",
+    "unclean.leader.election.enable": "Whether a replica that was not in sync may lead where no other can.",
 }
 TOPIC: Final = (
     _TOPIC
@@ -104,12 +105,15 @@ _BROKER: Final = {
     "offsets.topic.num.partitions": "The partitions of the offsets topic when it is made.",
     "offsets.topic.replication.factor": "The replicas of the offsets topic when it is made; at most one a broker.",
     "offsets.topic.segment.bytes": "segment.bytes of the offsets topic when it is made.",
+    "auto.leader.rebalance.enable": "Whether partitions are given back to their preferred leader, the first replica.",
     "broker.heartbeat.interval.ms": "How often (ms) a broker of a cluster tells the controller that it is there.",
     "broker.session.timeout.ms": "A broker of a cluster that is silent for so long (ms) leads nothing any more.",
     "controller.quorum.voters": "The controller of the cluster: its id, and its listener for brokers (1@host:9093).",
+    "leader.imbalance.check.interval.seconds": "How often (s) the controller looks for partitions to be given back.",
     "replica.high.watermark.checkpoint.interval.ms": "How often (ms) high watermarks are written to the disk.",
     "replica.lag.time.max.ms": "A follower that has not caught up for so long (ms) is no longer in sync.",
     "replica.socket.timeout.ms": "How long (ms) another broker of the cluster may take for an answer.",
+    "unclean.leader.election.interval.ms": "How often (ms) partitions without a leader get one that was not in sync.",
     "log.cleaner.backoff.ms": "How long (ms) the cleaner rests when no log needs it.",
     "log.cleaner.dedupe.buffer.size": "The memory (bytes) for the keys of one cleaning.",
     "log.cleaner.enable": "Whether logs are compacted.",

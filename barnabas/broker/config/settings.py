@@ -67,13 +67,16 @@ class BrokerSettings(TypedDict, total=False):
     offsets_topic_num_partitions: int | None
     offsets_topic_replication_factor: int | None
     offsets_topic_segment_bytes: int | None
+    auto_leader_rebalance_enable: bool | None
     broker_heartbeat_interval_ms: int | None
     broker_session_timeout_ms: int | None
     controller_quorum_voters: str | Sequence[str] | None
+    leader_imbalance_check_interval_seconds: int | None
     min_insync_replicas: int | None
     replica_high_watermark_checkpoint_interval_ms: int | None
     replica_lag_time_max_ms: int | None
     replica_socket_timeout_ms: int | None
+    unclean_leader_election_interval_ms: int | None
     compression_type: Literal["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"] | None
     compression_gzip_level: int | None
     compression_lz4_level: int | None

@@ -32,17 +32,20 @@ WITHOUT_EFFECT: Final = frozenset(
         "queued.max.requests",
         "request.timeout.ms",
         "transaction.max.timeout.ms",
-        "unclean.leader.election.enable",
     }
 )
 """Settings that are kept and told (DescribeConfigs) as Kafka does, but change nothing here."""
 OF_CLUSTERS: Final = frozenset(
     {
+        "auto.leader.rebalance.enable",
         "broker.heartbeat.interval.ms",
         "broker.session.timeout.ms",
         "controller.quorum.voters",
         "inter.broker.listener.name",
+        "leader.imbalance.check.interval.seconds",
         "replica.socket.timeout.ms",
+        "unclean.leader.election.enable",
+        "unclean.leader.election.interval.ms",
     }
 )
 """Settings of Kafka that change nothing where a broker stands alone (`listeners.between_brokers`).

@@ -1,23 +1,23 @@
-"""ElectLeaders (43). A real broker has the controller let the preferred replica lead, or any that lives.
+"""ElectLeaders (43). The controller lets the preferred replica lead, or any that lives (`cluster/elections`).
 
-On one broker there is nothing to choose: ELECTION_NOT_NEEDED where the only replica leads, and where it cannot,
-PREFERRED_LEADER_NOT_AVAILABLE, or for an unclean election (1, from v1 on) ELIGIBLE_LEADERS_NOT_AVAILABLE.
+Of a broker that stands alone there is nothing to choose: its only replica leads, or cannot.
 
 - A topic or partition that is not there: UNKNOWN_TOPIC_OR_PARTITION. An election nobody knows: INVALID_REQUEST.
-- No list at all means all topics; what needs no election is not told then, so each topic has none to tell.
-- A partition named twice is answered once (Kafka: twice).
+- No list at all means all partitions; those that need no election are not told of, so a topic may have none to tell.
+- A partition named twice is answered once (Kafka: twice). The time-out of the request is not looked at.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from barnabas.broker.cluster.elections import PREFERRED, UNCLEAN, refusal
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.services import CLUSTER, Operation, Services
 from barnabas.broker.handlers.steps import SLICE, answer, slices
-from barnabas.broker.jobs import Job
-from barnabas.protocol.errors import ErrorCode
-from barnabas.protocol.ids import NO_LEADER
+from barnabas.broker.jobs import Gate, Job, wait
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.requests.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -25,13 +25,14 @@ from barnabas.protocol.requests.elect_leaders import (
     ReplicaElectionResult,
 )
 
-_PREFERRED: Final = 0
-_UNCLEAN: Final = 1
+if TYPE_CHECKING:
+    from barnabas.broker.cluster.members import Elected, Members
+
 _TYPED_FROM: Final = 1
 
 
 def handle(services: Services, request: ElectLeadersRequest, context: RequestContext, now_ms: int) -> None:
-    """Say of each partition why no other leader is elected."""
+    """Hold the elections, and say of each partition what came of it."""
     everything = request.topic_partitions is None and len(services.image.topics) > SLICE
     work = services.work_in_line if everything else services.work
     work(_serve(services, request, context), request, context)
@@ -41,39 +42,49 @@ def _serve(services: Services, request: ElectLeadersRequest, context: RequestCon
     if not services.authorise(context.connection.principal, Operation.ALTER, CLUSTER):
         context.respond(ElectLeadersResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
         return
-    election = request.election_type if context.api_version >= _TYPED_FROM else _PREFERRED
+    election = request.election_type if context.api_version >= _TYPED_FROM else PREFERRED
+    told: Elected = {}
+    named = _named(request)
+    known = election in (PREFERRED, UNCLEAN)
+    if services.members is not None and known:
+        told = yield from _hold(services.members, election, named)
+    elif named is not None:
+        for some in slices(named):
+            told |= {key: refusal(services.image, key, election) for key in some}
+            if len(told) < len(named):
+                yield None
     results: dict[str, ReplicaElectionResult] = {}
-    count = 0
-    if request.topic_partitions is None:
+    if named is None:
         for names in slices(list(services.image.topics)):
             results |= {name: ReplicaElectionResult(name) for name in names}
             yield None
-    else:
-        named = {(one.topic, index): None for one in request.topic_partitions for index in one.partitions}
-        for some in slices(list(named)):
-            for topic, index in some:
-                told = results.setdefault(topic, ReplicaElectionResult(topic))
-                told.partition_result.append(PartitionResult(index, *_outcome(services, topic, index, election)))
-            count += len(some)
-            if count < len(named):
-                yield None
-    code = 0 if election in (_PREFERRED, _UNCLEAN) else ErrorCode.INVALID_REQUEST
+    for key, (code, text) in told.items():
+        result = results.setdefault(key.topic, ReplicaElectionResult(key.topic))
+        result.partition_result.append(PartitionResult(key.partition, code, text or None))
+    code = 0 if known else ErrorCode.INVALID_REQUEST
     response = ElectLeadersResponse(error_code=code, replica_election_results=list(results.values()))
-    yield from answer(context, response, count + len(results))
+    yield from answer(context, response, len(told) + len(results))
 
 
-def _outcome(services: Services, name: str, index: int, election: int) -> tuple[int, str]:
-    """The error of one partition, and its text."""
-    if election not in (_PREFERRED, _UNCLEAN):
-        return ErrorCode.INVALID_REQUEST, f"Unknown election type {election}"
-    topic = services.image.topics.get(name)
-    if topic is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}"
-    state = topic.partitions.get(index)
-    if state is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}"
-    if state.leader == state.replicas[0] or (election == _UNCLEAN and state.leader != NO_LEADER):
-        return ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
-    if election == _UNCLEAN:
-        return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No replica of the partition is alive."
-    return ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, f"Broker {state.replicas[0]} is to lead, and is not alive."
+def _named(request: ElectLeadersRequest) -> list[TopicPartition] | None:
+    if request.topic_partitions is None:
+        return None
+    return list(
+        dict.fromkeys(TopicPartition(one.topic, part) for one in request.topic_partitions for part in one.partitions)
+    )
+
+
+def _hold(members: Members, election: int, named: list[TopicPartition] | None) -> Job[Elected]:
+    """Have the controller elect, and wait until that is committed; what it refuses is told of each partition."""
+    told: Elected = {}
+    decided = Gate()
+
+    def done(fault: KafkaError | None, elected: Elected) -> None:
+        told.update(elected)
+        if fault is not None:
+            told.update({key: (fault.code, fault.detail) for key in named or elected if not told.get(key, (0, ""))[0]})
+        decided.open()
+
+    members.elect(election, named, done)
+    yield from wait(decided)
+    return told

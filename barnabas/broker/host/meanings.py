@@ -18,6 +18,7 @@ MEANINGS: Final = {
     "KafkaController.GlobalTopicCount": "Topics of the cluster",
     "KafkaController.GlobalPartitionCount": "Partitions of the cluster",
     "KafkaController.OfflinePartitionsCount": "Partitions without a leader",
+    "ControllerStats.UncleanLeaderElectionsPerSec": "Elections of a leader that was not in sync",
     "LogCleanerManager.uncleanable-partitions-count": "Partitions whose compaction failed and stands back",
     "socket-server-metrics.connection-count": "Connections that are open",
     "socket-server-metrics.connection-creation-total": "Connections that came in, refused ones too",

@@ -99,6 +99,8 @@ def lead(core: Core, mine: Identity) -> None:
             core.replicas.shared.timer,
             core.replicas.actions.add,
         ),
+        config,
+        core.registry.meter("kafka.controller:ControllerStats", "UncleanLeaderElectionsPerSec"),
     )
     members.begin(core.image, core.now_ms)
     core.services.members = members

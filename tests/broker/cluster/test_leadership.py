@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.broker.cluster.elections import PREFERRED, UNCLEAN, all_of, asked, needing
 from barnabas.broker.cluster.image import Image
 from barnabas.broker.cluster.leadership import fenced, unfenced, without
 from barnabas.broker.cluster.records import BrokerChange, Partition, PartitionChange, RegisterBroker, Topic
 from barnabas.broker.cluster.turns import SMALL_MAX
 from barnabas.broker.jobs import at_once
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.ids import TopicPartition
 
 
 def image_of(*partitions, dead=()):
@@ -50,6 +53,57 @@ def test_who_is_unfenced_leads_what_waits_for_it_and_nothing_else():
     image = image_of(((1, 2, 3), (2,), -1), ((1, 2, 3), (1,), -1), ((2, 3, 1), (2, 3), 3))
     assert at_once(unfenced(image, 2)) == [PartitionChange(b"t" * 16, 0, leader=2)]
     assert at_once(fenced(image, 2)) == [PartitionChange(b"t" * 16, 2, isr=(3,))]
+
+
+def test_where_nobody_in_sync_is_alive_one_out_of_sync_leads_if_its_topic_lets_it():
+    image = image_of(((1, 2, 3), (1,), 1), ((1, 2, 3), (1, 2), 1), ((1,), (1,), 1))
+    kept = at_once(fenced(image, 1))
+    assert kept == [
+        PartitionChange(b"t" * 16, 0, leader=-1),
+        PartitionChange(b"t" * 16, 1, isr=(2,), leader=2),
+        PartitionChange(b"t" * 16, 2, leader=-1),
+    ]
+    lets = at_once(fenced(image, 1, lambda topic: topic == "t"))
+    assert lets == [PartitionChange(b"t" * 16, 0, isr=(2,), leader=2, recovering=True), *kept[1:]]
+    image.apply([BrokerChange(1, fenced=True), *kept])
+    assert at_once(unfenced(image, 3)) == []
+    change = PartitionChange(b"t" * 16, 0, isr=(3,), leader=3, recovering=True)
+    assert at_once(unfenced(image, 3, lambda topic: topic == "t")) == [change]
+    image.apply([change])
+    assert image.partition("t", 0).recovering
+    copy = Image()
+    copy.apply(image.to_records())
+    assert copy.partition("t", 0) == image.partition("t", 0)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "isr", "leader", "dead", "election", "expected"),
+    [
+        ((1, 2), (1, 2), 1, (), PREFERRED, ErrorCode.ELECTION_NOT_NEEDED),
+        ((1, 2), (1, 2), 2, (), PREFERRED, PartitionChange(b"t" * 16, 0, leader=1)),
+        ((1, 2), (2,), 2, (), PREFERRED, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
+        ((1, 2), (1, 2), 2, (1,), PREFERRED, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
+        ((1, 2), (1, 2), 2, (1,), UNCLEAN, ErrorCode.ELECTION_NOT_NEEDED),
+        ((1, 2), (1,), -1, (1, 2), UNCLEAN, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE),
+        ((1, 2, 3), (1,), -1, (1,), UNCLEAN, PartitionChange(b"t" * 16, 0, (2,), 2, recovering=True)),
+        ((1, 2, 3), (1, 3), -1, (1,), UNCLEAN, PartitionChange(b"t" * 16, 0, leader=3)),
+        ((1, 2), (1, 2), 1, (), 2, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_an_election_that_is_asked_for(replicas, isr, leader, dead, election, expected):
+    image = image_of((replicas, isr, leader), dead=dead)
+    told: dict[TopicPartition, tuple[int, str]] = {}
+    key, unknown = TopicPartition("t", 0), TopicPartition("t", 1)
+    changes = at_once(asked(image, [key, unknown], election, told))
+    code = expected if isinstance(expected, ErrorCode) else 0
+    assert told[key][0] == code
+    assert changes == ([] if code else [expected])
+    if election in (PREFERRED, UNCLEAN):
+        assert told[unknown] == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "No such partition as t-1")
+        assert list(needing(image, election)) == ([] if code == ErrorCode.ELECTION_NOT_NEEDED else [key])
+        alone = at_once(all_of(image, election))
+        assert alone == (changes if election == PREFERRED else []), "nobody is made leader uncleanly unless it may"
+        assert at_once(all_of(image, election, lambda topic: True)) == changes
 
 
 def test_many_partitions_are_looked_at_a_few_in_each_step():

@@ -364,7 +364,9 @@ def test_many_partitions_change_their_leader_at_once(three):
 
 
 def test_many_partitions_change_in_slices_and_nobody_ever_sees_a_leader_that_is_fenced(monkeypatch):
-    publish, seen, wrong = Core.publish, [], []
+    publish = Core.publish
+    seen: list[int] = []
+    wrong: list[int] = []
 
     def look(core, delta):
         publish(core, delta)
