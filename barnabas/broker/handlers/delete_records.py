@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.services import Operation, Resource, Services
-from barnabas.broker.handlers.steps import SLICE, answer, gathered, slices
+from barnabas.broker.handlers.steps import Slice, answer, gathered, slices
 from barnabas.broker.jobs import Job
 from barnabas.broker.replica.types import DeleteRecordsResult
 from barnabas.protocol.errors import ErrorCode
@@ -30,7 +30,8 @@ def _serve(services: Services, request: DeleteRecordsRequest, context: RequestCo
     topics: dict[str, DeleteRecordsTopicResult] = {}
     offsets: dict[TopicPartition, int] = {}
     refused: dict[TopicPartition, DeleteRecordsResult] = {}
-    for number, topic in enumerate(request.topics, 1):
+    current = Slice()
+    for topic in request.topics:
         if topic.partitions:
             topics[topic.name] = DeleteRecordsTopicResult(topic.name)
         allowed = services.authorise(context.connection.principal, Operation.DELETE, Resource("topic", topic.name))
@@ -42,9 +43,9 @@ def _serve(services: Services, request: DeleteRecordsRequest, context: RequestCo
                 refused[key] = DeleteRecordsResult(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             else:
                 offsets[key] = part.offset
-            if (len(refused) + len(offsets)) % SLICE == 0:
+            if current.is_over():
                 yield None
-        if number % SLICE == 0:
+        if current.is_over():
             yield None
     results: dict[TopicPartition, DeleteRecordsResult] = yield from gathered(
         offsets, lambda some, got: services.replicas.delete_records(some, request.timeout_ms, got, now_ms)

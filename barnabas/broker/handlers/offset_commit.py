@@ -20,7 +20,7 @@ from barnabas.broker.group.shard import Shard
 from barnabas.broker.group.values import Commit, Committer
 from barnabas.broker.handlers.coordinators import may, nothing_left, reply_to
 from barnabas.broker.handlers.services import Operation, Resource, Services, allow_all
-from barnabas.broker.handlers.steps import SLICE, slices
+from barnabas.broker.handlers.steps import Slice, slices
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID
@@ -98,7 +98,8 @@ def _serve(services: Services, request: OffsetCommitRequest, context: RequestCon
     by = _committer(request, context)
     response = OffsetCommitResponse()
     wanted: list[tuple[OffsetCommitResponsePartition, Commit]] = []
-    for number, topic in enumerate(request.topics, 1):
+    current = Slice()
+    for topic in request.topics:
         told = OffsetCommitResponseTopic(topic.name, topic.topic_id)
         if topic.partitions:
             response.topics.append(told)
@@ -112,11 +113,11 @@ def _serve(services: Services, request: OffsetCommitRequest, context: RequestCon
                 wanted.append((answer, Commit(key, *said, state.topic_id)))
             elif not code:
                 answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if len(told.partitions) % SLICE == 0:
+            if current.is_over():
                 if _is_refused(services, request, reply):
                     return
                 yield None
-        if number % SLICE == 0:
+        if current.is_over():
             if _is_refused(services, request, reply):
                 return
             yield None

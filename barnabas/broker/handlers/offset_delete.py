@@ -10,7 +10,7 @@ from barnabas.broker.context import RequestContext
 from barnabas.broker.group.offsets import delete
 from barnabas.broker.handlers.coordinators import check_named, reply_to
 from barnabas.broker.handlers.services import Operation, Resource, Services
-from barnabas.broker.handlers.steps import SLICE, slices
+from barnabas.broker.handlers.steps import Slice, slices
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
@@ -31,7 +31,8 @@ def _serve(services: Services, request: OffsetDeleteRequest, context: RequestCon
     reply = reply_to(request, context)
     response = OffsetDeleteResponse()
     wanted: list[tuple[OffsetDeleteResponsePartition, TopicPartition]] = []
-    for number, topic in enumerate(request.topics, 1):
+    current = Slice()
+    for topic in request.topics:
         told = OffsetDeleteResponseTopic(topic.name)
         response.topics.append(told)
         allowed = services.authorise(context.connection.principal, Operation.READ, Resource("topic", topic.name))
@@ -43,9 +44,9 @@ def _serve(services: Services, request: OffsetDeleteRequest, context: RequestCon
             key = None if state is None else state.keys.get(part.partition_index)
             if key is not None:
                 wanted.append((one, key))
-            if len(told.partitions) % SLICE == 0:
+            if current.is_over():
                 yield None
-        if number % SLICE == 0:
+        if current.is_over():
             yield None
     try:
         check_named(services, context, Operation.DELETE, request.group_id)

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from barnabas.broker.context import RequestContext
 from barnabas.broker.group.consumer.committing import check_fetch
@@ -22,7 +22,7 @@ from barnabas.broker.group.shard import Shard
 from barnabas.broker.group.values import CommittedOffset
 from barnabas.broker.handlers.coordinators import may, nothing_left, reply_to, until_committed
 from barnabas.broker.handlers.services import Operation, Resource, Services
-from barnabas.broker.handlers.steps import SLICE, answer, work_of
+from barnabas.broker.handlers.steps import SLICE, Slice, answer, work_of
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition
@@ -71,9 +71,10 @@ def _is_large(services: Services, asked: list[OffsetFetchRequestGroup]) -> bool:
 
 
 def _size(services: Services, asked: OffsetFetchRequestGroup) -> int:
-    """How many elements a group's part of the answer has at most."""
+    """How many elements a group's part of the answer has at most, counted as far as it is a small one."""
     if asked.topics is not None:
-        return sum(1 + len(topic.partition_indexes) for topic in asked.topics)
+        few = asked.topics[: SLICE + 1]  # more are a large answer, whatever they hold
+        return sum([1 + len(topic.partition_indexes) for topic in few])
     try:
         group = services.groups.shard_of(asked.group_id).groups.get(asked.group_id)
     except KafkaError:
@@ -114,11 +115,12 @@ def _answer(
     told = []
     held: list[Shard] = []
     elements = 0
+    current = Slice()
     for group in asked:
         one = OffsetFetchResponseGroup(group.group_id)
         told.append(one)
-        before, elements = elements, elements + work_of(group.group_id)
-        if elements // SLICE > before // SLICE:
+        elements += work_of(group.group_id)
+        if current.is_over(work_of(group.group_id)):
             yield None
         try:
             shard = _shard(services, context, group.group_id)
@@ -129,13 +131,15 @@ def _answer(
             one.error_code = fault.code
             continue
         held.append(shard)
-        elements = yield from _tell(services, context, shard.groups.get(group.group_id), group, one, elements)
+        elements += yield from _tell(services, context, shard.groups.get(group.group_id), group, one, current)
     if not many and told[0].error_code:
         if context.api_version >= _ONE_ERROR_FROM:
             request.topics = []
         reply_to(request, context).refuse(told[0].error_code)
         return None
-    response = OffsetFetchResponse(groups=told) if many else OffsetFetchResponse(topics=_as_topics(told[0]))
+    response = OffsetFetchResponse(groups=told)
+    if not many:
+        response = OffsetFetchResponse(topics=cast("list[OffsetFetchResponseTopic]", told[0].topics))
     behind = list(dict.fromkeys(shard for shard in held if shard.behind))
     if not behind:
         yield from answer(context, response, elements)
@@ -147,29 +151,10 @@ def _answer(
 
 
 def _as_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
-    if request.topics is None:
-        return OffsetFetchRequestGroup(request.group_id, topics=None)
-    topics = [OffsetFetchRequestTopics(one.name, partition_indexes=one.partition_indexes) for one in request.topics]
-    return OffsetFetchRequestGroup(request.group_id, topics=topics)
-
-
-def _as_topics(told: OffsetFetchResponseGroup) -> list[OffsetFetchResponseTopic]:
-    return [
-        OffsetFetchResponseTopic(
-            topic.name,
-            [
-                OffsetFetchResponsePartition(
-                    part.partition_index,
-                    part.committed_offset,
-                    part.committed_leader_epoch,
-                    part.metadata,
-                    part.error_code,
-                )
-                for part in topic.partitions
-            ],
-        )
-        for topic in told.topics
-    ]
+    """What versions for one group ask, as those for many do; its topics stay what they are, and have no ids."""
+    return OffsetFetchRequestGroup(
+        request.group_id, topics=cast("list[OffsetFetchRequestTopics] | None", request.topics)
+    )
 
 
 def _shard(services: Services, context: RequestContext, group_id: str) -> Shard:
@@ -184,28 +169,37 @@ def _tell(
     group: AnyGroup | None,
     asked: OffsetFetchRequestGroup,
     told: OffsetFetchResponseGroup,
-    elements: int,
+    current: Slice,
 ) -> Job[int]:
-    """What a group has committed of what is asked, a slice at a time; returns how many elements the answer has now."""
+    """What a group has committed of what is asked, a slice at a time; returns how many elements that are."""
+    elements = 0
     offsets = {} if group is None else group.offsets
+    many = context.api_version >= _MANY_FROM
+    make = OffsetFetchResponsePartitions if many else OffsetFetchResponsePartition
+    topics = cast("list[OffsetFetchResponseTopics | OffsetFetchResponseTopic]", told.topics)
     if asked.topics is None:
         all_of = yield from _all_of(services, offsets)
         keys_of = _told_of(services, context, all_of)
     else:
         keys_of = _named(services, context, asked.topics)
     for topic_name, topic_id, error, keys in keys_of:
-        topic = OffsetFetchResponseTopics(topic_name, topic_id)
-        told.topics.append(topic)
+        partitions: list[Any] = []
+        topics.append(
+            OffsetFetchResponseTopics(topic_name, topic_id, partitions)
+            if many
+            else OffsetFetchResponseTopic(topic_name, partitions)
+        )
         elements += 1
+        if current.is_over():
+            yield None
         living = services.image.topics.get(topic_name)
         for key in keys:
             known = offsets.get(key, _NO_OFFSET) if not error else _NO_OFFSET
             if living is not None and not known.is_of(living.topic_id):
                 known = _NO_OFFSET
-            part = OffsetFetchResponsePartitions(key.partition, known.offset, known.leader_epoch, known.metadata, error)
-            topic.partitions.append(part)
+            partitions.append(make(key.partition, known.offset, known.leader_epoch, known.metadata, error))
             elements += 1
-            if elements % SLICE == 0:
+            if current.is_over():
                 yield None
     return elements
 
@@ -244,17 +238,18 @@ def _named(
     seen: set[TopicPartition | tuple[bytes, int]] = set()
     for topic in topics:
         name, error = topic.name, ErrorCode.NONE
-        if by_id and (topic.topic_id != ZERO_UUID or not name):
-            state = image.topics_by_id.get(topic.topic_id)
+        topic_id = topic.topic_id if by_id else ZERO_UUID
+        if by_id and (topic_id != ZERO_UUID or not name):
+            state = image.topics_by_id.get(topic_id)
             name, error = ("", ErrorCode.UNKNOWN_TOPIC_ID) if state is None else (state.name, error)
         if not error and not services.authorise(principal, Operation.DESCRIBE, Resource("topic", name)):
             error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         keys = []
         for index in topic.partition_indexes:
             key = TopicPartition(name, index)
-            which = key if name else (topic.topic_id, index)
+            which = key if name else (topic_id, index)
             if which not in seen:
                 seen.add(which)
                 keys.append(key)
         if keys or not topic.partition_indexes:
-            yield name, topic.topic_id, error, keys
+            yield name, topic_id, error, keys

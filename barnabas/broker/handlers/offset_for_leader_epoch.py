@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.services import Operation, Resource, Services, acts_as_broker
-from barnabas.broker.handlers.steps import SLICE, answer, gathered, slices
+from barnabas.broker.handlers.steps import SLICE, Slice, answer, gathered, slices
 from barnabas.broker.jobs import Job
 from barnabas.broker.replica.types import EpochQuery, EpochResult
 from barnabas.protocol.errors import ErrorCode
@@ -36,7 +36,8 @@ def _serve(services: Services, request: OffsetForLeaderEpochRequest, context: Re
     refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED if request.replica_id < 0 else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     results: dict[TopicPartition, EpochResult] = {}
     queries: dict[TopicPartition, EpochQuery] = {}
-    for number, topic in enumerate(request.topics, 1):
+    current = Slice()
+    for topic in request.topics:
         allowed = broker or (
             request.replica_id < 0 and services.authorise(principal, Operation.DESCRIBE, Resource("topic", topic.topic))
         )
@@ -46,9 +47,9 @@ def _serve(services: Services, request: OffsetForLeaderEpochRequest, context: Re
                 results[key] = EpochResult(refusal)
             else:
                 queries[key] = EpochQuery(part.leader_epoch, part.current_leader_epoch)
-            if (len(results) + len(queries)) % SLICE == 0:
+            if current.is_over():
                 yield None
-        if number % SLICE == 0:
+        if current.is_over():
             yield None
     results |= yield from gathered(queries, lambda some, got: got(services.replicas.offsets_for_leader_epoch(some)))
     topics = {topic.topic: OffsetForLeaderTopicResult(topic.topic) for topic in request.topics}

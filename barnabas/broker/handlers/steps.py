@@ -78,6 +78,23 @@ def work_of(group_id: str) -> int:
     return 1 + len(group_id) // _CHARACTERS
 
 
+class Slice:
+    """Says of a job, by what it has done, when it is time to let others go on."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left = SLICE
+
+    def is_over(self, things: int = 1) -> bool:
+        """Whether a slice ends with these."""
+        self._left -= things
+        if self._left > 0:
+            return False
+        self._left = SLICE
+        return True
+
+
 def slices(things: Sequence[T], size: int = SLICE) -> Iterator[Sequence[T]]:
     """The things in their order, so many at a time; nothing is copied where they are few."""
     if len(things) <= size:
