@@ -24,7 +24,7 @@ from barnabas.broker.log.closing import ClosingFiles
 from barnabas.broker.log.epochs import LeaderEpochs
 from barnabas.broker.log.flush import Durable, Flusher
 from barnabas.broker.log.found import Found, Noted
-from barnabas.broker.log.look import ClientBatch, too_many
+from barnabas.broker.log.look import ROLL, SPENT, ClientBatch, too_many
 from barnabas.broker.log.losses import Losses
 from barnabas.broker.log.producer_owners import Asker
 from barnabas.broker.log.producer_state import ProducerState
@@ -483,6 +483,7 @@ class Log:
         """
         offset = self.log_end_offset
         old = self.active
+        SPENT.work += ROLL
         try:
             segment = Segment.create(self.disk, self.directory, offset, now_ms)
         except OSError as error:

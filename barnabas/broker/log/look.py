@@ -34,6 +34,9 @@ WORK_AT_ONCE: Final = 5_000
 _KIB_PACKED: Final = 20
 """Compressing a KiB anew, zstd at level 6."""
 _RECORD_REWRITTEN: Final = 2
+"""A record or a header made and written anew."""
+ROLL: Final = 200
+"""Opening a new segment: a file made, and the last one handed to be synced."""
 
 
 class Spent:
@@ -111,8 +114,9 @@ def look_at_once(view: memoryview, header: BatchHeader, asked: Asked) -> tuple[m
 
 
 def _work_of(size: int, walked: Walked, rewritten: bool) -> int:
-    work = walked.looked_at + walked.headers + (size >> 10)
-    return work + walked.looked_at * _RECORD_REWRITTEN + (size >> 10) * _KIB_PACKED if rewritten else work
+    members = walked.looked_at + walked.headers
+    work = members + (size >> 10)
+    return work + members * _RECORD_REWRITTEN + (size >> 10) * _KIB_PACKED if rewritten else work
 
 
 def look_apart(costly: Costly, apart: Apart) -> Job[tuple[memoryview, BatchHeader]]:

@@ -51,7 +51,9 @@ _ANSWERED: Final = (1, -1)
 _COORDINATOR: Final = AppendOrigin.COORDINATOR  # an enum's member is looked up in its class at every use
 _NEVER: Final = 2**63 - 1  # flush.messages
 _PARTITION: Final = 20
-"""What appending a batch takes beside its bytes, a KiB each, as `Spent` counts."""
+"""What appending a batch takes beside its bytes, as `Spent` counts."""
+_KIB_WRITTEN: Final = 4
+"""Summing and writing a KiB, where the pages are new."""
 
 logger = logging.getLogger(__name__)
 
@@ -125,7 +127,7 @@ def append_records(
         if spent.work >= until:
             break
         taken += 1
-        spent.work += _PARTITION + (len(records) >> 10)
+        spent.work += _PARTITION + (len(records) >> 10) * _KIB_WRITTEN
         partition = hosted.online.get(key)
         if partition is None:
             results[key] = _failed(hosted, key, records, _absent(hosted, key, internal_allowed))
