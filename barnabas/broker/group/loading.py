@@ -103,11 +103,14 @@ def activate(shard: Shard, now_ms: int) -> Job[None]:
     members = done = 0
     for group in list(shard.groups.values()):
         if isinstance(group, ConsumerGroup):
+            from barnabas.broker.group.consumer import downgrading
             from barnabas.broker.group.consumer import members as consumer
 
             for one in group.members.values():
                 consumer.keep_alive(shard, group, one, now_ms)
                 consumer.watch_revocation(shard, group, one, now_ms)
+            if downgrading.may_downgrade(shard, group, ()):  # the broker before ended in its middle
+                downgrading.downgrade_in_steps(shard, group, group.target_epoch, True, now_ms)
         else:
             for member in group.members.values():
                 weigh(shard, group, member)

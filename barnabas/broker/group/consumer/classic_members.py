@@ -16,7 +16,14 @@ from barnabas.broker.context import source_of
 from barnabas.broker.group.alarms import Alarm
 from barnabas.broker.group.consumer.advancing import Step, advance, check_place, settle
 from barnabas.broker.group.consumer.assigning import assign_if_due
-from barnabas.broker.group.consumer.downgrading import Staying, downgrade, may_downgrade, staying_of
+from barnabas.broker.group.consumer.downgrading import (
+    Staying,
+    downgrade,
+    downgrade_in_steps,
+    is_large,
+    may_downgrade,
+    staying_of,
+)
 from barnabas.broker.group.consumer.embedded import assignment_for, wants_of
 from barnabas.broker.group.consumer.group import NOTHING, ConsumerGroup, ConsumerMember
 from barnabas.broker.group.consumer.identifying import Who, holder_of, replace
@@ -45,6 +52,8 @@ def join(
     Raises:
         KafkaError: it is refused, and nothing has changed.
     """
+    if group.downgrading:
+        raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
     unknown, instance_id = not request.member_id, request.group_instance_id
     member_id = request.member_id or base64.urlsafe_b64encode(shard.shared.entropy.uuid()).rstrip(b"=").decode()
     check_place(shard, group, member_id)
@@ -70,10 +79,13 @@ def join(
     )
     told = JoinGroupResponse(protocol_type=CONSUMER, protocol_name=protocols[0][0], member_id=member_id)
     holder = group.static_member(instance_id)
-    if holder is not None and holder.classic is None and may_downgrade(shard, group, [holder], 1):
-        others = said.topics != holder.subscription.topics or holder.subscription.pattern != ""
-        target = group.targets.get(holder.member_id, NOTHING)
-        staying = [*staying_of(group, [holder]), Staying(member_id, said, target, source_of(host))]
+    last = (
+        holder if holder is not None and holder.classic is None and may_downgrade(shard, group, [holder], 1) else None
+    )
+    others = last is not None and (said.topics != last.subscription.topics or last.subscription.pattern != "")
+    if last is not None and not is_large(group):
+        target = group.targets.get(last.member_id, NOTHING)
+        staying = [*staying_of(group, [last]), Staying(member_id, said, target, source_of(host))]
         told.generation_id = group.epoch
         downgrade(shard, group, staying, others or group.target_epoch < group.epoch, now_ms)
     else:
@@ -82,7 +94,10 @@ def join(
         member = settle(shard, group, step, current, records, source_of(host), now_ms) if records else before
         told.generation_id = current.epoch
         _joined(shard, group, member, timeout_ms, now_ms)
-        assign_if_due(shard, group, now_ms)
+        if last is None:
+            assign_if_due(shard, group, now_ms)
+        else:
+            downgrade_in_steps(shard, group, group.epoch, others, now_ms)
     say_joined(shard, reply, told, now_ms)
 
 
@@ -139,6 +154,8 @@ def sync(shard: Shard, group: ConsumerGroup, request: SyncGroupRequest, reply: R
     name, metadata = classic.protocols[0]
     if request.protocol_type not in (None, CONSUMER) or request.protocol_name not in (None, name):
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if group.downgrading:
+        raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
     current = member.current
     if group.target_epoch > current.epoch and current.state is not MemberState.UNREVOKED_PARTITIONS:
         _is_to_join(shard, group, member, now_ms)

@@ -2,6 +2,11 @@
 
 Those who stay have spoken the classic protocol all along. They have what they were to have, in a generation that is the
 group's epoch, and all join again if somebody went. Source: `convertToClassicGroup`, `ClassicGroup.fromConsumerGroup`.
+
+Of a large group the last member goes first, as from any group. Its records are then made as a job; until they are
+written JoinGroup and SyncGroup are told REBALANCE_IN_PROGRESS, and a member of the consumer protocol that comes has it
+stay what it is. Should the broker end in between, whoever loads the group goes on. Apache Kafka 4.3 converts every
+group within the request.
 """
 
 from __future__ import annotations
@@ -20,9 +25,11 @@ from barnabas.broker.group.rebalance import keep_alive, prepare
 from barnabas.broker.group.records import encode
 from barnabas.broker.group.shard import Shard, size_of_text
 from barnabas.broker.group.shared import told_for
+from barnabas.broker.group.state import Status
 from barnabas.broker.group.subscriptions import consumed_topics
 from barnabas.broker.group.tombstones import of_group
 from barnabas.broker.group.values import GroupRecord, Prepared, StoredGroup
+from barnabas.broker.jobs import Job, at_once
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.records import BatchBuilder
 
@@ -31,6 +38,14 @@ _MEMBER_BYTES: Final = 120
 """Lengths, and what else stands in three tombstones and a member."""
 _TOPIC_BYTES: Final = 6
 """Its name's length, and how many partitions."""
+MEMBERS_AT_ONCE: Final = 100
+"""A group of more, or that has more than `PARTITIONS_AT_ONCE`, is converted as a job: 4 ms."""
+PARTITIONS_AT_ONCE: Final = 5_000
+MEMBERS_PER_STEP: Final = 200
+"""Members whose tombstones are made in one step: 2 ms."""
+WORK_PER_STEP: Final = 20_000
+"""Bytes of what members say and have, and 100 for each: 2 ms."""
+ROUNDS_MAX: Final = 3
 
 logger = logging.getLogger(__name__)
 
@@ -105,23 +120,79 @@ def staying_of(group: ConsumerGroup, leaving: Collection[ConsumerMember]) -> lis
     return staying
 
 
+def is_large(group: ConsumerGroup) -> bool:
+    """Whether its conversion is a job."""
+    return len(group.members) > MEMBERS_AT_ONCE or sum(map(len, group.owners.values())) > PARTITIONS_AT_ONCE
+
+
 def downgrade(shard: Shard, group: ConsumerGroup, staying: Sequence[Staying], rebalance: bool, now_ms: int) -> None:
     """Convert a group, and have all join again if something has changed.
 
     Raises:
         KafkaError: the log takes nothing; all is as it was.
     """
+    at_once(_write(shard, at_once(_prepare(shard, group, staying, group.epoch)), rebalance, now_ms))
+
+
+def downgrade_in_steps(shard: Shard, group: ConsumerGroup, generation: int, rebalance: bool, now_ms: int) -> None:
+    """Convert a large group of whose members none is left of the consumer protocol.
+
+    The generation is one that none of its members is beyond: who is in it has no need to begin anew.
+    """
+    if group.downgrading:
+        return
+    group.downgrading = True
+
+    def ended(fault: Exception | None) -> None:
+        group.downgrading = False
+        if isinstance(fault, KafkaError):
+            logger.warning("group %s stays of the consumer protocol: %s", group.group_id, fault)
+        elif fault is not None:
+            logger.error("group %s cannot be converted", group.group_id, exc_info=fault)
+
+    shard.shared.run(_convert(shard, group, generation, rebalance, now_ms), ended)
+
+
+def _convert(shard: Shard, group: ConsumerGroup, generation: int, rebalance: bool, now_ms: int) -> Job[None]:
+    """Prepare it until its members have not changed meanwhile; the last time at once."""
+    for rounds_left in reversed(range(ROUNDS_MAX)):
+        if shard.status is not Status.ACTIVE or shard.groups.get(group.group_id) is not group:
+            return
+        if not may_downgrade(shard, group, ()):
+            return
+        as_it_is = group.changes
+        preparing = _prepare(shard, group, staying_of(group, ()), generation)
+        made = (yield from preparing) if rounds_left else at_once(preparing)
+        is_there = shard.status is Status.ACTIVE and shard.groups.get(group.group_id) is group
+        if is_there and group.changes == as_it_is:
+            yield from _write(shard, made, rebalance or group.target_epoch < group.epoch, now_ms)
+            return
+
+
+def _prepare(shard: Shard, group: ConsumerGroup, staying: Sequence[Staying], generation: int) -> Job[Prepared]:
+    """The classic group that they make, and its records, in bounded steps.
+
+    Raises:
+        KafkaError: they do not fit into a batch.
+    """
     shared, group_id = shard.shared, group.group_id
     wall_ms = shared.wall_clock.now_ms()
     made = Group(group_id)
-    made.protocol_type, made.generation = CONSUMER, group.epoch
-    for one in staying:
+    made.protocol_type, made.generation = CONSUMER, generation
+    for count, one in enumerate(staying, 1):
         made.add(_classic_member(one))
+        if not count % MEMBERS_PER_STEP:
+            yield None
     made.protocol = made.elect_protocol()
     assignments = {}
+    work = 0
     for one in staying:
         metadata = made.members[one.member_id].metadata(made.protocol)
-        assignments[one.member_id] = assignment_for(metadata, one.target, shared.topics)
+        assignment = assignments[one.member_id] = assignment_for(metadata, one.target, shared.topics)
+        work += 100 + len(metadata) + len(assignment)
+        if work >= WORK_PER_STEP:
+            work = 0
+            yield None
     stored = made.stored(assignments, wall_ms)
     made.adopt(stored)
     made.topics = consumed_topics(made)
@@ -131,24 +202,44 @@ def downgrade(shard: Shard, group: ConsumerGroup, staying: Sequence[Staying], re
         member.address, member.size = one.address, size_of_member(member)
         made.held += member.size
         held[one.address] = held.get(one.address, 0) + member.size
-    shard.write([Prepared(_batch(shard, group, stored, wall_ms), made, held)], now_ms)
-    for member in made.members.values():
-        keep_alive(shard, made, member, now_ms)
-    logger.info("group %s is a classic group now, of %d members", group_id, len(staying))
+    yield None
+    builder = yield from _batch(shard, group, stored, wall_ms)
+    return Prepared(builder, made, held)
+
+
+def _write(shard: Shard, record: Prepared, rebalance: bool, now_ms: int) -> Job[None]:
+    """Write it; the members' sessions go on after that. Who has gone by then, or was heard of, has seen to his own."""
+    made = record.group
+    assert isinstance(made, Group), "`_prepare` makes such"
+    shard.write([record], now_ms)
+    logger.info("group %s is a classic group now, of %d members", made.group_id, len(made.members))
+    members = list(made.members.values())
     if rebalance:
         prepare(shard, made, now_ms)
+    for count, member in enumerate(members, 1):
+        if member.session is None and made.members.get(member.member_id) is member:
+            keep_alive(shard, made, member, now_ms)
+        if not count % MEMBERS_PER_STEP:
+            yield None
+            if shard.status is not Status.ACTIVE or shard.groups.get(made.group_id) is not made:
+                return
 
 
-def _batch(shard: Shard, group: ConsumerGroup, stored: StoredGroup, wall_ms: int) -> BatchBuilder:
+def _batch(shard: Shard, group: ConsumerGroup, stored: StoredGroup, wall_ms: int) -> Job[BatchBuilder]:
     """All that is gone, and the classic group."""
     group_id = group.group_id
     batch = shard.new_batch()
-    gone = (key for member_id in group.members for key in keys_of_member(group_id, member_id))
-    fits = all(batch.try_append(wall_ms, key, None) for key in gone)
+    fits = True
+    for count, member_id in enumerate(list(group.members), 1):
+        fits &= all(batch.try_append(wall_ms, key, None) for key in keys_of_member(group_id, member_id))
+        if not count % MEMBERS_PER_STEP:
+            yield None
     rest = [*of_group(group), GroupRecord(group_id, stored)]
+    yield None
     if not fits or not all(batch.try_append(wall_ms, *encode(record)) for record in rest):
         detail = f"group {group_id} with {len(stored.members)} members does not fit into a batch"
         raise KafkaError(told_for(ErrorCode.RECORD_LIST_TOO_LARGE), detail)
+    yield None
     return batch
 
 

@@ -94,9 +94,11 @@ class ConsumerGroup:
         "address",
         "assigning",
         "assignors",
+        "changes",
         "checked",
         "classic_protocols",
         "classics",
+        "downgrading",
         "epoch",
         "group_id",
         "lists",
@@ -158,6 +160,10 @@ class ConsumerGroup:
         self.address = ""
         """Who brought it, of whose share its own bytes and its offsets are."""
         self.checked = -1
+        self.changes = 0
+        """How many records it has adopted."""
+        self.downgrading = False
+        """Whether it is about to become a classic group."""
 
     # Looking
 
@@ -268,6 +274,7 @@ class ConsumerGroup:
 
     def adopt(self, record: ConsumerRecord) -> None:
         """Be as a record says. A tombstone of what is not there changes nothing."""
+        self.changes += 1
         kind = type(record)
         if kind is CurrentRecord:
             self._adopt_current(record)  # type: ignore[arg-type]

@@ -12,7 +12,13 @@ from functools import partial
 from typing import Final
 
 from barnabas.broker.group.alarms import Alarm
-from barnabas.broker.group.consumer.downgrading import downgrade, may_downgrade, staying_of
+from barnabas.broker.group.consumer.downgrading import (
+    downgrade,
+    downgrade_in_steps,
+    is_large,
+    may_downgrade,
+    staying_of,
+)
 from barnabas.broker.group.consumer.group import ConsumerGroup, ConsumerMember
 from barnabas.broker.group.consumer.hashing import hash_after
 from barnabas.broker.group.consumer.settings import session_timeout_ms
@@ -84,11 +90,15 @@ def fence(shard: Shard, group: ConsumerGroup, members: Sequence[ConsumerMember],
     """
     if not members:
         return
-    if may_downgrade(shard, group, members):
+    downgrades = may_downgrade(shard, group, members)
+    if downgrades and not is_large(group):
         downgrade(shard, group, staying_of(group, members), True, now_ms)
         return
+    epoch = group.epoch
     shard.write(records_of_fencing(shard, group, members), now_ms)
     group.checked = shard.shared.topics.version
+    if downgrades:
+        downgrade_in_steps(shard, group, epoch, True, now_ms)
 
 
 def records_of_fencing(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.group.consumer import preparing, upgrading
+from barnabas.broker.group.consumer import downgrading, preparing, upgrading
 from barnabas.broker.group.consumer.group import ConsumerGroup
 from barnabas.broker.group.group import Group
 from barnabas.protocol.errors import ErrorCode
@@ -24,6 +24,7 @@ from tests.broker.group.world import durable
 def world(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ConsumerWorld:
     if request.param == "as a job":
         monkeypatch.setattr(upgrading, "MEMBERS_AT_ONCE", 0)
+        monkeypatch.setattr(downgrading, "MEMBERS_AT_ONCE", 0)
     return ConsumerWorld(group_initial_rebalance_delay_ms=0)
 
 

@@ -55,7 +55,7 @@ def comes(world: ConsumerWorld, member_id: str, **options: Any) -> list[Consumer
 
 def as_it_is(world: ConsumerWorld) -> dict[str, Any]:
     group = world.consumers()
-    left_out = ("checked", "tried_at_ms", "members", "address")
+    left_out = ("checked", "changes", "tried_at_ms", "members", "address")
     said = {name: getattr(group, name) for name in ConsumerGroup.__slots__ if name not in left_out}
     members = {one.member_id: (one.subscription, one.current, one.size) for one in group.members.values()}
     return said | {"members": members, "held": world.shard.shared.holdings.total}
