@@ -195,9 +195,9 @@ def test_requests_that_are_held_while_logs_are_recovered(tmp_path: Path) -> None
             assert flood.sent > 20, "the start was too fast"
             peak = memory(process, "VmHWM") - idle
             left_s = broker_s(process)
-            soon(process, lambda: is_idle(process), left_s)
-            soon(process, lambda: memory(process, "VmRSS") - idle <= LEFT_BYTES_MAX, left_s)
-            print(f"recovering: {flood.sent} requests, {peak // 10**6} MB at the peak")
+            idle_s = soon(process, lambda: is_idle(process), left_s)
+            small_s = soon(process, lambda: memory(process, "VmRSS") - idle <= LEFT_BYTES_MAX, left_s)
+            print(f"recovering: {flood.sent} requests, {peak // 10**6} MB at the peak, {idle_s:.1f} s, {small_s:.1f} s")
             if peak > PEAK_BYTES_MAX:
                 raise TooMuch(f"{peak} bytes at the peak")
             with ExitStack() as stack:

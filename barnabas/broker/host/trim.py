@@ -45,7 +45,10 @@ class _Growth:
 
 
 class Trim:
-    """Gives memory back once it is not needed; `begin` on the loop.
+    """Gives memory back once it is not needed; `begin` on the loop. Made before the broker starts.
+
+    What the start grew by is looked at, too: requests that were held until logs were recovered took hundreds of
+    megabytes, and counted as needed for as long as the broker ran.
 
     `release_pages` has the system take back the pages of mapped files, and says whether it does (`RealDisk`).
     """
@@ -55,13 +58,14 @@ class Trim:
         self._own = _Growth(_gives_back)
         self._of_files = _Growth(release_pages)
         self._timer: asyncio.TimerHandle | None = None
-
-    def begin(self) -> None:
-        """What is resident now is needed. Where the system does not tell, nothing is done."""
-        found = memory_bytes()
-        if found is not None:
+        self._is_told = (found := memory_bytes()) is not None
+        if found is not None:  # what is resident now is needed
             resident, self._own.kept_bytes = found
             self._of_files.kept_bytes = resident - found[1]
+
+    def begin(self) -> None:
+        """Look from now on. Where the system does not tell, nothing is done."""
+        if self._is_told:
             self._later()
 
     def end(self) -> None:

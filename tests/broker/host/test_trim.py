@@ -63,6 +63,17 @@ async def test_a_broker_of_much_memory_is_let_grow_by_a_quarter(given: Given) ->
         one.end()
 
 
+async def test_what_a_start_grew_by_goes_back_as_well(given: Given) -> None:
+    """Requests that were held while logs were recovered had taken it, and it stayed."""
+    async with serving(FakeCore()) as host:
+        one = Trim(host)
+        given.own_bytes = 400 * MIB
+        one.begin()
+        assert given.looks(one, 400 * MIB, 120 * MIB) == 1
+        assert given.looks(one, 120 * MIB, 120 * MIB) == 0, "what stays is needed"
+        one.end()
+
+
 async def test_nothing_is_given_back_while_something_large_is_under_way(given: Given) -> None:
     core = FakeCore()
     async with serving(core) as host:
