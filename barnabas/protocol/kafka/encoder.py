@@ -14,6 +14,13 @@ from barnabas.protocol.kafka.source import Source
 
 ELEMENTS_PER_STEP: Final = 1000
 """About a millisecond."""
+TEXT_BYTES_MAX: Final = 32767
+"""Of a string, in every version."""
+
+
+def shortened(message: bytes) -> bytes:
+    """An error's message that was longer, with the names it tells of: what fits of it, in whole characters."""
+    return message[: TEXT_BYTES_MAX - 3].decode(errors="ignore").encode() + b"..."
 
 
 class EncoderWriter:
@@ -188,9 +195,14 @@ class EncoderWriter:
         else:
             source.line(f"{value} = {expression}{encode}", path)
             source.line(f"{length} = len({value})", path)
-        if kind is STRING and self.flexible:
-            with source.block(f"if {length} > 32767:"):
-                source.line("raise ValueError(f'a string of {" + length + "} bytes is longer than 32767')", path)
+        if kind is STRING and path.endswith("error_message"):
+            with source.block(f"if {length} > {TEXT_BYTES_MAX}:"):
+                source.line(f"{value} = {source.constant(shortened, 'shortened')}({value})")
+                source.line(f"{length} = len({value})")
+        elif kind is STRING and self.flexible:
+            with source.block(f"if {length} > {TEXT_BYTES_MAX}:"):
+                told = f"f'a string of {{{length}}} bytes is longer than {TEXT_BYTES_MAX}'"
+                source.line(f"raise ValueError({told})", path)
         self._length("h" if kind is STRING else "i", length, path)
         source.line(f"{self._w} += {value}")
 

@@ -12,6 +12,7 @@ from barnabas.protocol.errors import EncodeError, ProtocolError
 from barnabas.protocol.ids import Buffer
 from barnabas.protocol.kafka import APIS, codec
 from barnabas.protocol.requests.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.protocol.requests.create_topics import CreatableTopicResult, CreateTopicsResponse
 from barnabas.protocol.requests.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from barnabas.protocol.requests.fetch import (
     FetchableTopicResponse,
@@ -254,6 +255,18 @@ def test_ignorable_fields_are_dropped_others_are_refused() -> None:
     with pytest.raises(EncodeError, match="current_leader"):
         codec.encode_response(ApiKey.FETCH, 11, 1, hint)
     codec.encode_response(ApiKey.FETCH, 11, 1, one_partition(current_leader=LeaderIdAndEpoch()))
+
+
+@pytest.mark.parametrize("version", [4, 7])
+@pytest.mark.parametrize(("name", "end"), [("x" * 32_767, "xxx..."), ("ü" * 16_383, "ü...")])
+def test_the_message_of_an_error_is_shortened_to_what_a_string_may_have(version: int, name: str, end: str) -> None:
+    """It quotes what was asked for, as long as a string can be: the connection was closed without an answer."""
+    topics = [CreatableTopicResult("t", b"\1" * 16, 17, f"a topic's name has 249 characters, not {name}")]
+    frame = b"".join(codec.encode_response(ApiKey.CREATE_TOPICS, version, 1, CreateTopicsResponse(topics=topics)))
+    told = codec.decode_response(ApiKey.CREATE_TOPICS, version, memoryview(frame)[4:])[1].topics[0].error_message
+    assert told.startswith("a topic's name has 249 characters, not ")
+    assert told.endswith(end)
+    assert 32_765 <= len(told.encode()) <= 32_767
 
 
 def test_what_does_not_fit_is_refused_by_name() -> None:
