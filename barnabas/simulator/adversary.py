@@ -10,6 +10,7 @@ from barnabas.simulator import faults
 from barnabas.simulator.broker import BrokerProcess
 from barnabas.simulator.brokers import Brokers
 from barnabas.simulator.faults import Fault
+from barnabas.simulator.history import Event, PowerLost
 from barnabas.simulator.network import Network
 from barnabas.simulator.world import MS, World
 
@@ -23,15 +24,26 @@ class Adversary:
     Args:
         brokers: whom they hit.
         clients: the addresses of all clients.
+        tell: hears of each loss of power.
         synced: every acknowledged record was synced, so that power may fail anywhere and at any time. Else it fails
             where all replicas have all that was acknowledged: one of them at a time loses some of it.
     """
 
-    def __init__(self, world: World, network: Network, brokers: Brokers, clients: list[str], *, synced: bool) -> None:
+    def __init__(
+        self,
+        world: World,
+        network: Network,
+        brokers: Brokers,
+        clients: list[str],
+        tell: Callable[[Event], None],
+        *,
+        synced: bool,
+    ) -> None:
         self._world = world
         self._network = network
         self._brokers = brokers
         self._clients = clients
+        self._tell = tell
         self._synced = synced
         self._healed = False
         self._waiting: list[Fault] = []
@@ -138,6 +150,7 @@ class Adversary:
     def _power(self, fault: Fault, broker: BrokerProcess) -> None:
         self._count_if_early(broker)
         broker.lose_power()
+        self._tell(PowerLost(broker.name, self._synced))
         self._after(fault, partial(self._start, broker))
 
     def _stop(self, fault: Fault, broker: BrokerProcess) -> None:

@@ -60,6 +60,62 @@ class Looked(NamedTuple):
     end: int
 
 
+class Led(NamedTuple):
+    """A broker leads a partition, or `leads` no more; told when that, or its ISR, has changed.
+
+    `least`: so many replicas are to be in sync where anything is committed.
+    """
+
+    broker: str
+    incarnation: int
+    partition: TopicPartition
+    leader_epoch: int
+    isr: tuple[str, ...]
+    least: int
+    leads: bool = True
+
+
+class Decided(NamedTuple):
+    """A partition as the controller has it, and who is not fenced; told when it has changed. No leader: ""."""
+
+    partition: TopicPartition
+    leader: str
+    leader_epoch: int
+    partition_epoch: int
+    replicas: tuple[str, ...]
+    isr: tuple[str, ...]
+    alive: tuple[str, ...]
+
+
+class Committed(NamedTuple):
+    """A batch that a broker has below its high watermark; told once in each of its lives."""
+
+    broker: str
+    incarnation: int
+    partition: TopicPartition
+    offset: int
+    last_offset: int
+    leader_epoch: int
+    crc: int
+
+
+class Epochs(NamedTuple):
+    """Leader epochs of a log, (epoch, first offset): what its broker knows, and what the batches say."""
+
+    broker: str
+    partition: TopicPartition
+    end: int
+    known: tuple[tuple[int, int], ...]
+    found: tuple[tuple[int, int], ...]
+
+
+class PowerLost(NamedTuple):
+    """A broker's machine has lost power; `synced`: no acknowledged record was without its sync."""
+
+    broker: str
+    synced: bool
+
+
 class Parked(NamedTuple):
     """An operation that waits, numbered within an incarnation: told when it is first seen, and while it is late."""
 
@@ -106,5 +162,21 @@ class Over(NamedTuple):
 
 
 Event: TypeAlias = (
-    Sent | Acknowledged | Failed | Polled | Kept | Looked | Parked | Completed | Asked | Answered | Healed | Over
+    Sent
+    | Acknowledged
+    | Failed
+    | Polled
+    | Kept
+    | Looked
+    | Led
+    | Decided
+    | Committed
+    | Epochs
+    | PowerLost
+    | Parked
+    | Completed
+    | Asked
+    | Answered
+    | Healed
+    | Over
 )

@@ -86,6 +86,8 @@ def draw(seed: str, duration_ms: int = 60_000, brokers: int = 0) -> Plan:
         }
         if brokers > 1:
             broker |= _cluster(chance)
+            if World(seed).chance("rolls").randrange(4) == 0:
+                broker["log.roll.ms"] = "100"  # power then fails while files are new, and their names can be lost
     producers = [_producer(chance, defaults, idempotent=number < 2) for number in range(3)]
     consumers = [_consumer(chance, defaults) for _ in range(2)]
     faults = draw_faults(chance, duration_ms, brokers, power=synced or brokers > 1)

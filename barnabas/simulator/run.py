@@ -85,7 +85,7 @@ class _Run:
         world = self.world = World(plan.seed)
         network = Network(world)
         self.checks = Checks(all_checks())
-        network.tap = FrameWatch(self.tell).tap
+        network.tap = FrameWatch(world, self.tell).tap
         self.brokers = Brokers(world, network, plan, self.tell)
         server, partitions = self.brokers.server, plan.partitions_told
         machines = (Machine(world, network, f"client{number}", f"10.0.1.{number}") for number in range(1, 100))
@@ -106,7 +106,7 @@ class _Run:
         self.reading = [Reading(next(machines), server, partitions, settings, self.tell) for settings in plan.consumers]
         self.review = Reviewing(next(machines), server, partitions, self.tell)
         clients = [each.machine.host for each in [*self.sending, *self.reading]]
-        self.adversary = Adversary(world, network, self.brokers, clients, synced=plan.synced)
+        self.adversary = Adversary(world, network, self.brokers, clients, self.tell, synced=plan.synced)
 
     def tell(self, event: Event) -> None:
         """Something happened that the checkers are to hear of."""

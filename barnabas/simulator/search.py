@@ -8,23 +8,32 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from barnabas.protocol.errors import BarnabasError
+from barnabas.protocol.errors import BarnabasError, ErrorCode
 from barnabas.simulator.faults import KINDS_OF_SEVERAL, Fault
 from barnabas.simulator.plan import Plan, draw
 from barnabas.simulator.run import Outcome, play
+from barnabas.simulator.watching import COUNTED
 
 REACHED: Final = (
     *(f"fault: {kind}" for kind in dict.fromkeys(KINDS_OF_SEVERAL)),
+    "ISR expansions",
+    "ISR shrinks",
+    "ISRs below the minimum",
+    "brokers fenced",
     "clean stops",
     "clocks that drift",
     "connections given up",
     "connections refused",
     "connections reset",
+    "elections",
     "ends while it recovers",
+    *(f"error {code} {ErrorCode(code).name}" for code in sorted(COUNTED)),
     "half-open connections",
+    "logs cut",
     "names lost",
     "operations parked",
     "operations that expired",
+    "partitions that lose their leader",
     "power losses",
     "records failed",
     "trickled pieces",

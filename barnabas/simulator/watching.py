@@ -1,22 +1,36 @@
-"""What is looked at while a run goes on: partitions and parked operations after each turn, and frames on the wire."""
+"""What is looked at while a run goes on: partitions and parked operations after each turn, frames on the wire."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Any, Final
 
 from barnabas.broker.delayed import DelayedOperation
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.kafka import codec
 from barnabas.simulator.broker import BrokerProcess
 from barnabas.simulator.history import Answered, Asked, Completed, Event, Looked, Parked
+from barnabas.simulator.replica_watch import ReplicaWatch
 from barnabas.simulator.wire import Wire
+from barnabas.simulator.world import World
 
 _LENGTH: Final = Struct(">i")
+_REQUEST: Final = Struct(">hhi")  # API key | version | correlation id
 _CORRELATION: Final = Struct(">i")
-_REQUEST_AT: Final = 8
-"""Where the correlation id stands in a request: behind length (4), API key (2) and version (2)."""
-_ANSWER_AT: Final = 4
+COUNTED: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+    }
+)
+"""Errors that replicas lead to; a search is to meet each of them."""
 
 
 class BrokerWatch:
@@ -26,6 +40,7 @@ class BrokerWatch:
         self._tell = tell
         self._incarnation = 0
         self._stands: dict[TopicPartition, tuple[int, int]] = {}
+        self._replicas = ReplicaWatch(tell)
         self._parked: dict[DelayedOperation, int] = {}
         self._count = 0
 
@@ -37,12 +52,15 @@ class BrokerWatch:
         if broker.incarnation != self._incarnation:
             self._incarnation = broker.incarnation
             self._stands.clear()
+            self._replicas = ReplicaWatch(self._tell)
             self._parked.clear()
+        self._replicas.look(broker, core)  # first: an ISR that is smaller lets more be committed
         for partition, log in core.logs.logs.items():
             stands = (log.high_watermark, log.log_end_offset)
             if self._stands.get(partition) != stands:
                 self._stands[partition] = stands
                 self._tell(Looked(broker.name, self._incarnation, partition, *stands))
+                self._replicas.moved(broker, partition, log)
         now_ms = broker.machine.clock.mono_ns() // 1_000_000
         waiting: dict[DelayedOperation, None] = {}
         for purgatory in core.replicas.shared.purgatories:
@@ -63,22 +81,46 @@ class BrokerWatch:
 
 
 class FrameWatch:
-    """Cuts what a broker reads and writes into frames, and tells of each."""
+    """Cuts what a broker reads and writes into frames, tells of each, and counts the errors that brokers answer."""
 
-    def __init__(self, tell: Callable[[Event], None]) -> None:
+    def __init__(self, world: World, tell: Callable[[Event], None]) -> None:
+        self._world = world
         self._tell = tell
+        self._asked: dict[tuple[str, int], tuple[int, int]] = {}
         self._begun: dict[tuple[str, bool], bytearray] = {}
 
     def tap(self, wire: Wire, read: bool, data: bytes) -> None:
         """Bytes of one direction, in order."""
         begun = self._begun.setdefault((wire.name, read), bytearray())
         begun += data
-        kind: Any = Asked if read else Answered
+        told = self._read if read else self._written
         at = 0
         while len(begun) - at >= _LENGTH.size:
             end = at + _LENGTH.size + _LENGTH.unpack_from(begun, at)[0]
             if end > len(begun):
                 break
-            self._tell(kind(wire.name, _CORRELATION.unpack_from(begun, at + (_REQUEST_AT if read else _ANSWER_AT))[0]))
+            told(wire.name, bytes(begun[at + _LENGTH.size : end]))
             at = end
         del begun[:at]
+
+    def _read(self, name: str, frame: bytes) -> None:
+        key, version, correlation_id = _REQUEST.unpack_from(frame)
+        if key in (ApiKey.PRODUCE, ApiKey.FETCH):
+            self._asked[name, correlation_id] = key, version
+        self._tell(Asked(name, correlation_id))
+
+    def _written(self, name: str, frame: bytes) -> None:
+        (correlation_id,) = _CORRELATION.unpack_from(frame)
+        asked = self._asked.pop((name, correlation_id), None)
+        if asked is not None:
+            _, response = codec.decode_response(*asked, memoryview(frame))
+            for code in _errors(response):
+                if code in COUNTED:
+                    self._world.count(f"error {code} {ErrorCode(code).name}")
+        self._tell(Answered(name, correlation_id))
+
+
+def _errors(response: Any) -> Iterator[int]:
+    for topic in response.responses:
+        for part in getattr(topic, "partition_responses", None) or topic.partitions:
+            yield part.error_code

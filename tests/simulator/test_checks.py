@@ -12,15 +12,20 @@ from barnabas.simulator.history import (
     Acknowledged,
     Answered,
     Asked,
+    Committed,
     Completed,
+    Decided,
+    Epochs,
     Event,
     Failed,
     Healed,
     Kept,
+    Led,
     Looked,
     Over,
     Parked,
     Polled,
+    PowerLost,
     Sent,
 )
 from barnabas.simulator.world import Broken
@@ -44,6 +49,25 @@ def polled(*values: bytes, first: int = 0, consumer: str = "c") -> list[Event]:
 
 def kept(*values: bytes) -> Kept:
     return Kept(P, tuple(enumerate(values)))
+
+
+ALL = ("b", "c", "d")
+
+
+def led(broker: str, epoch: int, *isr: str, life: int = 1, leads: bool = True) -> Led:
+    return Led(broker, life, P, epoch, isr, 2, leads)
+
+
+def decided(epochs: tuple[int, int], leader: str, isr: Sequence[str], alive: Sequence[str] = ALL) -> Decided:
+    return Decided(P, leader, *epochs, ALL, tuple(isr), tuple(alive))
+
+
+def committed(broker: str, offset: int = 0, last: int = 2, epoch: int = 1, crc: int = 7) -> Committed:
+    return Committed(broker, 1, P, offset, last, epoch, crc)
+
+
+def epochs(known: Sequence[tuple[int, int]], found: Sequence[tuple[int, int]], end: int = 9) -> Epochs:
+    return Epochs("b", P, end, tuple(known), tuple(found))
 
 
 HONEST: list[Event] = [
@@ -75,6 +99,38 @@ HONEST: list[Event] = [
     Over(61_000),
 ]
 
+REPLICAS: list[Event] = [
+    decided((0, 0), "b", "bcd"),
+    led("b", 0, "b", "c", "d"),
+    *(Looked(broker, 1, P, 0, 3) for broker in ALL),
+    Looked("b", 1, P, 3, 4),
+    committed("b"),
+    decided((0, 1), "b", "bc"),
+    led("b", 0, "b", "c"),
+    Looked("d", 1, P, 0, 2),
+    decided((0, 2), "b", "b", "bd"),
+    led("b", 0, "b"),
+    Looked("b", 1, P, 3, 5),
+    decided((0, 3), "b", "b", "bcd"),
+    Looked("d", 1, P, 3, 4),
+    decided((0, 4), "b", "bd"),
+    led("b", 0, "b", "d"),
+    Looked("b", 1, P, 4, 5),
+    decided((1, 5), "d", "d", "cd"),
+    led("d", 1, "d", life=2),
+    led("b", 0, leads=False),
+    Looked("b", 1, P, 4, 6),
+    committed("d", 3, 3, 0),
+    decided((1, 5), "d", "d"),
+    decided((2, 6), "", "d", "bc"),
+    PowerLost("d", False),
+    Looked("d", 2, P, 1, 2),
+    committed("c"),
+    epochs([(0, 0), (1, 3), (2, 9)], [(0, 0), (1, 3)]),
+    epochs([], []),
+]
+"""Shrinks, a second life, an election, a leader that was replaced, power lost without a sync."""
+
 FORGED: dict[str, tuple[str, Sequence[Event]]] = {
     "LostWrites: acknowledged": ("lost write: b'b', acknowledged", [*acknowledged(A, B), kept(A)]),
     "LostWrites: consumed": ("lost write: b'b', consumed", [*polled(A, B), kept(A)]),
@@ -92,6 +148,80 @@ FORGED: dict[str, tuple[str, Sequence[Event]]] = {
     "Unseen: a whole partition": ("never seen", [Polled("c", Q, 0, C), Kept(Q, ((0, C),)), kept(A), Over(1)]),
     "HighWatermark: falls": ("high watermark: 2", [Looked("b", 1, P, 3, 3), Looked("b", 1, P, 2, 3)]),
     "HighWatermark: past the end": ("high watermark: 4", [Looked("b", 1, P, 4, 3)]),
+    "Leaders: two": ("leaders: c", [led("b", 1, "b"), led("c", 1, "c")]),
+    "Leaders: in two lives": ("leaders: b", [led("b", 1, "b"), led("b", 1, "b", life=2)]),
+    "Decisions: not of the replicas": ("decisions.*replicas", [decided((0, 0), "b", "bx")]),
+    "Decisions: nobody in sync": ("decisions.*replicas", [decided((0, 0), "", "")]),
+    "Decisions: from outside": ("decisions.*outside", [decided((0, 0), "b", "cd")]),
+    "Decisions: a fenced leader": ("decisions.*fenced", [decided((0, 0), "b", "b", "cd")]),
+    "Decisions: a fenced member": ("decisions.*fenced", [decided((0, 0), "b", "bc", "b")]),
+    "Decisions: was not in sync": (
+        "decisions.*was not in the ISR",
+        [decided((0, 0), "b", "b"), decided((1, 1), "c", "c")],
+    ),
+    "Decisions: joins while fenced": (
+        "decisions.*takes a fenced",
+        [decided((0, 0), "", "b", "c"), decided((1, 1), "", "d", "c")],
+    ),
+    "Decisions: no new partition epoch": (
+        "decisions.*does not rise",
+        [decided((0, 0), "b", "bc"), decided((0, 0), "b", "b")],
+    ),
+    "Decisions: no new leader epoch": (
+        "decisions.*another leader in the same epoch",
+        [decided((0, 0), "b", "bc"), decided((0, 1), "c", "bc")],
+    ),
+    "InSync: a member lacks it": (
+        "in sync: b has committed",
+        [decided((0, 0), "b", "bc"), Looked("c", 1, P, 0, 2), Looked("b", 1, P, 3, 3)],
+    ),
+    "InSync: joins without it": (
+        "in sync: b has committed",
+        [Looked("c", 1, P, 0, 2), Looked("b", 1, P, 3, 3), decided((0, 0), "b", "bc")],
+    ),
+    "InSync: loses it": (
+        "in sync: b has committed",
+        [decided((0, 0), "b", "c"), Looked("c", 1, P, 0, 3), Looked("b", 1, P, 3, 3), Looked("c", 1, P, 0, 2)],
+    ),
+    "InSync: loses what was synced": (
+        "in sync: b has committed",
+        [
+            decided((0, 0), "b", "c"),
+            Looked("c", 1, P, 0, 3),
+            Looked("b", 1, P, 3, 3),
+            PowerLost("c", True),
+            Looked("c", 2, P, 0, 2),
+        ],
+    ),
+    "InSync: is back in sync without it": (
+        "in sync: b has committed",
+        [
+            decided((0, 0), "b", "bc"),
+            Looked("c", 1, P, 0, 3),
+            Looked("b", 1, P, 3, 3),
+            PowerLost("c", False),
+            Looked("c", 2, P, 0, 2),
+            decided((0, 1), "b", "b"),
+            decided((0, 2), "b", "bc"),
+        ],
+    ),
+    "Minimum": ("minimum: b", [led("b", 0, "b"), Looked("b", 1, P, 0, 3), Looked("b", 1, P, 3, 3)]),
+    "Minimum: after a shrink": (
+        "minimum: b",
+        [
+            led("b", 0, "b", "c"),
+            Looked("b", 1, P, 0, 3),
+            led("b", 0, "b"),
+            *[Looked("b", 1, P, at, 3) for at in (1, 2)],
+        ],
+    ),
+    "Agreement: another batch": ("agreement: c", [committed("b"), committed("c", crc=8)]),
+    "Agreement: another end": ("agreement: c", [committed("b"), committed("c", last=3)]),
+    "Agreement: another epoch": ("agreement: c", [committed("b"), committed("c", epoch=2)]),
+    "EpochCaches: unknown": ("epochs: b", [epochs([(0, 0)], [(0, 0), (1, 3)])]),
+    "EpochCaches: elsewhere": ("epochs: b", [epochs([(0, 0), (1, 4)], [(0, 0), (1, 3)])]),
+    "EpochCaches: not cut": ("epochs: b.*past", [epochs([(0, 0), (1, 10)], [(0, 0)])]),
+    "EpochCaches: do not rise": ("epochs: b.*rise", [epochs([(1, 0), (0, 3)], [])]),
     "ParkedOperations: late": ("parked", [Parked("b", 1, 1, 500, 100), Parked("b", 1, 1, 500, 601)]),
     "ParkedOperations: parked late": ("parked", [Parked("b", 1, 1, 500, 900), Parked("b", 1, 1, 500, 1001)]),
     "ParkedOperations: twice": ("parked", [Completed("b", 1, 1, True), Completed("b", 1, 1, True)]),
@@ -119,6 +249,10 @@ def check_of(name: str) -> Check:
 
 def test_an_honest_history_passes_all() -> None:
     see(all_checks(), HONEST)
+
+
+def test_replicas_that_keep_every_promise_pass() -> None:
+    see(all_checks(), REPLICAS)
 
 
 def test_a_producer_that_is_not_idempotent_may_write_twice_and_in_any_order() -> None:

@@ -40,11 +40,17 @@ class Checks:
 
 def all_checks() -> list[Check]:
     """A checker of each kind."""
+    from barnabas.simulator.checks.agreement import Agreement
     from barnabas.simulator.checks.answers import Answers
+    from barnabas.simulator.checks.decisions import Decisions
     from barnabas.simulator.checks.duplicates import Duplicates
+    from barnabas.simulator.checks.epochs import EpochCaches
     from barnabas.simulator.checks.high_watermark import HighWatermark
+    from barnabas.simulator.checks.in_sync import InSync
     from barnabas.simulator.checks.inconsistent_offsets import InconsistentOffsets
+    from barnabas.simulator.checks.leaders import Leaders
     from barnabas.simulator.checks.lost_writes import LostWrites
+    from barnabas.simulator.checks.minimum import Minimum
     from barnabas.simulator.checks.order import Order
     from barnabas.simulator.checks.parked import ParkedOperations
     from barnabas.simulator.checks.polls import Polls
@@ -59,6 +65,12 @@ def all_checks() -> list[Check]:
         Polls(),
         Unseen(),
         HighWatermark(),
+        Leaders(),
+        Decisions(),
+        InSync(),
+        Minimum(),
+        Agreement(),
+        EpochCaches(),
         ParkedOperations(),
         Answers(),
         Settled(),

@@ -1,0 +1,58 @@
+"""Decisions: what a controller decides of leaders and in-sync replicas.
+
+the ISR is one of replicas, and never empty; the leader is one of it, and alive
+who leads next was in the ISR before: nobody leads who may lack what was committed
+whoever is fenced neither joins an ISR nor stays in one, unless nobody else is in it
+a partition epoch rises with each change, a leader epoch with each change of the leader
+"""
+
+from __future__ import annotations
+
+from barnabas.protocol.ids import TopicPartition
+from barnabas.simulator.checks import Check
+from barnabas.simulator.history import Decided
+from barnabas.simulator.world import Broken
+
+
+class Decisions(Check):
+    """Each against the one before it."""
+
+    def __init__(self) -> None:
+        self._last: dict[TopicPartition, Decided] = {}
+        self.rules = {Decided: self._decided}
+
+    def _decided(self, event: Decided) -> None:
+        before = self._last.get(event.partition)
+        why = _wrong(event) or (before is not None and _wrong_after(before, event))
+        if why:
+            raise Broken(f"decisions: {event.partition} {why}: {event}, after {before}")
+        self._last[event.partition] = event
+
+
+def _wrong(event: Decided) -> str:
+    if not event.isr or not set(event.isr) <= set(event.replicas):
+        return "has an ISR that is not of its replicas"
+    if event.leader and event.leader not in event.isr:
+        return "is led from outside the ISR"
+    if event.leader and event.leader not in event.alive:
+        return "is led by a broker that is fenced"
+    if len(event.isr) > 1 and not set(event.isr) <= set(event.alive):
+        return "has a fenced broker in the ISR"
+    return ""
+
+
+def _wrong_after(before: Decided, event: Decided) -> str:
+    if event[:6] == before[:6]:
+        return ""
+    if event.partition_epoch <= before.partition_epoch:
+        return "changes, and its partition epoch does not rise"
+    if event.partition_epoch == before.partition_epoch + 1:  # else there was one between them that nobody saw
+        if event.leader not in ("", before.leader) and event.leader not in before.isr:
+            return "is led by a broker that was not in the ISR"
+        if not set(event.isr) - set(before.isr) <= set(event.alive):
+            return "takes a fenced broker into the ISR"
+    if event.leader_epoch < before.leader_epoch or (
+        event.leader != before.leader and event.leader_epoch == before.leader_epoch
+    ):
+        return "has another leader in the same epoch"
+    return ""

@@ -1,0 +1,38 @@
+"""Minimum: nothing is committed while fewer replicas are in sync than `min.insync.replicas` asks for (KIP-966)."""
+
+from __future__ import annotations
+
+from barnabas.protocol.ids import TopicPartition
+from barnabas.simulator.checks import Check
+from barnabas.simulator.history import Led, Looked
+from barnabas.simulator.world import Broken
+
+
+class Minimum(Check):
+    """A leader's high watermark rises under an ISR that is large enough, or was since it was last looked at."""
+
+    def __init__(self) -> None:
+        self._led: dict[tuple[str, TopicPartition], tuple[int, Led]] = {}
+        self._stands: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
+        self.rules = {Led: self._leads, Looked: self._looked}
+
+    def _leads(self, event: Led) -> None:
+        key = event.broker, event.partition
+        most, before = self._led.get(key, (0, event))
+        same = (before.incarnation, before.leader_epoch) == (event.incarnation, event.leader_epoch)
+        self._led[key] = max(most if same else 0, len(event.isr)), event
+
+    def _looked(self, event: Looked) -> None:
+        key = event.broker, event.partition
+        incarnation, before = self._stands.get(key, (0, 0))
+        self._stands[key] = event.incarnation, event.high_watermark
+        most, led = self._led.get(key, (0, None))
+        if led is None or led.incarnation != event.incarnation:
+            return
+        rose = incarnation == event.incarnation and event.high_watermark > before
+        if led.leads and rose and most < led.least:
+            raise Broken(
+                f"minimum: {event.broker} commits {event.partition} up to {event.high_watermark}, and its ISR is "
+                f"{led.isr}, below {led.least}"
+            )
+        self._led[key] = len(led.isr), led

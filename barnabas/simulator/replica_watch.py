@@ -1,0 +1,88 @@
+"""What is looked at of replicas after each turn: who leads, what is committed, what the controller decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from barnabas.broker.log import Log
+from barnabas.broker.node.core import Core
+from barnabas.protocol.ids import TopicPartition
+from barnabas.simulator.broker import BrokerProcess
+from barnabas.simulator.history import Committed, Decided, Epochs, Event, Led
+from barnabas.simulator.sight import Sight, epochs_of
+
+
+class ReplicaWatch:
+    """Looks at one broker, in one of its lives."""
+
+    def __init__(self, tell: Callable[[Event], None]) -> None:
+        self._tell = tell
+        self._sights: dict[TopicPartition, Sight] = {}
+        self._ends: dict[TopicPartition, int] = {}
+        self._epochs: dict[TopicPartition, tuple[int, int]] = {}
+        self._led: dict[TopicPartition, tuple[int, tuple[int, ...]]] = {}
+        self._alive: tuple[str, ...] = ()
+        self._decided: dict[TopicPartition, Decided] = {}
+
+    def moved(self, broker: BrokerProcess, key: TopicPartition, log: Log) -> None:
+        """The log's high watermark, or its end, is another one."""
+        sight = self._sights.setdefault(key, Sight())
+        if log.high_watermark > sight.next_offset:
+            for header in sight.up_to(broker.device, log, log.high_watermark):
+                base, last, epoch = header.base_offset, header.last_offset, header.leader_epoch
+                self._tell(Committed(broker.name, broker.incarnation, key, base, last, epoch, header.crc))
+        end, before = log.log_end_offset, self._ends.get(key, 0)
+        self._ends[key] = end
+        broker.machine.world.count("logs cut", end < before)
+        told = (len(log.epochs), log.epochs.latest)
+        if end < before or self._epochs.get(key) != told:
+            self._epochs[key] = told
+            found = epochs_of(broker.device, log)
+            self._tell(Epochs(broker.name, key, end, tuple(log.epochs.entries), found))
+
+    def look(self, broker: BrokerProcess, core: Core) -> None:
+        """A turn is over."""
+        for key, partition in core.replicas.hosted.online.items():
+            if not partition.is_leader:
+                if self._led.pop(key, None) is not None:
+                    self._tell(Led(broker.name, broker.incarnation, key, partition.leader_epoch, (), 0, leads=False))
+                continue
+            stands = (partition.leader_epoch, partition.isr.committed)
+            if self._led.get(key) != stands:
+                self._led[key] = stands
+                isr, least = _names(partition.isr.committed), partition.effective_min_isr
+                self._tell(Led(broker.name, broker.incarnation, key, partition.leader_epoch, isr, least))
+        if core.member is None:
+            self._look_at_decisions(broker, core)
+
+    def _look_at_decisions(self, broker: BrokerProcess, core: Core) -> None:
+        alive = _names(one.broker_id for one in core.image.alive_brokers())
+        if self._alive != alive:
+            gone, self._alive = [one for one in self._alive if one not in alive], alive
+            broker.machine.world.count("brokers fenced", len(gone))
+        for topic in core.image.topics.values():
+            for number, state in topic.partitions.items():
+                key = topic.keys[number]
+                before = self._decided.get(key)
+                epochs = (state.leader_epoch, state.partition_epoch)
+                if before is not None and before.alive == alive and before[2:4] == epochs:
+                    continue
+                leader = _names([state.leader])[0] if state.leader > 0 else ""
+                now = Decided(key, leader, *epochs, _names(state.replicas), _names(state.isr), alive)
+                self._decided[key] = now
+                self._tell(now)
+                if before is not None:
+                    _count(broker, before, now)
+
+
+def _count(broker: BrokerProcess, before: Decided, now: Decided) -> None:
+    world = broker.machine.world
+    world.count("ISR shrinks", len(now.isr) < len(before.isr))
+    world.count("ISR expansions", len(now.isr) > len(before.isr))
+    world.count("elections", now.leader not in ("", before.leader))
+    world.count("partitions that lose their leader", not now.leader and bool(before.leader))
+    world.count("ISRs below the minimum", len(now.isr) == 1 < len(before.isr))
+
+
+def _names(node_ids: Iterable[int]) -> tuple[str, ...]:
+    return tuple(f"broker{one}" for one in node_ids)

@@ -1,0 +1,46 @@
+"""The batches of a log as they stand on its disk: headers, read past the broker, which notices nothing."""
+
+from __future__ import annotations
+
+from barnabas.broker.log import Log
+from barnabas.broker.log.segment import LOG_SUFFIX
+from barnabas.protocol.batch import BatchHeader, batches, read_header
+from barnabas.simulator.device import Device
+
+
+class Sight:
+    """One log's batches, in order, as far as they are asked for.
+
+    Attributes:
+        next_offset: what comes next begins here, or behind it.
+    """
+
+    def __init__(self) -> None:
+        self.next_offset = 0
+        self._base = -1
+        self._position = 0
+
+    def up_to(self, device: Device, log: Log, offset: int) -> list[BatchHeader]:
+        """The batches below `offset` that were not given yet. What was given must not be cut off meanwhile."""
+        found: list[BatchHeader] = []
+        for segment in log.segments:
+            if segment.base < self._base or segment.base >= offset:
+                continue
+            position = self._position if segment.base == self._base else 0
+            data = device.bytes_of(segment.path(LOG_SUFFIX))
+            for at, size in batches(data, position, min(segment.size, len(data))):
+                header = read_header(data, at)
+                if header.base_offset >= offset:
+                    return found
+                found.append(header)
+                self._base, self._position, self.next_offset = segment.base, at + size, header.next_offset
+        return found
+
+
+def epochs_of(device: Device, log: Log) -> tuple[tuple[int, int], ...]:
+    """Leader epochs as the batches have them: each with the offset of its first one."""
+    found: list[tuple[int, int]] = []
+    for header in Sight().up_to(device, log, log.log_end_offset):
+        if not found or found[-1][0] != header.leader_epoch:
+            found.append((header.leader_epoch, header.base_offset))
+    return tuple(found)
