@@ -71,8 +71,20 @@ def show(admin: Admin, as_json: bool) -> int:
             say(f"broker {node} cannot be asked: what it leads is not shown")
         under = sum(one.under_replicated for one in found)
         without = sum(one.leader == NO_LEADER for one in found)
+        say(_metadata(admin))
         say(f"{len(brokers)} brokers, {len(found)} partitions, {under} under-replicated, {without} without a leader")
     return 1 if silent or any(one.trouble for one in found) else 0
+
+
+def _metadata(admin: Admin) -> str:
+    """How far the controller is, and how far behind it each broker."""
+    try:
+        quorum = admin.describe_quorum()
+    except BarnabasError as fault:
+        return f"the controller cannot be asked: {fault}"
+    end = quorum.high_watermark
+    behind = [f", broker {one.replica_id} {max(end - one.log_end_offset, 0)} behind" for one in quorum.observers]
+    return f"controller {quorum.leader_id}, metadata at {end}{''.join(behind)}"
 
 
 def _all_of(told: Iterable[PartitionInfo], states: dict[int, list[dict[str, Any]] | None]) -> list[Replicas]:

@@ -9,8 +9,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from barnabas.cli import cluster_status
-from barnabas.client.cluster_views import ClusterDescription
+from barnabas.client.cluster_views import ClusterDescription, QuorumDescription, QuorumReplica
 from barnabas.net.topology import PartitionInfo, TopicInfo
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID
 
 LIMIT = 1000
@@ -37,9 +38,15 @@ class Trio:
     def __init__(self, told: list[PartitionInfo], states: dict[int, list[dict[str, Any]] | None]) -> None:
         self.told, self.states = told, states
         self.pages: list[str] = []
+        self.quorum: QuorumDescription | None = None
 
     def describe_cluster(self) -> ClusterDescription:
         return ClusterDescription("c", 1, tuple((node, "h", node) for node in self.states))
+
+    def describe_quorum(self) -> QuorumDescription:
+        if self.quorum is None:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "the quorum")
+        return self.quorum
 
     def describe_all_topics(self, *, internal: bool = False) -> dict[str, TopicInfo]:
         assert internal
@@ -85,6 +92,19 @@ def test_one_whose_leader_does_not_tell_of_it_is_a_failure(
     trio = Trio([PartitionInfo("t", 0, 1, 0, (1, 2), (1, 2))], {1: [], 2: []})
     assert trio.show(monkeypatch, as_json=False) == 1
     assert "its leader does not tell of it" in capsys.readouterr().out
+
+
+def test_how_far_behind_the_controller_each_broker_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trio = Trio([], {1: [led("t", 0, 1)]})
+    replicas = [QuorumReplica(*one) for one in ((1, 57, 1, 1), (2, 57, 1, 1), (3, 50, 1, 1))]
+    trio.quorum = QuorumDescription(1, 4, 57, (replicas[0],), tuple(replicas[1:]))
+    assert trio.show(monkeypatch, as_json=False) == 0
+    assert "controller 1, metadata at 57, broker 2 0 behind, broker 3 7 behind" in capsys.readouterr().out
+    trio.quorum = None
+    assert trio.show(monkeypatch, as_json=False) == 0
+    assert "the controller cannot be asked: " in capsys.readouterr().out
 
 
 def test_all_partitions_of_a_broker_are_read_page_by_page(

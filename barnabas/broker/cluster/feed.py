@@ -13,7 +13,7 @@ it was given is never taken back. Where nothing is new it waits, as any fetch do
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from barnabas.broker.cluster import snapshot_feed
 from barnabas.broker.cluster.snapshot_feed import HeldSnapshot
@@ -40,7 +40,20 @@ BYTES_MAX: Final = 8 * 1024 * 1024
 WAITING_MAX: Final = 1000
 """Observers that wait at a time; one more is answered with what there is."""
 
+FORGET_MS: Final = 300_000
+"""An observer that has not asked for so long is told of no more. Kafka's `LeaderState.OBSERVER_SESSION_TIMEOUT_MS`."""
+
 Respond = Callable[[FetchResponse], None]
+
+
+class Observed(NamedTuple):
+    """How far an observer was when it last asked, and when that was; when it last had all (-1: never). Monotonic ms."""
+
+    end_offset: int
+    asked_ms: int
+    caught_up_ms: int
+    offered: int
+    """What was committed when it last asked: who asks from there has had all of that."""
 
 
 class _Waiting:
@@ -88,6 +101,7 @@ class MetadataFeed:
         self._later = later
         self._waiting: dict[_Waiting, None] = {}
         self._snapshot = snapshot
+        self._observed: dict[int, Observed] = {}
 
     def fetch(self, request: FetchRequest, respond: Respond, now_ms: int) -> None:
         """Answer an observer, now or when something is committed. `respond` is called once."""
@@ -98,6 +112,8 @@ class MetadataFeed:
         if len(parts) != 1 or len(request.topics) != 1 or parts[0].partition:
             respond(FetchResponse(error_code=ErrorCode.INVALID_REQUEST))
             return
+        if request.replica_state is not None:
+            self._note(request.replica_state.replica_id, parts[0].fetch_offset, now_ms)
         one = _Waiting(parts[0], respond)
         wait_ms = min(request.max_wait_ms, WAIT_MS_MAX)
         if wait_ms > 0 and self._has_all(parts[0]) and len(self._waiting) < WAITING_MAX:
@@ -106,6 +122,21 @@ class MetadataFeed:
             self._timer.add(one.task, now_ms + wait_ms)
         else:
             self._answer(one)
+
+    def observers(self, now_ms: int) -> dict[int, Observed]:
+        """Who has asked of late, by node id."""
+        self._observed = {one: seen for one, seen in self._observed.items() if now_ms - seen.asked_ms < FORGET_MS}
+        return dict(sorted(self._observed.items()))
+
+    def _note(self, node_id: int, offset: int, now_ms: int) -> None:
+        """Source: `LeaderState.ReplicaState.updateFollowerState`."""
+        before = self._observed.get(node_id)
+        caught_up_ms = -1 if before is None else before.caught_up_ms
+        if offset >= self._log.high_watermark:
+            caught_up_ms = now_ms
+        elif before is not None and offset >= before.offered:
+            caught_up_ms = max(caught_up_ms, before.asked_ms)
+        self._observed[node_id] = Observed(offset, now_ms, caught_up_ms, self._log.high_watermark)
 
     def fetch_snapshot(self, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
         """A piece of the newest snapshot."""

@@ -1,10 +1,12 @@
-"""DescribeQuorum (55, KIP-836). A real broker asks the leader of the metadata log; here that is this broker, alone.
+"""DescribeQuorum (55, KIP-836). Asked of the leader of the metadata log: the controller, or a broker that stands alone.
 
 - Told of is partition 0 of `__cluster_metadata`, asked for by itself; anything else, and anything beside it, is
   UNKNOWN_TOPIC_OR_PARTITION.
 - One voter, which has all there is: every record is its own, and is committed once it is written. The epoch is the
-  metadata log's. v2 (KIP-853): no directory ids, as for voters that are configured; `nodes` tells the listener
-  that was asked, for the controller has none of its own.
+  metadata log's. The other brokers of a cluster are observers: where they last asked from, when that was, and when they
+  last had all; for five minutes after they have fallen silent.
+- v2 (KIP-853): no directory ids, as for voters that are configured; `nodes` tells the listener that was asked, for the
+  controller has none of its own.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ _NOT_HERE: Final = "This server does not host this topic-partition."
 
 
 def handle(services: Services, request: DescribeQuorumRequest, context: RequestContext, now_ms: int) -> None:
-    """Answer with the one voter."""
+    """Answer with the one voter, and with those that follow it."""
     if not services.authorise(context.connection.principal, Operation.DESCRIBE, CLUSTER):
         context.respond(DescribeQuorumResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
         return
@@ -58,7 +60,24 @@ def handle(services: Services, request: DescribeQuorumRequest, context: RequestC
     voter = ReplicaState(
         services.node_id, log_end_offset=end, last_fetch_timestamp=wall_ms, last_caught_up_timestamp=wall_ms
     )
-    told = PartitionData(0, leader_id=services.node_id, leader_epoch=epoch, high_watermark=end, current_voters=[voter])
+    seen = {} if services.members is None else services.members.feed.observers(now_ms)
+    observers = [
+        ReplicaState(
+            one,
+            log_end_offset=each.end_offset,
+            last_fetch_timestamp=wall_ms - (now_ms - each.asked_ms),
+            last_caught_up_timestamp=-1 if each.caught_up_ms < 0 else wall_ms - (now_ms - each.caught_up_ms),
+        )
+        for one, each in seen.items()
+    ]
+    told = PartitionData(
+        0,
+        leader_id=services.node_id,
+        leader_epoch=epoch,
+        high_watermark=end,
+        current_voters=[voter],
+        observers=observers,
+    )
     nodes = [_node(services, context)] if context.api_version >= _NODES_FROM else []
     context.respond(DescribeQuorumResponse(topics=[TopicData(METADATA_TOPIC, [told])], nodes=nodes))
 

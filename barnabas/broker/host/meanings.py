@@ -14,6 +14,8 @@ MEANINGS: Final = {
     "LogManager.FailedWriteCount": "Writes of small files that failed and are tried again, since the start",
     "KafkaController.ActiveControllerCount": "1 where the active controller is",
     "KafkaController.ActiveBrokerCount": "Brokers that serve",
+    "KafkaController.LastCommittedRecordOffset": "The last record of the metadata known to be committed",
+    "broker-metadata-metrics.last-applied-record-offset": "The last record of the metadata that this broker goes by",
     "KafkaController.FencedBrokerCount": "Brokers that are known and do not serve",
     "KafkaController.GlobalTopicCount": "Topics of the cluster",
     "KafkaController.GlobalPartitionCount": "Partitions of the cluster",

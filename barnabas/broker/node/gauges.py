@@ -25,7 +25,7 @@ _STATES: Final = {
 
 
 def register(core: Core) -> None:
-    """Register the gauges of a broker that is its own controller."""
+    """Register the gauges of a broker. Of the cluster each tells what its own image says."""
     registry, image, kind = core.registry, core.image, "kafka.controller:KafkaController"
     registry.gauge("KafkaServer", "BrokerState", None, lambda: _STATES[core.phase])
     losses = core.logs.losses
@@ -33,14 +33,30 @@ def register(core: Core) -> None:
     registry.counter("kafka.log:LogManager", "LostBytes", None, lambda: losses.size)
     registry.counter("kafka.log:LogManager", "FailedReadCount", None, lambda: losses.failed_reads)
     registry.counter("kafka.log:LogManager", "FailedWriteCount", None, lambda: losses.failed_writes)
-    registry.gauge(kind, "ActiveControllerCount", None, lambda: 1)
+    registry.gauge(kind, "ActiveControllerCount", None, lambda: int(core.member is None))
+    registry.gauge(kind, "LastCommittedRecordOffset", None, lambda: _committed(core) - 1)
+    applied = "last-applied-record-offset"
+    registry.gauge("broker-metadata-metrics", applied, None, lambda: _applied(core) - 1)
     registry.gauge(kind, "ActiveBrokerCount", None, lambda: sum(not one.fenced for one in image.brokers.values()))
     registry.gauge(kind, "FencedBrokerCount", None, lambda: sum(one.fenced for one in image.brokers.values()))
     registry.gauge(kind, "GlobalTopicCount", None, lambda: len(image.topics))
     registry.gauge(kind, "GlobalPartitionCount", None, lambda: sum(len(t.partitions) for t in image.topics.values()))
     cleaner = core.logs.cleaner
     registry.gauge("kafka.log:LogCleanerManager", "uncleanable-partitions-count", None, lambda: cleaner.uncleanable)
+    registry.meter("kafka.controller:ControllerStats", "UncleanLeaderElectionsPerSec")  # `cluster/members` counts them
     registry.gauge(kind, "OfflinePartitionsCount", None, lambda: _leaderless(core))
+
+
+def _committed(core: Core) -> int:
+    """The end of what the controller has committed, as far as this broker has heard."""
+    if core.member is not None:
+        return max(core.member.observer.committed, core.member.observer.end_offset)
+    return core.metadata.log.high_watermark
+
+
+def _applied(core: Core) -> int:
+    """The end of what this broker's image has."""
+    return core.metadata.log.high_watermark if core.member is None else core.member.observer.end_offset
 
 
 def _leaderless(core: Core) -> int:

@@ -201,6 +201,42 @@ def test_any_broker_takes_changes_that_the_controller_decides(three):
     three.until(lambda: not any(one.core.logs.logs for one in three.nodes.values()))
 
 
+def quorum(three, node_id=CONTROLLER):
+    asked = DescribeQuorumRequest([RequestedTopicData("__cluster_metadata", [RequestedPartitionData(0)])])
+    return three.ask(node_id, asked, 2).topics[0].partitions[0]
+
+
+def gauge(node, type_name, name):
+    return node.core.registry.read(type_name, name)["value"]
+
+
+def test_the_controller_tells_how_far_the_others_are(three):
+    three.create()
+    three.advance(1000)
+    told = quorum(three, 3)
+    now_ms = three[3].now_ms()
+    assert [one.replica_id for one in told.observers] == [2, 3]
+    assert all(one.log_end_offset == told.high_watermark for one in told.observers)
+    assert all(now_ms - 500 <= one.last_fetch_timestamp == one.last_caught_up_timestamp for one in told.observers)
+    three.paused.add(3)
+    three.settle()
+    paused_ms = now_ms = three[2].now_ms()
+    three.ask(2, CreateTopicsRequest([CreatableTopic("u", 1, 1)]), 7)
+    three.advance(2000)
+    two, late = quorum(three, 2).observers
+    assert two.log_end_offset > late.log_end_offset == told.high_watermark
+    assert late.last_caught_up_timestamp <= paused_ms < two.last_caught_up_timestamp
+    end = quorum(three).high_watermark
+    assert gauge(three[2], "broker-metadata-metrics", "last-applied-record-offset") == end - 1
+    assert gauge(three[3], "broker-metadata-metrics", "last-applied-record-offset") == told.high_watermark - 1
+    assert gauge(three[1], "kafka.controller:KafkaController", "LastCommittedRecordOffset") == end - 1
+    count = "ActiveControllerCount"
+    assert [gauge(three[one], "kafka.controller:KafkaController", count) for one in (1, 2, 3)] == [1, 0, 0]
+    three.kill(3)
+    three.advance(300_000)
+    assert [one.replica_id for one in quorum(three, 2).observers] == [2]
+
+
 def test_a_change_while_the_controller_is_away_is_to_be_tried_again(three):
     three.kill(CONTROLLER)
     response = three.ask(2, CreateTopicsRequest([CreatableTopic("t", 1, 1)]), 7)
