@@ -12,7 +12,14 @@ class BufferExhausted(ClientTimeout):
 
 
 class RecordTooLarge(BarnabasError, ValueError):
-    """One record is larger than `max.request.size` or `buffer.memory` (Kafka's RecordTooLargeException)."""
+    """One record is larger than `max.request.size` or `buffer.memory` (Kafka's RecordTooLargeException).
+
+    `row` is which one, of rows that were sent together (else -1), `detail` the sentence without it.
+    """
+
+    def __init__(self, detail: str, row: int = -1) -> None:
+        super().__init__(detail if row < 0 else f"row {row}: {detail}")
+        self.detail, self.row = detail, row
 
 
 class InvalidRecord(BarnabasError, ValueError):

@@ -97,12 +97,29 @@ def test_a_task_that_is_tried_again_repeats_its_own_rows_alone(cluster: Cluster)
 
 def test_what_cannot_be_written_names_the_topic(cluster: Cluster) -> None:
     topic = cluster.topic(1)
-    large = pa.record_batch({"value": [b"x" * 2000]})
-    with pytest.raises(SinkError, match=rf"topic {topic}: row 0: .* larger than max\.request\.size \(1000\)"):
-        writer(cluster, topic, "value", max_request_size=1000).write(iter([large]))
     beyond = pa.record_batch({"value": [b"x"], "partition": pa.array([7], pa.int32())})
-    with pytest.raises(SinkError, match=rf"topic {topic}: partition 7 .*has no partition 7; it has 1"):
+    with pytest.raises(SinkError, match=rf"topic {topic}: row 0 .*: partition 7 .*has no partition 7; it has 1"):
         writer(cluster, topic, "value", "partition", max_block_ms=200).write(iter([beyond]))
+
+
+@pytest.mark.parametrize("by_column", [False, True], ids=["option", "column"])
+def test_a_record_too_large_is_named_by_its_row_in_the_task_and_its_key(cluster: Cluster, by_column: bool) -> None:
+    """Not by its place in whatever batch of rows Spark handed over."""
+    topic, other = cluster.topic(1, **{"max.message.bytes": 1500}), cluster.topic(1)
+
+    def rows(count: int, **large: int) -> pa.RecordBatch:
+        keys = [f"k{number}" for number in range(count)]
+        topics = [topic if number % 2 or not by_column else other for number in range(count)]
+        return pa.record_batch({"topic": topics, "key": keys, "value": [b"x" * large.get(key, 1) for key in keys]})
+
+    named = rf"topic {topic}: row 15 of its task \(counted from 0\), key '?k5'?: "
+    batches = [rows(10), rows(10, k5=2000)]
+    where = None if by_column else topic
+    columns = ("topic", "key", "value")
+    with pytest.raises(SinkError, match=named + r".* larger than max\.request\.size \(1000\)\. Raise"):
+        writer(cluster, where, *columns, max_request_size=1000).write(iter(batches))
+    with pytest.raises(SinkError, match=named + ".*MESSAGE_TOO_LARGE"):  # the broker refuses it, and it alone
+        writer(cluster, where, *columns).write(iter(batches))
 
 
 def test_a_broker_that_refuses_is_heard_of_while_rows_come(cluster: Cluster) -> None:

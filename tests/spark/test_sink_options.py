@@ -108,12 +108,12 @@ def rows(**columns: list[Any]) -> pa.RecordBatch:
 def test_rows_are_dealt_to_their_topics_in_order() -> None:
     batch = rows(value=["1", "2", "3", "4"], topic=["b", "a", "b", "a"], note=[0, 0, 0, 0])
     options = read("value string, topic string, note int", topic="")
-    assert [(topic, part.to_pydict()) for topic, part in by_topic(batch, options)] == [
+    assert [(topic, part.to_pydict()) for topic, part, _ in by_topic(batch, options)] == [
         ("b", {"value": ["1", "3"]}),
         ("a", {"value": ["2", "4"]}),
     ]
     one = read("value string, topic string, note int", topic="t")
-    assert [(topic, part.num_rows) for topic, part in by_topic(batch, one)] == [("t", 4)]
+    assert [(topic, part.num_rows) for topic, part, _ in by_topic(batch, one)] == [("t", 4)]
     assert list(by_topic(batch.slice(0, 0), one)) == []
 
 

@@ -89,9 +89,8 @@ class Rows:
             worst = int(sizes.argmax())
             for name, limit in limits.items():
                 if sizes[worst] > limit:
-                    raise RecordTooLarge(
-                        f"row {first + worst}: a record of up to {sizes[worst]} bytes is larger than {name} ({limit})"
-                    )
+                    told = f"a record of up to {sizes[worst]} bytes is larger than {name} ({limit})"
+                    raise RecordTooLarge(told, row=first + worst)
 
     def chunks(self, partitions: int, batch_bytes: int) -> Iterator[Chunk]:
         """Everything, a part encoded at a time.
