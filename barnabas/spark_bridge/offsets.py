@@ -194,10 +194,11 @@ def split(spans: list[Span], rows_max: int | None, partitions_min: int | None) -
     if partitions_min is None or len(spans) >= partitions_min:
         return spans
     total = sum(span.size for span in spans)
-    whole = [span for span in spans if _share(span, total, partitions_min) == 1]
-    left = max(partitions_min - len(whole), 1)
-    total -= sum(span.size for span in whole)
-    return [piece for span in spans for piece in ([span] if span in whole else _cut(span, _share(span, total, left)))]
+    shared = [span for span in spans if _share(span, total, partitions_min) > 1]
+    left = max(partitions_min - (len(spans) - len(shared)), 1)
+    rest = sum(span.size for span in shared)
+    pieces = (1 if _share(span, total, partitions_min) == 1 else _share(span, rest, left) for span in spans)
+    return [piece for span, count in zip(spans, pieces, strict=True) for piece in _cut(span, count)]
 
 
 def _share(span: Span, total: int, pieces: int) -> int:

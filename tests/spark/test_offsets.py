@@ -115,6 +115,22 @@ def test_a_least_number_of_tasks_is_dealt_to_the_spans_by_their_size() -> None:
     assert len(split([Span(A0, 0, 30), Span(A1, 0, 30), Span(B0, 0, 30)], None, 4)) == 3, "1.33 is rounded down"
 
 
+def test_spans_are_shared_out_without_looking_for_each_among_the_others() -> None:
+    """A hundred thousand partitions would be ten thousand million comparisons."""
+
+    class Compared(Span):
+        def __eq__(self, other: object) -> bool:
+            compared.append(other)
+            return super().__eq__(other)
+
+        __hash__ = Span.__hash__
+
+    compared: list[object] = []
+    spans = [Compared(TopicPartition("a", number), 0, 1) for number in range(50)]
+    assert split([*spans, Span(B0, 0, 50)], None, 100)[:50] == spans
+    assert len(compared) <= 50, "by this test alone"
+
+
 def test_lag_has_kafka_s_names() -> None:
     assert lag_metrics({A0: 10, A1: 4}, {A0: 4, A1: 4}) == {
         "minOffsetsBehindLatest": "0",
