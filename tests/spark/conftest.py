@@ -124,7 +124,7 @@ class Job:
             with pytest.raises(Exception, match="crashed on purpose"):
                 query.awaitTermination()
         else:
-            assert query.awaitTermination(60)
+            assert query.awaitTermination(240)
             self.progress = query.lastProgress
 
     def start(self, take: Callable[[Any, int], None], trigger: dict[str, Any], **options: Any) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 from barnabas import Producer
 
 PARTITIONS = 2
-WAIT_S = 60
+WAIT_S = 240
 """No more than anything here may ever take; nothing waits for it to pass."""
 
 

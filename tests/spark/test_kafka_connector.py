@@ -166,7 +166,7 @@ def test_a_stream_from_topic_to_topic(spark: Any, cluster: Cluster, tmp_path: Pa
         doubled = frame.selectExpr("key", "CAST(2 * CAST(CAST(value AS STRING) AS INT) AS STRING) AS value")
         writer = doubled.writeStream.format("kafka").option("kafka.bootstrap.servers", cluster.servers)
         writer = writer.option("topic", target).option("checkpointLocation", str(tmp_path / "checkpoint"))
-        assert writer.trigger(availableNow=True).start().awaitTermination(60)
+        assert writer.trigger(availableNow=True).start().awaitTermination(240)
 
     cluster.put(source, range(10))
     run()

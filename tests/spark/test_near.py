@@ -278,7 +278,7 @@ def test_a_running_query_reads_small_batches_through_its_planner(job: Callable[[
             cluster.put(topic, range(sent, sent + size))
             sent += size
             with changed:
-                assert changed.wait_for(lambda: len(seen) >= sent, 30), query.exception()  # noqa: B023
+                assert changed.wait_for(lambda: len(seen) >= sent, 240), query.exception()  # noqa: B023
     finally:
         query.stop()
     assert sorted(seen) == list(range(sent))

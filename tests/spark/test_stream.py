@@ -93,7 +93,7 @@ def test_a_running_query_sees_what_is_produced(job: Callable[[str], Job], cluste
             cluster.put(topic, range(first, first + 10))
             wanted = first + 10
             with changed:
-                assert changed.wait_for(lambda: len(seen) >= wanted, 30), query.exception()  # noqa: B023
+                assert changed.wait_for(lambda: len(seen) >= wanted, 240), query.exception()  # noqa: B023
     finally:
         query.stop()
     assert sorted(seen) == list(range(30))
