@@ -278,6 +278,10 @@ class Consumer(Handle):
         """Whether one of the partitions has a record at its offset or beyond; waits up to `timeout` seconds."""
         return self._thread.call(self._inner.wait_for_data(offsets, timeout))
 
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The offset behind the last record of a leader epoch or of those before it, of each partition that tells."""
+        return self._thread.call(self._inner.epoch_ends(epochs))
+
     def batch_sizes(
         self, offsets: Mapping[TopicPartition, int], bytes_max: int
     ) -> dict[TopicPartition, list[BatchSize]]:

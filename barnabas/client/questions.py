@@ -10,6 +10,7 @@ from barnabas.client.consume.config import ConsumerConfig
 from barnabas.client.consume.core import ConsumerCore
 from barnabas.client.consume.group.health import Health, health_of
 from barnabas.client.consume.lookups import ISOLATION
+from barnabas.client.epoch_ends import epoch_ends
 from barnabas.client.handle import Handle
 from barnabas.client.offsets import OffsetAndTimestamp, lookup, wait_for_data
 from barnabas.client.sizes import BatchSize, batch_sizes
@@ -99,6 +100,12 @@ class Questions(Handle):
         self._client.check_started()
         wanted = dict(zip(checked_partitions(offsets, "wait_for_data"), offsets.values(), strict=True))
         return await wait_for_data(self._client, wanted, milliseconds(timeout) or 0)
+
+    async def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The offset behind the last record of a leader epoch or of those before it, of each partition that tells."""
+        self._client.check_started()
+        wanted = dict(zip(checked_partitions(epochs, "epoch_ends"), epochs.values(), strict=True))
+        return await epoch_ends(self._client, wanted)
 
     async def batch_sizes(
         self, offsets: Mapping[TopicPartition, int], bytes_max: int

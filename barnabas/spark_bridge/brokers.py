@@ -19,6 +19,7 @@ from barnabas.client.admin import Admin
 from barnabas.client.consume.columnar import Columns
 from barnabas.client.consume.config import ConsumerConfig
 from barnabas.client.consumer import Consumer
+from barnabas.client.errors import LogTruncated
 from barnabas.net.config import ClientConfig
 from barnabas.net.errors import ClientTimeout, Disconnected
 from barnabas.net.topology import TopicInfo
@@ -28,7 +29,7 @@ from barnabas.spark_bridge.borrowed import ANSWER_MS, ANSWER_TIME, borrowed, pat
 from barnabas.spark_bridge.bytes_limit import SAMPLE_BYTES, Sizes
 from barnabas.spark_bridge.errors import REMEDIES, OptionError, remedy_for
 from barnabas.spark_bridge.kept import Kept, below, rest_of
-from barnabas.spark_bridge.loss import after_loss, after_silence, exists
+from barnabas.spark_bridge.loss import after_cut, after_loss, after_silence, exists
 from barnabas.spark_bridge.offsets import OffsetError, Offsets, Span
 from barnabas.spark_bridge.options import SourceOptions
 from barnabas.spark_bridge.origin import Origin, again
@@ -193,6 +194,10 @@ class Brokers:
         found = self._patiently(lambda: self.consumer.offsets_for_times(timestamps))
         return {where: None if answer is None else answer.offset for where, answer in found.items()}
 
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> Offsets:
+        """Where these leader epochs ended, of each partition that tells."""
+        return self._patiently(lambda: self.consumer.epoch_ends(epochs))
+
     def sizes(self, offsets: Mapping[TopicPartition, int]) -> Sizes:
         """How large the next batches are, of those partitions that tell."""
         try:
@@ -262,6 +267,9 @@ def read_span(
             consumer, lost = held.consumer, ""
             try:
                 found = consumer.poll_columns(POLL_MS / 1000, headers="headers" in names, only=names)
+            except LogTruncated as error:
+                held.consumer.seek(where, after_cut(error, span, options))
+                continue
             except KafkaError as error:
                 if error.code not in (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
                     raise

@@ -4,6 +4,8 @@ planned 10 to 20, the log begins at 14     10 to 13 are gone       goes on at 14
 planned 10 to 20, the log begins at 30     10 to 19 are gone       ends
 planned 10 to 20, the log ends at 16       16 to 19 are gone       ends, once it has read up to there
 planned 10 to 20, the topic is gone        10 to 19 are gone       ends
+planned 10 to 20, read up to 15, then the
+log is cut at 12 and grows to 30 or more   12 to 19 are gone       goes on at 15, with the records that are there now
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import logging
 
 from barnabas.client.consumer import Consumer
+from barnabas.client.errors import LogTruncated
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
 from barnabas.spark_bridge.offsets import OffsetError, Span
@@ -42,6 +45,22 @@ def after_loss(consumer: Consumer, span: Span, position: int, why: str, silent_m
         )
     log.warning("%s, and failOnDataLoss is false", what)
     return onward
+
+
+def after_cut(found: LogTruncated, span: Span, options: SourceOptions) -> int:
+    """Where to go on in a log that lost its end and has grown anew meanwhile: where it was read up to.
+
+    Raises:
+        OffsetError: failOnDataLoss is set.
+    """
+    what = (
+        f"{span.where}: the log was cut at offset {found.end}, and was read up to {found.position}: the records from "
+        f"{found.end} to {span.end - 1} are gone, and others may have their offsets"
+    )
+    if options.fail_on_data_loss:
+        raise OffsetError(f"{what}. Set failOnDataLoss to false to go on with those that are there now")
+    log.warning("%s; failOnDataLoss is false", what)
+    return found.position
 
 
 def after_silence(consumer: Consumer, span: Span, position: int, silent_ms: int, options: SourceOptions) -> int:

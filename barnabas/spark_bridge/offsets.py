@@ -12,7 +12,8 @@ a batch carries where its new partitions start:
     latestOffset(fresh)        {"$from/flights/0/3": {}, "flights": {"0": 5}}      reads 3 to 5, whatever crashes
     latestOffset(...)          {"flights": {"0": 9}}                               reads 5 to 9
 
-And in each stand `"$cluster/<id>": {}` and `"$id/flights/<topic id>": {}`, for `origin.py`. The first release wrote
+And in each stand `"$cluster/<id>": {}` and `"$id/flights/<topic id>": {}`, for `origin.py`, and leaders' epochs, for
+`epochs.py`. The first release wrote
 `"$from": {"flights": {"0": 3}}` and `"$ids": {"flights": "<topic id>"}`, which is read as well.
 
 Spark compares offsets as JSON text: keys are always written in one order.
@@ -27,6 +28,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.ids import TopicPartition
+from barnabas.spark_bridge.epochs import epoch_keys
 from barnabas.spark_bridge.origin import Origin
 
 Offsets: TypeAlias = dict[TopicPartition, int]
@@ -76,12 +78,17 @@ def to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, Any]:
 
 
 def stored_form(
-    end: Mapping[TopicPartition, int], begun: Mapping[TopicPartition, int], origin: Origin | None = None
+    end: Mapping[TopicPartition, int],
+    begun: Mapping[TopicPartition, int],
+    origin: Origin | None = None,
+    epochs: Mapping[TopicPartition, int] | None = None,
 ) -> dict[str, Any]:
     """What a batch leaves in the checkpoint: its end, where partitions new to it begin, and whose offsets they are."""
     origin = origin or Origin()
     topics = sorted({where.topic for where in end})
     beside = [f"{_CLUSTER}{origin.cluster}"] if origin.cluster else []
+    if epochs:
+        beside += epoch_keys({where: epochs[where] for where in end if where in epochs})
     beside += [f"{_FROM}{where.topic}/{where.partition}/{begun[where]}" for where in sorted(begun)]
     beside += [f"{_ID}{topic}/{origin.topics[topic]}" for topic in topics if topic in origin.topics]
     return {**{key: {} for key in beside}, **to_json(end)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from barnabas.protocol.ids import TopicPartition
 from barnabas.spark_bridge.bytes_limit import Sizes, bytes_between, limit_bytes
@@ -14,6 +14,9 @@ from barnabas.spark_bridge.options import EARLIEST, LATEST, Bound, ByTimestamp, 
 from barnabas.spark_bridge.origin import Anew
 
 log = logging.getLogger(__name__)
+
+
+NOTHING_CUT: Final[Mapping[TopicPartition, int]] = {}
 
 
 class View(NamedTuple):
@@ -101,12 +104,20 @@ def _check_same(named: set[TopicPartition], partitions: list[TopicPartition], op
 
 
 def starts(
-    cluster: Asked, options: SourceOptions, known: Offsets, latest: Offsets, anew: Anew, *, first: bool
+    cluster: Asked,
+    options: SourceOptions,
+    known: Offsets,
+    latest: Offsets,
+    anew: Anew,
+    cut: Mapping[TopicPartition, int] = NOTHING_CUT,
+    *,
+    first: bool,
 ) -> Offsets:
     """Where partitions begin that have no position, or lost it.
 
     New ones begin as the options say in the first batch, at their beginning later; those of a topic that was made anew
-    where onRecreatedTopic says. With failOnDataLoss off, a log that lost its end goes on from where it ends now.
+    where onRecreatedTopic says. With failOnDataLoss off, a log that lost its end goes on from where it was cut, as far
+    as that is known from `cut` (`cuts.py`), else from where it ends now.
 
     Raises:
         OffsetError: partitions that were read before are gone or shorter, and failOnDataLoss is set; or their topic
@@ -123,11 +134,15 @@ def starts(
         also = f" ({anew.why})" if anew.topics else ""
         upto = ", ".join(str(known[where]) for where in gone)
         report_loss(options, f"the partitions {_names(gone)} are gone{also}, which were read up to {upto}")
-    cut = [where for where in sorted(latest) if latest[where] < known.get(where, 0) and where not in reset]
-    if cut:
-        what = "; ".join(f"{where} was read up to {known[where]} and ends at {latest[where]}" for where in cut)
-        report_loss(options, what)
-    begun = {where: latest[where] for where in cut}
+    ends = {where: min(latest[where], cut.get(where, latest[where])) for where in sorted(latest)}
+    begun = {where: end for where, end in ends.items() if end < known.get(where, 0) and where not in reset}
+    if begun:
+        told = (
+            f"{where} was read up to {known[where]} and "
+            + (f"ends at {end}" if latest[where] == end else f"was cut at {end}, where other records are now")
+            for where, end in begun.items()
+        )
+        report_loss(options, "; ".join(told))
     again = sorted(where for where in latest if where.topic in anew.topics)
     new = sorted(set(latest) - set(known) - set(again))
     if again:

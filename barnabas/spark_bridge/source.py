@@ -32,6 +32,7 @@ from barnabas.protocol.errors import BarnabasError
 from barnabas.spark_bridge.any_read import check_for_any_read
 from barnabas.spark_bridge.borrowed import now_ms
 from barnabas.spark_bridge.brokers import Brokers, client_settings, read_span
+from barnabas.spark_bridge.cuts import Cuts
 from barnabas.spark_bridge.errors import OptionError
 from barnabas.spark_bridge.filters import Narrowed, narrowed, tell_one_use
 from barnabas.spark_bridge.handing_over import hand_over, wrapper
@@ -230,6 +231,7 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         self._target: Offsets | None = None
         self._consumed: Offsets = {}
         self._latest: Offsets = {}
+        self._cuts = Cuts()
         self._near = Near(options.near_records_max)
         self._pace = Pace(options.rows_per_trigger_min or 0, options.trigger_delay_ms_max)
 
@@ -291,7 +293,7 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         self._consumed, self._latest = end, view.latest
         if end == known and not view.begun and not first:  # a pattern may match nothing in the first batch
             return start
-        return stored_form(end, view.begun, self.cluster.origin)
+        return stored_form(end, view.begun, self.cluster.origin, self.cluster.epochs)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """The end of the log and how far the query is behind it, as it stands in the query's progress."""
@@ -317,6 +319,8 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         if backwards:
             raise OffsetError(f"the checkpoint goes backwards in {', '.join(map(str, backwards))}")
         spans, origin = spans_between(position, until), stored_origin(end)
+        if not self._latest:  # a restart: who planned it was another planner
+            self._cuts.check_planned(self.cluster, end, spans, self.options)
         if self._read_near(spans, origin):
             return [SpansPartition(tasks_for(spans, origin, self.cluster.epochs))]
         return self.plan(spans, origin, self.cluster)
@@ -381,7 +385,8 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         anew = made_anew(stored_origin(start), self.cluster.origin, (where.topic for where in known))
         begun = self._begun if first else None
         if begun is None or set(begun) != set(latest):
-            begun = starts(self.cluster, self.options, known, latest, anew, first=first)
+            cut = self._cuts.below(self.cluster, start, known)
+            begun = starts(self.cluster, self.options, known, latest, anew, cut, first=first)
         if first:
             self._begun = begun  # asked again before the first batch, the answer is the same
         position = {where: offset for where, offset in {**known, **begun}.items() if where in latest}

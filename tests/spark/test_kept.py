@@ -199,8 +199,9 @@ def test_a_stream_s_tasks_know_their_topic_s_id(cluster: Cluster, fetched: list[
     assert sum(fetched) == 50
 
 
-def cut(log: Path, batches: int) -> None:
+def cut(directory: Path, batches: int) -> None:
     """As a power failure may leave it: of the log nothing is there behind so many batches."""
+    (log,) = directory.glob("**/t-0/*.log")
     data = log.read_bytes()
     log.write_bytes(data[: [*(at for at, _ in wire.batches(memoryview(data))), len(data)][batches]])
 
@@ -219,8 +220,7 @@ def test_what_a_power_failure_took_is_not_given_from_what_is_kept(tmp_path: Path
             assert values_of(reader, reader.partitions(start, end)) == list(rows)
             start = end
         assert sum(fetched) == 10, "the second task's were kept"
-    (log,) = tmp_path.glob("**/t-0/*.log")
-    cut(log, 8)
+    cut(tmp_path, 8)
     with Broker(data_dir=tmp_path, port=port) as broker:
         put(broker, range(80, 84))
         while len(found) < 4:
