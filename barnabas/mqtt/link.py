@@ -1,10 +1,11 @@
 """One connection to the MQTT broker: `aiomqtt`, with what it has no call for done by the paho client beneath it.
 
-Beneath: `manual_ack` and `ack` (a message is acknowledged when its record is), `on_message` (it has the mark of a
+Beneath: `manual_ack` (a message is acknowledged when its record is), `on_message` (it has the mark of a
 duplicate, which aiomqtt leaves out, and there is no queue that could be full), `publish` (with the MQTT broker's
-answer, which aiomqtt takes for a yes), and the answer to CONNECT. All of these are public names of paho; that aiomqtt
-keeps it in `_client` is held by tests/mqtt/test_link.py and the pins in pyproject.toml. Each connection is a client of
-its own, so nothing of an earlier one can leave on it.
+answer, which aiomqtt takes for a yes), and the answer to CONNECT. All of these are public names of paho; two are not:
+aiomqtt keeps it in `_client`, and `_packet_queue` takes all acknowledgements of a turn as one write, where `ack` is a
+system call for each message. Both are held by tests/mqtt/test_link.py and the pins in pyproject.toml. Each connection
+is a client of its own, so nothing of an earlier one can leave on it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+import struct
 import threading
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
@@ -26,12 +28,14 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from barnabas.mqtt import remedies, tls
 from barnabas.mqtt.figures import Side
-from barnabas.mqtt.properties import read_any_text
+from barnabas.mqtt.properties import make_tables_once, read_any_text
 from barnabas.mqtt.reconnect import Reconnect
 from barnabas.mqtt.settings import Mqtt
 from barnabas.protocol.errors import BarnabasError
 
 ANSWER_SECONDS_MAX: Final = 15.0
+_PUBACK: Final = struct.Struct("!BBH")
+"""Type, remaining length, packet id; without a reason code it is success (MQTT 5.0, section 3.4.2.1)."""
 WATCH_SECONDS: Final = 0.5
 LOGGED_MS: Final = 60_000
 PACKETS_MAX: Final = 50
@@ -105,6 +109,7 @@ class Link:
         self._paho.manual_ack_set(True)
         self._paho.disable_logger()  # two calls for each packet
         read_any_text()
+        make_tables_once()
         self._told, self._came, self._held = on_message, 0, False
         if on_message is not None:
             self._paho.on_message = self._on_message
@@ -291,8 +296,9 @@ class Link:
 
     def acknowledge(self, mids: Iterable[int]) -> None:
         """Acknowledge messages of QoS 1 that came on this connection."""
-        for mid in mids:
-            self._paho.ack(mid, 1)
+        packets = b"".join([_PUBACK.pack(paho.PUBACK, 2, mid) for mid in mids])
+        if packets:
+            self._paho._packet_queue(paho.PUBACK, packets, 0, 1)
 
     async def publish(
         self, topic: str, payload: bytes, qos: int, retain: bool, properties: Properties | None = None

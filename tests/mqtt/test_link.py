@@ -35,11 +35,21 @@ def test_paho_has_nothing_of_what_the_last_asyncio_mqtt_calls_first() -> None:
 async def test_paho_lies_beneath_with_all_that_is_taken_of_it() -> None:
     client = aiomqtt.Client("nowhere")
     found = beneath(client)
-    for name in ("manual_ack_set", "ack", "disable_logger", "socket", "loop_write", "disconnect", "publish"):
+    for name in ("manual_ack_set", "disable_logger", "socket", "loop_write", "disconnect", "publish"):
         assert callable(getattr(found, name)), name
-    assert list(inspect.signature(paho.Client.ack).parameters) == ["self", "mid", "qos"]
+    queue = inspect.signature(paho.Client._packet_queue).parameters
+    assert list(queue) == ["self", "command", "packet", "mid", "qos", "info"]
     for name in ("on_message", "on_connect", "on_publish", "on_socket_register_write"):
         assert getattr(found, name) is not None, f"aiomqtt uses {name}"
+
+
+async def test_all_acknowledgements_of_a_turn_are_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of paho's `ack` each is a system call; the witness reads in other tests that these are the same bytes."""
+    link, written = Link(Mqtt("127.0.0.1", 1, "one"), "one", lambda message: None), list[bytes]()
+    monkeypatch.setattr(link._paho, "_packet_queue", lambda command, packet, mid, qos: written.append(packet))
+    link.acknowledge([])
+    link.acknowledge([1, 65_535, 300])
+    assert written == [bytes.fromhex("40020001 4002ffff 4002012c")]
 
 
 async def test_an_aiomqtt_without_paho_is_refused_by_name() -> None:

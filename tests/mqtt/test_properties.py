@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
 from typing import Any
 
 import aiomqtt
 import pytest
+from paho.mqtt import MQTTException, properties
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from barnabas.mqtt.inward import Inward
 from barnabas.mqtt.mapping import Refused
 from barnabas.mqtt.outward import fits
-from barnabas.mqtt.properties import HEADERS_MAX, of_record, read_any_text, to_headers
+from barnabas.mqtt.properties import HEADERS_MAX, make_tables_once, of_record, read_any_text, to_headers
 from tests.mqtt.servers import Bridge, Mosquitto, needs_mosquitto
 from tests.mqtt.test_inward import read
 from tests.mqtt.test_outward import record
@@ -50,6 +52,25 @@ def test_properties_are_headers_and_headers_properties() -> None:
     made: Any = of_record(record(headers=HEADERS))
     assert {name: getattr(made, name) for name in ALL} == ALL
     assert of_record(record(headers=())) is None
+
+
+def test_tables_that_are_made_once_are_those_that_paho_makes() -> None:
+    spec = spec_from_file_location("paho.mqtt.untouched", properties.__file__)
+    assert spec is not None
+    assert spec.loader is not None
+    untouched = module_from_spec(spec)
+    spec.loader.exec_module(untouched)
+    make_tables_once()
+    make_tables_once()
+    made: Any = Properties(PacketTypes.CONNECT)
+    assert vars(made) == vars(untouched.Properties(PacketTypes.CONNECT))
+    with pytest.raises(MQTTException, match="does not apply to packet type"):
+        made.ContentType = "text"
+    one: Any = Properties(PacketTypes.PUBLISH)
+    one.ContentType, one.UserProperty, one.CorrelationData = "text", ("a", "b"), b"1"
+    again: Any = Properties(PacketTypes.PUBLISH)
+    assert again.unpack(one.pack())[0].json() == one.json() != {}
+    assert (made.json(), again.unpack(b"\0")[0].json()) == ({}, {}), "none has another's, nor its own of before"
 
 
 def test_nobody_forges_a_header_of_the_bridge() -> None:
