@@ -126,4 +126,8 @@ def tell(pid: int, number: int) -> None:
 
 def _environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Settings in variables are for one broker; those of several stand in their files."""
-    return {name: value for name, value in environment.items() if not name.startswith(("BARNABAS_", "KAFKA_"))}
+    return {name: value for name, value in environment.items() if not _is_setting(name)}
+
+
+def _is_setting(variable: str) -> bool:
+    return variable.startswith(("BARNABAS_", "KAFKA_")) or variable == "CLUSTER_ID"

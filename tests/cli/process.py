@@ -92,8 +92,11 @@ def run(
     )
 
 
+_SETTINGS = ("BARNABAS_", "KAFKA_", "XDG_", "CLUSTER_ID")
+
+
 def clean_environment() -> dict[str, str]:
-    return {key: value for key, value in os.environ.items() if not key.startswith(("BARNABAS_", "KAFKA_", "XDG_"))}
+    return {key: value for key, value in os.environ.items() if not key.startswith(_SETTINGS)}
 
 
 def tree(path: Path) -> dict[str, bytes | None]:

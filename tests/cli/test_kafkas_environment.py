@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from barnabas import Producer
 from barnabas.cli.look import state
 from tests.broker.config.test_kafkas_own import SINGLE, environment
-from tests.cli.process import broker, run
+from tests.cli.process import broker, run, tree
 
 
 def test_the_single_node_example_serves_its_clients_and_opens_nothing_for_controllers() -> None:
@@ -28,3 +29,20 @@ def test_the_single_node_example_serves_its_clients_and_opens_nothing_for_contro
     warnings = [line for line in process.errors if '"warning"' in line]
     assert len(warnings) == 2, warnings
     assert "CONTROLLER://127.0.0.1:0 of listeners is for controllers and not opened" in warnings[1]
+
+
+def test_another_cluster_id_than_the_directorys_is_refused_and_nothing_is_touched(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    options = ("--data-dir", str(data), "--port", "0")
+    first = {"CLUSTER_ID": "4L6g3nShT-eMCtK--X86sw"}
+    with broker(*options, environment=first) as process:
+        assert process.end() == 0
+    assert "cluster.id=4L6g3nShT-eMCtK--X86sw" in (data / "meta.properties").read_text()
+    before = tree(data)
+    refused = run("broker", *options, environment={"CLUSTER_ID": "MkU3OEVBNTcwNTJENDM2Qk"})
+    assert refused.returncode == 2
+    assert "belongs to cluster 4L6g3nShT-eMCtK--X86sw" in refused.stderr
+    assert "is to be of cluster MkU3OEVBNTcwNTJENDM2Qk (barnabas.cluster.id, or CLUSTER_ID in" in refused.stderr
+    assert tree(data) == before
+    with broker(*options, environment=first) as process:
+        assert process.end() == 0

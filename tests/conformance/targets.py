@@ -77,6 +77,7 @@ class Barnabas:
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port},{PEERS}://127.0.0.1:{self.peer_port}",
             "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{PEERS}:PLAINTEXT",
             "inter.broker.listener.name": PEERS,
+            "process.roles": "broker,controller",
             "barnabas.cluster.secret.file": str(directory / "secret"),
         }
         self._settings = {**SETTINGS, **OUR_SETTINGS, **listeners, **(settings or {})}

@@ -13,6 +13,7 @@ from barnabas.broker.config.keys import (
     Update,
     all_of,
     any_case,
+    any_of,
     at_least,
     between,
     boolean,
@@ -44,6 +45,7 @@ class BrokerConfig:
 
     # Who and where.
     node_id: int = integer(1, at_least(0))
+    process_roles: tuple[str, ...] = words((), any_of("broker", "controller"))
     broker_rack: str | None = optional(Kind.STRING)
     listeners: tuple[str, ...] = words(("PLAINTEXT://127.0.0.1:9092",))
     advertised_listeners: tuple[str, ...] = words(())
@@ -116,6 +118,7 @@ class BrokerConfig:
     auto_leader_rebalance_enable: bool = boolean(True)
     broker_heartbeat_interval_ms: int = integer(2000, at_least(1))
     broker_session_timeout_ms: int = integer(9000, at_least(1))
+    controller_quorum_bootstrap_servers: tuple[str, ...] = words(())
     controller_quorum_voters: tuple[str, ...] = words(())
     leader_imbalance_check_interval_seconds: int = long(300, at_least(1))
     min_insync_replicas: int = integer(1, at_least(1), _DYNAMIC)

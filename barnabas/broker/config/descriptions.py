@@ -108,6 +108,8 @@ _BROKER: Final = {
     "auto.leader.rebalance.enable": "Whether partitions are given back to their preferred leader, the first replica.",
     "broker.heartbeat.interval.ms": "How often (ms) a broker of a cluster tells the controller that it is there.",
     "broker.session.timeout.ms": "A broker of a cluster that is silent for so long (ms) leads nothing any more.",
+    "controller.quorum.bootstrap.servers": "Known, but controller.quorum.voters names the controller.",
+    "process.roles": "In a cluster: broker,controller of its controller, broker of all others.",
     "controller.quorum.voters": "The controller of the cluster: its id, and its listener for brokers (1@host:9093).",
     "leader.imbalance.check.interval.seconds": "How often (s) the controller looks for partitions to be given back.",
     "replica.high.watermark.checkpoint.interval.ms": "How often (ms) high watermarks are written to the disk.",

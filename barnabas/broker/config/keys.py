@@ -217,6 +217,12 @@ def some_of(*allowed: str) -> Check:
     return check
 
 
+def any_of(*allowed: str) -> Check:
+    """Refuses lists that hold a word twice or one that is not listed; an empty one is fine."""
+    some = some_of(*allowed)
+    return lambda value: some(value) if value else None
+
+
 def any_case(*allowed: str) -> Check:
     """Refuses words that are not listed, in whichever case."""
     listed = OneOf(allowed)

@@ -49,3 +49,30 @@ def controller_of(config: BrokerConfig) -> Voter:
     if not (port.isascii() and port.isdigit() and 0 < int(port) <= 65535):
         raise ConfigError(f"{told}: {port!r} is no port; write one between 1 and 65535")
     return Voter(int(node_id), host.strip("[]"), int(port))
+
+
+def roles_must_fit(config: BrokerConfig) -> None:
+    """What `process.roles` says, if it says something, is what `controller.quorum.voters` makes of this node.
+
+    Raises:
+        ConfigError: it is not, or nobody is said to be the controller in the way that is read here.
+    """
+    controller, roles, servers = controller_of(config), config.process_roles, config.controller_quorum_bootstrap_servers
+    if servers and not config.controller_quorum_voters:
+        raise ConfigError(
+            f"controller.quorum.bootstrap.servers={','.join(servers)}: a broker must know its controller's id, too; "
+            f"write controller.quorum.voters=ID@{servers[0]}"
+        )
+    told = f"process.roles={','.join(roles)}"
+    if roles and "broker" not in roles:
+        raise ConfigError(f"{told}: every node is a broker here, the controller too; write broker,controller")
+    if "controller" in roles and controller.node_id != config.node_id:
+        raise ConfigError(
+            f"{told}: controller.quorum.voters names node {controller.node_id}, and this is node {config.node_id}; "
+            "write broker"
+        )
+    if roles == ("broker",) and controller.node_id == config.node_id:
+        raise ConfigError(
+            f"{told}: this node, {config.node_id}, is to be the controller, too; write broker,controller, or the other "
+            "node's ID@HOST:PORT in controller.quorum.voters"
+        )

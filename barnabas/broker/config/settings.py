@@ -10,6 +10,7 @@ class BrokerSettings(TypedDict, total=False):
     """What `Broker` takes besides its own arguments."""
 
     node_id: int | None
+    process_roles: str | Sequence[str] | None
     broker_rack: str | None
     listeners: str | Sequence[str] | None
     advertised_listeners: str | Sequence[str] | None
@@ -70,6 +71,7 @@ class BrokerSettings(TypedDict, total=False):
     auto_leader_rebalance_enable: bool | None
     broker_heartbeat_interval_ms: int | None
     broker_session_timeout_ms: int | None
+    controller_quorum_bootstrap_servers: str | Sequence[str] | None
     controller_quorum_voters: str | Sequence[str] | None
     leader_imbalance_check_interval_seconds: int | None
     min_insync_replicas: int | None

@@ -18,10 +18,10 @@ from barnabas.broker.config.listeners import (
     listening_endpoints,
 )
 from barnabas.broker.config.properties import parse_properties
-from barnabas.broker.config.quorum import controller_of
+from barnabas.broker.config.quorum import controller_of, roles_must_fit
 from barnabas.broker.config.topic_config import topic_config
 from barnabas.broker.config.topics import parse_topics
-from barnabas.broker.config.variables import kafka_settings, own_settings
+from barnabas.broker.config.variables import cluster_id, kafka_settings, own_settings
 from barnabas.protocol.errors import ConfigError
 
 WITHOUT_EFFECT: Final = frozenset(
@@ -40,9 +40,11 @@ OF_CLUSTERS: Final = frozenset(
         "auto.leader.rebalance.enable",
         "broker.heartbeat.interval.ms",
         "broker.session.timeout.ms",
+        "controller.quorum.bootstrap.servers",
         "controller.quorum.voters",
         "inter.broker.listener.name",
         "leader.imbalance.check.interval.seconds",
+        "process.roles",
         "replica.socket.timeout.ms",
         "unclean.leader.election.enable",
         "unclean.leader.election.interval.ms",
@@ -78,6 +80,7 @@ def load(
     variables, near_misses = kafka_settings(environment or {})
     sources = [
         ("the configuration file", parse_properties(properties)),
+        ("the environment", cluster_id(environment or {})),
         ("the environment", variables),
         ("the environment", own_settings(environment or {})),
         (overrides_from, dict(overrides or {})),
@@ -149,6 +152,7 @@ def _groups_must_fit(config: BrokerConfig) -> None:
 def _cluster_must_fit(config: BrokerConfig) -> None:
     """What a broker needs to be one of a cluster."""
     controller = controller_of(config)
+    roles_must_fit(config)
     if controller.node_id != config.node_id and not config.barnabas_cluster_id:
         raise ConfigError(
             "barnabas.cluster.id is missing: a broker is let into no cluster that it does not name; write the "

@@ -49,6 +49,12 @@ def kafka_settings(environment: Mapping[str, str]) -> tuple[dict[str, str], tupl
     return entries, tuple(told)
 
 
+def cluster_id(environment: Mapping[str, str]) -> dict[str, str]:
+    """The cluster that `CLUSTER_ID` names, by which Kafka's image formats its directory; BARNABAS_CLUSTER_ID wins."""
+    told = environment.get("CLUSTER_ID", "")
+    return {"barnabas.cluster.id": told} if told else {}
+
+
 def own_settings(environment: Mapping[str, str]) -> dict[str, str]:
     """What BARNABAS_ variables say, known or not; our own settings need no second prefix."""
     entries = {}

@@ -79,7 +79,8 @@ def identify(disk: Disk, entropy: Entropy, node_id: int, cluster_id: str = "") -
     if cluster_id not in ("", known):
         raise DataDirError(
             f"the data directory belongs to cluster {known or '(none)'} ({FILE}), and this broker is to be of cluster "
-            f"{cluster_id} (barnabas.cluster.id); name another directory, or that cluster"
+            f"{cluster_id} (barnabas.cluster.id, or CLUSTER_ID in the environment); name another directory, or that "
+            "cluster"
         )
     return Identity(node_id, known, entries.get("directory.id", ""))
 

@@ -120,6 +120,7 @@ def test_the_environments_of_kafkas_compose_examples_are_taken(
     loaded = load(environment=environment(settings))
     assert clients_are_told(loaded) == told
     assert loaded.config.data_dirs == ("/tmp/kraft-combined-logs",)
+    assert loaded.config.barnabas_cluster_id == "4L6g3nShT-eMCtK--X86sw"
     assert len(loaded.warnings) == lines, loaded.warnings
     assert "controller.quorum.voters" in loaded.warnings[0]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.broker.config import BrokerConfig, ConfigError
-from barnabas.broker.config.quorum import Voter, controller_of
+from barnabas.broker.config import BrokerConfig, ConfigError, load
+from barnabas.broker.config.quorum import Voter, controller_of, replication
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,71 @@ def test_what_names_nobody_is_refused(entries, told):
     with pytest.raises(ConfigError, match=r"controller\.quorum\.voters=") as caught:
         controller_of(BrokerConfig(controller_quorum_voters=entries))
     assert told in str(caught.value)
+
+
+OF_A_CLUSTER = {
+    "listeners": "PLAINTEXT://:9092,BROKERS://:9093",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,BROKERS:PLAINTEXT",
+    "inter.broker.listener.name": "BROKERS",
+    "barnabas.cluster.secret.file": "secret",
+    "barnabas.cluster.id": "c",
+    "node.id": "2",
+}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"process.roles": "broker", "controller.quorum.voters": "1@a:1"},
+        {"process.roles": "broker,controller", "controller.quorum.voters": "2@a:1"},
+        {"process.roles": "controller,broker"},
+        {"controller.quorum.voters": "1@a:1", "controller.quorum.bootstrap.servers": "a:1"},
+        {"process.roles": "", "controller.quorum.voters": "1@a:1"},
+    ],
+)
+def test_roles_that_are_so_are_taken(settings):
+    assert load(overrides=OF_A_CLUSTER | settings).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"process.roles": "controller"}, "every node is a broker here, the controller too; write broker,controller"),
+        (
+            {"process.roles": "broker,controller", "controller.quorum.voters": "1@a:1"},
+            "controller.quorum.voters names node 1, and this is node 2; write broker",
+        ),
+        ({"process.roles": "broker"}, "this node, 2, is to be the controller, too; write broker,controller, or"),
+        (
+            {"process.roles": "broker", "controller.quorum.voters": "2@a:1"},
+            "this node, 2, is to be the controller, too; write broker,controller, or",
+        ),
+        (
+            {"controller.quorum.bootstrap.servers": "a:1, b:1"},
+            "a broker must know its controller's id, too; write controller.quorum.voters=ID@a:1",
+        ),
+    ],
+)
+def test_roles_that_are_not_so_are_refused(settings, told):
+    with pytest.raises(ConfigError) as caught:
+        load(overrides=OF_A_CLUSTER | settings)
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(("brokers", "replicas", "in_sync"), [(1, 1, 1), (2, 2, 1), (3, 3, 2), (5, 3, 2)])
+def test_three_copies_where_there_are_three_brokers(brokers, replicas, in_sync):
+    told = replication(brokers)
+    assert told == {
+        "default.replication.factor": str(replicas),
+        "offsets.topic.replication.factor": str(replicas),
+        "min.insync.replicas": str(in_sync),
+    }
+
+
+def test_kafkas_variable_for_the_cluster_is_taken():
+    def known(**environment):
+        return load(environment=environment, properties="barnabas.cluster.id=of-the-file").config.barnabas_cluster_id
+
+    assert known() == known(CLUSTER_ID="") == "of-the-file"
+    assert known(CLUSTER_ID="kafkas") == "kafkas"
+    assert known(CLUSTER_ID="kafkas", BARNABAS_CLUSTER_ID="ours") == "ours"

@@ -128,7 +128,7 @@ def test_a_setting_of_kafka_without_effect_is_named_once() -> None:
     loaded = load(
         overrides={"process.roles": "broker"},
         environment={"KAFKA_PROCESS_ROLES": "broker"},
-        properties="process.roles=x",
+        properties="process.roles=controller",
     )
     assert loaded.warnings == ("settings of Apache Kafka that have no effect here: process.roles",)
     assert load(properties="listener.name.internal.ssl.keystore.location=/x").warnings != ()
@@ -153,6 +153,7 @@ def test_a_setting_of_kafka_without_effect_is_named_once() -> None:
         ("listeners=", "listeners is empty"),
         ("listeners=INSIDE://:9092", "add INSIDE:PLAINTEXT"),
         ("log.dirs=/a,/b", "one data directory"),
+        ("process.roles=x", "write one or more of broker, controller, each once"),
         ("barnabas.cluster.id=a\nnode.id=7", "write at most 255 bytes of printable characters"),
         ("barnabas.cluster.id=a\\b", "none of them a backslash"),
         ("barnabas.cluster.id=a\udcffb", "of printable characters"),

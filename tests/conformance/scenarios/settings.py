@@ -109,6 +109,8 @@ def told_otherwise() -> Facts:
     facts = {name: ABSENT for name in recorded("S02") if name not in keys_of(BrokerConfig)}
     name = "inter.broker.listener.name"
     facts[name] = f"{PEERS}, source 4, type 2, read only; {name}={PEERS} source 4"
+    name, roles = "process.roles", "broker,controller"
+    facts[name] = f"{roles}, source 4, type 7, read only; {name}={roles} source 4; {name}= source 5"
     return facts | {
         name: f"{value}, source 5, type {kind}; {name}={value} source 5" for name, (value, kind) in LIMITS.items()
     }
@@ -121,7 +123,8 @@ def told_otherwise() -> Facts:
     differs=told_otherwise(),
     note="a setting without effect is not told; limits of ours stand in docs/SECURITY.md; what is written as it would "
     "be anyway is told as the default; Apache Kafka is given its one replica here; min.insync.replicas is no "
-    "cluster-wide setting (KIP-966); the scenarios' broker has a listener for brokers alone",
+    "cluster-wide setting (KIP-966); the scenarios' broker has a listener for brokers alone; process.roles may "
+    "be left out",
 )
 def s02(world: World) -> Facts:
     node = world.call("metadata", 12, {"topics": []}).body.brokers[0].node_id
