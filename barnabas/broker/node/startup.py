@@ -56,6 +56,7 @@ AT_ONCE_MAX: Final = 20
 """Partitions that are acted on before the answer leaves: a topic of few is there when its client hears of it."""
 _LOOKED_AT_PER_STEP: Final = 1000
 _AGAIN_MS: Final = 1000
+_LOOK_MS: Final = 20
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -223,9 +224,13 @@ def _commit(core: Core, change: Callable[[Commit], None]) -> Job[None]:
             if not told:
                 logger.error("the start waits until there is room on the disk: %s", fault.detail)
         told = True
-        gate = Gate()
-        core.replicas.shared.timer.add(CallbackTask(partial(_open, gate)), core.now_ms + _AGAIN_MS)
-        yield from wait(gate)
+        yield from _pause(core, _AGAIN_MS)
+
+
+def _pause(core: Core, ms: int) -> Job[None]:
+    gate = Gate()
+    core.replicas.shared.timer.add(CallbackTask(partial(_open, gate)), core.now_ms + ms)
+    yield from wait(gate)
 
 
 def _open(gate: Gate, _now_ms: int) -> None:
@@ -289,7 +294,10 @@ def catch_up(core: Core, keys: list[TopicPartition]) -> Job[None]:
 
 
 def _create_start_topics(core: Core) -> Job[None]:
-    """Each broker that names them tries: of those that start together the last one finds all the others there."""
+    """In a cluster the first broker does that finds enough others: of those that start together, the last one.
+
+    Not before: what fenced brokers are to have is led by those that are there, and stays with them.
+    """
     topics = [
         NewTopic(topic.name, topic.partitions, settings=topic.settings)
         for topic in parse_topics(core.config.barnabas_topics)
@@ -297,19 +305,28 @@ def _create_start_topics(core: Core) -> Job[None]:
     ]
     if not topics:
         return
+    if core.peers is not None:
+        yield from _heard_of_oneself(core)
+        alive = sum(core.image.is_alive(node_id) for node_id in core.image.brokers)
+        if alive < core.config.default_replication_factor:
+            logger.info("%d topics are not there yet: they want more brokers than %d", len(topics), alive)
+            return
     created = Gate()
 
     def done(results: list[TopicResult]) -> None:
         for result in results:
-            code = None if result.error is None else result.error.code
-            if core.peers is not None and code == ErrorCode.INVALID_REPLICATION_FACTOR:
-                logger.info("topic %s waits for further brokers, which create it: %s", result.name, result.error)
-            elif code not in (None, ErrorCode.TOPIC_ALREADY_EXISTS):
+            if result.error is not None and result.error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 logger.error("topic %s was not created: %s", result.name, result.error)
         created.open()
 
     core.services.controller.create_topics(topics, False, done)
     yield from wait(created)
+
+
+def _heard_of_oneself(core: Core) -> Job[None]:
+    """The answer to a heartbeat comes before the metadata that tells of it, and of all that was before it."""
+    while not core.image.is_alive(core.config.node_id) and (core.member is None or core.member.fault is None):
+        yield from _pause(core, _LOOK_MS)
 
 
 def _leave(core: Core, member: Member) -> Job[None]:

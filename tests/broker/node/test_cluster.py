@@ -259,6 +259,16 @@ def test_replicas_are_spread_over_all_brokers(three):
     assert all(len(set(state.replicas)) == 2 for state in states)
 
 
+def test_topics_made_at_start_wait_for_as_many_brokers_as_they_have_replicas():
+    """Else the first broker would lead them all, whoever comes after."""
+    three = Cluster(1, barnabas_topics="t:3", default_replication_factor=3)
+    for node_id in (2, 3):
+        assert "t" not in three[1].core.image.topics
+        three.start(node_id)
+        three.until(lambda: all(one.core.ready for one in three.nodes.values()))
+    assert sorted(three.state(number).leader for number in range(3)) == [1, 2, 3]
+
+
 # Followers and the high watermark
 
 
