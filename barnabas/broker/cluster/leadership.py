@@ -112,3 +112,18 @@ def unfenced(image: Image, broker_id: int, unclean: Unclean = never) -> Job[list
         if number % SMALL_MAX == 0:
             yield None
     return changes
+
+
+def unproven(image: Image, broker_id: int) -> Job[list[MetadataRecord]]:
+    """What changes when a broker comes back and cannot show that it lost nothing.
+
+    Where others were in sync they go on without it (`fenced`). Where it was the last, nobody else has what was
+    committed: it is the last-known leader, and will lead, RECOVERING (KIP-966).
+    """
+    changes: list[MetadataRecord] = []
+    for number, (_, partition, state) in enumerate(partitions_of(image), 1):
+        if state.isr == (broker_id,) and not state.recovering:
+            changes.append(PartitionChange(state.topic_id, partition, recovering=True))
+        if number % SMALL_MAX == 0:
+            yield None
+    return changes

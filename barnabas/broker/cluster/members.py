@@ -22,7 +22,7 @@ from barnabas.broker.cluster.controller import LocalController
 from barnabas.broker.cluster.elections import PREFERRED, UNCLEAN
 from barnabas.broker.cluster.feed import MetadataFeed
 from barnabas.broker.cluster.image import Image
-from barnabas.broker.cluster.leadership import fenced, unfenced
+from barnabas.broker.cluster.leadership import fenced, unfenced, unproven
 from barnabas.broker.cluster.record_log import Commit
 from barnabas.broker.cluster.records import MetadataRecord, PartitionChange
 from barnabas.broker.cluster.registrations import Beat, Heartbeat, Registration, Registrations
@@ -89,6 +89,7 @@ class Members:
     def register(self, asked: Registration, done: Registered, now_ms: int) -> None:
         """Take in a broker, which is fenced at first; `done(None, epoch)`, later."""
         epoch = -1
+        doubtful: list[MetadataRecord] = []
 
         def decide(image: Image) -> Job[list[MetadataRecord]]:
             nonlocal epoch
@@ -98,9 +99,17 @@ class Members:
                 return []
             epoch = record.broker_epoch
             changes = yield from fenced(image, asked.broker_id, self._may_be_unclean)
-            return [record, *changes]
+            if asked.previous_epoch == image.broker_epoch(asked.broker_id):  # -1 of both: it is new
+                return [record, *changes]
+            doubtful.extend((yield from unproven(image, asked.broker_id)))
+            return [record, *changes, *doubtful]
 
-        self._decide(decide, lambda fault: done(fault, epoch if fault is None else -1))
+        def decided(fault: KafkaError | None) -> None:
+            if fault is None and doubtful:
+                say_unproven(self._controller.pending, asked.broker_id, doubtful)
+            done(fault, epoch if fault is None else -1)
+
+        self._decide(decide, decided)
 
     def heartbeat(self, beat: Heartbeat, done: Heard, now_ms: int) -> None:
         """Take in a sign of life; `done(None, told)`, now or later."""
@@ -192,19 +201,18 @@ class Members:
 
         def decide(image: Image) -> Job[list[MetadataRecord]]:
             records = yield from decision(image)
-            elected = [one for one in records if isinstance(one, PartitionChange) and one.recovering]
-            unclean.extend(f"{image.topics_by_id[one.topic_id].name}-{one.partition} ({one.leader})" for one in elected)
+            unclean.extend(
+                f"{name_of(image, one)} ({one.leader})"
+                for one in records
+                if isinstance(one, PartitionChange) and one.recovering and one.leader is not None
+            )
             return records
 
         def decided(fault: KafkaError | None) -> None:
             if unclean and fault is None:
                 self._unclean.mark(len(unclean))
-                logger.warning(
-                    "%d partitions have a leader that was not in sync, and what was acknowledged may be lost: %s%s",
-                    len(unclean),
-                    ", ".join(unclean[:TOLD_MAX]),
-                    ", ..." if len(unclean) > TOLD_MAX else "",
-                )
+                what = "%d partitions have a leader that was not in sync, and what was acknowledged may be lost: %s"
+                logger.warning(what, len(unclean), some_of(unclean))
             done(fault)
 
         self._controller.decide(decide, decided)
@@ -232,3 +240,24 @@ class Members:
     def session_ms(self) -> int:
         """How long a broker may be silent."""
         return self._registrations.session_ms
+
+
+def say_unproven(image: Image, broker_id: int, doubtful: Sequence[MetadataRecord]) -> None:
+    """Tell of partitions that may have lost what was acknowledged, with the one replica that had it (`unproven`)."""
+    logger.warning(
+        "broker %d cannot show that it lost nothing (no clean stop, and its machine was started anew, or its directory "
+        "is another); it alone was in sync of %d partitions; what was acknowledged may be lost: %s",
+        broker_id,
+        len(doubtful),
+        some_of([name_of(image, one) for one in doubtful if isinstance(one, PartitionChange)]),
+    )
+
+
+def name_of(image: Image, change: PartitionChange) -> str:
+    """The partition that changes."""
+    return f"{image.topics_by_id[change.topic_id].name}-{change.partition}"
+
+
+def some_of(names: Sequence[str]) -> str:
+    """The first of many."""
+    return ", ".join(names[:TOLD_MAX]) + (", ..." if len(names) > TOLD_MAX else "")

@@ -41,6 +41,8 @@ class Registration(NamedTuple):
     incarnation_id: bytes
     endpoints: tuple[tuple[str, str, int], ...]
     rack: str | None = None
+    previous_epoch: int = -1
+    """The epoch since which it can show that it lost nothing; -1: it cannot."""
 
 
 class Heartbeat(NamedTuple):

@@ -27,5 +27,12 @@ def handle(services: Services, request: BrokerRegistrationRequest, context: Requ
         context.respond(BrokerRegistrationResponse(0, 0 if fault is None else fault.code, epoch))
 
     endpoints = tuple((one.name, one.host, one.port) for one in request.listeners)
-    asked = Registration(request.broker_id, request.cluster_id, request.incarnation_id, endpoints, request.rack)
+    asked = Registration(
+        request.broker_id,
+        request.cluster_id,
+        request.incarnation_id,
+        endpoints,
+        request.rack,
+        request.previous_broker_epoch,
+    )
     services.members.register(asked, done, now_ms)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.broker.cluster.judgement import MetadataUnreadable
 from barnabas.broker.config import BrokerConfig, advertised_endpoints, listening_endpoints
 from barnabas.broker.config.listeners import HTTP, LOCAL, between_brokers, http_endpoint
-from barnabas.broker.host.clock import SystemWallClock
+from barnabas.broker.host.clock import SystemWallClock, boot_id
 from barnabas.broker.host.data_dir import DataDirLock
 from barnabas.broker.host.disk_threads import Lane
 from barnabas.broker.host.entropy import SystemEntropy
@@ -89,6 +89,8 @@ class Assembly:
                 account=account_for(config, container_bytes()),
                 stored_settings=stored_settings,
             )
+            if self._between is not None:
+                core.boot_id = boot_id()
             core.set_endpoints([*self.advertised, *([] if local is None else [local.endpoint])])
             self.host = Host(core, config, registry, secret)
             if self._peering is not None:

@@ -1,8 +1,21 @@
-"""The two clocks of the real world: one that only goes forward, and the time of day."""
+"""The two clocks of the real world: one that only goes forward, and the time of day; and since when both run."""
 
 from __future__ import annotations
 
 import time
+from typing import Final
+
+_BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
+"""Linux's; no other system has one."""
+
+
+def boot_id() -> str:
+    """Which run of the machine this is: another one after each start of it; "" where the system does not say."""
+    try:
+        with open(_BOOT_ID, encoding="ascii") as file:
+            return file.read().strip()
+    except (OSError, ValueError):
+        return ""
 
 
 def mono_ms() -> int:

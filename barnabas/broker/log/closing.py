@@ -47,9 +47,22 @@ def pack(closing: Mapping[str, ClosingFiles]) -> bytes:
     return _HEAD.pack(_VERSION, crc32c(body)) + body
 
 
-def mark(packed: bytes | None) -> bytes:
+def mark(packed: bytes | None, broker_epoch: int = -1) -> bytes:
     """The clean shutdown marker: Kafka's fields (CleanShutdownFileHandler), and the sum of what goes with it."""
-    return b'{"version":0,"brokerEpoch":-1,"closingFiles":"%s"}' % _sum(packed).encode()
+    return b'{"version":0,"brokerEpoch":%d,"closingFiles":"%s"}' % (broker_epoch, _sum(packed).encode())
+
+
+def epoch_of_mark(data: bytes) -> int:
+    """The broker epoch that a marker names; -1 if it names none.
+
+    Raises:
+        ValueError: it is no marker.
+    """
+    import json
+
+    marker = json.loads(data)
+    epoch = marker.get("brokerEpoch") if isinstance(marker, dict) else None
+    return epoch if isinstance(epoch, int) else -1
 
 
 def _sum(packed: bytes | None) -> str:

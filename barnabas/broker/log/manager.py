@@ -302,8 +302,8 @@ class LogManager:
         """The jobs that are due at `now_ms` (monotonic); each is given out once and comes back after it has ended."""
         return self._housekeeping.due_jobs(now_ms)
 
-    def shutdown(self) -> Job[None]:
-        """Close every log, write the checkpoints, and last of all the clean shutdown marker.
+    def shutdown(self, broker_epoch: int = -1) -> Job[None]:
+        """Close every log, write the checkpoints, and last of all the clean shutdown marker, with the broker's epoch.
 
         A log that cannot be closed cleanly leaves out the marker: the next start checks.
         """
@@ -348,4 +348,4 @@ class LogManager:
             checkpoints.append((CLOSING_FILE, packed))
         yield from write_all(self.disk, checkpoints)
         if clean:
-            self.disk.write_atomic(checkpoint.CLEAN_SHUTDOWN_FILE, mark(packed))
+            self.disk.write_atomic(checkpoint.CLEAN_SHUTDOWN_FILE, mark(packed, broker_epoch))

@@ -136,6 +136,7 @@ class Core:
         """Requests that came too early for the phase, by connection: they end with theirs."""
         self._deferred: deque[Callable[[], None]] = deque()
         self.now_ms = 0
+        self.boot_id = ""  # which run of the machine this is; "" where nobody can say
         gauges.register(self)
 
     # -- life

@@ -74,6 +74,7 @@ class Member:
         publish: Callable[[Delta], None],
         later: Later,
         now_ms: int,
+        registered: Callable[[int], None] = lambda epoch: None,
     ) -> None:
         self.controller_id = controller_id
         self.observer = observer
@@ -87,6 +88,7 @@ class Member:
         self._heartbeat_ms = heartbeat_ms
         self._publish = publish
         self._later = later
+        self._told_epoch = registered
         self._hosted = False
         self._asking = False
         self._next_ms = self._began_ms = now_ms
@@ -175,6 +177,7 @@ class Member:
         me, code = self._me, -1 if response is None else response.error_code
         if response is not None and not code:
             self.epoch, self.stage = response.broker_epoch, Stage.FENCED
+            self._told_epoch(self.epoch)
             self._next_ms = now_ms + self._heartbeat_ms
             self._answers()
             self._look(now_ms)

@@ -20,6 +20,7 @@ from barnabas.broker.cluster.remote_controller import RemoteController
 from barnabas.broker.config.quorum import controller_of
 from barnabas.broker.handlers import forwarded
 from barnabas.broker.handlers.registry import FORWARDED
+from barnabas.broker.node import proof
 from barnabas.broker.node.identity import Identity
 from barnabas.broker.node.member import Member
 from barnabas.broker.ports import Lane
@@ -66,6 +67,7 @@ def join(core: Core, mine: Identity) -> None:
         core.entropy.uuid(),
         [Listener(*one) for one in core.endpoints_told],
         rack=config.broker_rack,
+        previous_broker_epoch=proof.previous_epoch(core.disk, core.boot_id),
     )
     core.member = Member(
         voter,
@@ -76,6 +78,7 @@ def join(core: Core, mine: Identity) -> None:
         core.publish,
         core.replicas.actions.add,
         core.now_ms,
+        lambda epoch: proof.note(core.disk, core.boot_id, epoch),
     )
     core.services.forward = _way_to_controller(core, Lane.FORWARDED)
     core.handlers.update(dict.fromkeys(FORWARDED, forwarded.handle))

@@ -21,7 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.cluster.image import Image
-from barnabas.broker.cluster.leadership import fenced, step_down, step_up
+from barnabas.broker.cluster.leadership import fenced, step_down, step_up, unproven
 from barnabas.broker.cluster.record_log import Commit
 from barnabas.broker.cluster.records import (
     BrokerChange,
@@ -152,7 +152,7 @@ def _take_charge(core: Core, mine: Identity) -> Job[Gate]:
         for records in step_down(controller.pending, node_id):
             yield from _write(core, records)
     else:  # others may have what this one has lost: they lead, and it comes back as any other
-        yield from _commit(core, lambda done: controller.decide(partial(_come_back, core), done))
+        yield from _come_back(core)
     noted = core.metadata.note(core.image.next_producer_id)
     if core.peers is not None:
         from barnabas.broker.node import membership
@@ -199,9 +199,26 @@ def _registration(core: Core) -> RegisterBroker:
     return RegisterBroker(config.node_id, epoch, core.entropy.uuid(), core.endpoints_told, config.broker_rack)
 
 
-def _come_back(core: Core, image: Image) -> Job[list[MetadataRecord]]:
-    changes = yield from fenced(image, core.config.node_id)
-    return [_registration(core), *changes]
+def _come_back(core: Core) -> Job[None]:
+    """Register the controller's own broker: others lead what they have in sync."""
+    from barnabas.broker.cluster.members import say_unproven  # clusters alone need both
+    from barnabas.broker.node import proof
+
+    node_id = core.config.node_id
+    doubtful: list[MetadataRecord] = []
+    old = core.image.brokers.get(node_id)
+    shown = old is None or proof.shows(core.disk, core.boot_id, old.broker_epoch)
+
+    def decide(image: Image) -> Job[list[MetadataRecord]]:
+        changes = yield from fenced(image, node_id)
+        if not shown:
+            doubtful[:] = yield from unproven(image, node_id)
+        return [_registration(core), *changes, *doubtful]
+
+    yield from _commit(core, lambda done: core.controller.decide(decide, done))
+    proof.note(core.disk, core.boot_id, core.image.broker_epoch(node_id))
+    if doubtful:
+        say_unproven(core.image, node_id, doubtful)
 
 
 def _write(core: Core, records: list[MetadataRecord]) -> Job[None]:
@@ -349,7 +366,8 @@ def shut_down(core: Core, begun: Phase) -> Job[None]:
     if core.member is not None:
         yield from _leave(core, core.member)
     if begun in (Phase.HOSTING, Phase.READY):
-        yield from core.logs.shutdown()
+        epoch = core.image.broker_epoch(core.config.node_id) if core.member is None else core.member.epoch
+        yield from core.logs.shutdown(epoch)
     elif begun >= Phase.LOADING:
         for log in core.logs.logs.values():
             log.release()

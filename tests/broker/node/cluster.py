@@ -8,7 +8,7 @@ does nothing, what is sent to it is kept), and cut off.
 from __future__ import annotations
 
 import itertools
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 
@@ -103,6 +103,7 @@ class Node:
         self.core.set_endpoints(
             [Endpoint("PLAINTEXT", f"node-{node_id}", 9092), Endpoint("BROKERS", f"node-{node_id}", 9093)]
         )
+        self.core.boot_id = f"machine {node_id}, boot {cluster.boots[node_id]}"
         self.core.on_jobs = self._told_of_jobs
         self.core.start(cluster.now_ms)
 
@@ -178,6 +179,8 @@ class Cluster:
         self.entropy = CountingEntropy()
         self.settings = settings
         self.disks = dict(disks or {})
+        self.boots: Counter[int] = Counter()
+        """How often a broker's machine was started anew."""
         self.nodes: dict[int, Node] = {}
         self.paused: set[int] = set()
         self.cut: set[frozenset[int]] = set()
@@ -204,6 +207,7 @@ class Cluster:
         node = self.nodes.pop(node_id)
         if power:
             node.disk.crash()
+            self.boots[node_id] += 1
         else:
             node.disk.kill()
         self._hang_up(node)

@@ -1,0 +1,131 @@
+"""Who comes back to a cluster, and what it can show of its last life: no loss is hidden, and none is made up."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.broker.log.checkpoint import CLEAN_SHUTDOWN_FILE
+from barnabas.broker.log.closing import epoch_of_mark, mark
+from barnabas.broker.memory_disk import MemoryDisk
+from barnabas.broker.node import proof
+from barnabas.broker.node.proof import LIFE_FILE
+from barnabas.protocol.ids import NO_LEADER
+from tests.broker.node.cluster import CLUSTER_ID, Cluster
+from tests.broker.node.world import World, batch
+
+CONTROLLER = 1
+SENTENCE = "cannot show that it lost nothing"
+
+
+@pytest.fixture
+def three():
+    return Cluster()
+
+
+def back(three, node_id):
+    """Start a broker, and wait until it leads `t`; whether the partition is taken for complete."""
+    three.start(node_id)
+    three.until(lambda: three[node_id].core.ready and three.leader() == node_id)
+    return not three.state().recovering
+
+
+@pytest.mark.parametrize("one", [CONTROLLER, 2])
+@pytest.mark.parametrize("end", ["stop", "kill", "power", "stop, power"])
+def test_the_last_in_sync_that_comes_back_leads_and_what_it_may_have_lost_is_told(three, one, end, caplog):
+    three.create(replicas={0: [one]})
+    assert three.put(b"first").error_code == 0
+    if end.startswith("stop"):
+        three.stop(one)
+        three.boots[one] += end == "stop, power"
+    else:
+        three.kill(one, power=end == "power")
+    assert back(three, one) == (end != "power")
+    told = [line for line in caplog.messages if SENTENCE in line]
+    assert len(told) == (end == "power")
+    if told:
+        assert told[0].startswith(f"broker {one} ")
+        assert told[0].endswith("1 partitions; what was acknowledged may be lost: t-0")
+    assert three.put(b"second").error_code == 0
+
+
+def test_who_was_not_the_last_in_sync_has_nothing_to_show(three, caplog):
+    three.create(replicas={0: [2, 3, 1]}, min_insync_replicas=2)
+    assert three.put(b"first").error_code == 0
+    three.kill(2, power=True)
+    three.start(2)
+    three.until(lambda: three[2].core.ready and len(three.state().isr) == 3)
+    assert SENTENCE not in caplog.text
+    assert not three.state().recovering
+
+
+@pytest.mark.parametrize("change", ["life of before", "another broker's", "torn", "none", "wiped"])
+def test_a_file_that_shows_nothing_of_the_last_life_counts_for_nothing(three, change):
+    three.create(replicas={0: [2]})
+    disk = three[2].disk
+    first = disk.load(LIFE_FILE)
+    if change == "another broker's":
+        first = three[3].disk.load(LIFE_FILE)
+    three.stop(2)
+    assert back(three, 2)
+    assert disk.load(LIFE_FILE) != first
+    three.kill(2)
+    if change == "wiped":
+        three.disks[2] = MemoryDisk()
+    elif change == "none":
+        disk.remove(LIFE_FILE)
+    else:
+        disk.write_atomic(LIFE_FILE, first[:-1] if change == "torn" else first)
+    assert not back(three, 2)
+
+
+def test_a_marker_of_a_clean_stop_counts_once(three):
+    three.create(replicas={0: [2]})
+    disk = three[2].disk
+    three.stop(2)
+    marker = disk.load(CLEAN_SHUTDOWN_FILE)
+    assert epoch_of_mark(marker) >= 0
+    assert back(three, 2)
+    assert not disk.exists(CLEAN_SHUTDOWN_FILE)
+    three.kill(2, power=True)
+    disk.write_atomic(CLEAN_SHUTDOWN_FILE, marker)  # as of a file system that gives back what was removed
+    assert not back(three, 2)
+
+
+def test_it_is_recovered_when_a_follower_is_in_sync(three):
+    three.create(replicas={0: [2, 3]})
+    three.kill(3)
+    three.until(lambda: three.state().isr == (2,))
+    three.kill(2, power=True)
+    three.until(lambda: three.leader() == NO_LEADER)
+    assert not back(three, 2)
+    three.start(3)
+    three.until(lambda: len(three.state().isr) == 2)
+    assert not three.state().recovering
+
+
+def test_one_that_stood_alone_and_was_stopped_has_lost_nothing(caplog):
+    world = World(barnabas_cluster_id=CLUSTER_ID)
+    world.create()
+    world.put(batch(b"first"))
+    three = Cluster(disks={1: world.stop()})
+    assert not three.state().recovering
+    assert SENTENCE not in caplog.text
+
+
+@pytest.mark.parametrize("data", [b"", b"no json", b"[]", b'{"brokerEpoch":"x"}', mark(None), b"\xff"])
+def test_a_marker_that_names_no_epoch_shows_nothing(data):
+    disk = MemoryDisk()
+    disk.write_atomic(CLEAN_SHUTDOWN_FILE, data)
+    assert proof.previous_epoch(disk, "boot") == -1
+
+
+def test_where_the_system_does_not_say_which_boot_it_is_a_clean_stop_alone_shows_anything():
+    disk = MemoryDisk()
+    proof.note(disk, "", 7)
+    disk.deliver()
+    assert not disk.exists(LIFE_FILE)
+    proof.note(disk, "boot", 7)
+    disk.deliver()
+    assert [proof.previous_epoch(disk, boot) for boot in ("boot", "another", "")] == [7, -1, -1]
+    disk.write_atomic(CLEAN_SHUTDOWN_FILE, mark(None, 8))
+    assert proof.previous_epoch(disk, "") == 8
