@@ -6,6 +6,7 @@ watermark, and no answer may leave, before the sync of that append has come back
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from barnabas.broker.log.types import AppendInfo, OffsetMetadata
@@ -23,6 +24,18 @@ class DurableEnd:
     def __init__(self) -> None:
         self.limit: OffsetMetadata | None = None
         self._pending_count = 0
+
+    def lead(self, partition: Partition) -> None:
+        """The broker begins to lead: what it wrote as a follower counts once it is synced."""
+        log = partition.log
+        if log.log_end_offset - log.recovery_point < log.config.flush_messages:
+            return
+        self.limit = OffsetMetadata(log.recovery_point)
+        self._pending_count += 1
+        end = log.log_end_metadata
+        with suppress(KafkaError):  # no sync will come: the limit stays
+            if log.when_durable(end.offset, lambda error: self._synced(partition, end, error)):
+                self._synced(partition, end, None)
 
     def appended(self, partition: Partition, info: AppendInfo) -> None:
         """An append asks for a sync: what it wrote counts only when that is done."""

@@ -97,6 +97,7 @@ class Partition:
         self.remotes = {broker: self.remotes.get(broker) or RemoteReplica(broker) for broker in others}
         if new_leader:
             self.durable = DurableEnd()
+            self.durable.lead(self)
         if new_epoch or new_leader:
             end = self.log.log_end_offset
             self.log.assign_epoch(state.leader_epoch)

@@ -485,6 +485,33 @@ def test_with_a_sync_asked_for_nothing_is_asked_for_before_it_is_done():
     assert cluster.brokers[2].log().recovery_point == 1
 
 
+def test_what_a_follower_had_not_synced_does_not_count_when_it_leads():
+    cluster = Cluster(flush_messages=1)
+    cluster.settle()
+    answer = cluster.brokers[1].produce(b"a")
+
+    def go_on(*with_disks: int) -> None:
+        for _ in range(20):
+            for one in with_disks:
+                cluster.brokers[one].disk_answers()
+            while cluster.network:
+                cluster.deliver()
+            for one in cluster.brokers.values():
+                one.drain()
+
+    go_on(1, 3)
+    assert (cluster.ends(), cluster.brokers[2].log().recovery_point) == ({1: 1, 2: 1, 3: 1}, 0)
+    cluster.elect(2)
+    cluster.hear_all()
+    go_on(1, 3)
+    assert cluster.high_watermarks()[2] == 0, "power may still take it from the leader"
+    go_on(1, 2, 3)
+    assert cluster.brokers[2].log().recovery_point == 1
+    cluster.advance(1000)
+    assert set(cluster.high_watermarks().values()) == {1}
+    assert answer.codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
 def test_a_sync_that_fails_ends_it_and_leaves_the_others(caplog):
     cluster = Cluster(flush_messages=1)
     cluster.settle()
