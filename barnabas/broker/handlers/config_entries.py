@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Final
 
-from barnabas.broker.cluster.dynamic import refresh
+from barnabas.broker.cluster.dynamic import refresh, used
 from barnabas.broker.cluster.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE, Image
 from barnabas.broker.config import BrokerConfig, ConfigError, Key, Kind, TopicConfig, Update, keys_of
 from barnabas.broker.config.group_config import UNUSED_GROUP_KEYS, GroupConfig, stored_group_config, synonym_of
@@ -52,13 +52,16 @@ class Entry:
     synonyms: list[tuple[str, str | None, Source]] = field(default_factory=list)
 
 
-def topic_entries(image: Image, static: BrokerConfig, overrides: Mapping[str, str]) -> list[Entry]:
-    """All settings of a topic with these settings of its own, in the order of their names."""
-    broker = _overlaid(image, static)
+def topic_entries(image: Image, static: BrokerConfig, overrides: Mapping[str, str], stored: bool = True) -> list[Entry]:
+    """All settings of a topic with these settings of its own, in the order of their names.
+
+    `stored`, here and below: whether what is stored of the broker's settings is in force.
+    """
+    broker = _overlaid(image, static, stored)
     effective = stored_topic_config(broker, overrides)
     entries = []
     for name, key in keys_of(TopicConfig).items():
-        synonyms = _broker_synonyms(image, static, SYNONYMS[name])
+        synonyms = _broker_synonyms(image, static, SYNONYMS[name], stored)
         if name in overrides:
             synonyms.insert(0, (name, _shown(key, overrides[name]), Source.TOPIC))
         source = synonyms[0][2] if synonyms else Source.DEFAULT
@@ -75,11 +78,13 @@ def topic_entries(image: Image, static: BrokerConfig, overrides: Mapping[str, st
     return entries
 
 
-def group_entries(image: Image, static: BrokerConfig, overrides: Mapping[str, str]) -> Iterator[Entry]:
+def group_entries(
+    image: Image, static: BrokerConfig, overrides: Mapping[str, str], stored: bool = True
+) -> Iterator[Entry]:
     """All settings of a group with these settings of its own."""
-    effective = stored_group_config(_overlaid(image, static), overrides)
+    effective = stored_group_config(_overlaid(image, static, stored), overrides)
     for name, key in keys_of(GroupConfig).items():
-        synonyms = _broker_synonyms(image, static, synonym_of(name))
+        synonyms = _broker_synonyms(image, static, synonym_of(name), stored)
         if name in overrides:
             synonyms.insert(0, (name, _shown(key, overrides[name]), Source.GROUP))
         yield Entry(name, key.text(getattr(effective, key.attribute)), synonyms[0][2], key, synonyms=synonyms)
@@ -90,10 +95,10 @@ def group_entries(image: Image, static: BrokerConfig, overrides: Mapping[str, st
         yield Entry(name, unused[0][1], unused[0][2], key, synonyms=unused)
 
 
-def broker_entries(image: Image, static: BrokerConfig) -> Iterator[Entry]:
+def broker_entries(image: Image, static: BrokerConfig, stored: bool = True) -> Iterator[Entry]:
     """All settings of this broker."""
     for name, key in keys_of(BrokerConfig).items():
-        synonyms = _broker_synonyms(image, static, name)
+        synonyms = _broker_synonyms(image, static, name, stored)
         if key.sensitive:
             synonyms = [(synonym, None, source) for synonym, _, source in synonyms]
         value, source = (synonyms[0][1], synonyms[0][2]) if synonyms else (None, Source.DEFAULT)
@@ -127,22 +132,36 @@ def _unused(own: Mapping[str, str], cluster: Mapping[str, str]) -> Iterator[Entr
         yield Entry(name, value, source, key, sensitive=secret, synonyms=synonyms)
 
 
-def _broker_synonyms(image: Image, static: BrokerConfig, name: str) -> list[tuple[str, str | None, Source]]:
-    """What a broker setting is and would be, the one in force first; its stand-ins in other units are not told."""
+def _broker_synonyms(
+    image: Image, static: BrokerConfig, name: str, stored: bool
+) -> list[tuple[str, str | None, Source]]:
+    """What a broker setting is and would be, the one in force first; its stand-ins in other units are not told.
+
+    What is stored and passed over (`cluster/dynamic.py`) comes last: whoever is to delete it sees it.
+    """
     own = image.configs.get((BROKER_RESOURCE, str(static.node_id)), {})
     cluster = image.configs.get((BROKER_RESOURCE, ""), {})
     found: list[tuple[str, str | None, Source]] = []
+    passed: list[tuple[str, str | None, Source]] = []
     key = keys_of(BrokerConfig)[name]
-    if name in own:
-        found.append((name, _shown(key, own[name]), Source.DYNAMIC_BROKER))
-    if name in cluster:
-        found.append((name, _shown(key, cluster[name]), Source.DYNAMIC_DEFAULT_BROKER))
+    for level, source in ((own, Source.DYNAMIC_BROKER), (cluster, Source.DYNAMIC_DEFAULT_BROKER)):
+        if name in level:
+            in_force = stored and _is_used(key, level[name], image)
+            (found if in_force else passed).append((name, _shown(key, level[name]), source))
     value = getattr(static, key.attribute)
     if value != key.default:
         found.append((name, key.text(value), Source.STATIC_BROKER))
     if key.default is not None:
         found.append((name, key.text(key.default), Source.DEFAULT))
-    return found
+    return found + passed if found else found
+
+
+def _is_used(key: Key, text: str, image: Image) -> bool:
+    try:
+        used(key, text, image)
+    except ConfigError:
+        return False
+    return True
 
 
 def _shown(key: Key, text: str) -> str | None:
@@ -153,7 +172,8 @@ def _shown(key: Key, text: str) -> str | None:
         return text
 
 
-def _overlaid(image: Image, static: BrokerConfig) -> BrokerConfig:
+def _overlaid(image: Image, static: BrokerConfig, stored: bool) -> BrokerConfig:
     live = replace(static)
-    refresh(live, static, image)
+    if stored:
+        refresh(live, static, image)
     return live

@@ -145,9 +145,10 @@ def _answer(services: Services, topic: CreatableTopic, result: TopicResult, told
     same = tuple(sorted(overrides.items()))
     configs = told.get(same)
     if configs is None and len(told) < TOLD_MAX:
+        entries = topic_entries(services.image, services.static_config, overrides, services.stored_settings)
         configs = told[same] = [
             CreatableTopicConfigs(entry.name, entry.value, entry.read_only, entry.source, entry.sensitive)
-            for entry in topic_entries(services.image, services.static_config, overrides)
+            for entry in entries
         ]
     return CreatableTopicResult(
         topic.name,

@@ -153,12 +153,12 @@ def _check(services: Services, resource: DescribeConfigsResource, context: Reque
 
 
 def _entries(services: Services, resource_type: int, name: str) -> Iterable[Entry]:
-    image, static = services.image, services.static_config
+    image, static, stored = services.image, services.static_config, services.stored_settings
     if resource_type == TOPIC_RESOURCE:
-        return topic_entries(image, static, image.topic_overrides(name))
+        return topic_entries(image, static, image.topic_overrides(name), stored)
     if resource_type == GROUP_RESOURCE:
-        return group_entries(image, static, image.group_overrides(name))
-    return cluster_entries(image) if name == "" else broker_entries(image, static)
+        return group_entries(image, static, image.group_overrides(name), stored)
+    return cluster_entries(image) if name == "" else broker_entries(image, static, stored)
 
 
 def _descriptions(resource_type: int) -> Callable[[str], str | None]:

@@ -103,7 +103,8 @@ def allow_all(principal: str, operation: Operation, resource: Resource) -> bool:
 class Services:
     """The rooms below, as handlers see them.
 
-    `config` is in force now, `static_config` what the broker was started with; `image` is the committed one.
+    `config` is in force now, `static_config` what the broker was started with, `stored_settings` whether what clients
+    stored since counts; `image` is the committed one.
     `creating` holds the topics whose creation on first use is under way (at most `AUTO_CREATE_IN_FLIGHT_MAX`);
     a gate is what waits for its end.
     `account` is charged with what is kept for others; in `line` stand requests with large answers,
@@ -132,6 +133,7 @@ class Services:
     creating: dict[str, Gate | None] = field(default_factory=dict)
     members: Members | None = None
     forward: Forward | None = None
+    stored_settings: bool = True
     account: Account = field(default_factory=Account)
     line: Line = field(default_factory=Line)
     file_line: Line = field(default_factory=Line)

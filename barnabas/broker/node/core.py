@@ -193,6 +193,7 @@ class Core:
         self.services = Services(
             config=config,
             static_config=self.static_config,
+            stored_settings=self.settings.stored,
             cluster_id=mine.cluster_id,
             image=self.image,
             controller=proposals,

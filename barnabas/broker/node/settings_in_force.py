@@ -27,7 +27,7 @@ class SettingsInForce:
 
     def __init__(self, core: Core, stored: bool) -> None:
         self._core = core
-        self._stored = stored
+        self.stored = stored
         self._topics: dict[str, TopicConfig] = {}
         """Settings by topic, shared by its partitions; forgotten as soon as any topic's, or the broker's, change."""
 
@@ -50,7 +50,7 @@ class SettingsInForce:
     def refresh(self) -> None:
         """Put the dynamic settings of the metadata in force."""
         core = self._core
-        changed = refresh(core.config, core.static_config, core.image) if self._stored else []
+        changed = refresh(core.config, core.static_config, core.image) if self.stored else []
         self._topics.clear()
         if changed:
             logger.info("dynamic settings changed: %s", ", ".join(changed))
