@@ -6,7 +6,7 @@ Sources: MQTT 5.0 and 3.1.1, section 4.7 (topic names and filters); 4.7.2 has th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from barnabas.protocol.errors import ConfigError
@@ -51,26 +51,6 @@ def pattern(text: str) -> re.Pattern[str]:
     return re.compile(found, re.DOTALL)
 
 
-def covers(wide: str, narrow: str) -> bool:
-    """Whether every topic that `narrow` matches is matched by `wide`, too."""
-    return _covers(wide.split("/"), narrow.split("/"), first=True)
-
-
-def _covers(wide: Sequence[str], narrow: Sequence[str], *, first: bool) -> bool:
-    for at, level in enumerate(wide):
-        begins = first and at == 0
-        if level == "#":
-            return not (begins and narrow[0].startswith("$"))
-        if at >= len(narrow) or narrow[at] == "#":
-            return False
-        if level == "+":
-            if begins and narrow[0].startswith("$"):
-                return False
-        elif level != narrow[at]:
-            return False
-    return len(wide) == len(narrow)
-
-
 def meet(one: str, other: str) -> bool:
     """Whether some topic is matched by both."""
     mine, theirs = one.split("/"), other.split("/")
@@ -90,7 +70,50 @@ def meet(one: str, other: str) -> bool:
     return True
 
 
+class Tree:
+    """Filters by their levels, each with a number: which of thousands cover one, without a look at all of them."""
+
+    def __init__(self) -> None:
+        self._root: _Node = _Node()
+
+    def add(self, text: str, number: int) -> None:
+        """One more filter; of two that are the same the first keeps its number."""
+        node = self._root
+        for level in text.split("/"):
+            node = node.below.setdefault(level, _Node())
+        if node.number is None:
+            node.number = number
+
+    def covering(self, narrow: str) -> list[int]:
+        """The numbers of those that match every topic which this filter matches, or this topic, if it is one."""
+        found: list[_Node | None] = []
+        nodes, first = [self._root], True
+        for level in narrow.split("/"):
+            wild = not (first and level.startswith("$"))
+            if wild:
+                found += [node.below.get("#") for node in nodes]
+            names = ("+", level) if wild and level not in ("+", "#") else ("+",) if level == "+" else (level,)
+            nodes = [] if level == "#" else [node.below[name] for node in nodes for name in names if name in node.below]
+            first = False
+            if not nodes:
+                break  # a topic may have thousands of levels
+        found += [*nodes, *(node.below.get("#") for node in nodes)]
+        return [node.number for node in found if node is not None and node.number is not None]
+
+
+class _Node:
+    """What there is below some levels, and the number of the filter that ends here."""
+
+    __slots__ = ("below", "number")
+
+    def __init__(self) -> None:
+        self.below: dict[str, _Node] = {}
+        self.number: int | None = None
+
+
 def fewest(filters: Iterable[str]) -> tuple[str, ...]:
     """Those that others do not cover, in their order: an MQTT broker may send a copy for each that matches."""
-    given = list(dict.fromkeys(filters))
-    return tuple(one for one in given if not any(other != one and covers(other, one) for other in given))
+    given, tree = list(dict.fromkeys(filters)), Tree()
+    for number, one in enumerate(given):
+        tree.add(one, number)
+    return tuple(one for number, one in enumerate(given) if tree.covering(one) == [number])

@@ -184,6 +184,11 @@ class Rules:
         self.topics_max = topics_max
         self._topics: set[str] = set()
         self._routes: dict[str, Route] = {}
+        self._filters = filters.Tree()
+        for number, rule in enumerate(self.rules):
+            if rule.filter:
+                self._filters.add(rule.filter, number)
+        self._others = [number for number, rule in enumerate(self.all_rules) if not rule.filter]
 
     @property
     def all_rules(self) -> tuple[Rule, ...]:
@@ -206,7 +211,9 @@ class Rules:
         return found
 
     def _find(self, topic: str) -> Route:
-        for rule in self.all_rules:
+        rules = self.all_rules
+        for number in sorted([*self._filters.covering(topic), *self._others]):
+            rule = rules[number]
             values = rule.match(topic)
             if values is not None:
                 break

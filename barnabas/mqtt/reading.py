@@ -117,13 +117,17 @@ def _rule(table: Table, matches: bool) -> Rule:
 
 def _all_reached(rules: Sequence[Rule]) -> None:
     """Refuse a rule that no message reaches, for one before it takes all of them."""
+    tree = filters.Tree()
     for number, rule in enumerate(rules):
-        for earlier in rules[:number]:
-            if rule.filter and earlier.filter and filters.covers(earlier.filter, rule.filter):
-                raise ConfigError(
-                    f"{rule.place}: filter: no message reaches {rule.filter}: {earlier.place} ({earlier.filter}) takes "
-                    "them all; write the narrower rule first"
-                )
+        if not rule.filter:
+            continue
+        if before := tree.covering(rule.filter):
+            earlier = rules[min(before)]
+            raise ConfigError(
+                f"{rule.place}: filter: no message reaches {rule.filter}: {earlier.place} ({earlier.filter}) takes "
+                "them all; write the narrower rule first"
+            )
+        tree.add(rule.filter, number)
 
 
 def _out(table: Table, dead_letter: str) -> OutRule:

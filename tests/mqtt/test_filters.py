@@ -31,12 +31,28 @@ def matches(text: str, topic: str) -> bool:
     return len(wanted) == len(levels)
 
 
+def covers(wide: str, narrow: str) -> bool:
+    tree = filters.Tree()
+    tree.add(wide, 0)
+    return tree.covering(narrow) == [0]
+
+
 @given(FILTER, TOPIC)
 @example("a/#", "a")
 @example("#", "$S/a")
 @example("+/a", "$S/a")
 def test_a_pattern_matches_what_the_filter_does(text: str, topic: str) -> None:
-    assert (filters.pattern(text).fullmatch(topic) is not None) is matches(text, topic)
+    assert (filters.pattern(text).fullmatch(topic) is not None) is covers(text, topic) is matches(text, topic)
+
+
+@given(st.lists(FILTER, max_size=12), FILTER | TOPIC)
+def test_a_tree_of_many_finds_what_each_alone_says(many: list[str], narrow: str) -> None:
+    tree = filters.Tree()
+    for number, one in enumerate(many):
+        tree.add(one, number)
+    wanted = {many.index(one) for one in many if covers(one, narrow)}
+    assert sorted(tree.covering(narrow)) == sorted(wanted)
+    assert set(filters.fewest(many)) == {one for one in many if not any(covers(x, one) for x in many if x != one)}
 
 
 @given(FILTER, FILTER, st.lists(TOPIC, max_size=30))
@@ -47,7 +63,7 @@ def test_what_covers_and_meets_says_so_of_every_topic(one: str, other: str, topi
     both = [topic for topic in topics if matches(one, topic) and matches(other, topic)]
     assert filters.meet(one, other) or not both
     assert filters.meet(one, other) == filters.meet(other, one)
-    if filters.covers(one, other):
+    if covers(one, other):
         assert all(matches(one, topic) for topic in topics if matches(other, topic))
         assert filters.meet(one, other)
 

@@ -28,6 +28,28 @@ def test_the_first_rule_that_matches_counts_and_the_default_comes_last() -> None
         rules(Rule("1", "t", filter="a")).route("b")
 
 
+def test_filters_and_expressions_are_tried_in_their_order() -> None:
+    found = rules(
+        Rule("1", "first", regex="a/[x-z]"),
+        Rule("2", "second", filter="a/+"),
+        Rule("3", "third", regex="b/.*"),
+        Rule("4", "fourth", filter="b/c"),
+        Rule("5", "fifth", filter="+/+"),
+    )
+    told = {topic: found.route(topic).topic for topic in ("a/x", "a/a", "b/c", "c/c")}
+    assert told == {"a/x": "first", "a/a": "second", "b/c": "third", "c/c": "fifth"}
+
+
+def test_of_thousands_of_filters_a_new_topic_asks_those_that_match() -> None:
+    found, asked = rules(*(Rule(str(number), "t", filter=f"site{number}/+") for number in range(3000))), []
+    for rule in found.rules:
+        rule.match = lambda topic, match=rule.match, place=rule.place: asked.append(place) or match(topic)  # type: ignore[misc,func-returns-value]
+    assert found.route("site2999/x").rule.place == "2999"
+    with pytest.raises(Refused):
+        found.route("site3000/x")
+    assert asked == ["2999"]
+
+
 def test_templates_take_wildcards_named_groups_and_the_topic() -> None:
     rule = Rule(
         "r",
