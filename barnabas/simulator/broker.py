@@ -118,6 +118,7 @@ class BrokerProcess:
             peers=peering,
             account=account_for(config, None),
         )
+        core.boot_id = f"{machine.name}, boot {machine.boots}"
         endpoints = self._endpoints()
         core.set_endpoints(endpoints)
         host = self.host = Host(core, config, registry, secret)

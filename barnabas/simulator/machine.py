@@ -16,7 +16,11 @@ SKEW_MS_MAX = 3_600_000
 
 
 class Machine:
-    """A machine of a world. Its clocks are its own, and so is its chance."""
+    """A machine of a world. Its clocks are its own, and so is its chance.
+
+    Attributes:
+        boots: how often it had power anew, itself at the beginning among them.
+    """
 
     def __init__(self, world: World, network: Network, name: str, host: str) -> None:
         self.world = world
@@ -32,6 +36,7 @@ class Machine:
             base_ns=self.chance.randrange(1000 * SECOND),
             work_ns=self.chance.choice((0, MS // 20, MS)),
         )
+        self.boots = 1
         world.count("clocks that drift", drifts)
 
     def new_loop(self, name: str) -> ProcessLoop:
@@ -50,5 +55,6 @@ class Machine:
     def boot(self) -> None:
         """If it was gone, power is back, and the monotonic clock begins somewhere else."""
         if self.host in self.network.off:
+            self.boots += 1
             self.network.power(self.host, on=True)
             self.clock.restart(self.chance.randrange(1000 * SECOND))

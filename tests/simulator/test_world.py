@@ -8,6 +8,7 @@ import pytest
 
 from barnabas.simulator.clock import BEGINNING_MS, Clock
 from barnabas.simulator.loop import ProcessLoop, new_loop
+from barnabas.simulator.machine import Machine
 from barnabas.simulator.network import Network
 from barnabas.simulator.world import MS, SECOND, Broken, World
 
@@ -52,6 +53,16 @@ def test_a_timer_never_fires_before_its_time(fast_ppm: int) -> None:
     for mono_ns in (123_456_789, 123_456_790, 5 * SECOND + 1, 77 * SECOND + 3):
         world.run(clock.when(mono_ns))
         assert mono_ns <= clock.mono_ns() <= mono_ns + 2
+
+
+def test_a_machine_that_lost_power_is_in_another_boot_and_one_whose_process_ended_is_not() -> None:
+    world = World("1")
+    machine = Machine(world, Network(world), "one", "10.0.0.1")
+    machine.boot()
+    assert machine.boots == 1
+    machine.lose_power()
+    machine.boot()
+    assert machine.boots == 2
 
 
 def test_looking_at_the_clock_takes_time_where_work_does() -> None:
