@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.config.topics import OFFSETS_TOPIC
@@ -17,7 +17,7 @@ from barnabas.broker.group.alarms import Alarm
 from barnabas.broker.group.consumer.topics import Topics
 from barnabas.broker.group.counts import Counts, register
 from barnabas.broker.group.kinds import AnyGroup
-from barnabas.broker.group.placement import partition_of
+from barnabas.broker.group.placement import KEPT_LENGTH_MAX, partition_of
 from barnabas.broker.group.shared import RunJob, Shared
 from barnabas.broker.group.state import Status
 from barnabas.broker.log import Log
@@ -29,6 +29,9 @@ from barnabas.protocol.ids import TopicPartition
 if TYPE_CHECKING:
     from barnabas.broker.group.loading import Loader
     from barnabas.broker.group.shard import Journal, Shard
+
+KNOWN_MAX: Final = 4096
+"""Groups whose shard is known without a look at the topic."""
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +66,8 @@ class GroupCoordinator:
         self.shared = Shared(config, wall_clock, entropy, Counts(), topics, group_overrides, run, now_ms)
         self.shards: dict[int, Shard] = {}
         self._topics = topics
+        self._known: dict[str, Shard] = {}
+        """Where groups were found: in shards that are active, as they are until resigned. The topic cannot grow."""
         self._believed_ms = believed_ms
         self._run = run
         self._loaders: dict[int, Loader] = {}
@@ -131,6 +136,7 @@ class GroupCoordinator:
         shard = self.shards.pop(index, None)
         if shard is None:
             return
+        self._known.clear()
         from barnabas.broker.group.deleting import close_any
 
         loader = self._loaders.pop(index, None)
@@ -159,6 +165,9 @@ class GroupCoordinator:
             KafkaError: COORDINATOR_NOT_AVAILABLE: there is no such topic yet; NOT_COORDINATOR: another broker leads it;
                 COORDINATOR_LOAD_IN_PROGRESS.
         """
+        known = self._known.get(group_id)
+        if known is not None:
+            return known
         offsets_topic = self._topics.get(OFFSETS_TOPIC)
         if offsets_topic is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
@@ -167,6 +176,10 @@ class GroupCoordinator:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         if shard.status is Status.LOADING:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        if len(group_id) <= KEPT_LENGTH_MAX:
+            if len(self._known) >= KNOWN_MAX:
+                self._known.clear()
+            self._known[group_id] = shard
         return shard
 
     @property
