@@ -122,7 +122,12 @@ def page(rows: list[Row], seconds: float) -> str:
         "accepted there and found by the consumer. docs/SPEED.md shows what each costs.",
         "",
         "Not here: T05 and all else that needs followers is played on a core, with the followers' fetches made by hand",
-        "(`tests/broker/replica`, `tests/broker/node`).",
+        "(`tests/broker/replica`, `tests/broker/node`). Nor is what hangs on milliseconds, or on hundreds of",
+        "members (`tests/broker/group/consumer`): members of KIP-848 that come to an empty group within a ms of",
+        "each other begin it together (`barnabas.group.gather.ms`), each with its share in its first answer, where",
+        "Apache Kafka gives all to the first and shares it out a second later; and a group of more than 100",
+        "members is converted between the two protocols in steps, in which JoinGroup is told",
+        "REBALANCE_IN_PROGRESS.",
         "",
         f"{today}, {machine()}, {seconds:.0f} s: **{same} of {len(played)} the same**, "
         f"{len(played) - same} different for the reason given, {len(rows) - len(played)} on Barnabas alone.",
