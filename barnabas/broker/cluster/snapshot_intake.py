@@ -30,8 +30,8 @@ from barnabas.protocol.requests.fetch_snapshot import (
     TopicSnapshot,
 )
 
-PIECE_BYTES: Final = 256 * 1024
-"""Of an answer. All of it is taken in within one step, which holds up everybody else."""
+PIECE_BYTES: Final = 32 * 1024
+"""Of an answer. All of it is taken in within one step: 800 partitions, 10 to 20 ms on a slow core."""
 
 
 class SnapshotRefused(ProtocolError):

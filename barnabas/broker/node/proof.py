@@ -21,21 +21,22 @@ from barnabas.broker.ports import Disk
 from barnabas.protocol.errors import BarnabasError
 
 LIFE_FILE: Final = "barnabas-life"
+_NONE_NAMED: Final = -2
 
 logger = logging.getLogger(__name__)
 
 
 def previous_epoch(disk: Disk, boot_id: str) -> int:
     """The broker epoch since whose registration nothing was lost; -1 where nothing shows it."""
-    return max(_of_marker(disk), _of_life(disk, boot_id))
+    return max(_of_marker(disk), _of_life(disk, boot_id), -1)
 
 
 def shows(disk: Disk, boot_id: str, broker_epoch: int) -> bool:
     """The same of a controller's own broker, last registered in `broker_epoch`: it needs nobody to believe it.
 
-    A clean stop counts whatever its epoch: that of a broker that stood alone named none.
+    A clean stop that names no epoch counts, too: it was that of an earlier release.
     """
-    return disk.exists(CLEAN_SHUTDOWN_FILE) or _of_life(disk, boot_id) == broker_epoch
+    return _of_life(disk, boot_id) == broker_epoch or _of_marker(disk) in (_NONE_NAMED, broker_epoch)
 
 
 def note(disk: Disk, boot_id: str, broker_epoch: int) -> None:
@@ -53,9 +54,10 @@ def note(disk: Disk, boot_id: str, broker_epoch: int) -> None:
 
 def _of_marker(disk: Disk) -> int:
     try:
-        return epoch_of_mark(disk.load(CLEAN_SHUTDOWN_FILE))
+        epoch = epoch_of_mark(disk.load(CLEAN_SHUTDOWN_FILE))
     except (OSError, ValueError):
         return -1
+    return _NONE_NAMED if epoch < 0 else epoch
 
 
 def _of_life(disk: Disk, boot_id: str) -> int:

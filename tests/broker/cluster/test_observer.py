@@ -240,7 +240,7 @@ def test_a_controller_whose_log_parts_from_ours_is_not_followed(world):
 # Snapshots
 
 
-def with_snapshot(world, topics=40):
+def with_snapshot(world, topics=8):
     """So many topics in a snapshot, and the log is cut behind it."""
     for number in range(topics):
         world.create(f"t{number}", 250)
@@ -281,7 +281,7 @@ def test_who_is_further_back_than_the_log_is_given_the_snapshot_in_pieces(world)
     assert sum(sizes) == len(world.log.held.data)
     assert (observer.end_offset, observer.image.topics) == (0, {})
     delta = observer.answered(found[-1], world.now_ms)
-    assert len(delta.partitions) == 40 * 250
+    assert len(delta.partitions) == 8 * 250
     assert observer.end_offset == world.log.log.log_start_offset
     follow(world, observer)
     assert observer.caught_up

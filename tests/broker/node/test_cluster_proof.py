@@ -12,6 +12,7 @@ from barnabas.broker.node.proof import LIFE_FILE
 from barnabas.protocol.ids import NO_LEADER
 from tests.broker.node.cluster import CLUSTER_ID, Cluster
 from tests.broker.node.world import World, batch
+from tests.durability.plants import Change
 
 CONTROLLER = 1
 SENTENCE = "cannot show that it lost nothing"
@@ -78,17 +79,44 @@ def test_a_file_that_shows_nothing_of_the_last_life_counts_for_nothing(three, ch
     assert not back(three, 2)
 
 
-def test_a_marker_of_a_clean_stop_counts_once(three):
-    three.create(replicas={0: [2]})
-    disk = three[2].disk
-    three.stop(2)
+@pytest.mark.parametrize("one", [CONTROLLER, 2])
+def test_a_marker_of_a_clean_stop_counts_once(three, one):
+    three.create(replicas={0: [one]})
+    disk = three[one].disk
+    three.stop(one)
     marker = disk.load(CLEAN_SHUTDOWN_FILE)
     assert epoch_of_mark(marker) >= 0
-    assert back(three, 2)
+    assert back(three, one)
     assert not disk.exists(CLEAN_SHUTDOWN_FILE)
-    three.kill(2, power=True)
+    three.kill(one, power=True)
     disk.write_atomic(CLEAN_SHUTDOWN_FILE, marker)  # as of a file system that gives back what was removed
-    assert not back(three, 2)
+    assert not back(three, one)
+
+
+@pytest.mark.parametrize(
+    ("place", "old", "new"),
+    [
+        ("barnabas.broker.node.proof:_of_marker", "return _NONE_NAMED if epoch < 0 else epoch", "return 1 << 40"),
+        ("barnabas.broker.cluster.leadership:unproven", "state.isr == (broker_id,)", "state.isr == ()"),
+        ("barnabas.broker.log.closing:mark", "% (broker_epoch,", "% (-1,"),
+    ],
+)
+def test_a_defect_in_it_is_found(place, old, new, caplog):
+    undo = Change(place, old, new).make()
+    try:
+        with pytest.raises(AssertionError):
+            all_ends(caplog)
+    finally:
+        undo()
+
+
+def all_ends(caplog):
+    for one in (2, CONTROLLER):
+        for end in ("stop, power", "power"):
+            caplog.clear()
+            told = test_the_last_in_sync_that_comes_back_leads_and_what_it_may_have_lost_is_told
+            told(Cluster(), one, end, caplog)
+        test_a_marker_of_a_clean_stop_counts_once(Cluster(), one)
 
 
 def test_it_is_recovered_when_a_follower_is_in_sync(three):
