@@ -168,8 +168,10 @@ class Member:
         if self.epoch < 0:
             self._send(self._me, self._registered, Lane.MEMBERSHIP)
             return
-        wants_fence = not self._hosted or self._left is not None
-        beat = BrokerHeartbeatRequest(self._me.broker_id, self.epoch, self.observer.end_offset, wants_fence)
+        leaves = self._left is not None
+        beat = BrokerHeartbeatRequest(
+            self._me.broker_id, self.epoch, self.observer.end_offset, not self._hosted, leaves
+        )
         self._send(beat, partial(self._heard, self._left), Lane.MEMBERSHIP)
 
     def _registered(self, response: BrokerRegistrationResponse | None, now_ms: int) -> None:

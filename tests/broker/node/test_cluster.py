@@ -11,6 +11,7 @@ from barnabas.broker.node.member import Stage
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import NO_LEADER, NO_PRODUCER_EPOCH, TopicPartition
 from barnabas.protocol.requests.alter_partition import AlterPartitionRequest
+from barnabas.protocol.requests.broker_heartbeat import BrokerHeartbeatRequest
 from barnabas.protocol.requests.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from barnabas.protocol.requests.create_topics import CreatableTopic, CreateTopicsRequest
 from barnabas.protocol.requests.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -140,7 +141,23 @@ def test_who_was_away_while_the_log_was_cut_is_given_the_snapshot(caplog):
 
 
 def test_one_that_stops_in_good_order_has_others_lead_at_once(pair):
+    send, asked = pair[2].send, []
+
+    def sent(broker_id, request, done, *rest):
+        if isinstance(request, BrokerHeartbeatRequest) and request.want_shut_down:
+            asked.append(request)
+
+            def answered(response):
+                assert (response.should_shut_down, pair.leader()) == (True, 3)
+                done(response)
+
+            send(broker_id, request, answered, *rest)
+        else:
+            send(broker_id, request, done, *rest)
+
+    pair[2].send = sent
     pair.stop(2)
+    assert [one.want_fence for one in asked] == [False], "as Kafka has it (BrokerLifecycleManager)"
     assert (pair.leader(), pair.state().isr) == (3, (3, 1))
     assert alive(pair) == [1, 3]
     pair.start(2)

@@ -20,6 +20,7 @@ class Run:
         self.random = random.Random(seed)
         self.cluster = Cluster(
             replica_lag_time_max_ms=5000,
+            leader_imbalance_check_interval_seconds=20 if seed % 4 < 2 else 300,
             metadata_log_max_record_bytes_between_snapshots=400 if seed % 2 else 20_000_000,
         )
         self.synced = seed % 3 == 1
