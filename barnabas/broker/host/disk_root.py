@@ -1,14 +1,17 @@
 """The data directory as a handle: every call of the real disk goes relative to it.
 
 Whoever renames the directory under a living broker takes it along: the broker goes on in its own directory, and another
-of the old name is another's. Where the system has no such calls (Windows, which renames nothing that is in use) paths
-are whole. Calls on an open file, and the order of several calls, are in `disk_calls`.
+of the old name is another's. No link inside it is followed, be it to a file or to a directory. Where the system has no
+such calls (Windows, which renames nothing that is in use) paths are whole. Calls on an open file, and the order of
+several calls, are in `disk_calls`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 from typing import Final
 
 from barnabas.broker.host.disk_calls import (
@@ -53,10 +56,36 @@ class Root:
         return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
 
     def _at(self, path: str) -> str:
-        """The path as the system's calls take it."""
+        """The path as the system's calls take it.
+
+        Raises:
+            OSError: ELOOP, see `_pass`.
+        """
+        self._pass(path)
+        return self._whole(path)
+
+    def _pass(self, path: str) -> None:
+        """Look at the directories on the way of a path, up to its last `/`: the system follows links to them.
+
+        Raises:
+            OSError: ELOOP, one of them is a link, which somebody else put there.
+        """
+        end = path.find("/")
+        while end > 0:
+            if self._is_link(path[:end]):
+                raise OSError(errno.ELOOP, f"{path[:end]} is a link, and none is followed", path)
+            end = path.find("/", end + 1)
+
+    def _whole(self, path: str) -> str:
         if self._fd is None:
             return f"{self.path}/{path}" if path else self.path
         return path or "."
+
+    def _is_link(self, path: str) -> bool:
+        try:
+            return stat.S_ISLNK(os.lstat(self._whole(path), dir_fd=self._fd).st_mode)
+        except OSError:  # whoever goes on says what is wrong
+            return False
 
     def open(self, path: str, flags: int) -> int:
         """A handle of a file."""
@@ -76,9 +105,11 @@ class Root:
 
     def list(self, path: str) -> list[str]:
         """Names in a directory."""
+        if path:
+            self._pass(f"{path}/")
         if self._fd is None:
-            return os.listdir(self._at(path))
-        fd = os.open(self._at(path), _DIRECTORY, dir_fd=self._fd)
+            return os.listdir(self._whole(path))
+        fd = os.open(self._whole(path), _DIRECTORY | NO_LINK, dir_fd=self._fd)
         try:
             return os.listdir(fd)
         finally:
@@ -95,7 +126,7 @@ class Root:
 
     def _is_directory(self, path: str) -> bool:
         try:
-            os.close(self.open(path, _DIRECTORY))
+            os.close(self.open(path, _DIRECTORY | NO_LINK))
         except NotADirectoryError:
             return False
         return True
@@ -133,7 +164,7 @@ class Root:
 
     def sync_directory(self, path: str) -> None:
         """Make the names in a directory durable."""
-        fd = self.open(path, _DIRECTORY)
+        fd = self.open(path, _DIRECTORY | (NO_LINK if path else 0))
         try:
             os.fsync(fd)
         finally:

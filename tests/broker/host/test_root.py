@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import queue
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from barnabas.broker.host.disk import RealDisk
 from barnabas.broker.ports import NotYet
 from barnabas.client.consumer import Consumer
 from barnabas.client.producer import Producer
-from tests.cli.process import broker
+from tests.cli.process import broker, tree
 
 
 def consumed(port: int, count: int) -> list[bytes]:
@@ -161,3 +162,37 @@ def test_an_error_of_the_device_names_file_place_and_cause(
         error = caught.value
     where = {"append": " at byte 4", "read": " at byte 1", "cold read": " at byte 1", "sync": ""}[way]
     assert (error.errno, error.filename, error.strerror) == (errno.EIO, "t-0/f", f"Input/output error{where}")
+
+
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "open": lambda disk: disk.open("link/f"),
+    "create": lambda disk: disk.open("link/new", create=True),
+    "load": lambda disk: disk.load("link/f"),
+    "write": lambda disk: disk.write_atomic("link/f", b"ours"),
+    "list": lambda disk: disk.list("link"),
+    "exists": lambda disk: disk.exists("link/f"),
+    "make a directory": lambda disk: disk.make_dir("link"),
+    "make one below": lambda disk: disk.make_dir("link/deep"),
+    "remove": lambda disk: disk.remove("link/f"),
+    "rename": lambda disk: disk.rename("link/f", "t-0/f"),
+    "rename into": lambda disk: disk.rename("t-0/small", "link/f"),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_no_call_follows_a_link_to_a_directory(filled: Any, tmp_path: Path, call: str) -> None:
+    """A file that is a link was refused; a directory of a partition that was one led to wherever it led."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "f").write_bytes(b"not the broker's")
+    (tmp_path / "root" / "link").symlink_to(elsewhere)
+    before = tree(elsewhere)
+    with pytest.raises(OSError, match=r"is a link|File exists") as caught:  # noqa: PT012 - opening is lazy
+        found = CALLS[call](filled)
+        if call in ("open", "create"):
+            found.append([b"ours"])
+    assert caught.value.errno in (errno.ELOOP, errno.EEXIST)
+    assert tree(elsewhere) == before
+    filled.remove("link")  # the link itself
+    assert tree(elsewhere) == before
+    assert not (tmp_path / "root" / "link").is_symlink()
