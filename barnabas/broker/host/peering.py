@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.config.quorum import controller_of
@@ -21,6 +21,10 @@ from barnabas.net.host.transport import Transport
 
 if TYPE_CHECKING:
     from barnabas.broker.host.host import Host
+
+_OF_SESSIONS: Final = (Lane.METADATA, Lane.MEMBERSHIP)
+_WAIT_MS_MIN: Final = 1000
+"""However short a session is: a fetch of metadata waits half of that for news."""
 
 
 class Peering:
@@ -57,10 +61,17 @@ class Peering:
         core = self.host.core
         return Introduction(self._secret, core.services.cluster_id, core.config.node_id, nonce, broker_id)
 
-    @property
-    def timeout_ms(self) -> int:
-        """How long a request may take."""
-        return self._config.replica_socket_timeout_ms
+    def timeout_ms(self, lane: Lane) -> int:
+        """How long a request may take.
+
+        The controller is asked again within half a session: a machine that lost its power says nothing of what it owes,
+        and who waits for that hears of no leader, and is fenced (`BrokerServer`, the "heartbeat" channel; a metadata
+        fetch has two seconds there, `controller.quorum.request.timeout.ms`).
+        """
+        config = self._config
+        if lane in _OF_SESSIONS:
+            return min(config.replica_socket_timeout_ms, max(config.broker_session_timeout_ms // 2, _WAIT_MS_MIN))
+        return config.replica_socket_timeout_ms
 
     def send(
         self,
@@ -73,7 +84,7 @@ class Peering:
         """Send a request; its answer, or None, comes in a later step of the core."""
         line = self._lines.get((broker_id, lane))
         if line is None:
-            line = self._lines[broker_id, lane] = Line(self, broker_id)
+            line = self._lines[broker_id, lane] = Line(self, broker_id, lane)
         line.way.ask(request, done, self.host.now_ms(), version)
         line.soon()
 
@@ -87,8 +98,8 @@ class Peering:
 class Line:
     """One way with its socket and its timer."""
 
-    def __init__(self, peering: Peering, broker_id: int) -> None:
-        self.way = Way(f"broker {broker_id}", peering.timeout_ms, partial(peering.introduce, broker_id))
+    def __init__(self, peering: Peering, broker_id: int, lane: Lane) -> None:
+        self.way = Way(f"broker {broker_id}", peering.timeout_ms(lane), partial(peering.introduce, broker_id))
         self._peering = peering
         self._host = peering.host
         self._broker_id = broker_id
