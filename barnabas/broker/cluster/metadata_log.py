@@ -226,9 +226,13 @@ class MetadataLog:
     def snapshot(self, image: Image) -> Job[None]:
         """Write the committed image down, and let the log below it go.
 
-        A failure is logged, and the snapshot stays due: the next change that is committed has it tried again.
+        A failure is logged, and the snapshot stays due: the next change that is committed has it tried again. It is not
+        due while this waits for its first step: what is committed meanwhile asks for no other.
         """
         self._snapshotting = True
+        return self._snapshot(image)
+
+    def _snapshot(self, image: Image) -> Job[None]:
         try:
             yield from self._write_snapshot(image.copy(), self._log.high_watermark)
         except (OSError, KafkaError) as fault:
