@@ -2,6 +2,7 @@
 
 What a socket or a timer tells goes to the way, then its actions are carried out, then whoever has an answer is told in
 one step of the core. Nothing is opened before something is asked, and each attempt asks the metadata for the address.
+Of a name with several addresses each attempt tries the next (KIP-302).
 """
 
 from __future__ import annotations
@@ -108,6 +109,7 @@ class Line:
         self._timer: asyncio.TimerHandle | None = None
         self._soon = False
         self._closed = False
+        self._turn = 0  # which of the addresses behind a name is tried next; one that answers keeps its turn
 
     def soon(self) -> None:
         """Carry out what was decided, once the core's present step is over."""
@@ -127,6 +129,7 @@ class Line:
     def transport_open(self, transport: Transport) -> None:
         """The socket is connected."""
         if transport is self._transport:
+            self._turn -= 1
             self.way.opened(self._host.now_ms())
             self._pump()
 
@@ -180,7 +183,8 @@ class Line:
             found = await resolve(loop, *address)
             if not found:
                 raise OSError(f"{address[0]} has no address")
-            await loop.create_connection(lambda: transport, found[0], address[1])
+            turn, self._turn = self._turn, self._turn + 1
+            await loop.create_connection(lambda: transport, found[turn % len(found)], address[1])
         except (OSError, OverflowError, ValueError) as error:
             if transport is self._transport:
                 where = "" if address is None else f"{address[0]}:{address[1]}: "

@@ -1,0 +1,51 @@
+"""The ways to other brokers on the loop: which address of a name is tried."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from barnabas.broker.host import peering
+from barnabas.broker.host.peering import Line, Peering
+from barnabas.net.host.transport import Transport
+
+DEAD, ALIVE = "192.0.2.1", "192.0.2.2"
+
+
+class Loop:
+    """Connects to one address alone, and remembers who was asked for."""
+
+    def __init__(self) -> None:
+        self.tried: list[str] = []
+
+    async def create_connection(self, factory: Any, host: str, _port: int) -> None:
+        self.tried.append(host)
+        if host == DEAD:
+            raise ConnectionRefusedError
+        factory().connection_made(SimpleNamespace(write=lambda _: None, abort=lambda: None, writelines=lambda _: None))
+
+
+async def test_each_attempt_tries_the_next_address_of_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def resolve(*_asked: Any) -> list[str]:
+        return [DEAD, ALIVE]
+
+    monkeypatch.setattr(peering, "resolve", resolve)
+    loop = Loop()
+    others = SimpleNamespace(
+        host=SimpleNamespace(loop=loop, now_ms=lambda: 0, complete=lambda work: work()),
+        timeout_ms=1000,
+        introduce=lambda _broker: None,
+        address_of=lambda _broker: ("name", 9093),
+    )
+    line = Line(cast("Peering", others), 2)
+    opened: list[str] = []
+    line.way.opened = lambda _now_ms: opened.append(loop.tried[-1])  # type: ignore[method-assign, assignment]
+    for _ in range(4):
+        line._transport = transport = Transport(2, line, -1, -1)
+        monkeypatch.setattr(transport, "connection_made", lambda _made, one=transport: line.transport_open(one))
+        await line._open(transport)
+    assert loop.tried == [DEAD, ALIVE, ALIVE, ALIVE]
+    assert opened == [ALIVE, ALIVE, ALIVE]
+    line.close()
