@@ -496,8 +496,8 @@ def test_what_a_follower_had_not_synced_does_not_count_when_it_leads():
                 cluster.brokers[one].disk_answers()
             while cluster.network:
                 cluster.deliver()
-            for one in cluster.brokers.values():
-                one.drain()
+            for broker in cluster.brokers.values():
+                broker.drain()
 
     go_on(1, 3)
     assert (cluster.ends(), cluster.brokers[2].log().recovery_point) == ({1: 1, 2: 1, 3: 1}, 0)
