@@ -5,6 +5,7 @@ makes of the file later hurts nobody but the next start. Only the newest is give
 told so, and begins anew.
 
     another cluster's id                          INCONSISTENT_CLUSTER_ID for the whole answer
+    more than one partition, or none              INVALID_REQUEST for the whole answer: nobody is given it many times
     another topic, or partition                   UNKNOWN_TOPIC_OR_PARTITION
     another snapshot than the newest              SNAPSHOT_NOT_FOUND
     a position that it has not                    POSITION_OUT_OF_RANGE
@@ -46,6 +47,8 @@ def answer(
     """What an observer is told. `leader` is this node, and the epoch in which it is the controller."""
     if request.cluster_id not in (None, cluster_id):
         return FetchSnapshotResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
+    if [len(topic.partitions) for topic in request.topics] != [1]:
+        return FetchSnapshotResponse(error_code=ErrorCode.INVALID_REQUEST)
     response = FetchSnapshotResponse()
     for topic in request.topics:
         known = topic.name == METADATA_TOPIC

@@ -401,6 +401,8 @@ def asked(world, observer):
         ({"partition": 1}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ({"name": "t"}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ({"cluster_id": "another"}, ErrorCode.INCONSISTENT_CLUSTER_ID),
+        ({"topics": []}, ErrorCode.INVALID_REQUEST),
+        ({"partitions": [PartitionSnapshot(), PartitionSnapshot()]}, ErrorCode.INVALID_REQUEST),
         ({"current_leader_epoch": 7}, ErrorCode.UNKNOWN_LEADER_EPOCH),
         ({"snapshot_id": SnapshotId(3, 0)}, ErrorCode.SNAPSHOT_NOT_FOUND),
         ({"position": -1}, ErrorCode.POSITION_OUT_OF_RANGE),

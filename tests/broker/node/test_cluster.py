@@ -435,10 +435,10 @@ def test_many_partitions_change_in_slices_and_nobody_ever_sees_a_leader_that_is_
 
     def look(core, delta):
         publish(core, delta)
-        if "t" in core.image.topics:
-            seen.append(len(delta.partitions))
-            leaders = {state.leader for state in core.image.topics["t"].partitions.values()}
-            wrong.extend(one for one in leaders if one != NO_LEADER and not core.image.is_alive(one))
+        seen.append(len(delta.partitions))
+        topics = core.image.topics.values()
+        leaders = {state.leader for topic in topics for state in topic.partitions.values()}
+        wrong.extend(one for one in leaders if one != NO_LEADER and not core.image.is_alive(one))
 
     monkeypatch.setattr(Core, "publish", look)
     three = Cluster()
@@ -453,6 +453,10 @@ def test_many_partitions_change_in_slices_and_nobody_ever_sees_a_leader_that_is_
     three.stop(2)
     assert 2 not in alive(three)
     assert max(seen) == 250
+    three.create("u", replicas={number: [3] for number in range(300)})
+    three.stop(3)
+    three.start(3)
+    three.until(lambda: all(three.leader(number, "u") == 3 for number in range(300)))
     assert not wrong, "a leader was fenced"
 
 
