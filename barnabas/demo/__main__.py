@@ -50,14 +50,23 @@ def _run(arguments: argparse.Namespace) -> int:
     # Only now: what is imported here takes a second, in which Ctrl-C must already be understood.
     from barnabas.demo.place import Place
     from barnabas.demo.screen import Screen
-    from barnabas.protocol.errors import BarnabasError
 
     try:
         place = Place(arguments.dir)
     except OSError as error:
         print(f"demo: {arguments.dir or 'the temporary directory'} cannot be used: {error}", file=sys.stderr)
         return 2
-    demo = _demo(arguments, place, Screen())
+    try:
+        return _run_at(place, arguments, Screen())
+    finally:
+        _ignore_signals()
+        place.close()
+
+
+def _run_at(place: Place, arguments: argparse.Namespace, screen: Screen) -> int:
+    from barnabas.protocol.errors import BarnabasError
+
+    demo = _demo(arguments, place, screen)
     try:
         demo.run(watch=arguments.watch)
     except KeyboardInterrupt:
@@ -77,7 +86,6 @@ def _run(arguments: argparse.Namespace) -> int:
     finally:
         _ignore_signals()  # from here on a second Ctrl-C must not leave a JVM behind
         demo.close()
-        place.close()
     return 0
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.demo import __main__ as demo_main
 from barnabas.demo.place import Place
 from barnabas.demo.screen import Screen
 
@@ -36,6 +37,18 @@ def test_without_a_picture_nothing_is_left(temporary: Path) -> None:
     place = Place(None)
     place.broker_dir.mkdir()
     place.close()
+    assert not list(temporary.iterdir())
+
+
+def test_a_ctrl_c_while_the_demo_is_loaded_leaves_nothing(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        assert list(temporary.iterdir()), "there is something to remove"
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(demo_main, "_demo", interrupted)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.setattr("sys.argv", ["barnabas.demo"])
+    assert demo_main.main() == 130
     assert not list(temporary.iterdir())
 
 
