@@ -153,6 +153,10 @@ class Driver:
             kill_all(fresh[:1])
             known.update(fresh)
 
+    def wait_for_end(self) -> None:
+        """Returns once the query, and the driver with it, has ended."""
+        self._popen.wait(WAIT_S)
+
     def kill(self) -> None:
         """Kills the driver and all that it started."""
         kill_all([self.pid, *below(self.pid)])
@@ -167,13 +171,42 @@ class Driver:
 def driver(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[..., Driver]]:
     drivers: list[Driver] = []
 
-    def make(topic: str, master: str) -> Driver:
-        drivers.append(Driver(cluster.servers, topic, tmp_path, master))
+    def make(topic: str, master: str, servers: str = "") -> Driver:
+        drivers.append(Driver(servers or cluster.servers, topic, tmp_path, master))
         return drivers[-1]
 
     yield make
     for each in drivers:
         each.kill()
+
+
+@pytest.mark.parametrize("master", ["local[2]", "local-cluster[2,1,512]"])
+def test_a_planner_and_the_broker_killed_together_lose_and_repeat_nothing(
+    tmp_path: Path, driver: Callable[..., Driver], master: str
+) -> None:
+    """The query ends, and is started again."""
+    options = ["--data-dir", str(tmp_path / "data")]
+    process = Process(*options, "--port", "0")
+    try:
+        servers = f"127.0.0.1:{process.port}"
+        with Admin(servers) as admin:
+            admin.create_topic("t", partitions=PARTITIONS)
+        with Load(servers, "t") as load:
+            killed = driver("t", master, servers)
+            killed.wait_for_batches(2)
+            planners = found(killed.pid, PLANNER)
+            assert planners
+            kill_all(planners)
+            process.end(signal.SIGKILL)
+            process = Process(*options, "--port", str(process.port))
+            killed.wait_for_end()
+            again = driver("t", master, servers)
+            again.wait_for_batches(1)
+            count = load.stop()
+        again.wait_for_rows(count)
+    finally:
+        process.end(signal.SIGKILL)
+    Ledger(tmp_path / "ledger").check(count)
 
 
 def test_where_tasks_are_tried_again_a_worker_that_is_killed_ends_no_query(

@@ -78,6 +78,17 @@ def test_the_next_task_takes_the_producer_of_the_last(cluster: Cluster) -> None:
     assert first.config.enable_idempotence
 
 
+def test_a_topic_that_is_made_anew_between_two_tasks_is_written_on(cluster: Cluster) -> None:
+    """The producer that was kept knows the old one."""
+    topic = cluster.topic(2)
+    for rows in (range(10), range(10, 15)):
+        writer(cluster, topic, "value", client_id="anew").write(iter([numbers(*rows)]))
+        if not rows.start:
+            cluster.admin.delete_topic(topic)
+            cluster.admin.create_topic(topic, partitions=2)
+    assert sorted(numbers_in(cluster, topic)) == list(range(10, 15))
+
+
 def test_a_task_that_is_tried_again_repeats_its_own_rows_alone(cluster: Cluster) -> None:
     topic = cluster.topic(1)
     writer(cluster, topic, "value").write(iter([numbers(1, 2)]))
