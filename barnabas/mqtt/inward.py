@@ -168,10 +168,11 @@ class Inward:
                 figures.received_qos0 += 1
                 figures.lost_qos0 += 1
             return  # of QoS 1 it is not acknowledged, and comes again
+        unread = ""
         try:
             topic = came.topic
         except UnicodeDecodeError as error:
-            topic = str(error)
+            topic, unread = error.object.decode(errors="backslashreplace"), f"its topic is no UTF-8: {error.reason}"
         more = to_headers(came.properties)
         message = Message(topic, bytes(came.payload), came.qos, came.retain, came.dup, came.mid, more)
         now_ms = self._now_ms()
@@ -189,6 +190,7 @@ class Inward:
         self.unsettled += 1
         self._idle.clear()
         item = Item(message, opened, now_ms)
+        item.why = unread
         if len(message.payload) > mqtt.payload_bytes_max:
             item.too_large(mqtt.payload_bytes_max)
         self.open_bytes += item.kept

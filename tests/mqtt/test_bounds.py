@@ -31,8 +31,8 @@ topic = "good"
 """
 
 
-def bridge(kafka: Kafka, port: int = 1) -> Inward:
-    settings = read(File("x", TEXT), {})
+def bridge(kafka: Kafka, port: int = 1, text: str = TEXT) -> Inward:
+    settings = read(File("x", text), {})
     settings.mqtt.port = port
     producing = Producing(lambda: kafka)  # type: ignore[arg-type,return-value]
     return Inward(settings, producing, Figures(), lambda: 0, lambda: 0, lambda: 0.0)
@@ -73,6 +73,40 @@ async def test_no_more_is_read_than_may_be_open_until_kafka_takes_it() -> None:
             await until(lambda: len(acknowledged) == count, lambda: acknowledged)
             assert acknowledged == list(range(1, count + 1))
             assert (one.open_bytes, one.unsettled, one.held) == (0, 0, False)
+
+
+async def test_topics_that_no_publisher_should_send() -> None:
+    """Over the wire: no UTF-8, of 32,000 levels, of 65,535 bytes, with a wildcard; those behind them are carried."""
+    deep, long = b"a" + b"/" * 32_000, b"a/".ljust(65_535, b"y")
+    topics = [b"a/\xff", deep, long, b"a/+", b"elsewhere", b"b/\xff", b"a/x"]
+
+    async def say(peer: Peer) -> None:
+        peer.write(packet(0x90, await peer.accept() + b"\0\1"))
+        for mid, topic in enumerate(topics, 1):
+            peer.write(publish(topic, b"1", mid))
+        while True:
+            acknowledged.append(int.from_bytes(await peer.until(4), "big"))
+
+    acknowledged: list[int] = []
+    kafka = Kafka(lambda sent: None)
+    text = TEXT.replace('"x"', '"x"\nsubscribe = ["#"]') + '[default]\ntopic = "rest"\n'
+    async with liar(say) as port:
+        one = bridge(kafka, port, text)
+        async with running(one):
+            await until(lambda: len(acknowledged) == len(topics), lambda: (acknowledged, one.side.why))
+    assert acknowledged == [1, 2, 3, 4, 5, 6, 7]
+    went = {sent.headers["mqtt.topic"]: (sent.topic, sent.headers.get("mqtt.refused", b"")) for sent in kafka.sent}
+    no_text = b"its topic is no UTF-8: invalid start byte"
+    assert went == {
+        b"a/\\xff": ("dead", no_text),
+        deep: ("good", b""),
+        long: ("good", b""),
+        b"a/+": ("good", b""),
+        b"elsewhere": ("rest", b""),
+        b"b/\\xff": ("dead", no_text),
+        b"a/x": ("good", b""),
+    }
+    assert len(kafka.sent) == len(topics)
 
 
 async def test_of_qos_0_what_comes_beyond_half_of_it_is_dropped_and_counted() -> None:
