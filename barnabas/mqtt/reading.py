@@ -68,10 +68,11 @@ def read(file: File, environment: Mapping[str, str]) -> Settings:
         address(listen)
     except ConfigError as error:
         raise web.fault("listen", str(error)) from None
+    kafka = _kafka(file)
     settings = Settings(
         place=file.name,
-        mqtt=_mqtt(file, mapping, environment),
-        kafka=_kafka(file),
+        mqtt=_mqtt(file, mapping, kafka, environment),
+        kafka=kafka,
         rules=mapping,
         out=out,
         group=bridge.text("group", "barnabas-mqtt") or "barnabas-mqtt",
@@ -155,7 +156,7 @@ def _out(table: Table, dead_letter: str) -> OutRule:
     return rule
 
 
-def _mqtt(file: File, rules: Rules, environment: Mapping[str, str]) -> Mqtt:
+def _mqtt(file: File, rules: Rules, kafka: Mapping[str, Any], environment: Mapping[str, str]) -> Mqtt:
     table = file.table("mqtt") or Table(f"{file.name} [mqtt]", {})
     version = table.choice("version", VERSIONS, "5")
     five = version == "5"
@@ -177,7 +178,7 @@ def _mqtt(file: File, rules: Rules, environment: Mapping[str, str]) -> Mqtt:
         keepalive_s=table.number("keepalive_s", 30, 5, 65_535),
         session_expiry_s=table.number("session_expiry_s", 7 * 24 * 3600, 0, SECOND_MAX),
         receive_maximum=table.number("receive_maximum", 1000, 1, 65_535),
-        payload_bytes_max=table.number("payload_bytes_max", 1024 * 1024, 1024, 256 * 1024 * 1024),
+        payload_bytes_max=_payload_bytes_max(table, kafka),
         qos=_qos(table),
         share=table.text("share"),
         subscribe=table.texts("subscribe"),
@@ -197,6 +198,18 @@ def _mqtt(file: File, rules: Rules, environment: Mapping[str, str]) -> Mqtt:
     made.subscribe = _subscriptions(table, made, rules)
     table.end()
     return made
+
+
+def _payload_bytes_max(table: Table, kafka: Mapping[str, Any]) -> int:
+    """What is written must fit into a record: the payloads between the two would be dropped, each with a reason."""
+    from barnabas.client.produce.config import ProducerConfig
+
+    written = "payload_bytes_max" in table.values
+    most, limit = table.number("payload_bytes_max", 1024 * 1024, 1024, 256 * 1024 * 1024), "max.request.size"
+    if written and most > (record := ProducerConfig.of(kafka).max_request_size):
+        told = f"{most} is more than the producer sends ({limit} = {record}); write a larger {limit} into [kafka], too"
+        raise table.fault("payload_bytes_max", told)
+    return most
 
 
 def _qos(table: Table) -> int:

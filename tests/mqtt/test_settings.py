@@ -81,6 +81,10 @@ def test_the_password_comes_from_the_environment_a_file_or_the_file(tmp_path: Pa
         (GOOD.replace("[[rules]]", "qos = 2\n[[rules]]"), "qos: 2 would be acknowledged before the record is"),
         (GOOD.replace("[[rules]]", 'subscribe = ["b"]\n[[rules]]'), "a/# meets nothing of what"),
         (GOOD.replace("[[rules]]", 'subscribe = ["b+"]\n[[rules]]'), r"subscribe: b\+: \+ stands"),
+        (
+            GOOD.replace("[[rules]]", "payload_bytes_max = 1048577\n[[rules]]"),
+            r"payload_bytes_max: 1048577 is more than the producer sends \(max.request.size = 1048576\); write a",
+        ),
         (GOOD.replace("[[rules]]", "receive_maximum = 0\n[[rules]]"), "0 is not between 1 and 65535"),
         (GOOD.replace("[[rules]]", 'share = "a/b"\n[[rules]]'), "share: 'a/b': the name of a group"),
         (GOOD.replace("[[rules]]", '[mqtt.tls]\nca_file = "none"\n[[rules]]'), "ca_file: none is no file"),
@@ -166,3 +170,15 @@ def test_where_the_pages_are(listen: str, found: tuple[str, int]) -> None:
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none.toml: No such file or directory; configs/mqtt.toml is an example"):
         load(str(tmp_path / "none.toml"))
+
+
+@pytest.mark.parametrize(
+    ("mqtt", "kafka", "most"),
+    [
+        ("payload_bytes_max = 2097152", "max.request.size = 2200000", 2_097_152),
+        ("", "max.request.size = 50000", 1_048_576),  # as Kafka's own settings are: nothing was asked for
+    ],
+)
+def test_payloads_as_large_as_the_producer_sends_may_be_asked_for(mqtt: str, kafka: str, most: int) -> None:
+    found = of(GOOD.replace("[[rules]]", f"{mqtt}\n[[rules]]") + f"[kafka]\n{kafka}\n")
+    assert found.mqtt.payload_bytes_max == most
