@@ -30,7 +30,8 @@ from barnabas.protocol.requests.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from barnabas.protocol.requests.metadata import MetadataRequest, MetadataRequestTopic
-from tests.broker.host.test_siege import siege
+from tests.broker.host.test_siege import is_idle, siege, soon
+from tests.cli.process import Process
 from tests.hostile.meter import exchange
 
 pytestmark = [
@@ -79,24 +80,25 @@ def test_one_thing_named_many_times() -> None:
 
 
 def test_fetches_that_wait_and_whose_connections_are_closed() -> None:
-    """1.6 MB each, for 24 days: 4 GB until now."""
+    """1.6 MB each, for 24 days: 4 GB until now. While they are open they are in the account, and gone with their peers."""
     topics = [FetchTopic("t", partitions=[FetchPartition(0) for _ in range(9_000)]) for _ in range(2)]
     request = frame(ApiKey.FETCH, 11, FetchRequest(max_wait_ms=2**31 - 1, min_bytes=2**31 - 1, topics=topics))
     wide = [FetchTopic("w", partitions=[FetchPartition(number) for number in range(2_000)])]
     parked = frame(ApiKey.FETCH, 11, FetchRequest(max_wait_ms=2**31 - 1, min_bytes=2**31 - 1, topics=wide))
     with siege("--topic", "t:1", "--topic", "w:2000") as process:
         for data in (request, parked):
-            for _ in range(40):
-                with ExitStack() as stack:
+            with ExitStack() as stack:
+                for _ in range(40):
                     Peer(stack, process.port).say(data)
-        until_s = time.monotonic() + 60
-        while True:
-            state = json.loads(get(f"127.0.0.1:{process.port}", "/state?partitions=0")[1])
-            fetches = [one for one in state["purgatories"] if one["name"] == "Fetch"]
-            if fetches and fetches[0]["delayed"] == 0:
-                break
-            assert time.monotonic() < until_s, fetches
-            time.sleep(0.1)
+                soon(process, lambda: waiting_fetches(process) > 0)
+                assert not is_idle(process), "they are in the account"
+            soon(process, lambda: waiting_fetches(process) == 0 and is_idle(process))
+
+
+def waiting_fetches(process: Process) -> int:
+    """How many fetches wait in their purgatory."""
+    told = json.loads(get(f"127.0.0.1:{process.port}", "/state?partitions=0")[1])
+    return sum(int(one["delayed"]) for one in told["purgatories"] if one["name"] == "Fetch")
 
 
 def test_refused_admin_requests() -> None:

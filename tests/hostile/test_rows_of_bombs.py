@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -85,9 +86,15 @@ def test_as_many_records_as_a_batch_may_hold_looked_up_by_time() -> None:
     with siege("--topic", "t:1") as process, ExitStack() as stack:
         assert produce(Peer(stack, process.port), bytes(records)) == 0
         for _ in range(2):
-            assert Peer(stack, process.port).ask(request) is not None
+            told = Peer(stack, process.port).ask(request)
+            assert told is not None
+            (part,) = codec.decode_response(ApiKey.LIST_OFFSETS, 7, told)[1].topics[0].partitions
+            assert (part.error_code, part.offset, part.timestamp) == (0, -1, -1), "all were looked at"
         for _ in range(2):  # and gone before the answer
-            Peer(stack, process.port).say(request)
+            with ExitStack() as leaving:
+                Peer(leaving, process.port).say(request)
+        page = f"127.0.0.1:{process.port}"
+        soon(lambda: not json.loads(get(page, "/state")[1])["jobs"])
 
 
 CLIENT = """
