@@ -7,14 +7,19 @@ twice).
 
 from __future__ import annotations
 
+from typing import Final
+
 from barnabas.broker.context import RequestContext
 from barnabas.broker.group.looking import describe
 from barnabas.broker.handlers.coordinators import may
 from barnabas.broker.handlers.services import Operation, Resource, Services, authorised_operations
-from barnabas.broker.handlers.steps import SLICE, answer, work_of
+from barnabas.broker.handlers.steps import Slice, answer, work_of
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.requests.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+
+_BYTES: Final = 2048
+"""So many of what a member sent and was assigned are another thing to be told."""
 
 
 def handle(services: Services, request: DescribeGroupsRequest, context: RequestContext, now_ms: int) -> None:
@@ -25,14 +30,17 @@ def handle(services: Services, request: DescribeGroupsRequest, context: RequestC
 def _serve(services: Services, request: DescribeGroupsRequest, context: RequestContext) -> Job[None]:
     told = []
     elements = 0
+    current = Slice()
     for group_id in dict.fromkeys(request.groups):
         one = _one(services, context, group_id)
         if request.include_authorized_operations and not one.error_code:
             resource = Resource("group", group_id)
             one.authorized_operations = authorised_operations(services, context, resource)
         told.append(one)
-        before, elements = elements, elements + work_of(group_id) + len(one.members)
-        if elements // SLICE > before // SLICE:
+        size = sum([len(member.member_metadata) + len(member.member_assignment) for member in one.members])
+        work = work_of(group_id) + len(one.members) + size // _BYTES
+        elements += work
+        if current.is_over(work):
             yield None
     yield from answer(context, DescribeGroupsResponse(groups=told), elements)
 

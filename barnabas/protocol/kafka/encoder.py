@@ -14,6 +14,8 @@ from barnabas.protocol.kafka.source import Source
 
 ELEMENTS_PER_STEP: Final = 1000
 """About a millisecond."""
+BYTES_PER_STEP: Final = 1024 * 1024
+"""What is copied takes as long."""
 TEXT_BYTES_MAX: Final = 32767
 """Of a string, in every version."""
 
@@ -26,7 +28,8 @@ def shortened(message: bytes) -> bytes:
 class EncoderWriter:
     """Writes `encode(w, message) -> [w, ...]`: appends the message to `w` and lists all buffers.
 
-    With `in_steps` it is a generator, which stops after every `ELEMENTS_PER_STEP` array elements and returns the list.
+    With `in_steps` it is a generator, which stops after every `ELEMENTS_PER_STEP` array elements and `BYTES_PER_STEP`,
+    and returns the list.
     """
 
     def __init__(self, message: Struct, version: int, flexible: bool, what: str, in_steps: bool = False) -> None:
@@ -255,6 +258,9 @@ class EncoderWriter:
             self._flush()
             if self.in_steps:
                 source.line("turns -= 1")
-                with source.block("if not turns:"):
+                with source.block(f"if not turns or len(w) > {BYTES_PER_STEP}:"):
                     source.line(f"turns = {ELEMENTS_PER_STEP}")
+                    with source.block(f"if len(w) > {BYTES_PER_STEP}:"):
+                        source.line("out.append(w)")
+                        source.line("w = bytearray()")
                     source.line("yield")

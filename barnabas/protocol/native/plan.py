@@ -46,6 +46,8 @@ class Payloads:
 SHOWN_MAX: Final = 60
 PACKED_PER_STEP: Final = 250
 """Elements that are written in one step, where a message is written in steps: one to two ms."""
+BYTES_PER_STEP: Final = 1024 * 1024
+"""Bytes, likewise: they are copied."""
 
 Writer = Callable[[Any, Payloads], Any]
 Reader = Callable[[Any, "Source"], Any]
@@ -98,7 +100,7 @@ def _struct_writer(cls: Any) -> Writer:
 
 
 def pack_in_steps(cls: Any, message: Any, payloads: Payloads, packer: Any) -> Generator[None, None, list[bytes]]:
-    """Write a message as `writer` and msgpack would, `PACKED_PER_STEP` elements of its lists at a time; the pieces.
+    """Write as `writer` and msgpack would, in steps of `PACKED_PER_STEP` elements or `BYTES_PER_STEP`; the pieces.
 
     Raises:
         TypeError, ValueError, OverflowError: it holds what msgpack cannot carry.
@@ -129,7 +131,7 @@ def _pack(
             else:
                 yield from _pack(inner, element, payloads, packer, left)
             left[0] -= 1
-            if left[0] <= 0:
+            if left[0] <= 0 or packer.getbuffer().nbytes > BYTES_PER_STEP:
                 left[0] = PACKED_PER_STEP
                 yield None
 

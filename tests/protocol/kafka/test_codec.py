@@ -11,9 +11,11 @@ from barnabas.protocol.api import BROKER_VERSIONS, REQUESTS, RESPONSES, SPOKEN, 
 from barnabas.protocol.errors import EncodeError, ProtocolError
 from barnabas.protocol.ids import Buffer
 from barnabas.protocol.kafka import APIS, codec
+from barnabas.protocol.kafka.encoder import BYTES_PER_STEP
 from barnabas.protocol.requests.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.requests.create_topics import CreatableTopicResult, CreateTopicsResponse
 from barnabas.protocol.requests.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from barnabas.protocol.requests.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsResponse
 from barnabas.protocol.requests.fetch import (
     FetchableTopicResponse,
     FetchRequest,
@@ -320,6 +322,16 @@ def _in_steps(key: int, version: int, response: Any) -> list[Buffer]:
         except StopIteration as end:
             buffers: list[Buffer] = end.value
             return buffers
+
+
+def test_an_answer_of_many_bytes_takes_many_steps() -> None:
+    """45 groups of one member each, 45 MB, were one step of 60 ms."""
+    members = [DescribedGroupMember(member_metadata=bytes([at]) * 300_000) for at in range(30)]
+    response = DescribeGroupsResponse(groups=[DescribedGroup(members=[one]) for one in members])
+    assert len(list(codec.encode_response_in_steps(ApiKey.DESCRIBE_GROUPS, 5, 7, response))) == 1 + 7
+    buffers = _in_steps(ApiKey.DESCRIBE_GROUPS, 5, response)
+    assert max(map(len, buffers)) < BYTES_PER_STEP + 301_000
+    assert b"".join(buffers) == b"".join(codec.encode_response(ApiKey.DESCRIBE_GROUPS, 5, 7, response))
 
 
 def test_an_answer_of_many_elements_takes_many_steps() -> None:

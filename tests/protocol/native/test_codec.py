@@ -19,6 +19,7 @@ from barnabas.protocol.ids import NATIVE_PREAMBLE, Buffer
 from barnabas.protocol.kafka.codec import UnsupportedVersion
 from barnabas.protocol.native import codec
 from barnabas.protocol.requests.api_versions import ApiVersionsRequest
+from barnabas.protocol.requests.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsResponse
 from barnabas.protocol.requests.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from barnabas.protocol.requests.metadata import (
     MetadataRequest,
@@ -245,6 +246,15 @@ def test_an_answer_of_many_elements_takes_many_steps(topics: list[MetadataRespon
         codec.encode_response(ApiKey.METADATA, VERSIONS[ApiKey.METADATA][1], 7, response)
     )
     assert count == 20
+
+
+def test_an_answer_of_many_bytes_takes_many_steps() -> None:
+    members = [DescribedGroupMember(member_metadata=bytes([at]) * 300_000) for at in range(30)]
+    response = DescribeGroupsResponse(groups=[DescribedGroup(members=[one]) for one in members])
+    buffers, count = _in_steps(ApiKey.DESCRIBE_GROUPS, response)
+    assert count == 7
+    key = ApiKey.DESCRIBE_GROUPS
+    assert b"".join(buffers) == b"".join(codec.encode_response(key, VERSIONS[key][1], 7, response))
 
 
 def test_an_answer_in_steps_that_msgpack_cannot_carry_is_a_fault_of_the_caller() -> None:
