@@ -114,8 +114,8 @@ _BROKER: Final = {
     "leader.imbalance.check.interval.seconds": "How often (s) the controller looks for partitions to be given back.",
     "replica.high.watermark.checkpoint.interval.ms": "How often (ms) high watermarks are written to the disk.",
     "replica.lag.time.max.ms": "A follower that has not caught up for so long (ms) is no longer in sync.",
-    "replica.socket.timeout.ms": "How long (ms) another broker of the cluster may take for an answer; the controller, "
-    "to a heartbeat or a fetch of metadata, half of `broker.session.timeout.ms` at most.",
+    "replica.socket.timeout.ms": "How long (ms) another broker may take for an answer; the controller, at most half "
+    "of broker.session.timeout.ms.",
     "unclean.leader.election.interval.ms": "How often (ms) partitions without a leader get one that was not in sync.",
     "log.cleaner.backoff.ms": "How long (ms) the cleaner rests when no log needs it.",
     "log.cleaner.dedupe.buffer.size": "The memory (bytes) for the keys of one cleaning.",

@@ -9,6 +9,7 @@ import pytest
 
 from barnabas.broker.host import peering
 from barnabas.broker.host.peering import Line, Peering
+from barnabas.broker.ports import Lane
 from barnabas.net.host.transport import Transport
 
 DEAD, ALIVE = "192.0.2.1", "192.0.2.2"
@@ -35,11 +36,11 @@ async def test_each_attempt_tries_the_next_address_of_a_name(monkeypatch: pytest
     loop = Loop()
     others = SimpleNamespace(
         host=SimpleNamespace(loop=loop, now_ms=lambda: 0, complete=lambda work: work()),
-        timeout_ms=1000,
+        timeout_ms=lambda _lane: 1000,
         introduce=lambda _broker: None,
         address_of=lambda _broker: ("name", 9093),
     )
-    line = Line(cast("Peering", others), 2)
+    line = Line(cast("Peering", others), 2, Lane.RECORDS)
     opened: list[str] = []
     line.way.opened = lambda _now_ms: opened.append(loop.tried[-1])  # type: ignore[method-assign, assignment]
     for _ in range(4):
