@@ -7,16 +7,20 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from barnabas import Admin, NewTopic, Producer
 from barnabas.cli import cluster
 from barnabas.cli.cluster import BROKERS_MAX
 from barnabas.cli.cluster_files import Place, Plan, grown, plan_for, plan_of, settings_of, write_settings
 from barnabas.cli.cluster_processes import find, stem
 from barnabas.cli.cluster_up import Cluster
 from barnabas.cli.cluster_verbs import Refused, steer
+from barnabas.cli.look import state
 from barnabas.protocol.errors import ConfigError
+from tests.cli import test_cluster_up
 from tests.cli.process import BOUND_S, run
 from tests.cli.test_cluster_up import Up
 
@@ -191,3 +195,37 @@ def test_brokers_come_and_go_by_command(tmp_path: Path) -> None:
         up.end()
     assert sum("broker 2 has ended (-9), the others go on" in line for line in up.errors) == 1
     assert [find(where, node_id) for node_id in (1, 2, 3)] == [None, None, None]
+
+
+@pytest.mark.slow
+def test_a_produce_is_seen_to_wait_for_a_follower_that_is_paused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """docs/STORIES.md, "By hand": what stands there, command by command."""
+    patient = ("broker.session.timeout.ms=120000", "replica.lag.time.max.ms=120000", "min.insync.replicas=2")
+    monkeypatch.setattr(test_cluster_up, "SETTINGS", patient)
+    where = tmp_path / "four"
+    up = Up(where, "--brokers", "4", "--port", "0")
+    try:
+        with Admin(bootstrap_servers=up.servers) as admin:
+            admin.create_topics(NewTopic("story", 1, 4))
+            (one,) = admin.describe_topics("story")["story"].partitions
+        leader = up.servers.split(",")[one.leader - 1]
+        follower = next(node_id for node_id in one.replicas if node_id not in (1, one.leader))
+        steer("pause", where, follower)
+        with Producer(bootstrap_servers=up.servers, acks="all") as producer:
+            sent = producer.send("story", b"waits", partition=0)
+            waiting = next(filter(None, (parked(leader, "Produce") for _ in range(1000))))
+            assert [each["keys"] for each in waiting] == [["story-0"]]
+            assert not sent.done()
+            assert "Produce" in run("top", leader, "--once").stdout
+            steer("resume", where, follower)
+            assert sent.result(BOUND_S).offset == 0
+        assert not parked(leader, "Produce")
+    finally:
+        up.end()
+
+
+def parked(server: str, name: str) -> list[dict[str, Any]]:
+    """What waits in one purgatory of a broker."""
+    return next(each["operations"] for each in state(server)["purgatories"] if each["name"] == name)
