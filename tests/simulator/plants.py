@@ -1,35 +1,12 @@
-"""Defects that are put into the shipped code for one run, each with the checker that has to find it."""
+"""Defects of a broker that stands alone, and of clients; each with the checker that has to find it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
 from tests.durability.plants import Change
-
-
-class Plant(NamedTuple):
-    """A defect: what it does, its changes, how the checker's sentence begins, a seed that meets it, and its brokers."""
-
-    what: str
-    changes: tuple[Change, ...]
-    found_as: str
-    seed: int
-    brokers: int = 1
-
-
-@contextmanager
-def planted(plant: Plant) -> Iterator[None]:
-    """The code with the defect."""
-    undo = [change.make() for change in plant.changes]
-    try:
-        yield
-    finally:
-        for each in reversed(undo):
-            each()
-
+from tests.simulator.plant import Plant
 
 _BACK_OFF: Final = "position.retry_at_ms = now_ms + self.config.retry_backoff_ms"
 
