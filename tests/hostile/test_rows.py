@@ -80,7 +80,7 @@ def test_one_thing_named_many_times() -> None:
 
 
 def test_fetches_that_wait_and_whose_connections_are_closed() -> None:
-    """1.6 MB each, for 24 days: 4 GB until now. While they are open they are in the account, and gone with their peers."""
+    """1.6 MB each, for 24 days: 4 GB until now. They are in the account while their peers are there, no longer."""
     topics = [FetchTopic("t", partitions=[FetchPartition(0) for _ in range(9_000)]) for _ in range(2)]
     request = frame(ApiKey.FETCH, 11, FetchRequest(max_wait_ms=2**31 - 1, min_bytes=2**31 - 1, topics=topics))
     wide = [FetchTopic("w", partitions=[FetchPartition(number) for number in range(2_000)])]
