@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.demo.dataset import ENRICHED, FLIGHTS, WEATHER
+from barnabas.protocol.errors import BarnabasError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,6 +64,28 @@ class Hourly:
         """Whether so many events have been through within the time."""
         with self.changed:
             return self.changed.wait_for(lambda: self.events >= events, seconds)
+
+
+class TooBusy(BarnabasError):
+    """Spark gave up one of its own processes."""
+
+
+def check_runs(query: StreamingQuery) -> None:
+    """Nobody waits for a query that has ended.
+
+    Raises:
+        TooBusy: because its planner was not up in time, which starting it again may mend.
+        RuntimeError: for another reason.
+    """
+    if query.isActive:
+        return
+    why = str(query.exception())
+    if "failed to connect back" in why:
+        raise TooBusy(
+            "Spark gives each of its Python processes ten seconds to start, and this machine is too busy for that: end "
+            "what else runs here, and start the demo again"
+        )
+    raise RuntimeError(f"the Spark job ended early: {why}")
 
 
 def start_query(spark: SparkSession, servers: str, checkpoint: Path, hourly: Hourly) -> StreamingQuery:

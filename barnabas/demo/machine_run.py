@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas import Admin, Broker
+from barnabas.demo.job import check_runs
 from barnabas.demo.live import TOPIC, Live
 from barnabas.demo.machine_picture import draw
 from barnabas.demo.place import Place
@@ -139,8 +140,7 @@ class MachineDemo:
         assert self._query is not None
         assert self._live is not None
         self._live.check()
-        if not self._query.isActive:
-            raise RuntimeError(f"the Spark job ended early: {self._query.exception()}")
+        check_runs(self._query)
 
     def _wait_for(self, count: int) -> None:
         end = time.monotonic() + STILL_SECONDS_MAX

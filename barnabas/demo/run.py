@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from barnabas import Admin, Broker, Producer
 from barnabas.demo.dataset import ENRICHED, FLIGHTS, WEATHER, Event, events
-from barnabas.demo.job import Hourly, start_enriching, start_query
+from barnabas.demo.job import Hourly, check_runs, start_enriching, start_query
 from barnabas.demo.picture import AIRPORTS, draw, means
 from barnabas.demo.place import Place
 from barnabas.demo.pulse import Pulse
@@ -170,8 +170,7 @@ class Demo:
 
     def _check_alive(self) -> None:
         for query in self._queries:
-            if not query.isActive:
-                raise RuntimeError(f"the Spark job ended early: {query.exception()}")
+            check_runs(query)
 
     # ---- the end --------------------------------------------------------------------------------------------------
 
