@@ -12,6 +12,7 @@ from barnabas.broker.log.apart import BYTES_AT_ONCE, RECORDS_AT_ONCE
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.compression import Codec
 from barnabas.protocol.limits import MANY
+from barnabas.protocol.records import BatchBuilder
 from barnabas.protocol.requests.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -45,12 +46,12 @@ from barnabas.protocol.requests.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from barnabas.protocol.requests.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.broker.node.world import batch
+from tests.broker.node.world import START_WALL_MS, batch
 
 TOPICS = 5_000
 LONG = "n" * 200
 ONE = bytes(batch(b"v"))
-NONE, ZSTD = int(Codec.NONE), int(Codec.ZSTD)
+NONE, LZ4, ZSTD = int(Codec.NONE), int(Codec.LZ4), int(Codec.ZSTD)
 
 Largest = tuple[int, int, Callable[[int], Any]]
 
@@ -132,11 +133,24 @@ def _assigned(count: int) -> CreatePartitionsRequest:
     return CreatePartitionsRequest([CreatePartitionsTopic("t", 3 + count, new)], 1000, True)
 
 
-def _batches(topic: str, partitions: int, records: int, size: int, codec: int, key: bytes | None = b"k") -> Any:
+def _batches(
+    topic: str, partitions: int, records: int, size: int, codec: int, key: bytes | None = b"k", **producer: Any
+) -> Any:
     """A batch of `records` records of `size` bytes to each of the partitions."""
-    data = memoryview(bytes(batch(*[b"v" * size] * records, keys=[key] * records, codec=codec)))
-    parts = [PartitionProduceData(at, data) for at in range(partitions)]
+    return _to_each(topic, partitions, batch(*[b"v" * size] * records, keys=[key] * records, codec=codec, **producer))
+
+
+def _to_each(topic: str, partitions: int, data: bytes | bytearray) -> ProduceRequest:
+    view = memoryview(bytes(data))
+    parts = [PartitionProduceData(at, view) for at in range(partitions)]
     return ProduceRequest(None, 1, 30_000, [TopicProduceData(topic, partition_data=parts)])
+
+
+def _headers(records: int, headers: int) -> bytes:
+    builder = BatchBuilder(2**31 - 1, NONE)
+    for _ in range(records):
+        builder.try_append(START_WALL_MS, b"k", None, (("", None),) * headers)
+    return bytes(builder.build(-1, -1, -1))
 
 
 ALL = MANY - 10
@@ -283,6 +297,13 @@ LARGEST: dict[str, Largest] = {
     "Produce, batches to unpack": (0, 9, lambda share: _batches("compacted", WIDE, LOOKED_AT, 500, ZSTD)),
     "Produce, batches that hold too much": (0, 9, lambda share: _batches("compacted", WIDE, 2, BYTES_AT_ONCE, ZSTD)),
     "Produce, batches to compress": (0, 9, lambda share: _batches("recompressed", WIDE, LOOKED_AT, 40, NONE)),
+    "Produce, batches of another codec": (0, 9, lambda share: _batches("recompressed", WIDE, LOOKED_AT, 40, LZ4)),
+    "Produce, headers to write anew": (0, 9, lambda share: _to_each("recompressed", 50, _headers(10, 450))),
+    "Produce, one topic, by ids": (
+        0,
+        9,
+        lambda share: _batches("wide", ALL // share // 2, 1, 1, NONE, pid=7, epoch=0, sequence=0),
+    ),
     "Produce, large batches": (0, 9, lambda share: _batches("wide", WIDE // 8, 1, 1_000_000, NONE)),
 }
 """API key, version and what makes the request."""
