@@ -52,10 +52,11 @@ class ReplicaWatch:
                 self._led[key] = stands
                 isr, least = _names(partition.isr.committed), partition.effective_min_isr
                 self._tell(Led(broker.name, broker.incarnation, key, partition.leader_epoch, isr, least))
-        if core.member is None:
-            self._look_at_decisions(broker, core)
 
-    def _look_at_decisions(self, broker: BrokerProcess, core: Core) -> None:
+    def look_at_decisions(self, broker: BrokerProcess, core: Core) -> None:
+        """A turn of the controller is over."""
+        if core.member is not None:
+            return
         alive = _names(one.broker_id for one in core.image.alive_brokers())
         if self._alive != alive:
             gone, self._alive = [one for one in self._alive if one not in alive], alive

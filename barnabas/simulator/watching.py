@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any, Final
 
 from barnabas.broker.delayed import DelayedOperation
+from barnabas.broker.node.startup import Phase
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import TopicPartition
@@ -17,6 +18,8 @@ from barnabas.simulator.replica_watch import ReplicaWatch
 from barnabas.simulator.wire import Wire
 from barnabas.simulator.world import World
 
+_LOOKED_AT: Final = (Phase.HOSTING, Phase.READY)
+"""A broker follows as soon as its logs are open, which is before it takes part."""
 _LENGTH: Final = Struct(">i")
 _REQUEST: Final = Struct(">hhi")  # API key | version | correlation id
 _CORRELATION: Final = Struct(">i")
@@ -47,14 +50,20 @@ class BrokerWatch:
     def look(self, broker: BrokerProcess) -> None:
         """A turn is over."""
         core = broker.core
-        if core is None or not core.ready:
+        if core is None or core.phase is Phase.NEW:
             return
         if broker.incarnation != self._incarnation:
             self._incarnation = broker.incarnation
             self._stands.clear()
             self._replicas = ReplicaWatch(self._tell)
             self._parked.clear()
-        self._replicas.look(broker, core)  # first: an ISR that is smaller lets more be committed
+        # First: an ISR that is smaller lets more be committed. A controller decides before its own logs are open.
+        if core.ready or core.services.members is not None:
+            self._replicas.look_at_decisions(broker, core)
+        if core.phase not in _LOOKED_AT:
+            return
+        if core.ready:
+            self._replicas.look(broker, core)
         for partition, log in core.logs.logs.items():
             stands = (log.high_watermark, log.log_end_offset)
             if self._stands.get(partition) != stands:
