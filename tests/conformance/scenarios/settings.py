@@ -76,6 +76,7 @@ LIMITS: dict[str, tuple[str, str]] = {
     "producer.id.expiration.check.interval.ms": ("600000", "3, read only"),
     "queued.max.request.bytes": ("167772160", "5, read only"),
     "socket.listen.backlog.size": ("1024", "3, read only"),
+    "unclean.leader.election.interval.ms": ("300000", "5, read only"),
 }
 """What ours tells otherwise: value and type."""
 
@@ -124,7 +125,7 @@ def told_otherwise() -> Facts:
     note="a setting without effect is not told; limits of ours stand in docs/SECURITY.md; what is written as it would "
     "be anyway is told as the default; Apache Kafka is given its one replica here; min.insync.replicas is no "
     "cluster-wide setting (KIP-966); the scenarios' broker has a listener for brokers alone; process.roles may "
-    "be left out",
+    "be left out; Apache Kafka keeps the interval of unclean elections to itself",
 )
 def s02(world: World) -> Facts:
     node = world.call("metadata", 12, {"topics": []}).body.brokers[0].node_id
