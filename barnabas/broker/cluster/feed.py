@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from barnabas.broker.cluster import snapshot_feed
-from barnabas.broker.cluster.snapshot_feed import HeldSnapshot
+from barnabas.broker.cluster.metadata_log import HeldSnapshot
 from barnabas.broker.delayed import CallbackTask, Timer
 from barnabas.broker.log import Isolation, Log
 from barnabas.broker.ports import NotYet, Token

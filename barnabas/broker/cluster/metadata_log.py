@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from barnabas.broker.cluster import judgement
 from barnabas.broker.cluster.image import Image
@@ -26,7 +26,6 @@ from barnabas.broker.cluster.judgement import DIRECTORY, SUFFIX, newest_snapshot
 from barnabas.broker.cluster.ledger import LEDGER_FILE, Ledger, LedgerUnreadable
 from barnabas.broker.cluster.record_log import Commit
 from barnabas.broker.cluster.records import MetadataRecord, decode, encode
-from barnabas.broker.cluster.snapshot_feed import HeldSnapshot
 from barnabas.broker.config import TopicConfig
 from barnabas.broker.config.topics import METADATA_TOPIC
 from barnabas.broker.jobs import Gate, Job, wait
@@ -45,6 +44,14 @@ _BATCH_BYTES_MAX: Final = 16 * 1024 * 1024
 _RECORDS_PER_STEP: Final = 250
 
 logger = logging.getLogger(__name__)
+
+
+class HeldSnapshot(NamedTuple):
+    """A snapshot in memory: offset after the last record that it holds, leader epoch, and its batches."""
+
+    end: int
+    epoch: int
+    data: bytes
 
 
 class MetadataLog:

@@ -15,8 +15,9 @@ Source: `KafkaRaftClient.handleFetchSnapshotRequest` of Apache Kafka (KIP-630).
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
+from barnabas.broker.cluster.metadata_log import HeldSnapshot
 from barnabas.broker.config.topics import METADATA_TOPIC
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.requests.fetch_snapshot import (
@@ -31,14 +32,6 @@ from barnabas.protocol.requests.fetch_snapshot import (
 
 PIECE_BYTES_MAX: Final = 8 * 1024 * 1024
 """Of an answer, whatever is asked for."""
-
-
-class HeldSnapshot(NamedTuple):
-    """A snapshot in memory: offset after the last record that it holds, leader epoch, and its batches."""
-
-    end: int
-    epoch: int
-    data: bytes
 
 
 def answer(
