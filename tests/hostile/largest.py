@@ -174,6 +174,7 @@ PREPARED: list[tuple[int, int, Any]] = [
                 for name, key, value in (
                     ("compacted", "cleanup.policy", "compact"),
                     ("recompressed", "compression.type", "zstd"),
+                    ("raised", "max.message.bytes", "100000000"),
                 )
             ],
             60_000,
@@ -304,6 +305,7 @@ LARGEST: dict[str, Largest] = {
         9,
         lambda share: _batches("wide", ALL // share // 2, 1, 1, NONE, pid=7, epoch=0, sequence=0),
     ),
+    "Produce, one large batch": (0, 9, lambda share: _batches("raised", 1, 1, 99_000_000, NONE)),
     "Produce, large batches": (0, 9, lambda share: _batches("wide", WIDE // 8, 1, 1_000_000, NONE)),
 }
 """API key, version and what makes the request."""

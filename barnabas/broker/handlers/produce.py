@@ -22,7 +22,7 @@ from barnabas.broker.handlers import leaders
 from barnabas.broker.handlers.services import Operation, Resource, Services, allow_all, topic_resource
 from barnabas.broker.handlers.steps import SLICE, answer
 from barnabas.broker.jobs import Job
-from barnabas.broker.log.look import ERRORS_MAX
+from barnabas.broker.log.look import ERRORS_MAX, LARGE
 from barnabas.broker.log.types import AppendInfo
 from barnabas.broker.replica.produce import append_one
 from barnabas.broker.replica.types import ProduceResult
@@ -80,7 +80,7 @@ def _append_one(
     image = services.image
     known = image.topics.get(request.name) if version < _TOPIC_IDS else image.topics_by_id.get(request.topic_id)
     records = request.records
-    if known is None or isinstance(records, list) or len(records) <= _ATTRIBUTES_LOW_AT:
+    if known is None or isinstance(records, list) or not _ATTRIBUTES_LOW_AT < len(records) <= LARGE:
         return None
     key = known.keys.get(request.index)
     if (

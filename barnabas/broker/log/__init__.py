@@ -17,7 +17,7 @@ anything**: park on the token and call again. What takes long is a job (a genera
                   `append_as_follower(records, *, leader_epoch=EPOCH_MAX, now_ms=-1) -> AppendInfo | None`
                   `now_ms` is the time of day.
                   Patches a writable buffer in place and takes no reference to it. Raises `KafkaError` (`InvalidRecord`
-                  with `record_errors`)
+                  with `record_errors`), or `Costly` for a batch to look through apart or to stage first
     read          `read(offset, max_bytes, isolation, min_one=True) -> FetchData`
                   `offset_metadata(offset) -> OffsetMetadata`
                   `offset_for_timestamp(ms)`, `offset_of_max_timestamp() -> TimestampOffset | None`

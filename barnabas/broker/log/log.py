@@ -18,13 +18,13 @@ from zlib import crc32
 
 from barnabas.broker.config import TopicConfig
 from barnabas.broker.jobs import Gate, Job, wait
-from barnabas.broker.log import checkpoint, place, reader, recovery, retention, truncation
+from barnabas.broker.log import checkpoint, place, reader, recovery, retention, staging, truncation
 from barnabas.broker.log.apart import Apart
 from barnabas.broker.log.closing import ClosingFiles
 from barnabas.broker.log.epochs import LeaderEpochs
 from barnabas.broker.log.flush import Durable, Flusher
 from barnabas.broker.log.found import Found, Noted
-from barnabas.broker.log.look import ROLL, SPENT, ClientBatch, too_many
+from barnabas.broker.log.look import LARGE, ROLL, SPENT, Asked, ClientBatch, Large, too_many
 from barnabas.broker.log.losses import Losses
 from barnabas.broker.log.producer_owners import Asker
 from barnabas.broker.log.producer_state import ProducerState
@@ -77,6 +77,7 @@ class Log:
     """
 
     __slots__ = (
+        "_at_once_max",
         "_demands",
         "_flusher",
         "_placed",
@@ -170,6 +171,7 @@ class Log:
         self._flusher = Flusher(self)
         self.files = SmallFiles(self)
         self._demands = demands(config)
+        self._at_once_max = min(config.segment_bytes, LARGE)
         self._sure_bytes = self._sure_offset = self._sure_ms = 0
         """An append up to these rolls nothing, see `_foresee`; none does while no bytes are foreseen."""
 
@@ -219,6 +221,7 @@ class Log:
         """Replace the topic's settings; where `flush.messages` asks now for a sync of what is there, it begins."""
         self.config = config
         self._demands = demands(config)
+        self._at_once_max = min(config.segment_bytes, LARGE)
         self._sure_bytes = 0
         if self.segments and self.log_end_offset - self.recovery_point >= config.flush_messages:
             self.start_flush()
@@ -324,7 +327,7 @@ class Log:
             origin: a client's batch is held to more rules.
 
         Raises:
-            Costly: the batch is to be looked through apart, see `look.look_apart`.
+            Costly: the batch is to be looked through apart, see `look.look_apart`, or staged (`Large`).
             InvalidRecord: INVALID_RECORD or INVALID_TIMESTAMP, with the records at fault.
             KafkaError: any other refusal (NOT_LEADER_OR_FOLLOWER: the broker stops); the log is as it was.
         """
@@ -339,10 +342,9 @@ class Log:
             )
         )
         size = len(data)
-        if size > config.segment_bytes:
-            raise KafkaError(
-                ErrorCode.RECORD_LIST_TOO_LARGE, f"batch of {size} bytes exceeds segment.bytes {config.segment_bytes}"
-            )
+        if size > self._at_once_max:
+            found = ClientBatch(data, BatchHeader._make(header), log_append_time_ms)
+            self._take_large(records, found, leader_epoch, origin, now_ms)
         _, length, _, _, _, _, last_delta, _, max_timestamp, producer_id, producer_epoch, sequence, _ = header
         if last_delta >= self._records_max:
             raise too_many(last_delta + 1, self._records_max, self.topic_partition)
@@ -373,6 +375,34 @@ class Log:
         done.log_start_offset, done.duplicate = self.log_start_offset, False
         done.rolled, done.sync_needed = rolled, sync_needed
         return done
+
+    def _take_large(
+        self, records: Records | ClientBatch, found: ClientBatch, leader_epoch: int, origin: AppendOrigin, now_ms: int
+    ) -> None:
+        """Have a large batch of a client's staged; one that is, and is the next, has brought its segment.
+
+        Raises:
+            Large: it is to be staged.
+            KafkaError: RECORD_LIST_TOO_LARGE, what the producer's sequence says, KAFKA_STORAGE_ERROR.
+        """
+        config, size, header = self.config, len(found.data), found.header
+        if size > config.segment_bytes:
+            raise KafkaError(
+                ErrorCode.RECORD_LIST_TOO_LARGE, f"batch of {size} bytes exceeds segment.bytes {config.segment_bytes}"
+            )
+        if header.last_offset_delta >= self._records_max or origin is not _CLIENT:
+            return
+        if not isinstance(records, ClientBatch):
+            raise Large(found, Asked(config, self.topic_partition, now_ms, header.compression))
+        if not isinstance(records, staging.StagedBatch) or not staging.fits(self, records.segment, leader_epoch):
+            return
+        if header.producer_id >= 0:
+            last = add_sequence(header.base_sequence, header.last_offset_delta)
+            if self.producers.check(header.producer_id, header.producer_epoch, header.base_sequence, last) is not None:
+                return
+        SPENT.work += ROLL
+        staging.put_in_place(self, records.segment)
+        self._go_on_in(records.segment)
 
     def append_as_follower(
         self, records: Records, *, leader_epoch: int = EPOCH_MAX, now_ms: int = -1
@@ -481,13 +511,16 @@ class Log:
         Raises:
             KafkaError: KAFKA_STORAGE_ERROR, the log is as it was.
         """
-        offset = self.log_end_offset
-        old = self.active
         SPENT.work += ROLL
         try:
-            segment = Segment.create(self.disk, self.directory, offset, now_ms)
+            segment = Segment.create(self.disk, self.directory, self.log_end_offset, now_ms)
         except OSError as error:
             raise self._storage_error(error) from error
+        self._go_on_in(segment)
+
+    def _go_on_in(self, segment: Segment) -> None:
+        offset = segment.base
+        old = self.active
         old.close_times()
         if old.base == offset:  # an empty one is replaced by its like
             self.segments.pop()

@@ -71,6 +71,10 @@ class Asked(NamedTuple):
     codec: int
 
 
+LARGE: Final = 4 * 1024 * 1024
+"""A larger batch is not written on the loop at once (2 ms a MB), see `staging`."""
+
+
 class Costly(Exception):
     """A batch holds, or may hold, more than the loop has time for; its header passed, nothing was changed."""
 
@@ -79,6 +83,14 @@ class Costly(Exception):
         self.view = kept(view)
         self.header = header
         self.asked = asked
+
+
+class Large(Costly):
+    """A batch that is looked through, and holds more bytes than the loop has time to write."""
+
+    def __init__(self, batch: ClientBatch, asked: Asked) -> None:
+        super().__init__(batch.data, batch.header, asked)
+        self.batch = ClientBatch(self.view, *batch[1:])
 
 
 def kept(view: memoryview) -> memoryview:

@@ -1,4 +1,4 @@
-"""Batches that cannot be appended at once: those looked through apart (`Costly`), and those that came after them.
+"""Batches that cannot be appended at once: those looked through apart or staged (`Costly`), and those after them.
 
 Each partition has a line while there is one, so batches get their offsets in the order in which they came. Whoever has
 its turn is appended as if it came only now: hosting, leadership, topic id, settings and the producer's sequence are
@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from barnabas.broker.jobs import Job
-from barnabas.broker.log.look import ClientBatch, Costly, kept, look_apart, stamped
+from barnabas.broker.log.look import LARGE, ClientBatch, Costly, Large, kept, look_apart, stamped
+from barnabas.broker.log.staging import abandon, stage
 from barnabas.broker.replica.hosted import HostedPartitions
 from barnabas.broker.replica.partition import Partition
 from barnabas.protocol.errors import KafkaError
@@ -66,6 +67,8 @@ def _serve(hosted: HostedPartitions, key: TopicPartition, line: deque[Late]) -> 
 def _append(hosted: HostedPartitions, key: TopicPartition, late: Late) -> Job[None]:
     """Append one batch, as soon as it is found good by the settings that hold then.
 
+    Those of a large one are the ones that held when its writing began.
+
     Raises:
         Exception: it was not appended.
     """
@@ -75,13 +78,45 @@ def _append(hosted: HostedPartitions, key: TopicPartition, late: Late) -> Job[No
             late.costly = yield from _attempt(hosted, key, late, None)
             if late.costly is None:
                 return
+        if isinstance(late.costly, Large):
+            yield from _append_large(hosted, key, late, late.costly.batch)
+            return
         config = late.costly.asked.config
         found = yield from look_apart(late.costly, log.apart)
         late.costly = None
         if log.config is config:
             wall_ms = hosted.shared.wall_clock.now_ms()
-            yield from _attempt(hosted, key, late, stamped(*found, config, wall_ms))
+            batch = stamped(*found, config, wall_ms)
+            yield from (_append_large if len(batch.data) > LARGE else _attempt)(hosted, key, late, batch)
             return
+
+
+def _append_large(hosted: HostedPartitions, key: TopicPartition, late: Late, batch: ClientBatch) -> Job[None]:
+    """Append a batch that is written before, in steps.
+
+    Raises:
+        Exception: it was not appended.
+    """
+    partition = late.partition
+    try:
+        if hosted.online.get(key) is not partition:
+            raise KafkaError(hosted.error_of(key))
+        wall_ms = hosted.shared.wall_clock.now_ms()
+        staged = yield from stage(partition.log, batch, partition.leader_epoch, wall_ms)
+    except KafkaError:
+        if hosted.online.get(key) is partition:
+            raise
+        yield from _attempt(hosted, key, late, batch)  # it is removed, which says more than its disk
+        return
+    fault: Exception | None = None
+    try:
+        yield from _attempt(hosted, key, late, staged)
+    except Exception as error:
+        fault = error
+    if not staged.segment.size:
+        abandon(partition.log, staged.segment)
+    if fault is not None:
+        raise fault
 
 
 def _attempt(

@@ -10,7 +10,7 @@ from typing import Any
 from barnabas.broker.config import BrokerConfig, TopicConfig
 from barnabas.broker.host.disk import RealDisk
 from barnabas.broker.log import AppendInfo, Log, LogManager
-from barnabas.broker.log.look import Costly, look_apart, stamped
+from barnabas.broker.log.look import Costly, Large, look_apart, stamped
 from barnabas.broker.log.search import Search
 from barnabas.broker.log.types import Isolation
 from barnabas.broker.memory_disk import MemoryDisk
@@ -159,7 +159,10 @@ def batch(
 
 def append(log: Log, *values: bytes | None, leader_epoch: int = 0, now_ms: int = NOW, **fields: Any) -> AppendInfo:
     """Append a batch as the leader, and let the high watermark follow (a partition of one replica)."""
-    info = log.append_as_leader(memoryview(batch(*values, **fields)), leader_epoch, now_ms=now_ms)
+    try:
+        info = log.append_as_leader(memoryview(batch(*values, **fields)), leader_epoch, now_ms=now_ms)
+    except Large as large:
+        info = log.append_as_leader(large.batch, leader_epoch, now_ms=now_ms)
     log.advance_high_watermark(log.log_end_metadata)
     return info
 
