@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from barnabas.cli.codes import REFUSED, WRONG
@@ -37,6 +38,14 @@ def main(arguments: Sequence[str]) -> int:
     if status not in (200, 503):
         return fail(f"{server} answers with status {status}: {body.strip()}", REFUSED)
     if status != 200:
-        return fail(f"{server} is starting or stopping", REFUSED)
+        return fail(f"{server} {_why_not(body)}", REFUSED)
     say(f"{server} serves")
     return 0
+
+
+def _why_not(body: str) -> str:
+    """What a page that answers 503 says: an MQTT bridge gives its reason, a broker has one alone."""
+    try:
+        return f"carries nothing: {json.loads(body)['why']}"
+    except (ValueError, LookupError, TypeError):
+        return "is starting or stopping"

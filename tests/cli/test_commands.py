@@ -268,20 +268,23 @@ def test_tables_put_numbers_to_the_right() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "told"),
+    ("status", "body", "told"),
     [
-        ("503 Service Unavailable", "is starting or stopping"),
-        ("421 Misdirected Request", "answers with status 421: why"),
+        ("503 Service Unavailable", '{"status": "starting or stopping"}', "is starting or stopping"),
+        ("503 Service Unavailable", "why", "is starting or stopping"),
+        ("503 Service Unavailable", '["why"]', "is starting or stopping"),
+        ("503 Service Unavailable", '{"status": "not carrying", "why": "no Kafka"}', "carries nothing: no Kafka"),
+        ("421 Misdirected Request", "why", "answers with status 421: why"),
     ],
 )
-def test_health_is_1_for_a_broker_that_answers_and_does_not_serve(status: str, told: str) -> None:
+def test_health_is_1_for_a_broker_that_answers_and_does_not_serve(status: str, body: str, told: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def answer() -> None:
             sock, _ = listening.accept()
             with sock:
                 sock.recv(4096)
-                sock.sendall(f"HTTP/1.1 {status}\r\n\r\nwhy\n".encode())
+                sock.sendall(f"HTTP/1.1 {status}\r\n\r\n{body}\n".encode())
 
         thread = threading.Thread(target=answer)
         thread.start()
