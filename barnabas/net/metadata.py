@@ -191,12 +191,18 @@ class Metadata:
 
     def note_missing(self, where: TopicPartition, now_ms: int) -> bool:
         """Somebody waits for a partition: whether its topic is known and lacks it, which is a trouble then."""
+        missing = self.missing(where)
+        if missing is not None:
+            self.troubles.note(where, missing, now_ms)
+        return missing is not None
+
+    def missing(self, where: TopicPartition) -> KafkaError | None:
+        """Says that the topic, which is known, lacks the partition; None if it does not."""
         info = self.cluster.topics.get(where.topic)
         if info is None or where.partition < len(info.partitions):
-            return False
+            return None
         told = f"topic {where.topic} has no partition {where.partition}; it has {len(info.partitions)}, from 0 on"
-        self.troubles.note(where, KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, told), now_ms)
-        return True
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, told)
 
     # ---- inside ---------------------------------------------------------------------------------------------------
 

@@ -47,7 +47,7 @@ def session(
     master: str = "local[*]",
     conf: Mapping[str, str] | None = None,
     local_checkpoints: bool = True,
-    log_file: Path | None = None,
+    log_file: Path | str | None = None,
 ) -> SparkSession:
     """A tuned local session, with a Java found or made (see `find_java_home`).
 
@@ -71,7 +71,7 @@ def session(
     settings |= {"spark.app.name": name, "spark.master": master}
     settings |= {**tuned_conf(local_checkpoints=local_checkpoints), **(conf or {})}
     if log_file is not None:
-        _launch(settings, log_file)
+        _launch(settings, Path(log_file))
     for key, value in settings.items():
         builder = builder.config(key, value)
     spark: SparkSession = builder.getOrCreate()

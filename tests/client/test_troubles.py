@@ -179,6 +179,21 @@ def test_a_record_that_expires_says_what_the_broker_refused_it_with() -> None:
     assert "were not sent in 3000 ms: NOT_ENOUGH_REPLICAS(19): t-0" in str(result.error)
 
 
+def test_a_record_that_expires_says_that_its_topic_has_fewer_partitions_now() -> None:
+    world = World(topics={"t": [1, 1]})
+    bench = Bench(world, delivery_timeout_ms=3000, request_timeout_ms=1000, linger_ms=0)
+    bench.learn()
+    result, _ = bench.send(b"x", partition=1)
+    world.topics["t"] = [1]
+    bench.metadata.request_update()
+    world.handlers[ApiKey.PRODUCE] = lambda node, request: world.produce(
+        request, lambda where, data: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    )
+    world.run(until=lambda: result.done)
+    lacks = "UNKNOWN_TOPIC_OR_PARTITION(3): topic t has no partition 1; it has 1, from 0 on"
+    assert str(result.error).endswith(f"were not sent in 3000 ms: {lacks}")
+
+
 # ---- at a start, at once ---------------------------------------------------------------------------------------------
 
 

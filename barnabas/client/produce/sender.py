@@ -373,6 +373,9 @@ class Sender:
                 self.accumulator.incomplete.pop(batch, None)
 
     def _why(self, batch: ProducerBatch) -> str:
+        missing = self.metadata.missing(batch.where)
+        if missing is not None:  # made anew with fewer partitions: whatever else is wrong, waiting does not help
+            return f": {missing}"
         info = self.metadata.cluster.partition(*batch.where)
         node = None if info is None else ("node", info.leader)
         return self.metadata.troubles.why(batch.where, node, ("topic", batch.where.topic))
