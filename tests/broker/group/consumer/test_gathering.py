@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from barnabas.broker.group.consumer.gathering import WAITS_MAX
 from barnabas.broker.group.consumer.group import ConsumerGroup
 from barnabas.broker.group.consumer.values import CurrentRecord, MemberRecord, TargetEpochRecord, TargetRecord
 from barnabas.broker.group.state import Status
-from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from tests.broker.group.consumer.world import ConsumerWorld, Partitions
 from tests.broker.group.world import Told
 
@@ -141,6 +142,35 @@ def test_many_begin_in_bounded_steps_and_in_one_batch(world: Gatherings, many: l
     assert world.consumers().state.value == "Stable"
     world.advance(45_000)
     assert not world.consumers().members, "each has a session"
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_no_step_serves_many_who_want_much_one_by_one(
+    world: Gatherings, late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where their records do not fit into a batch: fifty who named a thousand topics each were a step of 65 ms."""
+    monkeypatch.setattr(gathering, "AT_ONCE", 2)
+    monkeypatch.setattr(gathering, "_write", _has_no_room)
+    world.holds_jobs = True
+    wanted = [f"name-{number}" for number in range(1000)]
+    told = world.come(*(f"m{number}" for number in range(3 if late else 8)), topics=wanted)
+    world.advance(1)
+    world.advance(9)
+    if late:
+        world.step_job()
+        told += world.come(*(f"late{number}" for number in range(8)), topics=wanted)
+    assert all(one.waits for one in told)
+    served = [0]
+    while world.jobs:
+        world.step_job()
+        served.append(sum(not one.waits for one in told))
+    assert served[-1] == len(told)
+    assert max(after - before for before, after in pairwise(served)) <= 3
+    assert not world.shard.gatherings
+
+
+def _has_no_room(*_: Any) -> None:
+    raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, "no room")
 
 
 def test_a_large_target_is_theirs_from_the_beginning(
