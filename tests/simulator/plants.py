@@ -21,8 +21,8 @@ PLANTS: Final = MappingProxyType(
                     "if True:",
                 ),
             ),
-            "inconsistent offsets",
-            21,
+            "in sync",
+            76,
         ),
         "retention_without_age": Plant(
             "Retention by time lets every committed segment go, however young.",
