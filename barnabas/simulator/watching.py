@@ -18,8 +18,8 @@ from barnabas.simulator.replica_watch import ReplicaWatch
 from barnabas.simulator.wire import Wire
 from barnabas.simulator.world import World
 
-_LOOKED_AT: Final = (Phase.HOSTING, Phase.READY)
-"""A broker follows as soon as its logs are open, which is before it takes part."""
+_LOOKED_AT: Final = (Phase.HOSTING, Phase.READY, Phase.STOPPING)
+"""A broker follows as soon as its logs are open, which is before it takes part, and goes on while it stops."""
 _LENGTH: Final = Struct(">i")
 _REQUEST: Final = Struct(">hhi")  # API key | version | correlation id
 _CORRELATION: Final = Struct(">i")

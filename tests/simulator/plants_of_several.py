@@ -65,16 +65,6 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
                 "state.isr",
             ),
         ),
-        "unsynced_followers_count": _plant(
-            "With flush.messages=1 a follower says that it has what it has not synced.",
-            "in sync",
-            2,
-            (
-                "barnabas.broker.replica.follower:Follower.unsynced",
-                "if not self._syncing:",
-                "return False\n    if True:",
-            ),
-        ),
         "minimum_dropped": _plant(
             "A leader commits with any ISR.",
             "minimum",

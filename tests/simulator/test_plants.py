@@ -14,7 +14,7 @@ from tests.simulator.plants_of_several import PLANTS_OF_SEVERAL
 
 ALL = {**PLANTS, **PLANTS_OF_SEVERAL}
 SHORT_MS = 15_000
-SEARCHED = 10
+SEARCHED = 40
 """Seeds that are tried where the one that is named does not find a defect any more."""
 
 
