@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 import msgpack
 
+from barnabas.broker.config.topics import INTERNAL_TOPICS
 from barnabas.mqtt import filters, templates
 from barnabas.protocol.errors import BarnabasError, ConfigError
 
@@ -106,7 +107,7 @@ class Rule:
 
     def _check_topic(self) -> None:
         try:
-            kafka_topic(self.make_topic(defaultdict(lambda: "x")))
+            written_topic(self.make_topic(defaultdict(lambda: "x")))
         except Refused as refused:
             why = refused if self.fixed else f"{self.topic!r}: whatever stands in its gaps, as here x: {refused}"
             raise ConfigError(str(why)) from None
@@ -170,6 +171,18 @@ def kafka_topic(text: str) -> str:
     return name
 
 
+def written_topic(text: str) -> str:
+    """As `kafka_topic`, of a topic that is to be written to.
+
+    Raises:
+        Refused: Kafka has no such names, or keeps the topic to itself.
+    """
+    name = kafka_topic(text)
+    if name in INTERNAL_TOPICS:
+        raise Refused(f"{name!r} is a topic of Kafka's own, which takes nobody's records")
+    return name
+
+
 class Rules:
     """All rules of a bridge, in their order, and the topics they led to.
 
@@ -225,7 +238,7 @@ class Rules:
             raise Refused(f"{rule.place}: {refused}") from None
 
     def _made(self, rule: Rule, values: templates.Values, topic: str) -> Route:
-        name = kafka_topic(rule.make_topic(values))
+        name = written_topic(rule.make_topic(values))
         if not rule.fixed and name not in self._topics:
             if len(self._topics) >= self.topics_max:
                 raise Refused(f"topic {name} would be one more than topics_max ({self.topics_max}) allows")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from barnabas.mqtt import filters, tls
-from barnabas.mqtt.mapping import PAYLOADS, Refused, Rule, Rules, kafka_topic
+from barnabas.mqtt.mapping import PAYLOADS, Refused, Rule, Rules, kafka_topic, written_topic
 from barnabas.mqtt.settings import Mqtt, OutRule, Settings, Tls, address
 from barnabas.mqtt.tables import File, Table
 from barnabas.protocol.errors import ConfigError
@@ -50,9 +50,8 @@ def read(file: File, environment: Mapping[str, str]) -> Settings:
     bridge = file.table("bridge") or Table(f"{file.name} [bridge]", {})
     topics_max = bridge.number("topics_max", 1000, 1, 100_000)
     open_bytes_max = bridge.number("open_bytes_max", 64 * 1024 * 1024, 1024 * 1024, 1 << 40)
-    dead_letter = bridge.text("dead_letter", "mqtt.dead-letter")
     try:
-        kafka_topic(dead_letter)
+        dead_letter = written_topic(bridge.text("dead_letter", "mqtt.dead-letter"))
     except Refused as refused:
         raise bridge.fault("dead_letter", str(refused)) from None
     rules = [_rule(table, True) for table in file.tables("rules")]
@@ -132,9 +131,8 @@ def _all_reached(rules: Sequence[Rule]) -> None:
 
 
 def _out(table: Table, dead_letter: str) -> OutRule:
-    topic = table.text("topic", needed="the Kafka topic that is read")
     try:
-        kafka_topic(topic)
+        topic = kafka_topic(table.text("topic", needed="the Kafka topic that is read"))
     except Refused as refused:
         raise table.fault("topic", str(refused)) from None
     if topic == dead_letter:

@@ -78,6 +78,8 @@ def test_the_password_comes_from_the_environment_a_file_or_the_file(tmp_path: Pa
         (GOOD + '[[out]]\ntopic = "t/"\nto = "a b"\nqos = 2', "qos: 2 is not between 0 and 1"),
         (GOOD + '[[out]]\ntopic = "mqtt.dead-letter"\nto = "x"', r"topic: mqtt.dead-letter has the dead letters"),
         (GOOD + '[bridge]\ndead_letter = "no topic"', r"\[bridge\]: dead_letter: 'no topic' is no name"),
+        (GOOD + '[bridge]\ndead_letter = "__consumer_offsets"', r"dead_letter: '__consumer_offsets' is a topic of Kafka"),
+        (GOOD.replace('"t"', '"__transaction_state"'), r"1: topic: '__transaction_state' is a topic of Kafka's own"),
         (GOOD.replace("[[rules]]", "qos = 2\n[[rules]]"), "qos: 2 would be acknowledged before the record is"),
         (GOOD.replace("[[rules]]", 'subscribe = ["b"]\n[[rules]]'), "a/# meets nothing of what"),
         (GOOD.replace("[[rules]]", 'subscribe = ["b+"]\n[[rules]]'), r"subscribe: b\+: \+ stands"),
@@ -165,6 +167,11 @@ def test_names_and_addresses_are_hosts(host: str) -> None:
 )
 def test_where_the_pages_are(listen: str, found: tuple[str, int]) -> None:
     assert address(of(GOOD + f'[web]\nlisten = "{listen}"').listen) == found
+
+
+def test_levels_are_parts_between_dots_in_the_names_of_kafka_topics_everywhere() -> None:
+    found = of(GOOD + '[[out]]\ntopic = "to/devices"\nto = "a"\n[bridge]\ndead_letter = "dead/letters"')
+    assert (found.dead_letter, found.out[0].topic) == ("dead.letters", "to.devices")
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
