@@ -75,6 +75,8 @@ def test_the_programs_run_one_after_the_other(servers: str, tmp_path: Path) -> N
 @pytest.mark.slow
 def test_two_lines_make_sigterm_a_normal_exit(servers: str, tmp_path: Path) -> None:
     assert len(ast.parse(PROGRAMS[TWO_LINES]).body) == 2
+    with Admin(servers) as admin:
+        admin.create_topics("orders")  # unless the other programs have it already
     rest = """
 import time
 from barnabas import Consumer, Producer
