@@ -78,7 +78,7 @@ def test_the_password_comes_from_the_environment_a_file_or_the_file(tmp_path: Pa
         (GOOD + '[[out]]\ntopic = "t/"\nto = "a b"\nqos = 2', "qos: 2 is not between 0 and 1"),
         (GOOD + '[[out]]\ntopic = "mqtt.dead-letter"\nto = "x"', r"topic: mqtt.dead-letter has the dead letters"),
         (GOOD + '[bridge]\ndead_letter = "no topic"', r"\[bridge\]: dead_letter: 'no topic' is no name"),
-        (GOOD + '[bridge]\ndead_letter = "__consumer_offsets"', r"dead_letter: '__consumer_offsets' is a topic of Kafka"),
+        (GOOD + '[bridge]\ndead_letter = "__consumer_offsets"', r"'__consumer_offsets' is a topic of Kafka"),
         (GOOD.replace('"t"', '"__transaction_state"'), r"1: topic: '__transaction_state' is a topic of Kafka's own"),
         (GOOD.replace("[[rules]]", "qos = 2\n[[rules]]"), "qos: 2 would be acknowledged before the record is"),
         (GOOD.replace("[[rules]]", 'subscribe = ["b"]\n[[rules]]'), "a/# meets nothing of what"),
