@@ -50,6 +50,9 @@ class ApiKey(IntEnum):
     OFFSET_DELETE = 47
     DESCRIBE_CLIENT_QUOTAS = 48
     DESCRIBE_USER_SCRAM_CREDENTIALS = 50
+    VOTE = 52
+    BEGIN_QUORUM_EPOCH = 53
+    END_QUORUM_EPOCH = 54
     DESCRIBE_QUORUM = 55
     ALTER_PARTITION = 56
     UPDATE_FEATURES = 57
@@ -120,6 +123,9 @@ VERSIONS: Final[dict[int, tuple[int, int]]] = {
 BROKER_VERSIONS: Final[dict[int, tuple[int, int]]] = {
     ApiKey.SASL_HANDSHAKE: (0, 1),
     ApiKey.SASL_AUTHENTICATE: (0, 2),
+    ApiKey.VOTE: (0, 2),
+    ApiKey.BEGIN_QUORUM_EPOCH: (0, 1),
+    ApiKey.END_QUORUM_EPOCH: (0, 1),
     ApiKey.ALTER_PARTITION: (2, 3),
     ApiKey.FETCH_SNAPSHOT: (0, 1),
     ApiKey.BROKER_REGISTRATION: (0, 4),

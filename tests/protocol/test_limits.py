@@ -19,6 +19,7 @@ from barnabas.protocol.limits import MANY, REQUEST_BYTES_MAX, REQUEST_ELEMENTS_M
 from barnabas.protocol.native import codec as native
 from barnabas.protocol.requests import alter_configs, describe_producers
 from barnabas.protocol.requests.alter_partition import AlterPartitionRequest, AlterPartitionTopic
+from barnabas.protocol.requests.begin_quorum_epoch import BeginQuorumEpochRequest, BegunTopic
 from barnabas.protocol.requests.broker_heartbeat import BrokerHeartbeatRequest
 from barnabas.protocol.requests.broker_registration import BrokerRegistrationRequest, Listener
 from barnabas.protocol.requests.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -37,6 +38,7 @@ from barnabas.protocol.requests.describe_quorum import DescribeQuorumRequest, Re
 from barnabas.protocol.requests.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from barnabas.protocol.requests.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
 from barnabas.protocol.requests.elect_leaders import ElectLeadersRequest, TopicPartitions
+from barnabas.protocol.requests.end_quorum_epoch import EndedTopic, EndQuorumEpochRequest
 from barnabas.protocol.requests.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.protocol.requests.fetch_snapshot import FetchSnapshotRequest, TopicSnapshot
 from barnabas.protocol.requests.find_coordinator import FindCoordinatorRequest
@@ -62,6 +64,7 @@ from barnabas.protocol.requests.offset_for_leader_epoch import OffsetForLeaderEp
 from barnabas.protocol.requests.produce import ProduceRequest, TopicProduceData
 from barnabas.protocol.requests.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from barnabas.protocol.requests.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from barnabas.protocol.requests.vote import AskedTopic, VoteRequest
 
 WITH_ELEMENTS: dict[int, Callable[[int], Any]] = {
     ApiKey.PRODUCE: lambda n: ProduceRequest(None, 1, 1, [TopicProduceData() for _ in range(n)]),
@@ -125,6 +128,9 @@ WITHOUT = {
     ApiKey.ALLOCATE_PRODUCER_IDS,
 }
 OF_BROKERS: dict[int, Callable[[int], Any]] = {  # a tagged field is an element, too
+    ApiKey.VOTE: lambda n: VoteRequest(topics=[AskedTopic() for _ in range(n)]),
+    ApiKey.BEGIN_QUORUM_EPOCH: lambda n: BeginQuorumEpochRequest(topics=[BegunTopic() for _ in range(n)]),
+    ApiKey.END_QUORUM_EPOCH: lambda n: EndQuorumEpochRequest(topics=[EndedTopic() for _ in range(n)]),
     ApiKey.ALTER_PARTITION: lambda n: AlterPartitionRequest(topics=[AlterPartitionTopic() for _ in range(n)]),
     ApiKey.FETCH_SNAPSHOT: lambda n: FetchSnapshotRequest(topics=[TopicSnapshot() for _ in range(n)]),
     ApiKey.BROKER_REGISTRATION: lambda n: BrokerRegistrationRequest(listeners=[Listener() for _ in range(n)]),

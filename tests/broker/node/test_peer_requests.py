@@ -14,10 +14,13 @@ from barnabas.protocol.requests.alter_partition import (
     AlterPartitionTopic,
     BrokerState,
 )
+from barnabas.protocol.requests.begin_quorum_epoch import BeginQuorumEpochRequest
 from barnabas.protocol.requests.broker_heartbeat import BrokerHeartbeatRequest
 from barnabas.protocol.requests.broker_registration import BrokerRegistrationRequest
+from barnabas.protocol.requests.end_quorum_epoch import EndQuorumEpochRequest
 from barnabas.protocol.requests.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from barnabas.protocol.requests.fetch_snapshot import FetchSnapshotRequest, PartitionSnapshot, TopicSnapshot
+from barnabas.protocol.requests.vote import VoteRequest
 from tests.broker.node.cluster import CLUSTER_ID, Cluster
 
 CONTROLLER = 1
@@ -122,3 +125,10 @@ def test_who_does_not_lead_proposes_nothing(pair):
     unknown = AlterPartitionRequest(1, image.broker_epoch(1), [AlterPartitionTopic(b"x" * 16, [part])])
     assert pair.ask_as_broker(1, CONTROLLER, unknown).topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
     assert pair.ask_as_broker(1, CONTROLLER, AlterPartitionRequest(1, image.broker_epoch(1))).error_code == 0
+
+
+@pytest.mark.parametrize("request_type", [VoteRequest, BeginQuorumEpochRequest, EndQuorumEpochRequest])
+def test_who_has_no_vote_is_not_asked_for_one(pair, request_type):
+    for node_id in (1, 2):
+        response = pair.ask_as_broker(3 - node_id, node_id, request_type())
+        assert response.error_code == ErrorCode.INCONSISTENT_VOTER_SET
