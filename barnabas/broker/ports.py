@@ -228,3 +228,9 @@ class Peers(Protocol):
         `done` is called with the answer, or with None when none will come (later, in any case). Requests on a lane to
         one broker arrive in their order. The bytes of an answer are its receiver's, as long as it likes.
         """
+
+    def knock(self, broker_id: int, done: Callable[[bool], None]) -> None:
+        """Connect to where a broker listens for brokers, and hang up: `done(refused)`, later.
+
+        True says that its machine is there and that nobody listens; silence for a while is False, as an accept is.
+        """

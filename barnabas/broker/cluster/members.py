@@ -2,7 +2,7 @@
 
     register     -> RegisterBroker, and what it led or had in sync goes, if it was not fenced yet
     heartbeat    -> BrokerChange where it is fenced or unfenced by it, with what that means for partitions
-    its session is over -> the same as a heartbeat that wants the fence
+    its session is over, or its process is shown to be gone (`evidence`) -> the same as a heartbeat that wants the fence
     an election is asked for, or due -> what `elections` say
 
 A broker and its partitions change in one batch of records, or, where they are many, in slices: the order of
@@ -20,11 +20,12 @@ from typing import Final, TypeAlias
 from barnabas.broker.cluster import elections
 from barnabas.broker.cluster.controller import LocalController
 from barnabas.broker.cluster.elections import PREFERRED, UNCLEAN
+from barnabas.broker.cluster.evidence import Doubt, Evidence, Knock
 from barnabas.broker.cluster.feed import MetadataFeed
 from barnabas.broker.cluster.image import Image
 from barnabas.broker.cluster.leadership import fenced, unfenced, unproven
 from barnabas.broker.cluster.record_log import Commit
-from barnabas.broker.cluster.records import MetadataRecord, PartitionChange
+from barnabas.broker.cluster.records import BrokerChange, MetadataRecord, PartitionChange
 from barnabas.broker.cluster.registrations import Beat, Heartbeat, Registration, Registrations
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.jobs import Job
@@ -58,6 +59,8 @@ class Members:
         feed: what carries the committed metadata to them.
         config: the settings in force.
         unclean: counts elections of a leader that was not in sync.
+        knock: connects to where a broker listens for brokers.
+        later: runs a callback at the end of a step, with the time.
     """
 
     def __init__(
@@ -68,6 +71,8 @@ class Members:
         feed: MetadataFeed,
         config: BrokerConfig,
         unclean: Meter,
+        knock: Knock,
+        later: Callable[[Callable[[int], None]], None],
     ) -> None:
         self._registrations = registrations
         self._controller = controller
@@ -79,6 +84,7 @@ class Members:
         self._unclean = unclean
         self._elect_ms: dict[int, int] = {}
         """When the controller looks for elections by itself the next time, by kind (monotonic ms)."""
+        self._evidence = Evidence(knock, self._gone, later)
 
     def begin(self, image: Image, now_ms: int) -> None:
         """The metadata is replayed: whoever is registered has a session from now on."""
@@ -95,6 +101,7 @@ class Members:
             nonlocal epoch
             record = self._registrations.register(image, asked, self._end_offset(), now_ms)
             if record is None:
+                self._evidence.alive(asked.broker_id)
                 epoch = image.broker_epoch(asked.broker_id)
                 return []
             epoch = record.broker_epoch
@@ -119,6 +126,7 @@ class Members:
         except KafkaError as refusal:
             done(refusal.kept(), None)
             return
+        self._evidence.alive(beat.broker_id)
         if told.record is None:  # as nearly always: nothing is to be decided
             done(None, told)
             return
@@ -158,31 +166,55 @@ class Members:
                 self._elect_ms[election] = now_ms + self._interval_ms(election)
                 if election == UNCLEAN or self._config.auto_leader_rebalance_enable:
                     self._elect_all(election)
+        self._evidence.tick(now_ms)
         if now_ms < self._not_before_ms:
             return
         for record in self._registrations.expired(self._controller.pending, now_ms):
-            if record.broker_id not in self._fencing:
-                self._fencing.add(record.broker_id)
-                self._fence(record.broker_id, now_ms)
+            self._silent(record.broker_id, now_ms)
 
-    def _fence(self, broker_id: int, now_ms: int) -> None:
-        silent = False
+    def disconnected(self, broker_id: int) -> None:
+        """A connection from a broker is gone."""
+        image = self._controller.pending
+        if image.is_alive(broker_id):
+            self._evidence.closed(broker_id, image.broker_epoch(broker_id))
+
+    def _silent(self, broker_id: int, now_ms: int) -> None:
+        def holds(image: Image) -> bool:  # unless it was heard of while this had to wait for its turn
+            return any(one.broker_id == broker_id for one in self._registrations.expired(image, now_ms))
+
+        self._fence(broker_id, holds, f"nothing was heard of it for {self.session_ms} ms", now_ms)
+
+    def _gone(self, broker_id: int, doubt: Doubt, now_ms: int) -> None:
+        def holds(image: Image) -> bool:
+            same = image.is_alive(broker_id) and image.broker_epoch(broker_id) == doubt.epoch
+            return same and self._evidence.holds(broker_id, doubt)
+
+        why = "its connections are closed, and where it listened for brokers nobody does"
+        self._fence(broker_id, holds, why, now_ms)
+
+    def _fence(self, broker_id: int, holds: Callable[[Image], bool], why: str, now_ms: int) -> None:
+        if broker_id in self._fencing:
+            return
+        self._fencing.add(broker_id)
+        fences = False
 
         def decide(image: Image) -> Job[list[MetadataRecord]]:
-            nonlocal silent
-            records = [one for one in self._registrations.expired(image, now_ms) if one.broker_id == broker_id]
-            silent = bool(records)
-            if not silent:
-                return []  # it was heard of while this had to wait for its turn
+            nonlocal fences
+            fences = holds(image)
+            if not fences:
+                return []
             changes = yield from fenced(image, broker_id, self._may_be_unclean)
-            return [*changes, *records]
+            return [*changes, BrokerChange(broker_id, fenced=True)]
 
         def done(fault: KafkaError | None) -> None:
             self._fencing.discard(broker_id)
             if fault is not None:
                 self._not_before_ms = now_ms + REFUSED_AGAIN_MS
-            elif silent:
-                logger.warning("broker %d is fenced: nothing was heard of it for %d ms", broker_id, self.session_ms)
+                self._evidence.again(broker_id, self._not_before_ms)
+                return
+            self._evidence.alive(broker_id)  # what was known of it is used up
+            if fences:
+                logger.warning("broker %d is fenced: %s", broker_id, why)
 
         self._decide(decide, done)
 
@@ -228,13 +260,15 @@ class Members:
         return self._config.unclean_leader_election_interval_ms
 
     def next_deadline_ms(self) -> int | None:
-        """When the next session is over, if nothing is heard, or an election is due (monotonic ms)."""
-        due_ms = self._registrations.next_deadline_ms(self._controller.pending, self._fencing)
-        elect_ms = min(self._elect_ms.values(), default=None)
-        if due_ms is None:
-            return elect_ms
-        due_ms = max(due_ms, self._not_before_ms)
-        return due_ms if elect_ms is None else min(due_ms, elect_ms)
+        """When the next session is over, if nothing is heard, or an election or a knock is due (monotonic ms)."""
+        session_ms = self._registrations.next_deadline_ms(self._controller.pending, self._fencing)
+        due = [*self._elect_ms.values()]
+        if session_ms is not None:
+            due.append(max(session_ms, self._not_before_ms))
+        knock_ms = self._evidence.next_deadline_ms()
+        if knock_ms is not None:
+            due.append(knock_ms)
+        return min(due, default=None)
 
     @property
     def session_ms(self) -> int:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _OF_SESSIONS: Final = (Lane.METADATA, Lane.MEMBERSHIP)
 _WAIT_MS_MIN: Final = 1000
 """However short a session is: a fetch of metadata waits half of that for news."""
+_KNOCK_MS_MAX: Final = 2000
+"""Who has not refused by then is silent."""
 
 
 class Peering:
@@ -47,6 +49,7 @@ class Peering:
         self.host: Host
         """Whose core asks; set before anything is asked."""
         self._lines: dict[tuple[int, Lane], Line] = {}
+        self._knocks: dict[asyncio.Task[None], None] = {}
 
     def address_of(self, broker_id: int) -> tuple[str, int] | None:
         """Where a broker listens for brokers: the controller as the settings have it, the others as they have told."""
@@ -89,11 +92,42 @@ class Peering:
         line.way.ask(request, done, self.host.now_ms(), version)
         line.soon()
 
+    def knock(self, broker_id: int, done: Callable[[bool], None]) -> None:
+        """Find out whether anybody listens where a broker should; each address behind its name must refuse."""
+        task = self.host.loop.create_task(self._knock(broker_id, done))
+        self._knocks[task] = None
+        task.add_done_callback(lambda task: self._knocks.pop(task, None))
+
+    async def _knock(self, broker_id: int, done: Callable[[bool], None]) -> None:
+        refused = False
+        loop, address = self.host.loop, self.address_of(broker_id)
+        try:
+            async with asyncio.timeout(_KNOCK_MS_MAX / 1000):
+                found = [] if address is None else await resolve(loop, *address)
+                for one in found:
+                    refused = await _refuses(loop, one, 0 if address is None else address[1])
+                    if not refused:
+                        break
+        except (OSError, OverflowError, ValueError):  # a timeout is an OSError, too
+            refused = False
+        self.host.complete(lambda: done(refused))
+
     def close(self) -> None:
         """Close all connections; nobody is told any more."""
         lines, self._lines = self._lines, {}
+        for task in list(self._knocks):
+            task.cancel()
         for line in lines.values():
             line.close()
+
+
+async def _refuses(loop: asyncio.AbstractEventLoop, host: str, port: int) -> bool:
+    try:
+        transport, _ = await loop.create_connection(asyncio.Protocol, host, port)
+    except ConnectionRefusedError:
+        return True
+    transport.abort()
+    return False
 
 
 class Line:

@@ -120,8 +120,7 @@ class Core:
         self.services: Services
         self.timed: list[Timed] = []
         """Who acts when time has passed, in this order; nobody before the start."""
-        self._drains: list[Callable[[int], None]] = []
-        """What is left to the end of a step, called at every one."""
+        self._drains: list[Callable[[int], None]] = []  # what is left to the end of a step, called at every one
         self.phase = startup.Phase.NEW
         self._stopped_in = startup.Phase.READY  # what a later phase would have served is not answered any more
         self.fresh = False
@@ -132,8 +131,7 @@ class Core:
         self.isr_controller: Controller = controller if controller is not None else self.controller
         self.handlers = Handlers()
         self._peer_handlers = PeerHandlers()
-        self._held: dict[int, list[tuple[Any, RequestContext]]] = {}
-        """Requests that came too early for the phase, by connection: they end with theirs."""
+        self._held: dict[int, list[tuple[Any, RequestContext]]] = {}  # too early for the phase; gone with a connection
         self._deferred: deque[Callable[[], None]] = deque()
         self.now_ms = 0
         self.boot_id = ""  # which run of the machine this is; "" where nobody can say
@@ -394,6 +392,8 @@ class Core:
             self.services.sessions.disconnected(connection.id)
             self.services.line.disconnected(connection.id)
             self.services.file_line.disconnected(connection.id)
+            if connection.peer >= 0 and self.services.members is not None and self.phase is _READY:
+                self.services.members.disconnected(connection.peer)
 
     def snapshot(self, now_ms: int, first: int = 0, end: int | None = None) -> dict[str, Any]:
         """All that can be looked at, as plain values for JSON; of lists those from `first` to before `end`."""

@@ -87,7 +87,8 @@ def join(core: Core, mine: Identity) -> None:
 
 def lead(core: Core, mine: Identity) -> None:
     """Begin to take brokers in, and to hear from those that are registered."""
-    config, log = core.config, core.metadata
+    config, log, peers = core.config, core.metadata, core.peers
+    assert peers is not None
     members = Members(
         Registrations(config.node_id, mine.cluster_id, config.broker_session_timeout_ms),
         core.controller,
@@ -104,6 +105,8 @@ def lead(core: Core, mine: Identity) -> None:
         ),
         config,
         core.registry.meter("kafka.controller:ControllerStats", "UncleanLeaderElectionsPerSec"),
+        peers.knock,
+        core.replicas.actions.add,
     )
     members.begin(core.image, core.now_ms)
     core.services.members = members

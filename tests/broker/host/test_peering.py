@@ -1,12 +1,14 @@
-"""The ways to other brokers on the loop: which address of a name is tried."""
+"""The ways to other brokers on the loop: which address of a name is tried, and what a knock at all of them says."""
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from barnabas.broker.config import BrokerConfig
 from barnabas.broker.host import peering
 from barnabas.broker.host.peering import Line, Peering
 from barnabas.broker.ports import Lane
@@ -50,3 +52,42 @@ async def test_each_attempt_tries_the_next_address_of_a_name(monkeypatch: pytest
     assert loop.tried == [DEAD, ALIVE, ALIVE, ALIVE]
     assert opened == [ALIVE, ALIVE, ALIVE]
     line.close()
+
+
+@pytest.mark.parametrize(
+    ("addresses", "refused"),
+    [
+        ([DEAD], True),
+        ([DEAD, DEAD], True),
+        ([ALIVE], False),
+        ([DEAD, ALIVE], False),
+        ([], False),
+        (["192.0.2.3"], False),  # no way there: that is no refusal
+    ],
+)
+async def test_a_knock_is_refused_where_every_address_behind_a_name_refuses(
+    monkeypatch: pytest.MonkeyPatch, addresses: list[str], refused: bool
+) -> None:
+    async def resolve(*_asked: Any) -> list[str]:
+        return addresses
+
+    async def connect(_factory: Any, host: str, _port: int) -> tuple[Any, Any]:
+        if host == DEAD:
+            raise ConnectionRefusedError
+        if host != ALIVE:
+            raise OSError("no route to host")
+        return SimpleNamespace(abort=lambda: None), None
+
+    monkeypatch.setattr(peering, "resolve", resolve)
+    running = asyncio.get_running_loop()
+    config = BrokerConfig(node_id=1, controller_quorum_voters=("1@here:9093",))
+    others = Peering(config, "BROKERS", b"s" * 16, cast("Any", None))
+    image = SimpleNamespace(brokers={2: SimpleNamespace(endpoint=lambda _listener: ("name", 9093))})
+    loop = SimpleNamespace(create_connection=connect, create_task=running.create_task)
+    others.host = cast(
+        "Any", SimpleNamespace(loop=loop, core=SimpleNamespace(image=image), complete=lambda work: work())
+    )
+    told: asyncio.Future[bool] = running.create_future()
+    others.knock(2, told.set_result)
+    assert await told is refused
+    others.close()

@@ -75,6 +75,19 @@ def test_what_was_acknowledged_outlives_any_broker(tmp_path: Path, how: str, on_
         assert read(servers, "t", 6) == expected
 
 
+def test_a_killed_broker_is_followed_by_others_before_its_session_is_over() -> None:
+    """Its session lasts an hour: what fences it is that its connections are closed, and that nobody listens there."""
+    an_hour = {"broker.session.timeout.ms": "3600000", "replica.lag.time.max.ms": "3600000"}
+    with Broker(brokers=3, topics={"t": 3}, config=an_hour) as cluster:
+        with Producer(cluster.bootstrap_servers, acks="all") as producer:
+            for node_id in (3, 2):
+                cluster.brokers[node_id].kill()
+                for number in range(30):
+                    producer.send("t", b"%d without %d" % (number, node_id), partition=number % 3).result(WAIT_S)
+                cluster.brokers[node_id].start()
+        assert len(read(cluster.bootstrap_servers, "t", 60)) == 60
+
+
 def test_a_directory_has_one_for_each_broker_and_is_of_one_cluster(tmp_path: Path) -> None:
     with Broker(brokers=2, data_dir=tmp_path) as cluster, Admin(cluster.bootstrap_servers) as admin:
         admin.create_topics(NewTopic("kept", 1))

@@ -2,7 +2,7 @@
 
 Each is the shipped core on a memory disk; between them stand the codec and `handle_peer`, and no sockets. Requests on
 a lane arrive one after the other, as on a connection. A broker can be killed, started again on its disk, paused (it
-does nothing, what is sent to it is kept), and cut off.
+does nothing, what is sent to it is kept), and cut off. Once its process is gone, its machine refuses who knocks.
 """
 
 from __future__ import annotations
@@ -131,6 +131,9 @@ class Node:
             wire = self.wires[broker_id, lane] = self.cluster.connect(self, broker_id)
         wire.calls.append(Call(key, at, frame, done, self.cluster.now_ms + TIMEOUT_MS))
 
+    def knock(self, broker_id: int, done: Callable[[bool], None]) -> None:
+        self.cluster.knocks.append((self, broker_id, done))
+
     # What happens
 
     def step(self) -> bool:
@@ -186,6 +189,11 @@ class Cluster:
         self.cut: set[frozenset[int]] = set()
         """Pairs of brokers between which nothing passes."""
         self.wires: list[Wire] = []
+        self.knocks: list[tuple[Node, int, Callable[[bool], None]]] = []
+        self.taken: set[int] = set()
+        """Brokers whose address another program has taken over."""
+        self.off: set[int] = set()
+        """Brokers whose machine is without power: it refuses nobody."""
         self._connections = itertools.count(1)
         for node_id in node_ids or (1, 2, 3):
             self.start(node_id)
@@ -199,6 +207,7 @@ class Cluster:
     def start(self, node_id: int, **settings: Any) -> Node:
         """Start a broker on its disk, or on an empty one."""
         disk = self.disks.setdefault(node_id, MemoryDisk())
+        self.off.discard(node_id)
         node = self.nodes[node_id] = Node(self, node_id, disk, {**self.settings, **settings})
         return node
 
@@ -206,6 +215,7 @@ class Cluster:
         """End a process, or its machine; connections to it are closed."""
         node = self.nodes.pop(node_id)
         if power:
+            self.off.add(node_id)
             node.disk.crash()
             self.boots[node_id] += 1
         else:
@@ -268,6 +278,11 @@ class Cluster:
             return True
         return False
 
+    def _knock(self, node: Node, target: int, done: Callable[[bool], None]) -> None:
+        """Whether a broker's address refuses: its process is gone, and its machine is there and can be reached."""
+        there = target in self.nodes or target in self.taken or target in self.off
+        node.told(done, not there and frozenset((node.node_id, target)) not in self.cut)
+
     def _arrives(self, wire: Wire, call: Call) -> None:
         wire.asked = True
 
@@ -290,6 +305,11 @@ class Cluster:
             for wire in list(self.wires):
                 if wire in self.wires:
                     worked |= self._carry(wire)
+            knocks, self.knocks = self.knocks, []
+            for node, target, done in knocks:
+                if self.nodes.get(node.node_id) is node:
+                    worked = True
+                    self._knock(node, target, done)
             if not worked:
                 return
         raise AssertionError("the cluster never comes to rest")

@@ -374,8 +374,9 @@ def test_a_proposal_that_is_tried_again_is_of_the_life_that_had_caught_up(three)
 # Fencing and elections
 
 
-def test_a_follower_that_is_killed_leaves_the_isr_with_its_session(pair):
+def test_a_follower_whose_machine_is_silent_leaves_the_isr_with_its_session(pair):
     pair.kill(3)
+    pair.off.add(3)
     answer = pair.produce(b"second")
     took_ms = pair.until(lambda: answer.done)
     assert took_ms <= SESSION_MS
@@ -389,6 +390,7 @@ def test_a_follower_that_is_killed_leaves_the_isr_with_its_session(pair):
 def test_a_fence_that_cannot_be_written_is_tried_again_every_second_and_told_when_it_is(pair, caplog):
     faults = pair[CONTROLLER].disk.faults
     pair.kill(3)
+    pair.off.add(3)
     pair.advance(SESSION_MS - 2000)
     calls = faults.calls
     faults.refuse(1, 1_000_000)
@@ -401,8 +403,9 @@ def test_a_fence_that_cannot_be_written_is_tried_again_every_second_and_told_whe
     assert caplog.text.count("broker 3 is fenced: nothing was heard of it for 9000 ms") == 1
 
 
-def test_the_next_of_the_isr_in_order_leads_when_the_leader_is_killed(pair):
+def test_the_next_of_the_isr_in_order_leads_when_the_leader_is_silent(pair):
     pair.kill(2)
+    pair.off.add(2)
     took_ms = pair.until(lambda: pair.leader() == 3)
     assert SESSION_MS - 2000 <= took_ms <= SESSION_MS
     state = pair.state()
