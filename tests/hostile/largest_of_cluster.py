@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from barnabas.protocol.requests.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
+from barnabas.protocol.requests.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from barnabas.protocol.requests.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 from barnabas.protocol.requests.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from barnabas.protocol.requests.describe_producers import DescribeProducersRequest
@@ -68,6 +73,11 @@ def _moving(names: list[str]) -> ListPartitionReassignmentsRequest:
     return ListPartitionReassignmentsRequest(1000, [ListPartitionReassignmentsTopics(name, [0]) for name in names])
 
 
+def _move(names: list[str], partitions: int) -> AlterPartitionReassignmentsRequest:
+    parts = [ReassignablePartition(number, [0]) for number in range(partitions)]
+    return AlterPartitionReassignmentsRequest(1000, [ReassignableTopic(name, parts) for name in names])
+
+
 LARGEST: dict[str, Largest] = {
     "AlterConfigs": (33, 2, lambda share: _alter(there(TOPICS // share))),
     "AlterConfigs of nobody": (33, 2, lambda share: _alter(nobody(PAIRS // share))),
@@ -79,6 +89,10 @@ LARGEST: dict[str, Largest] = {
     "ElectLeaders": (43, 2, lambda share: _elect(there(PAIRS // share), 1)),
     "ElectLeaders, one topic": (43, 2, lambda share: _elect(["wide"], ALL // share)),
     "ElectLeaders of nobody": (43, 2, lambda share: _elect(nobody(PAIRS // share), 1)),
+    "AlterPartitionReassignments": (45, 1, lambda share: _move(there(PAIRS // share), 1)),
+    "AlterPartitionReassignments, one topic": (45, 1, lambda share: _move(["wide"], ALL // share)),
+    "AlterPartitionReassignments of nobody": (45, 1, lambda share: _move(nobody(PAIRS // share), 1)),
+    "ListPartitionReassignments of everything": (46, 0, lambda share: ListPartitionReassignmentsRequest(1000, None)),
     "ListPartitionReassignments": (46, 0, lambda share: _moving(there(PAIRS // share))),
     "DescribeClientQuotas": (
         48,

@@ -16,7 +16,6 @@ from tests.conformance.recordings import recorded
 from tests.oracle.kafka import VERSION
 from tests.wire.tried import CLIENTS, CODECS, SCRIPTS
 
-ONE_BROKER = "there is one broker, so nothing is moved"
 SECURITY = "authentication and access control are still to come"
 TRANSACTIONS = "transactions are still to come"
 SHARE = "share groups (KIP-932) are not served: queues over partitions, with a coordinator and a log of their own"
@@ -39,7 +38,6 @@ GAPS: dict[int, tuple[str, str]] = {
     39: ("RenewDelegationToken", TOKENS),
     40: ("ExpireDelegationToken", TOKENS),
     41: ("DescribeDelegationToken", TOKENS),
-    45: ("AlterPartitionReassignments", ONE_BROKER),
     49: ("AlterClientQuotas", "there are no quotas by user, client or address; docs/SECURITY.md says what is bounded"),
     51: ("AlterUserScramCredentials", SECURITY),
     64: ("UnregisterBroker", "there is one broker, and it answers"),
@@ -68,8 +66,6 @@ REMARKS: dict[int, str] = {
     ApiKey.FIND_COORDINATOR: f"of groups, answered once their topic is made; others are refused: {TRANSACTIONS}",
     ApiKey.INIT_PRODUCER_ID: f"for idempotent producers; {TRANSACTIONS}",
     ApiKey.DESCRIBE_ACLS: "SECURITY_DISABLED, as in a Kafka without an authorizer",
-    ApiKey.ELECT_LEADERS: "one replica leads or cannot: no election is needed, or none is possible",
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: f"none: {ONE_BROKER}",
     ApiKey.DESCRIBE_CLIENT_QUOTAS: "none: there are no quotas by user, client or address",
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: "none: nobody has credentials",
     ApiKey.DESCRIBE_QUORUM: VOTERS,

@@ -19,6 +19,10 @@ from barnabas.protocol.limits import MANY, REQUEST_BYTES_MAX, REQUEST_ELEMENTS_M
 from barnabas.protocol.native import codec as native
 from barnabas.protocol.requests import alter_configs, describe_producers
 from barnabas.protocol.requests.alter_partition import AlterPartitionRequest, AlterPartitionTopic
+from barnabas.protocol.requests.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignableTopic,
+)
 from barnabas.protocol.requests.begin_quorum_epoch import BeginQuorumEpochRequest, BegunTopic
 from barnabas.protocol.requests.broker_heartbeat import BrokerHeartbeatRequest
 from barnabas.protocol.requests.broker_registration import BrokerRegistrationRequest, Listener
@@ -87,6 +91,9 @@ WITH_ELEMENTS: dict[int, Callable[[int], Any]] = {
     ),
     ApiKey.DESCRIBE_LOG_DIRS: lambda n: DescribeLogDirsRequest([DescribableLogDirTopic() for _ in range(n)]),
     ApiKey.ELECT_LEADERS: lambda n: ElectLeadersRequest(0, [TopicPartitions() for _ in range(n)]),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: lambda n: AlterPartitionReassignmentsRequest(
+        topics=[ReassignableTopic() for _ in range(n)]
+    ),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: lambda n: ListPartitionReassignmentsRequest(
         topics=[ListPartitionReassignmentsTopics() for _ in range(n)]
     ),

@@ -20,10 +20,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
-from barnabas.broker.cluster import config_rules, topic_rules
+from barnabas.broker.cluster import config_rules, elections, reassignment, topic_rules
 from barnabas.broker.cluster.config_rules import Alteration
-from barnabas.broker.cluster.image import Delta, Image, TopicState
+from barnabas.broker.cluster.image import Delta, Image, PartitionState, TopicState
 from barnabas.broker.cluster.leadership import judge
+from barnabas.broker.cluster.reassignment import Move
 from barnabas.broker.cluster.record_log import Commit, RecordLog
 from barnabas.broker.cluster.records import (
     MetadataRecord,
@@ -223,18 +224,44 @@ class LocalController:
             self._defer(lambda: done(IsrAnswer(code)))
             return
         assert state is not None
+        record = self._with_isr(proposal, state)
+        leader_epoch = state.leader_epoch + (record.leader is not None)
+        answer = IsrAnswer(0, leader_epoch, state.partition_epoch + 1, record.isr or state.isr)
+        if record.leader not in (None, state.leader):  # it has ended a reassignment, in which this leader goes
+            answer = IsrAnswer(ErrorCode.NEW_LEADER_ELECTED)
+        self._writing.write([record], lambda fault: done(answer if fault is None else IsrAnswer(fault.code)))
+
+    def _with_isr(self, proposal: IsrProposal, state: PartitionState) -> PartitionChange:
+        """What a partition becomes with the ISR proposed."""
+        number = proposal.partition.partition
         recovered = False if state.recovering else None  # a leader's first proposal says so, as in Kafka
-        record = PartitionChange(
-            proposal.topic_id, proposal.partition.partition, isr=proposal.isr, recovering=recovered
-        )
+        if not state.moves:
+            return PartitionChange(proposal.topic_id, number, isr=proposal.isr, recovering=recovered)
+        unclean = self._may_be_unclean(proposal.partition.topic)
+        change = reassignment.changed(self.pending, number, state, proposal.isr, unclean=unclean)
+        if change is None:
+            return PartitionChange(proposal.topic_id, number, isr=proposal.isr)
+        if change.replicas is not None:
+            logger.info("%s is where it was to go: on %s", proposal.partition, list(change.replicas))
+        return change if change.recovering else change._replace(recovering=recovered)
 
-        def committed(fault: KafkaError | None) -> None:
-            if fault is not None:
-                done(IsrAnswer(fault.code))
-            else:
-                done(IsrAnswer(0, state.leader_epoch, state.partition_epoch + 1, proposal.isr))
+    def _may_be_unclean(self, topic: str) -> bool:
+        return elections.may_be_unclean(self.pending, self._config, topic)
 
-        self._writing.write([record], committed)
+    def reassign(
+        self, moves: Sequence[Move], may_resize: bool, done: Callable[[list[KafkaError | None]], None]
+    ) -> None:
+        """Move partitions, each named once, or give up what is under way; one error or None for each, in order."""
+        told: list[KafkaError | None] = []
+
+        def decide(image: Image) -> Job[list[MetadataRecord]]:
+            return reassignment.decide(image, moves, told, may_resize=may_resize, unclean=self._may_be_unclean)
+
+        def decided(fault: KafkaError | None) -> None:
+            told.extend([fault] * (len(moves) - len(told)))
+            done([one or fault for one in told])
+
+        self.decide(decide, decided)
 
     def allocate_producer_ids(self, broker_id: int, done: Callable[[KafkaError | None, int, int], None]) -> None:
         """A block of producer ids nobody else gets, not even after its record was lost: `done(error, first, count)`."""

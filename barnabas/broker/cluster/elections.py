@@ -18,6 +18,7 @@ from typing import Final, TypeAlias
 from barnabas.broker.cluster.image import Image, PartitionState
 from barnabas.broker.cluster.records import MetadataRecord, PartitionChange
 from barnabas.broker.cluster.turns import SMALL_MAX
+from barnabas.broker.config import BrokerConfig
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import NO_LEADER, TopicPartition
@@ -32,6 +33,12 @@ Unclean: TypeAlias = Callable[[str], bool]
 def never(topic: str) -> bool:
     """Nobody leads who is not in sync."""
     return False
+
+
+def may_be_unclean(image: Image, config: BrokerConfig, topic: str) -> bool:
+    """Whether `unclean.leader.election.enable` holds for a topic."""
+    given = image.topic_overrides(topic).get("unclean.leader.election.enable")
+    return config.unclean_leader_election_enable if given is None else given.strip().lower() == "true"
 
 
 def refusal(image: Image, key: TopicPartition, election: int) -> tuple[int, str]:

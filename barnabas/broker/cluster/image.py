@@ -57,7 +57,8 @@ class BrokerState:
 class PartitionState:
     """A partition: who leads, how often that and the rest changed, where it is to be, and who is in sync.
 
-    `recovering`: its leader was elected without having been in sync, and what was acknowledged may be lost.
+    `recovering`: its leader was elected without having been in sync, and what was acknowledged may be lost. While it is
+    reassigned, `replicas` has all that it is to have and, behind them, those `removing`; `adding` were none before.
     """
 
     topic_id: bytes
@@ -67,6 +68,13 @@ class PartitionState:
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     recovering: bool = False
+    removing: tuple[int, ...] = ()
+    adding: tuple[int, ...] = ()
+
+    @property
+    def moves(self) -> bool:
+        """Whether it is being reassigned."""
+        return bool(self.removing or self.adding)
 
 
 @dataclass(slots=True)
@@ -246,6 +254,8 @@ class Image:
                     state.leader_epoch,
                     state.partition_epoch,
                     state.recovering,
+                    state.removing,
+                    state.adding,
                 )
         for (kind, resource), settings in sorted(self.configs.items()):
             for name, value in sorted(settings.items()):
@@ -294,6 +304,8 @@ def _partition(image: Image, record: Partition, delta: Delta) -> None:
         tuple(record.replicas),
         tuple(record.isr),
         record.recovering,
+        tuple(record.removing),
+        tuple(record.adding),
     )
     topic.partitions[record.partition] = state
     key = topic.keys[record.partition] = TopicPartition(topic.name, record.partition)
@@ -313,6 +325,8 @@ def _change_partition(image: Image, record: PartitionChange, delta: Delta) -> No
         old.replicas if record.replicas is None else tuple(record.replicas),
         old.isr if record.isr is None else tuple(record.isr),
         old.recovering if record.recovering is None else record.recovering,
+        old.removing if record.removing is None else tuple(record.removing),
+        old.adding if record.adding is None else tuple(record.adding),
     )
     topic.partitions[record.partition] = state
     delta.partitions[topic.keys[record.partition]] = state

@@ -250,9 +250,7 @@ class Members:
         self._controller.decide(decide, decided)
 
     def _may_be_unclean(self, topic: str) -> bool:
-        """Whether `unclean.leader.election.enable` holds for a topic."""
-        given = self._controller.pending.topic_overrides(topic).get("unclean.leader.election.enable")
-        return self._config.unclean_leader_election_enable if given is None else given.strip().lower() == "true"
+        return elections.may_be_unclean(self._controller.pending, self._config, topic)
 
     def _interval_ms(self, election: int) -> int:
         if election == PREFERRED:

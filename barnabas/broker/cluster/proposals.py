@@ -11,6 +11,7 @@ from typing import Protocol
 
 from barnabas.broker.cluster.config_rules import Alteration
 from barnabas.broker.cluster.producer_ids import BlockSource
+from barnabas.broker.cluster.reassignment import Move
 from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult
 from barnabas.broker.ports import Controller
 from barnabas.protocol.errors import KafkaError
@@ -49,3 +50,8 @@ class Proposals(Controller, BlockSource, Protocol):
         done: Callable[[list[KafkaError | None]], None],
     ) -> None:
         """Change settings of resources, each named once: (type, name, changes). One error or None per resource."""
+
+    def reassign(
+        self, moves: Sequence[Move], may_resize: bool, done: Callable[[list[KafkaError | None]], None]
+    ) -> None:
+        """Move partitions, each named once, or give up what is under way; one error or None for each, in order."""

@@ -58,12 +58,15 @@ class Partition(NamedTuple):
     leader_epoch: int = 0
     partition_epoch: int = 0
     recovering: bool = False
+    removing: tuple[int, ...] = ()
+    adding: tuple[int, ...] = ()
 
 
 class PartitionChange(NamedTuple):
     """What changes in a partition (None: stays). A given `leader` raises the leader epoch, every change the other.
 
-    `recovering`: its leader was not in sync when it was elected, and no follower has been since.
+    `recovering`: its leader was not in sync when it was elected, and no follower has been since. `removing` and
+    `adding`: which of the replicas are to go, and which are to be in sync first (`reassignment`).
     """
 
     topic_id: bytes
@@ -72,6 +75,8 @@ class PartitionChange(NamedTuple):
     leader: int | None = None
     replicas: tuple[int, ...] | None = None
     recovering: bool | None = None
+    removing: tuple[int, ...] | None = None
+    adding: tuple[int, ...] | None = None
 
 
 class RemoveTopic(NamedTuple):

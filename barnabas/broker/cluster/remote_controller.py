@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from barnabas.broker.cluster.config_rules import Alteration
+from barnabas.broker.cluster.reassignment import Move
 from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult
 from barnabas.broker.ports import IsrAnswer, IsrProposal
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -122,6 +123,12 @@ class RemoteController:
     ) -> None:
         """Refused: such requests are forwarded whole."""
         done([_fault(-1) for _ in resources])
+
+    def reassign(
+        self, moves: Sequence[Move], may_resize: bool, done: Callable[[list[KafkaError | None]], None]
+    ) -> None:
+        """Refused: such requests are forwarded whole."""
+        done([_fault(-1) for _ in moves])
 
 
 def _fault(code: int, detail: str = "the controller cannot be asked now") -> KafkaError | None:

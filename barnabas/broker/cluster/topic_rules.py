@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final
 
 from barnabas.broker.cluster.image import TOPIC_RESOURCE, Image, TopicState
@@ -147,19 +148,29 @@ def first_state(image: Image, topic_id: bytes, partition: int, replicas: Sequenc
     return Partition(topic_id, partition, tuple(replicas), isr, isr[0])
 
 
-def _check_replicas(image: Image, replicas: Sequence[int], factor: int | None) -> None:
+def check_replicas(image: Image, replicas: Sequence[int], factor: int | None) -> None:
+    """Refuse replicas that no partition can have; `factor`: how many there must be, None for any number.
+
+    Raises:
+        KafkaError: INVALID_REPLICA_ASSIGNMENT.
+    """
+    in_order = sorted(replicas)
+    stranger = next((one for one in in_order if one not in image.brokers), None)
+    twice = next((one for one, other in pairwise(in_order) if one == other), None)
     if not replicas:
-        problem = "The manual partition assignment includes an empty replica list."
-    elif len(set(replicas)) < len(replicas):
-        problem = "The manual partition assignment includes a broker more than once."
-    elif any(one not in image.brokers for one in replicas):
-        unknown = next(one for one in replicas if one not in image.brokers)
-        problem = f"The manual partition assignment includes broker {unknown}, but no such broker is registered."
+        problem = "an empty replica list."
+    elif stranger is not None and (twice is None or stranger <= twice):
+        problem = f"broker {stranger}, but no such broker is registered."
+    elif twice is not None:
+        problem = f"the broker {twice} more than once."
     elif factor is not None and len(replicas) != factor:
-        problem = f"The manual partition assignment includes a partition with {len(replicas)} replica(s), not {factor}."
+        problem = (
+            f"a partition with {len(replicas)} replica(s), but this is not consistent with previous partitions, which "
+            f"have {factor} replica(s)."
+        )
     else:
         return
-    raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
+    raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment includes {problem}")
 
 
 def _assigned(image: Image, topic: NewTopic) -> Job[list[tuple[int, ...]]]:
@@ -176,7 +187,7 @@ def _assigned(image: Image, topic: NewTopic) -> Job[list[tuple[int, ...]]]:
     chosen: list[tuple[int, ...]] = []
     for partition in range(len(topic.assignments)):
         replicas = tuple(topic.assignments[partition])
-        _check_replicas(image, replicas, len(chosen[-1]) if chosen else None)
+        check_replicas(image, replicas, len(chosen[-1]) if chosen else None)
         chosen.append(replicas)
         if len(chosen) % PARTITIONS_PER_STEP == 0:
             yield None
@@ -300,7 +311,7 @@ def add_partitions(
                 "were specified.",
             )
         for number, replicas in enumerate(assignments, 1):
-            _check_replicas(image, replicas, factor)
+            check_replicas(image, replicas, factor)
             if number % PARTITIONS_PER_STEP == 0:
                 yield None
         chosen = assignments

@@ -184,6 +184,23 @@ def _elect_leaders(request: Any, code: int) -> Any:
     )
 
 
+def _alter_partition_reassignments(request: Any, code: int) -> Any:
+    """Once for all, and for each partition, which is where clients look."""
+    from barnabas.protocol.requests import alter_partition_reassignments as altered
+
+    return altered.AlterPartitionReassignmentsResponse(
+        error_code=code,
+        error_message=None,
+        responses=[
+            altered.ReassignableTopicResponse(
+                topic.name,
+                [altered.ReassignablePartitionResponse(part.partition_index, code, None) for part in topic.partitions],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
 def _describe_producers(request: Any, code: int) -> Any:
     from barnabas.protocol.requests import describe_producers
 
@@ -226,6 +243,7 @@ _BY_ITEM: Final[dict[int, Callable[[Any, int], Any]]] = {
     ApiKey.CREATE_PARTITIONS: _create_partitions,
     ApiKey.DELETE_GROUPS: group_failures.delete,
     ApiKey.ELECT_LEADERS: _elect_leaders,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _alter_partition_reassignments,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _incremental_alter_configs,
     ApiKey.DESCRIBE_PRODUCERS: _describe_producers,
     ApiKey.CONSUMER_GROUP_DESCRIBE: group_failures.describe_consumer,

@@ -50,6 +50,7 @@ MEANINGS: Final = {
     "ReplicaManager.PartitionCount": "Partitions that this broker has",
     "ReplicaManager.UnderReplicatedPartitions": "Led partitions with a replica out of sync",
     "ReplicaManager.UnderMinIsrPartitionCount": "Led partitions with fewer in sync than min.insync.replicas",
+    "ReplicaManager.ReassigningPartitions": "Led partitions that are on their way to other brokers",
     "ReplicaManager.AtMinIsrPartitionCount": "Led partitions with no more in sync than min.insync.replicas",
     "ReplicaManager.OfflineReplicaCount": "Replicas whose log cannot be used",
     "DelayedProduceMetrics.ExpiresPerSec": "Partitions that were pending when their produce request timed out",

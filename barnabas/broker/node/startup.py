@@ -255,15 +255,24 @@ def _open(gate: Gate, _now_ms: int) -> None:
 
 
 def _set_strays_aside(core: Core) -> Job[None]:
-    """Logs of topics that are no more (their deletion was cut short) keep their bytes under another name."""
+    """Logs of topics that are no more (their deletion was cut short) keep their bytes under another name.
+
+    A log of a partition that is on other brokers by now is one that went while this one was away: it is deleted.
+    """
     for count, (key, log) in enumerate(list(core.logs.logs.items()), 1):
         if count % _LOOKED_AT_PER_STEP == 0:
             yield None
         topic = core.image.topics.get(key.topic)
-        if topic is not None and log.topic_id in (topic.topic_id, ZERO_UUID) and key.partition in topic.partitions:
+        is_known = topic is not None and log.topic_id in (topic.topic_id, ZERO_UUID)
+        state = topic.partitions.get(key.partition) if topic is not None and is_known else None
+        if state is not None and core.config.node_id in state.replicas:
             continue
         with contextlib.suppress(KafkaError):  # said already; all else serves
-            core.logs.stray(key)
+            if state is not None and log.topic_id != ZERO_UUID:
+                logger.info("%s is on brokers %s by now, and its log here is deleted", key, list(state.replicas))
+                core.logs.delete(key)
+            else:
+                core.logs.stray(key)
         yield None
 
 

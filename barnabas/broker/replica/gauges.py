@@ -25,6 +25,7 @@ _OF_ALL: Final[dict[str, Callable[[Partition], bool]]] = {
     "UnderReplicatedPartitions": lambda partition: partition.under_replicated,
     "UnderMinIsrPartitionCount": lambda partition: partition.under_min_isr,
     "AtMinIsrPartitionCount": lambda partition: partition.at_min_isr,
+    "ReassigningPartitions": lambda partition: partition.is_leader and partition.moves,
 }
 """Name to what is counted."""
 

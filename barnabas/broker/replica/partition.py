@@ -37,6 +37,7 @@ class Partition:
     """A partition hosted here, as leader or follower. `leader_epoch` and `partition_epoch` are -1 until told."""
 
     __slots__ = (
+        "adding",
         "durable",
         "epoch_start_offset",
         "is_internal",
@@ -45,6 +46,7 @@ class Partition:
         "leader_id",
         "listeners",
         "log",
+        "moves",
         "partition_epoch",
         "remotes",
         "replicas",
@@ -66,6 +68,8 @@ class Partition:
         self.partition_epoch = -1
         self.epoch_start_offset = -1
         self.replicas: tuple[int, ...] = ()
+        self.adding: tuple[int, ...] = ()
+        self.moves = False
         self.isr = IsrState()
         self.remotes: dict[int, RemoteReplica] = {}
         self.durable = DurableEnd()
@@ -92,7 +96,7 @@ class Partition:
         isr_changes.settled_by_metadata(self, state)
         old_isr = self.isr.committed
         self.isr.commit(state.isr)
-        self.replicas = state.replicas
+        self.replicas, self.adding, self.moves = state.replicas, state.adding, state.moves
         others = [broker for broker in state.replicas if broker != shared.broker_id]
         self.remotes = {broker: self.remotes.get(broker) or RemoteReplica(broker) for broker in others}
         if new_leader:
@@ -118,7 +122,7 @@ class Partition:
         """Follow `state.leader` (-1: nobody); what a leader knows is dropped. False when not newer."""
         if state.partition_epoch <= self.partition_epoch:
             return False
-        self.replicas = state.replicas
+        self.replicas, self.adding, self.moves = state.replicas, state.adding, state.moves
         self.leader_epoch = state.leader_epoch
         self.partition_epoch = state.partition_epoch
         self._lead_no_longer(state.leader)
@@ -335,8 +339,8 @@ class Partition:
 
     @property
     def under_replicated(self) -> bool:
-        """Whether this leader misses members in its ISR."""
-        return self.is_leader and len(self.isr.committed) < len(self.replicas)
+        """Whether this leader misses members in its ISR; those that are only coming are not missed."""
+        return self.is_leader and len(self.isr.committed) < len(self.replicas) - len(self.adding)
 
     @property
     def under_min_isr(self) -> bool:

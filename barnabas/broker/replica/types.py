@@ -56,6 +56,14 @@ class PartitionState(Protocol):
     def isr(self) -> tuple[int, ...]:
         """Broker ids in sync, as committed."""
 
+    @property
+    def adding(self) -> tuple[int, ...]:
+        """Those of the replicas that it is on its way to."""
+
+    @property
+    def moves(self) -> bool:
+        """Whether it is being reassigned."""
+
 
 @dataclass(slots=True)
 class ProduceResult:

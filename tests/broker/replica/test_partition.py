@@ -445,6 +445,7 @@ def test_gauges_of_all_and_of_each_partition():
         "UnderReplicatedPartitions": 2,
         "UnderMinIsrPartitionCount": 1,
         "AtMinIsrPartitionCount": 1,
+        "ReassigningPartitions": 0,
         "OfflineReplicaCount": 0,
     }
     assert {name: world.gauge("ReplicaManager", name) for name in expected} == expected

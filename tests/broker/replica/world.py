@@ -38,6 +38,8 @@ class State:
     partition_epoch: int = 0
     replicas: tuple[int, ...] = (ME,)
     isr: tuple[int, ...] = (ME,)
+    adding: tuple[int, ...] = ()
+    moves: bool = False
 
 
 class Clock:

@@ -147,6 +147,43 @@ def v43(world: World) -> Facts:
     )
 
 
+@versions(
+    45,
+    "AlterPartitionReassignments v0 and v1: to where it is, by one broker, to one unknown, to nobody; given up",
+)
+def v45(world: World) -> Facts:
+    topic = world.topic(2)
+    node = world.call("metadata", 12, {"topics": []}).body.brokers[0].node_id
+
+    def body(*partitions: tuple[int, tuple[int, ...] | None], name: str = topic, resize: bool = True) -> dict[str, Any]:
+        parts = [{"partition_index": index, "replicas": replicas} for index, replicas in partitions]
+        named = [{"name": name, "partitions": parts}]
+        return {"timeout": 5000, "allow_replication_factor_change": resize, "topics": named}
+
+    facts = each(
+        world,
+        "alter_partition_reassignments",
+        range(2),
+        {
+            "as it is": body((0, (node,)), (1, (node,))),
+            "given up": body((0, None)),
+            "unknown broker": body((0, (node, node + 100))),
+            "nobody": body((0, ())),
+            "a broker twice": body((0, (node, node))),
+            "not there": body((9, (node,)), (8, None)),
+            "no such topic": body((0, (node,)), name="missing"),
+            "nothing": {"timeout": 5000, "allow_replication_factor_change": True, "topics": []},
+        },
+        topic,
+    )
+    same = {"as it is, no more": body((0, (node,)), resize=False), "nobody, no less": body((0, ()), resize=False)}
+    facts |= each(world, "alter_partition_reassignments", range(1, 2), same, topic)
+    return {
+        name: re.sub(rf"(?<=broker ){node}\b", "1", fact.replace(f"broker {node + 100}", "broker 101"))
+        for name, fact in facts.items()
+    }
+
+
 @versions(46, "ListPartitionReassignments v0: all, of one partition, of one that is not there")
 def v46(world: World) -> Facts:
     topic = world.topic()
