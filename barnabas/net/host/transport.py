@@ -12,6 +12,7 @@ import os
 import socket
 import sys
 from asyncio.trsock import TransportSocket
+from mmap import mmap
 from typing import Final, Protocol, cast
 
 from barnabas.net.troubles import stranger
@@ -20,19 +21,13 @@ from barnabas.protocol.ids import Buffer
 MAX_FRAME_BYTES: Final = 256 * 1024 * 1024
 """A frame longer than this is nonsense: the largest honest answer is a fetch, bounded by `fetch.max.bytes`."""
 
-_BELIEVED_BYTES: Final = 64 * 1024 * 1024
-"""Memory for a frame that announces more is taken as its bytes come."""
+_MAPPED_BYTES_MIN: Final = 32 * 1024 * 1024
+"""A frame of so many bytes has pages of its own, which the system gives as the bytes come: zeros for all of them at
+once hold up the loop, and who announces much need not bring it. Smaller ones have memory that may have been used."""
 
 _SCRATCH_BYTES: Final = 64 * 1024
 _SMALL_BYTES_MAX: Final = 4096
 _WAKE_BYTES: Final = 512 * 1024
-
-
-def _grown(frame: memoryview, length: int) -> memoryview:
-    """A buffer of twice the size, `length` at most, with what is there."""
-    grown = memoryview(bytearray(min(2 * len(frame), length)))
-    grown[: len(frame)] = frame
-    return grown
 
 
 class TransportListener(Protocol):
@@ -99,8 +94,6 @@ class Transport(asyncio.BufferedProtocol):
         if self._frame_filled == self._frame_bytes:
             frame, self._frame = self._frame, None
             self._listener.transport_frame(self, frame)
-        elif self._frame_filled == len(self._frame):
-            self._frame = _grown(self._frame, self._frame_bytes)
 
     def pause_writing(self) -> None:
         """Bytes wait for the socket."""
@@ -193,7 +186,7 @@ class Transport(asyncio.BufferedProtocol):
     def _begin_large(self, length: int, head: memoryview) -> None:
         # Fresh and filled with zeros each time: into a buffer that another processor read last the system copies four
         # times slower, which costs more than the zeros do.
-        self._frame = memoryview(bytearray(min(length, _BELIEVED_BYTES)))
+        self._frame = memoryview(mmap(-1, length) if length >= _MAPPED_BYTES_MIN else bytearray(length))
         self._frame_bytes = length
         self._frame[: len(head)] = head
         self._frame_filled = len(head)
