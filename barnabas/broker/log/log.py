@@ -11,7 +11,7 @@ must hold of it, and beside it the doors to those rooms, where each call that ot
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeVar
 from zlib import crc32
@@ -24,7 +24,7 @@ from barnabas.broker.log.closing import ClosingFiles
 from barnabas.broker.log.epochs import LeaderEpochs
 from barnabas.broker.log.flush import Durable, Flusher
 from barnabas.broker.log.found import Found, Noted
-from barnabas.broker.log.look import LARGE, ROLL, SPENT, Asked, ClientBatch, Large, too_many
+from barnabas.broker.log.look import LARGE, ROLL, SPENT, Asked, ClientBatch, Large, Summed, too_many
 from barnabas.broker.log.losses import Losses
 from barnabas.broker.log.producer_owners import Asker
 from barnabas.broker.log.producer_state import ProducerState
@@ -308,7 +308,7 @@ class Log:
 
     def append_as_leader(
         self,
-        records: Records | ClientBatch,
+        records: Records | Summed | ClientBatch,
         leader_epoch: int,
         now_ms: int,
         validate_full: bool = False,
@@ -319,7 +319,7 @@ class Log:
 
         Args:
             records: the batch; a writable buffer is patched in place. Nothing keeps a reference to it. A `ClientBatch`
-                was checked already (see `Costly`).
+                was checked already (see `Costly`), of one that is `Summed` no more than the sum.
             leader_epoch: the epoch this broker leads in.
             now_ms: time of day (ms).
             validate_full: walk every record (`barnabas.validate.records=full`).
@@ -327,7 +327,8 @@ class Log:
             origin: a client's batch is held to more rules.
 
         Raises:
-            Costly: the batch is to be looked through apart, see `look.look_apart`, or staged (`Large`).
+            Costly: the batch is to be looked through apart, see `look.look_apart`, summed there before (`Unsummed`), or
+                staged (`Large`).
             InvalidRecord: INVALID_RECORD or INVALID_TIMESTAMP, with the records at fault.
             KafkaError: any other refusal (NOT_LEADER_OR_FOLLOWER: the broker stops); the log is as it was.
         """
@@ -377,12 +378,17 @@ class Log:
         return done
 
     def _take_large(
-        self, records: Records | ClientBatch, found: ClientBatch, leader_epoch: int, origin: AppendOrigin, now_ms: int
+        self,
+        records: Records | Summed | ClientBatch,
+        found: ClientBatch,
+        leader_epoch: int,
+        origin: AppendOrigin,
+        now_ms: int,
     ) -> None:
         """Have a large batch of a client's staged; one that is, and is the next, has brought its segment.
 
         Raises:
-            Large: it is to be staged.
+            Large: it is to be staged, again where the log has another end or epoch since.
             KafkaError: RECORD_LIST_TOO_LARGE, what the producer's sequence says, KAFKA_STORAGE_ERROR.
         """
         config, size, header = self.config, len(found.data), found.header
@@ -392,25 +398,26 @@ class Log:
             )
         if header.last_offset_delta >= self._records_max or origin is not _CLIENT:
             return
-        if not isinstance(records, ClientBatch):
-            raise Large(found, Asked(config, self.topic_partition, now_ms, header.compression))
         if not isinstance(records, staging.StagedBatch) or not staging.fits(self, records.segment, leader_epoch):
-            return
+            raise Large(found, Asked(config, self.topic_partition, now_ms, header.compression))
         if header.producer_id >= 0:
             last = add_sequence(header.base_sequence, header.last_offset_delta)
             if self.producers.check(header.producer_id, header.producer_epoch, header.base_sequence, last) is not None:
                 return
+        self._take_staged(records.segment)
+
+    def _take_staged(self, segment: staging.StagedSegment) -> None:
         SPENT.work += ROLL
-        staging.put_in_place(self, records.segment)
-        self._go_on_in(records.segment)
+        staging.put_in_place(self, segment)
+        self._go_on_in(segment)
 
     def append_as_follower(
-        self, records: Records, *, leader_epoch: int = EPOCH_MAX, now_ms: int = -1
+        self, records: Records | staging.StagedBatch, *, leader_epoch: int = EPOCH_MAX, now_ms: int = -1
     ) -> AppendInfo | None:
         """Write batches as the leader has them; None if there was no whole batch.
 
         Args:
-            records: what the leader sent; nothing keeps a reference to it.
+            records: what the leader sent; nothing keeps a reference to it. A batch that was staged is summed already.
             leader_epoch: the epoch in which it was asked for: a batch of a later one is none of that leader's.
             now_ms: time of day (ms).
 
@@ -423,7 +430,13 @@ class Log:
             raise self._refusal()
         first_offset = -1
         rolled = False
-        for batch in follower_batches(records):
+        staged: staging.StagedSegment | None = None
+        if isinstance(records, staging.StagedBatch):
+            came: Iterable[ClientBatch] = (records,)
+            staged = records.segment
+        else:
+            came = follower_batches(records)
+        for batch in came:
             header = batch.header
             if header.base_offset < self.log_end_offset:
                 raise KafkaError(
@@ -439,7 +452,11 @@ class Log:
             if first_offset < 0:
                 first_offset = header.base_offset
             size, last_offset = len(batch.data), header.last_offset
-            rolled |= self._maybe_roll(size, header.max_timestamp, last_offset, now_ms)
+            if staged is not None and staging.fits(self, staged, leader_epoch):
+                self._take_staged(staged)
+                rolled = True
+            else:
+                rolled |= self._maybe_roll(size, header.max_timestamp, last_offset, now_ms)
             self._write(batch.data, size, header.max_timestamp, header.base_offset, last_offset)
             if header.producer_id >= 0:
                 self.producers.replay(header, last_offset, now_ms)

@@ -2,7 +2,7 @@
 
 Until then nothing of the log changes, whoever appends, cuts or closes it meanwhile; then the name of one file does:
 
-    written    00000000000000000042.large.cleaned, a MiB a step; a start that finds it takes it away
+    written    00000000000000000042.0.large.cleaned, a MiB a step; a start that finds it takes it away
     refused    or the disk was full, or another end of the log has come: the file goes
     appended   it is called 00000000000000000042.log; an empty segment of that name makes room by way of `.log.swap`
 """
@@ -18,7 +18,6 @@ from barnabas.broker.log.segment import CLEANED_SUFFIX, DELETED_SUFFIX, LOG_SUFF
 from barnabas.broker.log.state import LogView
 from barnabas.broker.log.truncation import rename_all_away, undone_on_failure
 from barnabas.broker.ports import Disk
-from barnabas.protocol.batch import set_place
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import Buffer
 
@@ -27,14 +26,14 @@ PIECE: Final = 1024 * 1024
 
 
 class StagedSegment(Segment):
-    """A segment whose first batch is in its file already, as it is to be at that offset in that epoch."""
+    """A segment whose first batch is in its file already; `leader_epoch` is that in which it was written."""
 
     __slots__ = ("leader_epoch",)
 
     def __init__(self, disk: Disk, directory: str, base: int, created_ms: int, leader_epoch: int) -> None:
         super().__init__(disk, directory, base, created_ms)
         self.leader_epoch = leader_epoch
-        self.adopt(disk.open(f"{directory}/{stem(base)}.large{CLEANED_SUFFIX}", create=True))
+        self.adopt(disk.open(_unused(disk, f"{directory}/{stem(base)}"), create=True))
 
     def append(self, data: Buffer, size: int, last_offset: int, max_timestamp: int, index_interval: int) -> int:
         """The first batch was written when it was staged; those after it are as anywhere."""
@@ -53,7 +52,7 @@ class StagedBatch(ClientBatch):
 
 
 def stage(log: LogView, batch: ClientBatch, leader_epoch: int, now_ms: int) -> Job[StagedBatch]:
-    """Write a batch as it will be if it is the next one in this epoch.
+    """Write a batch, which has its place, to be the next one in this epoch.
 
     Raises:
         KafkaError: KAFKA_STORAGE_ERROR; there is no trace of it.
@@ -61,7 +60,6 @@ def stage(log: LogView, batch: ClientBatch, leader_epoch: int, now_ms: int) -> J
     segment = None
     try:
         segment = StagedSegment(log.disk, log.directory, log.log_end_offset, now_ms, leader_epoch)
-        set_place(batch.data, 0, segment.base, batch.header.length, leader_epoch)
         for at in range(0, len(batch.data), PIECE):
             segment.file.append((batch.data[at : at + PIECE],))
             yield None
@@ -101,7 +99,15 @@ def abandon(log: LogView, segment: StagedSegment) -> None:
     """Let go of one that was not taken."""
     segment.close()
     path = segment.file.path
-    if log.disk.exists(path):  # not if the log was deleted meanwhile
+    if not log.closed and log.disk.exists(path):  # of a log that is deleted it went with all else
         with suppress(OSError):  # a start takes it away
             log.disk.rename(path, path + DELETED_SUFFIX)
             log.discard([path + DELETED_SUFFIX])
+
+
+def _unused(disk: Disk, path: str) -> str:
+    """Who led and who follows now may write at the same end of the log at the same time."""
+    number = 0
+    while disk.exists(found := f"{path}.{number}.large{CLEANED_SUFFIX}"):
+        number += 1
+    return found

@@ -5,7 +5,7 @@ A leader checks in this order, and the first finding answers the request:
     a  one whole batch of format v2          INVALID_RECORD, or CORRUPT_MESSAGE where the framing is senseless
     b  base offset 0                         INVALID_RECORD
     c  size up to `max.message.bytes`        MESSAGE_TOO_LARGE
-    d  the sum fits                          CORRUPT_MESSAGE
+    d  the sum fits                          CORRUPT_MESSAGE (of a large one it is taken apart, see `look.Unsummed`)
     e  record count, control bit, sequence   INVALID_RECORD, or UNKNOWN_SERVER_ERROR for an unknown codec
     f  keys (compacted topics), timestamps   INVALID_RECORD or INVALID_TIMESTAMP with the records at fault
     g  the size again, where re-encoded      MESSAGE_TOO_LARGE
@@ -21,7 +21,19 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from barnabas.broker.config import TopicConfig
-from barnabas.broker.log.look import ERRORS_MAX, Asked, ClientBatch, look_at_once, refused, stamped, too_large
+from barnabas.broker.log.look import (
+    ERRORS_MAX,
+    LARGE,
+    Asked,
+    ClientBatch,
+    Summed,
+    Unsummed,
+    look_at_once,
+    refused,
+    stamped,
+    too_large,
+    unfitting,
+)
 from barnabas.broker.log.types import AppendOrigin, InvalidRecord
 from barnabas.protocol.batch import (
     ATTRIBUTES_AT,
@@ -80,7 +92,7 @@ def demands(config: TopicConfig) -> Demands | None:
 
 
 def validate_client_batch(
-    records: Records,
+    records: Records | Summed,
     asked: Demands | None,
     config: TopicConfig,
     partition: TopicPartition,
@@ -93,7 +105,7 @@ def validate_client_batch(
     It comes as `ClientBatch` says, the header as the plain tuple of its fields: every batch comes this way.
 
     Raises:
-        Costly: its records are to be looked at apart, by `look_apart`.
+        Costly: its records are to be looked at apart, by `look_apart`; summed before (`Unsummed`), by `sum_apart`.
         InvalidRecord: INVALID_RECORD or INVALID_TIMESTAMP.
         KafkaError: CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, UNKNOWN_SERVER_ERROR (compressed data that is broken).
     """
@@ -110,8 +122,11 @@ def validate_client_batch(
         raise InvalidRecord(f"the base offset of a batch sent to {partition} is {base}, not 0")
     if size > config.max_message_bytes:
         raise too_large(size, config, partition)
-    if crc32c(view[ATTRIBUTES_AT:]) != crc:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the checksum of a batch sent to {partition} does not fit it")
+    if size > LARGE and origin is _CLIENT:
+        if type(records) is not Summed:
+            raise Unsummed(view, BatchHeader._make(header), Asked(config, partition, now_ms, 0))
+    elif crc32c(view[ATTRIBUTES_AT:]) != crc:
+        raise unfitting(partition)
     if (
         last_delta != count - 1
         or count <= 0
@@ -179,7 +194,9 @@ def follower_batches(records: Records) -> Iterator[ClientBatch]:
         view = view[size:]
 
 
-def _view_of(records: Records) -> memoryview:
+def _view_of(records: Records | Summed) -> memoryview:
+    if isinstance(records, Summed):
+        return records.data
     return memoryview(bytearray().join(records) if isinstance(records, list) else records)
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from barnabas.broker.log.epochs import LeaderEpochs
 from barnabas.broker.log.types import EpochEnd
+from barnabas.protocol.batch import HEADER_SIZE, read_header
 
 
 def cut_at(epochs: LeaderEpochs, log_end_offset: int, told: EpochEnd) -> int:
@@ -31,3 +32,17 @@ def cut_at(epochs: LeaderEpochs, log_end_offset: int, told: EpochEnd) -> int:
     if ours.leader_epoch == told.leader_epoch:
         return min(ours.end_offset, told.end_offset, log_end_offset)
     return min(ours.end_offset, log_end_offset)
+
+
+def begin_before(records: memoryview, end: int) -> int | None:
+    """Where the first batch begins, if `end` lies within it; None otherwise, as nearly always.
+
+    After a DeleteRecords a leader's log begins in the midst of a batch. A log that was emptied to begin there takes the
+    batch whole (`Partition.appendRecordsToFollowerOrFutureReplica`, UnexpectedAppendOffsetException). One that ends
+    there has what the leader never had, which no epoch tells, for the leader's first one begins there, too: it is cut.
+    """
+    if len(records) < HEADER_SIZE:
+        return None
+    first = read_header(records)
+    inside = first.base_offset < end <= first.last_offset and first.size <= len(records)
+    return first.base_offset if inside else None

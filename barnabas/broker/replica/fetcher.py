@@ -3,7 +3,8 @@
     wake ... end of the step: look what each partition wants -> ListOffsets, else Fetch -> the answer -> look again
 
 Who was given records goes to the end of the line, so that an answer that is full leaves nobody out. While one of them
-waits for its sync the request waits, too, as it does in Kafka, whose sync is a part of the append.
+waits for its sync, or writes a large batch, the request waits, too, as it does in Kafka, where both are a part of the
+append: so one large batch is here at a time.
 
 There are no fetch sessions yet: every request names all partitions.
 """
@@ -74,8 +75,8 @@ class Fetcher:
         if now_ms < self._not_before_ms:
             self._shared.timer.add(self._task, self._not_before_ms)
             return
-        unsynced = [one for one in self.followers.values() if one.unsynced()]  # all are asked: each sync is to begin
-        if unsynced:
+        busy = [one for one in self.followers.values() if one.is_busy()]  # all are asked: each sync is to begin
+        if busy:
             return
         asking: list[Follower] = []
         fetching: list[Follower] = []

@@ -4,9 +4,11 @@ A follower asks with the Fetch that consumers use, from its own end, and names t
 leader sees whether both logs are the same up to there, and says otherwise where they part (the diverging epoch).
 
     fetching      records                      fetching      appended; the high watermark follows the leader's
+                  a batch above 4 MiB          writing       beside the log, in steps; nothing is asked for meanwhile
                   a batch that holds our end   cutting       the leader's log begins within it; ours is another's
                   a diverging epoch            cutting       and then fetching, from where both logs agree
                   OFFSET_OUT_OF_RANGE          asking_end    the leader's log ends before ours, or begins behind it
+    writing       it is written, or cannot be  fetching      appended, with one change of name
     asking_end    it ends before ours          cutting
                   it does not                  asking_start
     asking_start  it begins behind our end     fetching      all is dropped: it begins there
@@ -32,11 +34,14 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Final
 
+from barnabas.broker.jobs import Job
+from barnabas.broker.log.look import LARGE, ClientBatch, sum_apart
 from barnabas.broker.log.losses import Loss
+from barnabas.broker.log.staging import StagedBatch, abandon, stage
 from barnabas.broker.log.types import EpochEnd
-from barnabas.broker.replica.divergence import cut_at
+from barnabas.broker.replica.divergence import begin_before, cut_at
 from barnabas.broker.replica.partition import Partition
-from barnabas.protocol.batch import HEADER_SIZE, read_header
+from barnabas.protocol.batch import read_header
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from barnabas.protocol.requests.fetch import FetchPartition, PartitionData
@@ -62,6 +67,7 @@ class Stage(Enum):
     """Where a follower is on its way."""
 
     FETCHING = "fetching"
+    WRITING = "writing"
     CUTTING = "cutting"
     ASKING_END = "asking_end"
     ASKING_START = "asking_start"
@@ -70,10 +76,11 @@ class Stage(Enum):
     OVER = "over"
 
 
-_FETCHING, _CUTTING, _OVER = Stage.FETCHING, Stage.CUTTING, Stage.OVER
+_FETCHING, _WRITING, _CUTTING, _OVER = Stage.FETCHING, Stage.WRITING, Stage.CUTTING, Stage.OVER
 _ENDS: Final = (Stage.PARKED, Stage.HALTED, _OVER)
 MOVES: Final = {
-    _FETCHING: (_CUTTING, Stage.ASKING_END, *_ENDS),
+    _FETCHING: (_WRITING, _CUTTING, Stage.ASKING_END, *_ENDS),
+    _WRITING: (_FETCHING, *_ENDS),
     _CUTTING: (_FETCHING, *_ENDS),
     Stage.ASKING_END: (_CUTTING, Stage.ASKING_START, *_ENDS),
     Stage.ASKING_START: (_FETCHING, *_ENDS),
@@ -116,8 +123,13 @@ class Follower:
 
     # What it asks for
 
-    def unsynced(self) -> bool:
-        """Whether what is here waits for its sync, so that nothing may be asked for; `wake` is called after it."""
+    def is_busy(self) -> bool:
+        """Whether what came is being written or waits for its sync, so that nothing may be asked for.
+
+        `wake` is called after it.
+        """
+        if self.stage is _WRITING:
+            return True
         log = self.partition.log
         if self.stage is not _FETCHING or log.log_end_offset - log.recovery_point < log.config.flush_messages:
             return False
@@ -208,7 +220,7 @@ class Follower:
         end = log.log_end_offset
         if data.records:
             records = memoryview(b"".join(data.records) if isinstance(data.records, list) else data.records)
-            begin = _begin_before(records, end)
+            begin = begin_before(records, end)
             if begin is not None and log.log_start_offset < end:
                 if begin < log.high_watermark:  # no leader has that; the place of a batch stands outside its sum
                     self.back_off(f"its leader's batch at {begin} begins below what is committed here", now_ms)
@@ -218,11 +230,24 @@ class Follower:
             try:
                 if begin is not None:
                     self._drop_all(begin)
-                wall_ms = self.partition.shared.wall_clock.now_ms()
-                log.append_as_follower(records, leader_epoch=self.leader_epoch, now_ms=wall_ms)
+                size = _large(records)
+                if size:
+                    self._write(records[:size], data)
+                    return True
+                self._append(records)
             except KafkaError as error:
                 self._failed(error, now_ms)
                 return False
+        self._advance(data, now_ms)
+        return log.log_end_offset > end
+
+    def _append(self, records: memoryview | StagedBatch) -> None:
+        wall_ms = self.partition.shared.wall_clock.now_ms()
+        self.partition.log.append_as_follower(records, leader_epoch=self.leader_epoch, now_ms=wall_ms)
+
+    def _advance(self, data: PartitionData, now_ms: int) -> None:
+        """Take over what an answer says of the leader's log, when its records are here."""
+        log = self.partition.log
         self._said = ""
         committed = min(max(data.high_watermark, log.log_start_offset), log.log_end_offset)
         rose = log.advance_high_watermark(log.log_end_metadata if committed == log.log_end_offset else committed)
@@ -230,7 +255,44 @@ class Follower:
             log.raise_log_start_offset(min(data.log_start_offset, log.high_watermark))
         if rose:
             self._tell(now_ms)
-        return log.log_end_offset > end
+
+    # A large batch
+
+    def _write(self, batch: memoryview, data: PartitionData) -> None:
+        """Write a batch beside the log in steps, then append it: 100 MB at once hold up everybody else for 230 ms."""
+        self._go(_WRITING)
+        shared = self.partition.shared
+        staged: list[StagedBatch] = []
+
+        def ended(fault: Exception | None) -> None:
+            shared.actions.add(lambda now_ms: self._written(staged, fault, data, now_ms))
+
+        shared.run(self._stage(batch, staged), ended)
+
+    def _stage(self, batch: memoryview, staged: list[StagedBatch]) -> Job[None]:
+        log = self.partition.log
+        yield from sum_apart(batch, self.partition.topic_partition, log.apart)
+        if self.stage is _WRITING:
+            wall_ms = self.partition.shared.wall_clock.now_ms()
+            found = ClientBatch(batch, read_header(batch), -1)
+            staged.append((yield from stage(log, found, self.leader_epoch, wall_ms)))
+
+    def _written(self, staged: list[StagedBatch], fault: Exception | None, data: PartitionData, now_ms: int) -> None:
+        if self.stage is _WRITING:
+            self._go(_FETCHING)
+            try:
+                if fault is not None:
+                    raise fault
+                self._append(staged[0])
+                self._advance(data, now_ms)
+            except KafkaError as error:
+                self._failed(error, now_ms)
+            except Exception as error:
+                logger.exception("%s: a batch cannot be taken", self._name)
+                self.back_off(repr(error), now_ms)
+        if staged and not staged[0].segment.size:
+            abandon(self.partition.log, staged[0].segment)
+        self._wake()
 
     # Cutting
 
@@ -317,18 +379,10 @@ class Follower:
         self.stage = stage
 
 
-def _begin_before(records: memoryview, end: int) -> int | None:
-    """Where the first batch begins, if `end` lies within it; None otherwise, as nearly always.
-
-    After a DeleteRecords a leader's log begins in the midst of a batch. A log that was emptied to begin there takes the
-    batch whole (`Partition.appendRecordsToFollowerOrFutureReplica`, UnexpectedAppendOffsetException). One that ends
-    there has what the leader never had, which no epoch tells, for the leader's first one begins there, too: it is cut.
-    """
-    if len(records) < HEADER_SIZE:
-        return None
-    first = read_header(records)
-    inside = first.base_offset < end <= first.last_offset and first.size <= len(records)
-    return first.base_offset if inside else None
+def _large(records: memoryview) -> int:
+    """Bytes of the first batch, if it is a large one that came whole; it is the only one of such an answer."""
+    size = read_header(records).size if len(records) > LARGE else 0
+    return size if LARGE < size <= len(records) else 0
 
 
 def name_of(code: int) -> str:

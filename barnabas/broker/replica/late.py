@@ -13,14 +13,26 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from barnabas.broker.jobs import Job
-from barnabas.broker.log.look import LARGE, ClientBatch, Costly, Large, kept, look_apart, stamped
+from barnabas.broker.log.look import (
+    LARGE,
+    ClientBatch,
+    Costly,
+    Large,
+    Summed,
+    Unsummed,
+    kept,
+    look_apart,
+    stamped,
+    sum_apart,
+)
 from barnabas.broker.log.staging import abandon, stage
 from barnabas.broker.replica.hosted import HostedPartitions
 from barnabas.broker.replica.partition import Partition
+from barnabas.protocol.batch import set_place
 from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.ids import Buffer, TopicPartition
 
-Append: TypeAlias = Callable[["Buffer | ClientBatch", int], None]
+Append: TypeAlias = Callable[["Buffer | Summed | ClientBatch", int], None]
 """Append these bytes at a time (monotonic ms), and raise what is wrong."""
 
 
@@ -78,21 +90,29 @@ def _append(hosted: HostedPartitions, key: TopicPartition, late: Late) -> Job[No
             late.costly = yield from _attempt(hosted, key, late, None)
             if late.costly is None:
                 return
+        if isinstance(late.costly, Unsummed):
+            summed = yield from sum_apart(late.costly.view, key, log.apart)
+            late.costly = yield from _attempt(hosted, key, late, summed)
+            if late.costly is None:
+                return
         if isinstance(late.costly, Large):
-            yield from _append_large(hosted, key, late, late.costly.batch)
-            return
+            late.costly = yield from _append_large(hosted, key, late, late.costly.batch)
+            if late.costly is None:
+                return
+            continue
         config = late.costly.asked.config
         found = yield from look_apart(late.costly, log.apart)
         late.costly = None
         if log.config is config:
             wall_ms = hosted.shared.wall_clock.now_ms()
             batch = stamped(*found, config, wall_ms)
-            yield from (_append_large if len(batch.data) > LARGE else _attempt)(hosted, key, late, batch)
-            return
+            late.costly = yield from (_append_large if len(batch.data) > LARGE else _attempt)(hosted, key, late, batch)
+            if late.costly is None:
+                return
 
 
-def _append_large(hosted: HostedPartitions, key: TopicPartition, late: Late, batch: ClientBatch) -> Job[None]:
-    """Append a batch that is written before, in steps.
+def _append_large(hosted: HostedPartitions, key: TopicPartition, late: Late, batch: ClientBatch) -> Job[Costly | None]:
+    """Append a batch that is written before, in steps; what it must be asked first, if anything: to be written again.
 
     Raises:
         Exception: it was not appended.
@@ -102,25 +122,27 @@ def _append_large(hosted: HostedPartitions, key: TopicPartition, late: Late, bat
         if hosted.online.get(key) is not partition:
             raise KafkaError(hosted.error_of(key))
         wall_ms = hosted.shared.wall_clock.now_ms()
+        set_place(batch.data, 0, partition.log.log_end_offset, batch.header.length, partition.leader_epoch)
         staged = yield from stage(partition.log, batch, partition.leader_epoch, wall_ms)
     except KafkaError:
         if hosted.online.get(key) is partition:
             raise
-        yield from _attempt(hosted, key, late, batch)  # it is removed, which says more than its disk
-        return
+        return (yield from _attempt(hosted, key, late, batch))  # it is removed, which says more than its disk
+    again: Costly | None = None
     fault: Exception | None = None
     try:
-        yield from _attempt(hosted, key, late, staged)
+        again = yield from _attempt(hosted, key, late, staged)
     except Exception as error:
         fault = error
     if not staged.segment.size:
         abandon(partition.log, staged.segment)
     if fault is not None:
         raise fault
+    return again
 
 
 def _attempt(
-    hosted: HostedPartitions, key: TopicPartition, late: Late, batch: ClientBatch | None
+    hosted: HostedPartitions, key: TopicPartition, late: Late, batch: ClientBatch | Summed | None
 ) -> Job[Costly | None]:
     """Append at the end of this step, where time is known; what it must be asked first, if anything.
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from barnabas.broker.config.topics import INTERNAL_TOPICS
 from barnabas.broker.log import Log
-from barnabas.broker.log.look import ClientBatch, Costly
+from barnabas.broker.log.look import ClientBatch, Costly, Summed
 from barnabas.broker.log.producer_owners import Asker
 from barnabas.broker.log.types import AppendInfo, AppendOrigin, EpochEnd, OffsetMetadata
 from barnabas.broker.replica import isr_changes
@@ -164,7 +164,7 @@ class Partition:
 
     def append(
         self,
-        records: Buffer | ClientBatch,
+        records: Buffer | Summed | ClientBatch,
         size: int,
         acks: int,
         wall_ms: int,

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
 from barnabas.broker.config.topics import INTERNAL_TOPICS
-from barnabas.broker.log.look import SPENT, WORK_AT_ONCE, ClientBatch, Costly
+from barnabas.broker.log.look import SPENT, WORK_AT_ONCE, ClientBatch, Costly, Summed
 from barnabas.broker.log.producer_owners import Asker
 from barnabas.broker.log.types import AppendInfo, AppendOrigin, InvalidRecord
 from barnabas.broker.replica.delayed_produce import DelayedProduce
@@ -208,7 +208,7 @@ def _append_late(
     _tell(shared, list(done.changes))
     waiting = {partition.topic_partition: None for partition, _, _ in late}
 
-    def append(partition: Partition, size: int, batch: Buffer | ClientBatch, now_ms: int) -> None:
+    def append(partition: Partition, size: int, batch: Buffer | Summed | ClientBatch, now_ms: int) -> None:
         info = partition.append(batch, size, acks, shared.wall_clock.now_ms(), internal_allowed, asker)
         done.add(partition.topic_partition, partition, info, now_ms)
         _tell(shared, done.changes[-1:])

@@ -9,13 +9,15 @@ from typing import Any
 
 from barnabas.broker.config import BrokerConfig, TopicConfig
 from barnabas.broker.host.disk import RealDisk
+from barnabas.broker.jobs import at_once
 from barnabas.broker.log import AppendInfo, Log, LogManager
-from barnabas.broker.log.look import Costly, Large, look_apart, stamped
+from barnabas.broker.log.look import Costly, Large, Summed, Unsummed, look_apart, stamped
 from barnabas.broker.log.search import Search
+from barnabas.broker.log.staging import stage
 from barnabas.broker.log.types import Isolation
 from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.broker.ports import NotYet
-from barnabas.protocol.batch import BatchHeader, batches, read_header
+from barnabas.protocol.batch import BatchHeader, batches, read_header, set_place
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.records import Record, decode_records, encode_batch
 
@@ -159,10 +161,16 @@ def batch(
 
 def append(log: Log, *values: bytes | None, leader_epoch: int = 0, now_ms: int = NOW, **fields: Any) -> AppendInfo:
     """Append a batch as the leader, and let the high watermark follow (a partition of one replica)."""
-    try:
-        info = log.append_as_leader(memoryview(batch(*values, **fields)), leader_epoch, now_ms=now_ms)
-    except Large as large:
-        info = log.append_as_leader(large.batch, leader_epoch, now_ms=now_ms)
+    records: Any = memoryview(batch(*values, **fields))
+    while True:
+        try:
+            info = log.append_as_leader(records, leader_epoch, now_ms=now_ms)
+            break
+        except Unsummed as unsummed:
+            records = Summed(unsummed.view)
+        except Large as large:
+            set_place(large.batch.data, 0, log.log_end_offset, large.batch.header.length, leader_epoch)
+            records = at_once(stage(log, large.batch, leader_epoch, now_ms))
     log.advance_high_watermark(log.log_end_metadata)
     return info
 

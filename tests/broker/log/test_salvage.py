@@ -11,9 +11,9 @@ from barnabas.broker.log.replay import RECORDS_PER_STEP
 from barnabas.broker.log.salvage import salvage
 from barnabas.broker.log.segment import Segment
 from barnabas.protocol import batch as batch_module
-from barnabas.protocol.batch import HEADER_SIZE, LENGTH_AT
+from barnabas.protocol.batch import HEADER_SIZE, LENGTH_AT, LOG_OVERHEAD, set_place
 from barnabas.protocol.primitives import crc32c
-from tests.broker.log.harness import NOW, append, everything
+from tests.broker.log.harness import NOW, append, batch, everything
 
 COUNT = 20
 
@@ -248,7 +248,9 @@ def test_a_batch_of_any_size_is_read_in_bounded_steps(memory, sums, broken):
     append(log, b"0000")
     start = log.active.size
     append(log, b"0001")
-    append(log, long_value(2, 6 * MEBIBYTE))
+    large = batch(long_value(2, 6 * MEBIBYTE))
+    set_place(large, 0, 2, len(large) - LOG_OVERHEAD, 0)
+    log.append_as_follower(memoryview(large))  # at once, in the midst of a segment, as a leader wrote it once
     append(log, b"0003")
     log.configure(TopicConfig())
     if broken:

@@ -348,9 +348,6 @@ class Broker:
         self.drain()
 
     def drain(self) -> None:
-        while self.jobs.step():
-            pass
-        self.manager.drain(self.cluster.now_ms)
         while self.jobs.step() or self.manager.actions:
             self.manager.drain(self.cluster.now_ms)
 
