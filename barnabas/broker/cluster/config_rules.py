@@ -94,7 +94,7 @@ def alter(
     Raises:
         KafkaError: why they cannot be changed so.
     """
-    _check_resource(image, broker, resource_type, resource_name)
+    _check_resource(image, resource_type, resource_name)
     names = [change.name for change in changes]
     if len(set(names)) < len(names):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
@@ -122,23 +122,17 @@ def alter(
     ]
 
 
-def _check_resource(image: Image, broker: BrokerConfig, resource_type: int, resource_name: str) -> None:
+def _check_resource(image: Image, resource_type: int, resource_name: str) -> None:
     if resource_type == TOPIC_RESOURCE:
         if not resource_name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
         check_topic_name(resource_name)
         if resource_name not in image.topics:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource_name}' does not exist.")
-    elif resource_type == BROKER_RESOURCE:
-        if resource_name and resource_name != str(broker.node_id):
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST,
-                f"Unexpected broker id, expected {broker.node_id} or empty string, but received {resource_name}",
-            )
     elif resource_type == GROUP_RESOURCE:
         if not resource_name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
-    else:
+    elif resource_type != BROKER_RESOURCE:  # which broker's was looked at by the handler
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected resource type {resource_type}.")
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from barnabas.broker.cluster.config_rules import Alteration
+from barnabas.broker.cluster.image import BROKER_RESOURCE
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.config_entries import whose
 from barnabas.broker.handlers.services import Operation, Services
@@ -46,6 +47,8 @@ def alter(
             _fail(told, KafkaError(ErrorCode.INVALID_CONFIG, _TOO_MANY.format(len(resource.configs))))
         elif not _allowed(services, resource, context):
             _fail(told, KafkaError(whose(resource)[1], "Authorization failed."))
+        elif (fault := _of_another_broker(services, resource, context)) is not None:
+            _fail(told, fault)
         else:
             pending.append(told)
             asked.append((resource.resource_type, resource.resource_name, changes_of(resource)))
@@ -69,6 +72,16 @@ def _tell(decided: list[tuple[Any, KafkaError | None]], response: Any, context: 
 
 def _allowed(services: Services, resource: Any, context: RequestContext) -> bool:
     return services.authorise(context.connection.principal, Operation.ALTER_CONFIGS, whose(resource)[0])
+
+
+def _of_another_broker(services: Services, resource: Any, context: RequestContext) -> KafkaError | None:
+    """A broker's settings are changed by asking itself: the one that sent the request on, or else this one."""
+    peer = context.connection.peer
+    asked = str(peer if peer >= 0 else services.node_id)
+    if resource.resource_type != BROKER_RESOURCE or resource.resource_name in ("", asked):
+        return None
+    problem = f"Unexpected broker id, expected {asked} or empty string, but received {resource.resource_name}"
+    return KafkaError(ErrorCode.INVALID_REQUEST, problem)
 
 
 def _fail(told: Any, fault: KafkaError) -> None:

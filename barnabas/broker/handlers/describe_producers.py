@@ -1,7 +1,7 @@
-"""DescribeProducers (61, KIP-664). A real broker tells, as leader, the producers that a partition remembers.
+"""DescribeProducers (61, KIP-664). A real broker tells the producers that a partition remembers, a follower its own.
 
 - A topic or partition that is not there: UNKNOWN_TOPIC_OR_PARTITION; a name no topic has: INVALID_TOPIC_EXCEPTION; one
-  that another broker leads: NOT_LEADER_OR_FOLLOWER.
+  that has no replica here: NOT_LEADER_OR_FOLLOWER.
 - A partition named twice is told once (Kafka: twice): a partition remembers up to 4,000.
 """
 
@@ -74,8 +74,6 @@ def _partition(services: Services, key: TopicPartition) -> PartitionResponse:
     partition = hosted.online.get(key)
     if partition is None:
         return PartitionResponse(key.partition, hosted.error_of(key))
-    if not partition.is_leader:
-        return PartitionResponse(key.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     producers = [_told(producer_id, one) for producer_id, one in partition.log.producers.producers.items()]
     return PartitionResponse(key.partition, active_producers=producers)
 
