@@ -33,14 +33,16 @@ class Outcome:
         return [name for name in {**expected, **self.facts} if self.facts.get(name) != expected.get(name)]
 
 
-def _guarded(observe: Callable[[], Facts]) -> Outcome:
+def guarded(observe: Callable[[], Facts]) -> Outcome:
+    """What it observes, or why it could not."""
     try:
         return Outcome(observe())
     except Exception as error:
-        return _failed(error)
+        return failed(error)
 
 
-def _failed(error: Exception) -> Outcome:
+def failed(error: Exception) -> Outcome:
+    """A scenario that ended with this error."""
     told = f"{type(error).__name__}: {error}\n{''.join(traceback.format_exception(error, limit=-4))}"
     return Outcome({}, told, isinstance(error, Late))
 
@@ -94,7 +96,7 @@ def play(
 
 
 def _one(world: World, each: Scenario) -> Outcome:
-    return _guarded(lambda: each.body(world))
+    return guarded(lambda: each.body(world))
 
 
 def _restart(target: Target, world: World, asked: list[Scenario], step: Step) -> dict[str, Outcome]:
@@ -111,7 +113,7 @@ def _restart(target: Target, world: World, asked: list[Scenario], step: Step) ->
             except StopIteration as end:
                 out[id_] = Outcome(end.value)
             except Exception as error:
-                out[id_] = _failed(error)
+                out[id_] = failed(error)
 
     advance()
     target.stop() if step is STOP else target.kill()

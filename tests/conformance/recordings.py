@@ -17,15 +17,21 @@ _RECORDED: dict[str, Path] = {}
 
 
 @cache
-def _kept(path: Path) -> dict[str, Facts]:
-    kept: dict[str, Facts] = json.loads(path.read_text()) if path.exists() else {}
-    return kept
+def kept(path: Path) -> dict[str, Facts]:
+    """The answers of a file, by scenario (nothing, if there is none)."""
+    found: dict[str, Facts] = json.loads(path.read_text()) if path.exists() else {}
+    return found
+
+
+def keep(path: Path, new: dict[str, Facts]) -> None:
+    """Add these answers to a file, or put them in the place of older ones."""
+    path.write_text(json.dumps(dict(sorted((kept(path) | new).items())), indent=1) + "\n")
 
 
 def recorded(id_: str) -> Facts:
     """What Apache Kafka was recorded to answer to this scenario (nothing, if it never was)."""
     path = _RECORDED.setdefault(id_, _OF_VERSIONS if id_.startswith("V") else _OF_OTHERS)
-    return dict(_kept(path).get(id_, {}))
+    return dict(kept(path).get(id_, {}))
 
 
 def explained(id_: str, *beginnings: str) -> Facts:
@@ -39,4 +45,4 @@ def record(answers: dict[str, Facts]) -> None:
     for path in (_OF_VERSIONS, _OF_OTHERS):
         new = {id_: facts for id_, facts in answers.items() if _RECORDED.get(id_) == path}
         if new:
-            path.write_text(json.dumps(dict(sorted((_kept(path) | new).items())), indent=1) + "\n")
+            keep(path, new)

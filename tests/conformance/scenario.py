@@ -24,8 +24,6 @@ import enum
 from collections.abc import Callable, Generator
 from typing import Any
 
-from tests.conformance.world import World
-
 Facts = dict[str, str]
 
 ABSENT = "not there"
@@ -43,7 +41,7 @@ class Step(enum.Enum):
 STOP, KILL, START = Step.STOP, Step.KILL, Step.START
 
 Steps = Generator[Step, None, Facts]
-Body = Callable[[World], Any]
+Body = Callable[[Any], Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

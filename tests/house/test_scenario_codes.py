@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+import tests.conformance.cluster.scenarios
 import tests.conformance.scenarios
+from tests.conformance.cluster.acts import CLUSTER
 from tests.conformance.scenario import ALL
 
 assert tests.conformance.scenarios.__all__  # imported for the list it fills
+assert tests.conformance.cluster.scenarios.__all__  # the same
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "SCENARIOS.md").read_text()
@@ -27,7 +30,7 @@ def cited(text: str) -> set[str]:
 def everywhere() -> set[str]:
     own = Path(__file__)
     files = [path for room in ("barnabas", "tests") for path in (ROOT / room).rglob("*.py") if path != own]
-    return set(ALL).union(*(cited(path.read_text()) for path in files))
+    return set(ALL).union(CLUSTER, *(cited(path.read_text()) for path in files))
 
 
 def test_every_cited_code_is_listed_and_every_listed_code_is_cited() -> None:
@@ -39,7 +42,11 @@ def test_every_cited_code_is_listed_and_every_listed_code_is_cited() -> None:
 def test_a_code_is_listed_once_and_says_what_its_scenario_asks() -> None:
     codes = re.findall(r"^\| ([A-Z]\d\d[a-z]?) \|", PAGE, re.MULTILINE)
     assert len(codes) == len(set(codes)) == len(LISTED)
-    assert {id_: LISTED.get(id_) for id_ in ALL} == {id_: each.asks.replace("|", "\\|") for id_, each in ALL.items()}
+    played = {**ALL, **CLUSTER}
+    assert set(ALL).isdisjoint(CLUSTER)
+    assert {id_: LISTED.get(id_) for id_ in played} == {
+        id_: one.asks.replace("|", "\\|") for id_, one in played.items()
+    }
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Get, format, start and stop a real Apache Kafka 4.3.0 (one node, KRaft) on loopback.
+"""Get, format, start and stop a real Apache Kafka 4.3.0 (KRaft; one node, or one of a cluster's) on loopback.
 
 Maven and Java 17 are all it needs: `org.apache.kafka:kafka_2.13` brings the whole broker, `kafka-tools` adds
 DumpLogSegments and the performance tools. The jars are kept in `~/.cache/barnabas` (`$XDG_CACHE_HOME` counts).
@@ -137,16 +137,27 @@ class Kafka:
         settings: server properties beside those of a single node.
         heap_mb: size of the Java heap.
         quick: compile with C1 only: starts and warms faster, peaks lower. Off where speed is measured.
+        node_id: of a cluster's node; its `settings` name the voters once all have their ports (`controller_port`).
+        cluster_id: of its cluster; a new one where it is empty.
     """
 
     def __init__(
-        self, directory: Path, settings: Mapping[str, str] | None = None, *, heap_mb: int = HEAP_MB, quick: bool = False
+        self,
+        directory: Path,
+        settings: Mapping[str, str] | None = None,
+        *,
+        heap_mb: int = HEAP_MB,
+        quick: bool = False,
+        node_id: int = 1,
+        cluster_id: str = "",
     ) -> None:
         self.directory = directory
         self.data_dir = directory / "data"
         self.port = free_port()
-        self._controller_port = free_port()
-        self._settings = dict(settings or {})
+        self.controller_port = free_port()
+        self.settings = dict(settings or {})
+        self._node_id = node_id
+        self._cluster_id = cluster_id
         self._heap_mb = heap_mb
         self._quick = quick
         self._process = ServerProcess(directory / "kafka.out", self.port, START_SECONDS_MAX)
@@ -157,18 +168,18 @@ class Kafka:
         return self._process.pid
 
     def _properties(self) -> Path:
-        plain, control = f"127.0.0.1:{self.port}", f"127.0.0.1:{self._controller_port}"
+        plain, control = f"127.0.0.1:{self.port}", f"127.0.0.1:{self.controller_port}"
         settings = {
             "process.roles": "broker,controller",
-            "node.id": "1",
-            "controller.quorum.voters": f"1@{control}",
+            "node.id": str(self._node_id),
+            "controller.quorum.voters": f"{self._node_id}@{control}",
             "listeners": f"PLAINTEXT://{plain},CONTROLLER://{control}",
             "advertised.listeners": f"PLAINTEXT://{plain}",
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "log.dirs": str(self.data_dir),
             **ONE_NODE,
-            **self._settings,
+            **self.settings,
         }
         path = self.directory / "server.properties"
         path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
@@ -183,7 +194,7 @@ class Kafka:
         self.directory.mkdir(parents=True, exist_ok=True)
         properties = self._properties()
         if not (self.data_dir / "meta.properties").exists():
-            cluster = run_tool("kafka.tools.StorageTool", "random-uuid").split()[-1]
+            cluster = self._cluster_id or run_tool("kafka.tools.StorageTool", "random-uuid").split()[-1]
             run_tool("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties))
         options = [f"-Xmx{self._heap_mb}m", f"-Xms{self._heap_mb // 2}m", "-XX:+UseG1GC", "-Djava.awt.headless=true"]
         if self._quick:
