@@ -5,6 +5,7 @@
 ./dev bench --only small,bulk   some groups
 ./dev bench --only spark        the PySpark source against Spark's own connector (needs Java and Maven)
 ./dev bench --only mqtt         the MQTT bridge against the plain client (needs Mosquitto)
+./dev bench --only cluster      several brokers, each a process (--kafka: against three Apache Kafka)
 ./dev bench --only steps        the longest step of the loop for the largest request of each API
 ./dev bench --compare FILE      beside an earlier run's JSON
 ./dev bench --against REV       this checkout and another revision in interleaved pairs, without peers (--only, --pairs)
@@ -26,9 +27,9 @@ GROUPS = ("bulk", "small", "groups", "inside", "wheel", "client")
 AGAINST_KAFKA = ("bulk", "small", "groups")
 PAIRS = 6
 """As many as an interval of 95 % needs."""
-ON_REQUEST = ("spark", "mqtt", "steps")
+ON_REQUEST = ("spark", "mqtt", "steps", "cluster")
 """Groups that run only when `--only` names them: minutes of Spark against Spark's own connector (Java and Maven), of
-the MQTT bridge (Mosquitto), and a row for each API's largest request."""
+the MQTT bridge (Mosquitto), a row for each API's largest request, and several brokers on few cores."""
 
 
 def main() -> int:
@@ -70,7 +71,7 @@ def main() -> int:
             peer: Server | None = None
             if options.kafka and group in AGAINST_KAFKA:
                 peer = stack.enter_context(kafka())
-            peers = Peers(peer, others=not options.alone)
+            peers = Peers(peer, others=not options.alone, several=options.kafka)
             for row in importlib.import_module(f"tests.benchmarks.rows_{group}").rows(peers):
                 show(row)
                 rows.append(row)

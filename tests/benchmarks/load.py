@@ -91,7 +91,7 @@ def generator(name: str = "load") -> str:
     return str(target)
 
 
-def create_topic(server: Server, topic: str, partitions: int = 1, **config: str) -> None:
+def create_topic(server: Server, topic: str, partitions: int = 1, replicas: int = 1, /, **config: str) -> None:
     """Create a topic and wait until its partitions have leaders. The mock is given its topics when it starts.
 
     Nothing expires: the prepared batches bear an old date.
@@ -99,7 +99,9 @@ def create_topic(server: Server, topic: str, partitions: int = 1, **config: str)
     if server.name == "mock":
         return
     admin = AdminClient({"bootstrap.servers": server.bootstrap, "log_level": 0})
-    admin.create_topics([NewTopic(topic, partitions, 1, config={"retention.ms": "-1", **config})])[topic].result(20)
+    admin.create_topics([NewTopic(topic, partitions, replicas, config={"retention.ms": "-1", **config})])[topic].result(
+        20
+    )
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
         found = admin.list_topics(topic, timeout=5).topics[topic]
@@ -174,9 +176,11 @@ def _find_coordinator(s: socket.socket, group: str) -> None:
     raise RuntimeError(f"no coordinator for {group} after 20 s")
 
 
-def small_requests(server: Server, topic: str, connections: int, depth: int, seconds: float) -> Load:
-    """Produce requests of one 100-byte record, acks=all, as fast as they are answered."""
-    frame = frames.produce(topic, 0, frames.batch(1, 100))
+def small_requests(
+    server: Server, topic: str, connections: int, depth: int, seconds: float, record_bytes: int = 100
+) -> Load:
+    """Produce requests of one record, acks=all, as fast as they are answered."""
+    frame = frames.produce(topic, 0, frames.batch(1, record_bytes))
     return _run(server, "requests", _file(frame), str(connections), str(depth), str(seconds))
 
 

@@ -51,10 +51,14 @@ class Server:
 
 @dataclass(slots=True, frozen=True)
 class Peers:
-    """Who is measured beside ours: librdkafka's mock and asyncio streams (`others`), and a running Apache Kafka."""
+    """Who is measured beside ours: librdkafka's mock and asyncio streams (`others`), and a running Apache Kafka.
+
+    `several`: where ours are several brokers, as many Apache Kafka.
+    """
 
     kafka: Server | None = None
     others: bool = True
+    several: bool = False
 
 
 MODES = ("full", "header")
