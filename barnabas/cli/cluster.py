@@ -165,7 +165,7 @@ def _show(admin: Admin, given: argparse.Namespace) -> None:
             cluster_id=cluster.cluster_id,
             controller=cluster.controller_id,
             brokers=[{"id": node, "host": host, "port": port} for node, host, port in cluster.brokers],
-            quorum=quorum and _quorum_json(quorum),
+            quorum=quorum and quorum_json(quorum),
             features={
                 name: {"level": features.finalized.get(name, 0), "supported": list(span)}
                 for name, span in features.supported.items()
@@ -198,7 +198,8 @@ def _say_quorum(quorum: QuorumDescription) -> None:
     say(table(("replica", "", "end offset", "lag"), rows))
 
 
-def _quorum_json(quorum: QuorumDescription) -> dict[str, Any]:
+def quorum_json(quorum: QuorumDescription) -> dict[str, Any]:
+    """The quorum as JSON has it."""
     told = quorum._asdict()
     return {
         **told,

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from barnabas.cli.cluster import quorum_json
 from barnabas.cli.look import get
 from barnabas.cli.speak import say, say_json, table
 from barnabas.net.topology import PartitionInfo, place_of
@@ -18,6 +19,7 @@ from barnabas.protocol.ids import NO_LEADER
 
 if TYPE_CHECKING:
     from barnabas.client.admin import Admin
+    from barnabas.client.cluster_views import QuorumDescription
 
 _PAGE: Final = 1000
 """Partitions of one answer, the most that `/state` gives."""
@@ -55,36 +57,59 @@ class Replicas(NamedTuple):
 
 
 def show(admin: Admin, as_json: bool) -> int:
-    """Print it; 1 where a broker cannot be asked, or a partition has no leader, or not all its replicas in sync."""
+    """Print it; 1 where a broker cannot be asked, or a partition has no leader, or not all its replicas in sync.
+
+    As JSON each partition is a line, and the last one is of the cluster, which alone has no `topic`.
+    """
     told = [one for topic in admin.describe_all_topics(internal=True).values() for one in topic.partitions]
     brokers = admin.describe_cluster().brokers
     states = {node: _partitions(place_of(host, port)) for node, host, port in brokers}
     found = _all_of(told, states)
     silent = [node for node, state in states.items() if state is None]
+    under = sum(one.under_replicated for one in found)
+    without = sum(one.leader == NO_LEADER for one in found)
+    quorum = _quorum(admin)
     if as_json:
         for one in found:
             say_json(**one._asdict() | {"under_replicated": one.under_replicated})
+        say_json(
+            brokers=[node for node, _, _ in brokers],
+            silent=silent,
+            partitions=len(found),
+            under_replicated=under,
+            leaderless=without,
+            quorum=None if isinstance(quorum, BarnabasError) else quorum_json(quorum),
+        )
     else:
         head = ("topic", "partition", "leader", "epoch", "in sync", "high watermark", "end", "lag", "")
         say(table(head, [_row(one) for one in found]) if found else "no partitions")
         for node in silent:
             say(f"broker {node} cannot be asked: what it leads is not shown")
-        under = sum(one.under_replicated for one in found)
-        without = sum(one.leader == NO_LEADER for one in found)
-        say(_metadata(admin))
+        say(_metadata(quorum))
         say(f"{len(brokers)} brokers, {len(found)} partitions, {under} under-replicated, {without} without a leader")
     return 1 if silent or any(one.trouble for one in found) else 0
 
 
-def _metadata(admin: Admin) -> str:
-    """How far the controller is, and how far behind it each broker."""
+def _quorum(admin: Admin) -> QuorumDescription | BarnabasError:
+    """The quorum, or why nobody tells of it."""
     try:
-        quorum = admin.describe_quorum()
+        return admin.describe_quorum()
     except BarnabasError as fault:
-        return f"the controller cannot be asked: {fault}"
-    end = quorum.high_watermark
-    behind = [f", broker {one.replica_id} {max(end - one.log_end_offset, 0)} behind" for one in quorum.observers]
-    return f"controller {quorum.leader_id}, metadata at {end}{''.join(behind)}"
+        return fault
+
+
+def _metadata(quorum: QuorumDescription | BarnabasError) -> str:
+    """Who the controller is, who may be it, how far the metadata is, and how far behind it everybody else."""
+    if isinstance(quorum, BarnabasError):
+        return f"the controller cannot be asked: {quorum}"
+    end, others = quorum.high_watermark, [one for one in quorum.voters if one.replica_id != quorum.leader_id]
+    voters = ", ".join(str(one.replica_id) for one in quorum.voters)
+    behind = [
+        f", {what} {one.replica_id} {max(end - one.log_end_offset, 0)} behind"
+        for what, replicas in (("voter", others), ("broker", quorum.observers))
+        for one in replicas
+    ]
+    return f"controller {quorum.leader_id} (voters: {voters}), metadata at {end}{''.join(behind)}"
 
 
 def _all_of(told: Iterable[PartitionInfo], states: dict[int, list[dict[str, Any]] | None]) -> list[Replicas]:

@@ -77,7 +77,15 @@ def test_a_partition_that_nobody_leads_is_shown_and_is_a_failure(
     told = [PartitionInfo("t", 0, 1, 0, (1, 2), (1, 2)), PartitionInfo("t", 1, -1, 4, (2,), (2,))]
     trio = Trio(told, {1: [led("t", 0, 1)]})
     assert trio.show(monkeypatch) == 1
-    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    first, second, told_last = map(json.loads, capsys.readouterr().out.splitlines())
+    assert told_last == {
+        "brokers": [1],
+        "silent": [],
+        "partitions": 2,
+        "under_replicated": 0,
+        "leaderless": 1,
+        "quorum": None,
+    }
     assert (first["partition"], first["leader"], first["end_offset"]) == (0, 1, 7)
     assert (second["partition"], second["leader"], second["end_offset"]) == (1, -1, None)
     assert trio.show(monkeypatch, as_json=False) == 1
@@ -101,7 +109,16 @@ def test_how_far_behind_the_controller_each_broker_is(
     replicas = [QuorumReplica(*one) for one in ((1, 57, 1, 1), (2, 57, 1, 1), (3, 50, 1, 1))]
     trio.quorum = QuorumDescription(1, 4, 57, (replicas[0],), tuple(replicas[1:]))
     assert trio.show(monkeypatch, as_json=False) == 0
-    assert "controller 1, metadata at 57, broker 2 0 behind, broker 3 7 behind" in capsys.readouterr().out
+    assert "controller 1 (voters: 1), metadata at 57, broker 2 0 behind, broker 3 7 behind" in capsys.readouterr().out
+    assert trio.show(monkeypatch) == 0
+    told = json.loads(capsys.readouterr().out.splitlines()[-1])["quorum"]
+    assert (told["leader_id"], told["leader_epoch"], told["high_watermark"]) == (1, 4, 57)
+    assert [one["replica_id"] for one in told["voters"]] == [1]
+    assert [one["log_end_offset"] for one in told["observers"]] == [57, 50]
+    trio.quorum = QuorumDescription(2, 5, 57, (replicas[1], replicas[2]), (replicas[0],))
+    assert trio.show(monkeypatch, as_json=False) == 0
+    line = "controller 2 (voters: 2, 3), metadata at 57, voter 3 7 behind, broker 1 0 behind"
+    assert line in capsys.readouterr().out
     trio.quorum = None
     assert trio.show(monkeypatch, as_json=False) == 0
     assert "the controller cannot be asked: " in capsys.readouterr().out
@@ -113,7 +130,7 @@ def test_all_partitions_of_a_broker_are_read_page_by_page(
     late = led("t", 1500, 1, isr=(1,))
     trio = Trio([], {1: [*(led("t", number, 1) for number in range(1500)), late]})
     assert trio.show(monkeypatch) == 1
-    assert len(capsys.readouterr().out.splitlines()) == 1501
+    assert len(capsys.readouterr().out.splitlines()) == 1502
     assert len(trio.pages) == 2
 
 
@@ -123,7 +140,7 @@ def test_where_two_think_that_they_lead_the_later_counts(
     told = [PartitionInfo("t", 0, 1, 7, (1, 2), (1, 2))]
     trio = Trio(told, {1: [led("t", 0, 1, epoch=7)], 2: [led("t", 0, 2, epoch=6, isr=(2,))]})
     assert trio.show(monkeypatch) == 0
-    (one,) = map(json.loads, capsys.readouterr().out.splitlines())
+    one, _ = map(json.loads, capsys.readouterr().out.splitlines())
     assert (one["leader"], one["isr"], one["lags"]) == (1, [1, 2], {"2": 2})
 
 

@@ -135,7 +135,7 @@ def all_in_sync(servers: str) -> list[dict[str, Any]]:
     for _ in range(60):
         status = run("cluster", "status", "-b", servers, "--json")
         if not status.returncode:
-            return [one for one in map(json.loads, status.stdout.splitlines()) if one["topic"] == "t"]
+            return [one for one in map(json.loads, status.stdout.splitlines()) if one.get("topic") == "t"]
     raise AssertionError(status.stdout + status.stderr)
 
 

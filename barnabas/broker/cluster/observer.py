@@ -44,7 +44,8 @@ class Observer:
     """Follows the metadata of one controller.
 
     `end_offset` is the offset after the last record that `image` has, `epoch` that record's; `committed` what the
-    controller had when it last answered (-1: it has not). `fault` says why it has ended.
+    controller had when it last answered (-1: it has not); `applied_ms` when that record was written, by the
+    controller's clock (wall ms, -1: nobody said). `fault` says why it has ended.
     """
 
     def __init__(self, node_id: int, cluster_id: str, topic_id: bytes, image: Image) -> None:
@@ -59,6 +60,7 @@ class Observer:
         self.end_offset = 0
         self.epoch = -1
         self.committed = -1
+        self.applied_ms = -1
         self.fault: MetadataRefused | None = None
 
     @property
@@ -132,6 +134,7 @@ class Observer:
                 changes = [decode(record.value or b"") for record in decode_records(data, position)]
                 delta = self.image.apply(changes, delta)
                 self.end_offset, self.epoch = header.next_offset, header.leader_epoch
+                self.applied_ms = header.max_timestamp
         except UnknownRecord as error:
             raise self._end(str(error)) from error
         except ProtocolError as error:

@@ -45,6 +45,10 @@ def register(core: Core) -> None:
     registry.gauge("kafka.log:LogCleanerManager", "uncleanable-partitions-count", None, lambda: cleaner.uncleanable)
     registry.meter("kafka.controller:ControllerStats", "UncleanLeaderElectionsPerSec")  # `cluster/members` counts them
     registry.gauge(kind, "OfflinePartitionsCount", None, lambda: _leaderless(core))
+    registry.gauge(kind, "PreferredReplicaImbalanceCount", None, lambda: _imbalanced(core))
+    metadata = "broker-metadata-metrics"
+    registry.gauge(metadata, "last-applied-record-timestamp", None, lambda: _applied_ms(core))
+    registry.gauge(metadata, "last-applied-record-lag-ms", None, lambda: _lag_ms(core))
 
 
 def _committed(core: Core) -> int:
@@ -57,6 +61,21 @@ def _committed(core: Core) -> int:
 def _applied(core: Core) -> int:
     """The end of what this broker's image has."""
     return core.metadata.log.high_watermark if core.member is None else core.member.observer.end_offset
+
+
+def _applied_ms(core: Core) -> int:
+    """When the last record that this broker's image has was written (wall ms); the controller's own are all there."""
+    return core.clock.now_ms() if core.member is None else core.member.observer.applied_ms
+
+
+def _lag_ms(core: Core) -> int:
+    """Unlike in Kafka, whose controller writes something twice a second: nothing to wait for is no lag."""
+    return max(core.clock.now_ms() - _applied_ms(core), 0) if _committed(core) > _applied(core) else 0
+
+
+def _imbalanced(core: Core) -> int:
+    topics = core.image.topics.values()
+    return sum(state.leader != state.replicas[0] for topic in topics for state in topic.partitions.values())
 
 
 def _leaderless(core: Core) -> int:

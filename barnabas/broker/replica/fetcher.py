@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, Final
 
 from barnabas.broker.delayed import CallbackTask
+from barnabas.broker.metrics import Meter
 from barnabas.broker.ports import Peers
 from barnabas.broker.replica.follower import BACKOFF_MS, Follower, Stage, name_of
 from barnabas.broker.replica.shared import Shared
@@ -49,11 +50,13 @@ class Fetcher:
         "_woken",
         "followers",
         "leader_id",
+        "requests",
     )
 
     def __init__(self, leader_id: int, shared: Shared, peers: Peers) -> None:
         self.leader_id = leader_id
         self.followers: dict[TopicPartition, Follower] = {}
+        self.requests = Meter()
         self._shared = shared
         self._peers = peers
         self._in_flight = False
@@ -162,6 +165,7 @@ class Fetcher:
 
     def _send(self, request: Any, then: Callable[[Any, int], None]) -> None:
         self._in_flight = True
+        self.requests.mark()
         actions = self._shared.actions
         self._peers.send(self.leader_id, request, lambda answer: actions.add(partial(self._answered, then, answer)))
 

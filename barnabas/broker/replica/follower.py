@@ -95,10 +95,21 @@ _TIMESTAMPS: Final = {Stage.ASKING_END: LATEST_TIMESTAMP, Stage.ASKING_START: EA
 class Follower:
     """A partition that follows `leader_id` in `leader_epoch`. `wake` is called when it may ask again.
 
-    `stage` is one of `MOVES`; until `not_before_ms` (monotonic) it asks for nothing.
+    `stage` is one of `MOVES`; until `not_before_ms` (monotonic) it asks for nothing. `lag` is how many committed
+    records the leader had beyond the last answer's; -1 before the first.
     """
 
-    __slots__ = ("_said", "_syncing", "_wake", "leader_epoch", "leader_id", "not_before_ms", "partition", "stage")
+    __slots__ = (
+        "_said",
+        "_syncing",
+        "_wake",
+        "lag",
+        "leader_epoch",
+        "leader_id",
+        "not_before_ms",
+        "partition",
+        "stage",
+    )
 
     def __init__(self, partition: Partition, wake: Callable[[], None]) -> None:
         self.partition = partition
@@ -106,6 +117,7 @@ class Follower:
         self.leader_epoch = partition.leader_epoch
         self.stage = _FETCHING
         self.not_before_ms = 0
+        self.lag = -1
         self._wake = wake
         self._syncing = False
         self._said = ""
@@ -249,6 +261,7 @@ class Follower:
         """Take over what an answer says of the leader's log, when its records are here."""
         log = self.partition.log
         self._said = ""
+        self.lag = max(data.high_watermark - log.log_end_offset, 0)
         committed = min(max(data.high_watermark, log.log_start_offset), log.log_end_offset)
         rose = log.advance_high_watermark(log.log_end_metadata if committed == log.log_end_offset else committed)
         if data.log_start_offset > log.log_start_offset:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import chain, islice
 from typing import Any
 
@@ -49,6 +50,16 @@ class Following:
                 if not fetcher.followers:
                     del self._fetchers[leader_id]
                 return
+
+    def lags(self) -> Iterator[tuple[int, TopicPartition, int]]:
+        """Whom each partition follows, and by how many committed records it is behind (-1: nobody has said yet)."""
+        for leader_id, fetcher in self._fetchers.items():
+            for key, follower in fetcher.followers.items():
+                yield leader_id, key, follower.lag
+
+    def fetch_rate_min(self, now_ms: int) -> float:
+        """Requests per second, a minute's average, of the leader that is asked least often; 0 without any."""
+        return min((one.requests.read(now_ms)["one_minute_rate"] for one in self._fetchers.values()), default=0.0)
 
     def snapshot(self, first: int = 0, end: int | None = None) -> list[dict[str, Any]]:
         """Where each is, as plain values: those from `first` to before `end`."""

@@ -3,6 +3,7 @@
     kafka.server:type=ReplicaManager    all of this broker
     kafka.cluster:type=Partition        one
     kafka.log:type=Log                  its log
+    kafka.server:type=ReplicaFetcherManager, FetcherLagMetrics    what follows other brokers
 
 The gauges of single partitions are worked out by one collector when somebody reads, so that ten thousand partitions
 cost no registrations.
@@ -56,6 +57,10 @@ def register(manager: ReplicaManager, registry: MetricsRegistry) -> None:
         registry.gauge("ReplicaManager", name, None, counter(counts))
     registry.gauge("ReplicaManager", "OfflineReplicaCount", None, lambda: len(manager.hosted.offline))
 
+    tags = {"clientId": "Replica"}
+    registry.gauge("ReplicaFetcherManager", "MaxLag", tags, lambda: max((one[2] for one in manager.lags()), default=0))
+    registry.gauge("ReplicaFetcherManager", "MinFetchRate", tags, manager.fetch_rate_min)
+
     def of_each() -> Iterator[Sample]:
         partitions = list(manager.hosted.online.items())  # read in steps, between which others come
         for type_name, gauges in (("kafka.cluster:Partition", _OF_ONE), ("kafka.log:Log", _OF_LOG)):
@@ -63,5 +68,12 @@ def register(manager: ReplicaManager, registry: MetricsRegistry) -> None:
                 for key, partition in partitions:
                     tags = {"topic": key.topic, "partition": str(key.partition)}
                     yield Sample(type_name, name, tags, read(partition))
+        for leader_id, key, lag in manager.lags():
+            tags = {
+                "clientId": f"ReplicaFetcherThread-0-{leader_id}",
+                "topic": key.topic,
+                "partition": str(key.partition),
+            }
+            yield Sample("FetcherLagMetrics", "ConsumerLag", tags, lag)
 
     registry.collector(of_each)

@@ -286,6 +286,14 @@ class ReplicaManager:
             self._following = Following(self.shared, self._peers)
         self._following.follow(partition, now_ms)
 
+    def lags(self) -> list[tuple[int, TopicPartition, int]]:
+        """What follows others here: the leader, the partition, and by how many committed records it is behind."""
+        return [] if self._following is None else list(self._following.lags())
+
+    def fetch_rate_min(self) -> float:
+        """How often the leader that is asked least often is asked, in requests per second; 0 without any."""
+        return 0.0 if self._following is None else self._following.fetch_rate_min(self._now_ms)
+
     def _follow_nobody(self, key: TopicPartition) -> None:
         if self._following is not None:
             self._following.end(key)

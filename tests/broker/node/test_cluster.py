@@ -8,6 +8,7 @@ from barnabas.broker.cluster.image import TOPIC_RESOURCE
 from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.broker.node.core import Core
 from barnabas.broker.node.member import Stage
+from barnabas.broker.replica.follower import Follower
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import NO_LEADER, NO_PRODUCER_EPOCH, TopicPartition
 from barnabas.protocol.requests.alter_partition import AlterPartitionRequest
@@ -229,6 +230,44 @@ def gauge(node, type_name, name):
     return node.core.registry.read(type_name, name)["value"]
 
 
+def test_how_far_a_follower_is_behind_can_be_read(three, monkeypatch):
+    three.create("t", replicas={0: [2, 3, 1]})
+    take, seen = Follower.take, []
+
+    def look_after(follower, data, now_ms):
+        came = take(follower, data, now_ms)
+        if came:
+            seen.append((read(3, "MaxLag"), read(1, "MaxLag"), lags(3)))
+        return came
+
+    def lags(node_id):
+        samples = three[node_id].core.registry.collect(three.now_ms)
+        return [(one.tags, one.values["value"]) for one in samples if one.type == "FetcherLagMetrics"]
+
+    def read(node_id, name):
+        return three[node_id].core.registry.read("ReplicaFetcherManager", name, {"clientId": "Replica"})["value"]
+
+    three.advance(1000)
+    tags = (("clientId", "ReplicaFetcherThread-0-2"), ("partition", "0"), ("topic", "t"))
+    assert (lags(2), lags(3)) == ([], [(tags, 0)])
+    three.cut.add(frozenset((2, 3)))
+    for number in range(3):
+        assert three.put(b"%d" % number * 700_000, acks=1).error_code == 0
+    three.until(lambda: three.state().isr == (2, 1))
+    three.cut.clear()
+    monkeypatch.setattr(Follower, "take", look_after)
+    three.until(lambda: three[3].log().log_end_offset == 3)
+    assert seen == [(lag, 0, [(tags, lag)]) for lag in (2, 1, 0)]
+    assert read(2, "MinFetchRate") == 0
+    three.advance(180_000)
+    assert 1 < read(3, "MinFetchRate") < 4, "each waits half a second"
+    moved = "PreferredReplicaImbalanceCount"
+    assert gauge(three[1], "kafka.controller:KafkaController", moved) == 0
+    three.kill(2)
+    three.until(lambda: three.leader() == 3)
+    assert gauge(three[1], "kafka.controller:KafkaController", moved) == 1
+
+
 def test_the_controller_tells_how_far_the_others_are(three):
     three.create()
     three.advance(1000)
@@ -249,6 +288,8 @@ def test_the_controller_tells_how_far_the_others_are(three):
     assert gauge(three[2], "broker-metadata-metrics", "last-applied-record-offset") == end - 1
     assert gauge(three[3], "broker-metadata-metrics", "last-applied-record-offset") == told.high_watermark - 1
     assert gauge(three[1], "kafka.controller:KafkaController", "LastCommittedRecordOffset") == end - 1
+    lag = "last-applied-record-lag-ms"
+    assert [gauge(three[one], "broker-metadata-metrics", lag) for one in (1, 2)] == [0, 0]
     count = "ActiveControllerCount"
     assert [gauge(three[one], "kafka.controller:KafkaController", count) for one in (1, 2, 3)] == [1, 0, 0]
     three.kill(3)

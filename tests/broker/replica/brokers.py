@@ -301,6 +301,9 @@ class Broker:
     ) -> None:
         self.cluster.send(self, broker_id, request, done)
 
+    def knock(self, broker_id: int, done: Callable[[bool], None]) -> None:
+        raise AssertionError("a follower knocks nowhere")
+
     # What happens
 
     def hear(self, count: int | None = None) -> None:
