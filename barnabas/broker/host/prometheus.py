@@ -6,8 +6,9 @@
                                                                 ..._totaltimems_count 7, ..._totaltimems_sum 9
 
 so that dashboards made for Apache Kafka find them. What Kafka counts by topic and once more for all stands apart, so
-that no `sum()` counts twice: `..._messagesin_alltopics_total`. Labels are in snake case, and only a summary's name ends
-in `_count`, as Prometheus' linter (`promtool check metrics`) asks. Format: Prometheus text exposition 0.0.4.
+that no `sum()` counts twice: `..._messagesin_alltopics_total`. Labels are in snake case, only a summary's name ends in
+`_count`, and none in `_ms`, as Prometheus' linter (`promtool check metrics`) asks: there `lag-ms` is `lagms`, as Kafka's
+`TotalTimeMs` is `totaltimems`. Format: Prometheus text exposition 0.0.4.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ def pieces(readings: Iterable[Reading], told: Callable[[Reading], str] = meaning
 def _name(reading: Reading) -> str:
     name = _NOT_ALLOWED.sub("_", f"{reading.domain}_{reading.type}_{reading.name}").lower()
     if reading.kind == "gauge":
-        return f"{name.removesuffix('_count')}count" if name.endswith("_count") else name
+        ending = next((one for one in ("count", "ms") if name.endswith(f"_{one}")), "")
+        return f"{name.removesuffix(f'_{ending}')}{ending}" if ending else name
     if reading.kind == "histogram":
         return name
     name = name.removesuffix("persec").removesuffix("_total")
