@@ -6,8 +6,8 @@
                                                                 ..._totaltimems_count 7, ..._totaltimems_sum 9
 
 so that dashboards made for Apache Kafka find them. What Kafka counts by topic and once more for all stands apart, so
-that no `sum()` counts twice: `..._messagesin_alltopics_total`. Labels are in snake case, only a summary's name ends in
-`_count`, and none in `_ms`, as Prometheus' linter (`promtool check metrics`) asks: there `lag-ms` is `lagms`, as Kafka's
+that no `sum()` counts twice: `..._messagesin_alltopics_total`. Labels are in snake case, only a summary's name ends
+in `_count`, and none in `_ms`, as Prometheus' linter (`promtool check metrics`) asks: `lag-ms` is `lagms`, as
 `TotalTimeMs` is `totaltimems`. Format: Prometheus text exposition 0.0.4.
 """
 
