@@ -85,6 +85,13 @@ class Decided(NamedTuple):
     replicas: tuple[str, ...]
     isr: tuple[str, ...]
     alive: tuple[str, ...]
+    elr: tuple[str, ...] = ()
+    last_known: tuple[str, ...] = ()
+
+    @property
+    def may_lead(self) -> tuple[str, ...]:
+        """Who may lead next, if alive (KIP-966)."""
+        return self.isr or self.elr or self.last_known
 
 
 class Committed(NamedTuple):

@@ -69,7 +69,8 @@ class ReplicaWatch:
                 if before is not None and before.alive == alive and before[2:4] == epochs:
                     continue
                 leader = _names([state.leader])[0] if state.leader > 0 else ""
-                now = Decided(key, leader, *epochs, _names(state.replicas), _names(state.isr), alive)
+                others = _names(state.elr), _names(state.last_known)
+                now = Decided(key, leader, *epochs, _names(state.replicas), _names(state.isr), alive, *others)
                 self._decided[key] = now
                 self._tell(now)
                 if before is not None:
@@ -83,6 +84,7 @@ def _count(broker: BrokerProcess, before: Decided, now: Decided) -> None:
     world.count("elections", now.leader not in ("", before.leader))
     world.count("partitions that lose their leader", not now.leader and bool(before.leader))
     world.count("ISRs below the minimum", len(now.isr) == 1 < len(before.isr))
+    world.count("elections of an eligible leader", now.leader in before.elr and not before.isr)
 
 
 def _names(node_ids: Iterable[int]) -> tuple[str, ...]:

@@ -53,15 +53,15 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
             "Any replica that is alive may lead.",
             "decisions",
             1,
-            ("barnabas.broker.cluster.leadership:without", "if one in isr and one", "if one"),
+            ("barnabas.broker.cluster.succession:_elect", "if one in have_all and able(one)", "if able(one)"),
         ),
         "fenced_keeps_its_place": _plant(
             "A broker that is fenced stays in the ISR.",
             "decisions",
             1,
             (
-                "barnabas.broker.cluster.leadership:without",
-                "tuple(member for member in state.isr if member != broker_id) or state.isr",
+                "barnabas.broker.cluster.leadership:_without",
+                "tuple(member for member in state.isr if member != broker_id)",
                 "state.isr",
             ),
         ),

@@ -58,8 +58,10 @@ def led(broker: str, epoch: int, *isr: str, life: int = 1, leads: bool = True) -
     return Led(broker, life, P, epoch, isr, 2, leads)
 
 
-def decided(epochs: tuple[int, int], leader: str, isr: Sequence[str], alive: Sequence[str] = ALL) -> Decided:
-    return Decided(P, leader, *epochs, ALL, tuple(isr), tuple(alive))
+def decided(
+    epochs: tuple[int, int], leader: str, isr: Sequence[str], alive: Sequence[str] = ALL, elr: str = ""
+) -> Decided:
+    return Decided(P, leader, *epochs, ALL, tuple(isr), tuple(alive), tuple(elr))
 
 
 def committed(broker: str, offset: int = 0, last: int = 2, epoch: int = 1, crc: int = 7) -> Committed:
@@ -151,7 +153,20 @@ FORGED: dict[str, tuple[str, Sequence[Event]]] = {
     "Leaders: two": ("leaders: c", [led("b", 1, "b"), led("c", 1, "c")]),
     "Leaders: in two lives": ("leaders: b", [led("b", 1, "b"), led("b", 1, "b", life=2)]),
     "Decisions: not of the replicas": ("decisions.*replicas", [decided((0, 0), "b", "bx")]),
-    "Decisions: nobody in sync": ("decisions.*replicas", [decided((0, 0), "", "")]),
+    "Decisions: nobody in sync": ("decisions.*replicas", [decided((0, 0), "b", "")]),
+    "Decisions: in sync and eligible": ("decisions.*eligible", [decided((0, 0), "b", "bc", elr="c")]),
+    "Decisions: eligible, beside one in sync": (
+        "decisions.*not in the ISR",
+        [decided((0, 0), "b", "b", elr="c"), decided((1, 1), "c", "c")],
+    ),
+    "Decisions: the last leader, beside an eligible one": (
+        "decisions.*not in the ISR",
+        [decided((0, 0), "", "", elr="c")._replace(last_known=("b",)), decided((1, 1), "b", "b")],
+    ),
+    "InSync: who is eligible lacks it": (
+        "in sync: b has committed",
+        [decided((0, 0), "b", "b", elr="c"), Looked("c", 1, P, 0, 2), Looked("b", 1, P, 3, 3)],
+    ),
     "Decisions: from outside": ("decisions.*outside", [decided((0, 0), "b", "cd")]),
     "Decisions: a fenced leader": ("decisions.*fenced", [decided((0, 0), "b", "b", "cd")]),
     "Decisions: a fenced member": ("decisions.*fenced", [decided((0, 0), "b", "bc", "b")]),

@@ -11,6 +11,7 @@ from barnabas.broker.cluster import lock_out
 from barnabas.broker.cluster.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE, Image
 from barnabas.broker.cluster.records import Config, MetadataRecord
 from barnabas.broker.cluster.settings_room import SettingsRoom
+from barnabas.broker.cluster.succession import MIN_ISR
 from barnabas.broker.cluster.topic_rules import check_topic_name
 from barnabas.broker.config import BrokerConfig, ConfigError, Key, Kind, TopicConfig, Update, keys_of, topic_config
 from barnabas.broker.config.group_config import UNUSED_GROUP_KEYS, GroupConfig, group_config
@@ -26,6 +27,8 @@ _KEYS: Final[dict[int, tuple[type, Mapping[str, Key]]]] = {
 """The settings of each type of resource: those that have an effect, and those that have none."""
 
 _AT_CLUSTER_LEVEL: Final = "Cannot update these configs at default cluster level: {}"
+_MIN_ISR_OF_ONE: Final = "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
+_MIN_ISR_REMOVED: Final = "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
 
 
 class Operation(IntEnum):
@@ -171,6 +174,10 @@ def _default(key: Key | None) -> str:
 def _check_broker_settings(image: Image, changed: Mapping[str, str | None], *, per_broker: bool) -> None:
     table = keys_of(BrokerConfig)
     for name, text in changed.items():
+        if (
+            name == MIN_ISR and len(image.brokers) > 1 and (per_broker or text is None)
+        ):  # else leaders may commit by another
+            raise KafkaError(ErrorCode.INVALID_CONFIG, _MIN_ISR_OF_ONE if per_broker else _MIN_ISR_REMOVED)
         if text is None:
             continue  # whatever an older release took can be taken back
         key = table.get(name)

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
-from barnabas.broker.cluster import config_rules, elections, reassignment, topic_rules
+from barnabas.broker.cluster import config_rules, reassignment, topic_rules
 from barnabas.broker.cluster.config_rules import Alteration
 from barnabas.broker.cluster.image import Delta, Image, PartitionState, TopicState
 from barnabas.broker.cluster.leadership import judge
@@ -32,6 +32,7 @@ from barnabas.broker.cluster.records import (
     ProducerIds,
 )
 from barnabas.broker.cluster.settings_room import SettingsRoom
+from barnabas.broker.cluster.succession import Terms, smaller_minimum, terms_from
 from barnabas.broker.cluster.topic_rules import NewTopic, Taken, TopicResult
 from barnabas.broker.cluster.turns import SMALL_MAX, RunJob, Turns
 from barnabas.broker.cluster.writing import Writing
@@ -199,6 +200,8 @@ class LocalController:
             if len(errors) % CHECKED_PER_STEP == 0:
                 yield None
 
+        records += yield from smaller_minimum(self.pending, self._config, records)
+
         def committed(fault: KafkaError | None) -> None:
             done(errors if fault is None else [one or fault for one in errors])
 
@@ -223,6 +226,7 @@ class LocalController:
         if code:
             self._defer(lambda: done(IsrAnswer(code)))
             return
+        assert topic is not None
         assert state is not None
         record = self._with_isr(proposal, state)
         leader_epoch = state.leader_epoch + (record.leader is not None)
@@ -235,18 +239,14 @@ class LocalController:
         """What a partition becomes with the ISR proposed."""
         number = proposal.partition.partition
         recovered = False if state.recovering else None  # a leader's first proposal says so, as in Kafka
-        if not state.moves:
-            return PartitionChange(proposal.topic_id, number, isr=proposal.isr, recovering=recovered)
-        unclean = self._may_be_unclean(proposal.partition.topic)
-        change = reassignment.changed(self.pending, number, state, proposal.isr, unclean=unclean)
+        change = reassignment.changed(
+            self.pending, number, state, proposal.isr, terms=self.terms_of(proposal.partition.topic)
+        )
         if change is None:
-            return PartitionChange(proposal.topic_id, number, isr=proposal.isr)
+            return PartitionChange(proposal.topic_id, number, isr=proposal.isr, recovering=recovered)
         if change.replicas is not None:
             logger.info("%s is where it was to go: on %s", proposal.partition, list(change.replicas))
         return change if change.recovering else change._replace(recovering=recovered)
-
-    def _may_be_unclean(self, topic: str) -> bool:
-        return elections.may_be_unclean(self.pending, self._config, topic)
 
     def reassign(
         self, moves: Sequence[Move], may_resize: bool, done: Callable[[list[KafkaError | None]], None]
@@ -255,7 +255,7 @@ class LocalController:
         told: list[KafkaError | None] = []
 
         def decide(image: Image) -> Job[list[MetadataRecord]]:
-            return reassignment.decide(image, moves, told, may_resize=may_resize, unclean=self._may_be_unclean)
+            return reassignment.decide(image, moves, told, may_resize=may_resize, terms_of=self.terms_of)
 
         def decided(fault: KafkaError | None) -> None:
             told.extend([fault] * (len(moves) - len(told)))
@@ -302,6 +302,11 @@ class LocalController:
             yield from self._writing.write_in_slices(records, done)
         else:
             self._writing.write(records, done)
+
+    def terms_of(self, topic: str) -> Terms:
+        """What the settings of a topic say of who may lead it."""
+        given = self.pending.topic_overrides(topic)
+        return terms_from(given, self._config)
 
     @property
     def pending(self) -> Image:

@@ -1,8 +1,8 @@
 """Elections that somebody asks for, and those that the controller begins by itself: pure decisions over an image.
 
-    preferred    the first replica leads, if it is alive and in sync; nobody else is made leader by it
-    unclean      where nobody leads: one that is alive and in sync, else one that is alive. What it has not is lost,
-                 acknowledged or not: it is the whole ISR then, and RECOVERING until its first follower is in sync again
+    preferred    the first replica leads, if it is alive and has all that was committed; it makes nobody else leader
+    unclean      where nobody leads: one that is alive and has all that was committed, else one that is alive
+                 (`succession`). What it has not is lost, acknowledged or not
 
 Where `unclean.leader.election.enable` holds for a topic the controller does the second by itself, when a leader is
 fenced, when a replica comes back (`leadership`), and every `unclean.leader.election.interval.ms`.
@@ -12,13 +12,13 @@ Source: `ReplicationControlManager.electLeader`, `PartitionChangeBuilder` of Apa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final, TypeAlias
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 from barnabas.broker.cluster.image import Image, PartitionState
 from barnabas.broker.cluster.records import MetadataRecord, PartitionChange
+from barnabas.broker.cluster.succession import Terms, TermsOf, default_terms, has_all, settle
 from barnabas.broker.cluster.turns import SMALL_MAX
-from barnabas.broker.config import BrokerConfig
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import NO_LEADER, TopicPartition
@@ -26,22 +26,8 @@ from barnabas.protocol.ids import NO_LEADER, TopicPartition
 PREFERRED: Final = 0
 UNCLEAN: Final = 1
 
-Unclean: TypeAlias = Callable[[str], bool]
-"""Whether a replica of this topic that is not in sync may lead it where no other can."""
 
-
-def never(topic: str) -> bool:
-    """Nobody leads who is not in sync."""
-    return False
-
-
-def may_be_unclean(image: Image, config: BrokerConfig, topic: str) -> bool:
-    """Whether `unclean.leader.election.enable` holds for a topic."""
-    given = image.topic_overrides(topic).get("unclean.leader.election.enable")
-    return config.unclean_leader_election_enable if given is None else given.strip().lower() == "true"
-
-
-def refusal(image: Image, key: TopicPartition, election: int) -> tuple[int, str]:
+def refusal(image: Image, key: TopicPartition, election: int, terms_of: TermsOf = default_terms) -> tuple[int, str]:
     """Why a partition has no such election: error and text; 0 where it has one."""
     if election not in (PREFERRED, UNCLEAN):
         return ErrorCode.INVALID_REQUEST, f"Unknown election type {election}"
@@ -52,7 +38,7 @@ def refusal(image: Image, key: TopicPartition, election: int) -> tuple[int, str]
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {key}"
     if not _needed(state, election):
         return ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
-    if elect(image, key.partition, state, election) is not None:
+    if elect(image, key.partition, state, election, terms_of(key.topic)) is not None:
         return 0, ""
     if election == UNCLEAN:
         return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No replica of the partition is alive."
@@ -62,35 +48,26 @@ def refusal(image: Image, key: TopicPartition, election: int) -> tuple[int, str]
     )
 
 
-def elect(image: Image, partition: int, state: PartitionState, election: int) -> PartitionChange | None:
+def elect(image: Image, partition: int, state: PartitionState, election: int, terms: Terms) -> PartitionChange | None:
     """What an election changes; None where there is nobody, or no need."""
     if not _needed(state, election):
         return None
     if election == UNCLEAN:
-        return uncleanly(image, partition, state)
+        change = settle(partition, state, terms._replace(unclean=True), image.is_alive)
+        return None if change is None or change.leader is None else change
     first = state.replicas[0]
-    if first not in state.isr or not image.is_alive(first):
+    if not has_all(state, first) or not image.is_alive(first):
         return None
-    return PartitionChange(state.topic_id, partition, leader=first)
+    return settle(partition, state, terms, lambda one: one == first)
 
 
-def uncleanly(image: Image, partition: int, state: PartitionState, apart: int = NO_LEADER) -> PartitionChange | None:
-    """Let somebody lead who is alive (and is not `apart`), out of sync if nobody else is there."""
-    able = [one for one in state.replicas if one != apart and image.is_alive(one)]
-    for one in able:
-        if one in state.isr:
-            return PartitionChange(state.topic_id, partition, leader=one)
-    if not able:
-        return None
-    return PartitionChange(state.topic_id, partition, isr=(able[0],), leader=able[0], recovering=True)
-
-
-def all_of(image: Image, election: int, wanted: Unclean = never) -> Job[list[MetadataRecord]]:
-    """What the controller changes by itself, some partitions in each step; of unclean ones those of `wanted` topics."""
+def all_of(image: Image, election: int, terms_of: TermsOf = default_terms) -> Job[list[MetadataRecord]]:
+    """What the controller changes by itself, some partitions in each step; unclean elections where a topic lets it."""
     changes: list[MetadataRecord] = []
     for number, (topic, partition, state) in enumerate(partitions_of(image), 1):
-        if election == PREFERRED or (state.leader == NO_LEADER and wanted(topic)):
-            change = elect(image, partition, state, election)
+        terms = terms_of(topic) if _needed(state, election) else None
+        if terms is not None and (election == PREFERRED or terms.unclean):
+            change = elect(image, partition, state, election, terms)
             if change is not None:
                 changes.append(change)
         if number % SMALL_MAX == 0:
@@ -99,15 +76,19 @@ def all_of(image: Image, election: int, wanted: Unclean = never) -> Job[list[Met
 
 
 def asked(
-    image: Image, keys: Iterable[TopicPartition], election: int, told: dict[TopicPartition, tuple[int, str]]
+    image: Image,
+    keys: Iterable[TopicPartition],
+    election: int,
+    told: dict[TopicPartition, tuple[int, str]],
+    terms_of: TermsOf = default_terms,
 ) -> Job[list[MetadataRecord]]:
     """What changes for those that were asked for, each named once; `told` says of each what came of it."""
     changes: list[MetadataRecord] = []
     for number, key in enumerate(keys, 1):
-        told[key] = refusal(image, key, election)
+        told[key] = refusal(image, key, election, terms_of)
         state = image.partition(*key)
         if not told[key][0] and state is not None:
-            change = elect(image, key.partition, state, election)
+            change = elect(image, key.partition, state, election, terms_of(key.topic))
             assert change is not None, "else it was refused"
             changes.append(change)
         if number % SMALL_MAX == 0:

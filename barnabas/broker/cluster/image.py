@@ -59,6 +59,8 @@ class PartitionState:
 
     `recovering`: its leader was elected without having been in sync, and what was acknowledged may be lost. While it is
     reassigned, `replicas` has all that it is to have and, behind them, those `removing`; `adding` were none before.
+    `elr`: who left the ISR when that fell below its minimum, and so has all that was committed. `last_known`: who led
+    last, while nobody is in sync (`succession`).
     """
 
     topic_id: bytes
@@ -70,6 +72,8 @@ class PartitionState:
     recovering: bool = False
     removing: tuple[int, ...] = ()
     adding: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_known: tuple[int, ...] = ()
 
     @property
     def moves(self) -> bool:
@@ -256,6 +260,8 @@ class Image:
                     state.recovering,
                     state.removing,
                     state.adding,
+                    state.elr,
+                    state.last_known,
                 )
         for (kind, resource), settings in sorted(self.configs.items()):
             for name, value in sorted(settings.items()):
@@ -306,6 +312,8 @@ def _partition(image: Image, record: Partition, delta: Delta) -> None:
         record.recovering,
         tuple(record.removing),
         tuple(record.adding),
+        tuple(record.elr),
+        tuple(record.last_known),
     )
     topic.partitions[record.partition] = state
     key = topic.keys[record.partition] = TopicPartition(topic.name, record.partition)
@@ -327,6 +335,8 @@ def _change_partition(image: Image, record: PartitionChange, delta: Delta) -> No
         old.recovering if record.recovering is None else record.recovering,
         old.removing if record.removing is None else tuple(record.removing),
         old.adding if record.adding is None else tuple(record.adding),
+        old.elr if record.elr is None else tuple(record.elr),
+        old.last_known if record.last_known is None else tuple(record.last_known),
     )
     topic.partitions[record.partition] = state
     delta.partitions[topic.keys[record.partition]] = state

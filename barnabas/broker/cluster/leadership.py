@@ -1,4 +1,6 @@
-"""Who leads a partition and who is in sync: pure decisions over an image.
+"""What becomes of partitions when a broker comes or goes, and whether an ISR may change: pure decisions over an image.
+
+What a partition comes to is `succession`'s; here stands which of them are concerned.
 
 A broker that is fenced or unfenced may concern every partition. What changes is written and seen in slices then, and in
 this order: partitions before the fence, and after the unfence, so that nobody ever sees a leader that is fenced. Each
@@ -10,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from barnabas.broker.cluster.elections import Unclean, never, partitions_of, uncleanly
+from barnabas.broker.cluster.elections import partitions_of
 from barnabas.broker.cluster.image import Image, PartitionState
 from barnabas.broker.cluster.records import MetadataRecord, PartitionChange
+from barnabas.broker.cluster.succession import TermsOf, default_terms, settle
 from barnabas.broker.cluster.turns import SMALL_MAX
 from barnabas.broker.jobs import Job
 from barnabas.broker.ports import IsrProposal
@@ -39,28 +42,43 @@ def judge(image: Image, proposal: IsrProposal, state: PartitionState | None) -> 
 
 
 def step_down(image: Image, broker_id: int) -> Iterator[list[MetadataRecord]]:
-    """Records, in slices, that take from the controller's own broker what it leads; each raises a leader epoch.
+    """Records, in slices, that take from a broker that stands alone what it leads; each raises a leader epoch.
 
     Kafka does this when a broker stops in good order or at its next registration; with `step_up` either way a restart
     raises the epoch by two. Its place in the ISR the broker keeps.
     """
-    return _hand_over(image, lambda state: state.leader == broker_id, NO_LEADER)
+
+    def changed(partition: int, state: PartitionState) -> PartitionChange | None:
+        leads = state.leader == broker_id
+        return PartitionChange(state.topic_id, partition, leader=NO_LEADER) if leads else None
+
+    return _of_all(image, changed)
 
 
-def step_up(image: Image, broker_id: int) -> Iterator[list[MetadataRecord]]:
-    """Records, in slices, that let a broker lead what has no leader and has it in sync."""
-    return _hand_over(image, lambda state: state.leader == NO_LEADER and broker_id in state.isr, broker_id)
+def step_up(image: Image, broker_id: int, terms_of: TermsOf = default_terms) -> Iterator[list[MetadataRecord]]:
+    """Records, in slices, that let a broker that stands alone lead what has no leader, if it may."""
+
+    def changed(partition: int, state: PartitionState) -> PartitionChange | None:
+        if state.leader != NO_LEADER:
+            return None
+        topic = image.topics_by_id[state.topic_id].name
+        return settle(partition, state, terms_of(topic), lambda one: one == broker_id)
+
+    return _of_all(image, changed)
 
 
-def _hand_over(image: Image, wanted: Callable[[PartitionState], bool], leader: int) -> Iterator[list[MetadataRecord]]:
-    """Records, in slices, that give the partitions wanted another leader; topics may go between slices."""
+def _of_all(
+    image: Image, changed: Callable[[int, PartitionState], PartitionChange | None]
+) -> Iterator[list[MetadataRecord]]:
+    """Records, in slices, of what changes; topics may go between slices."""
     changes: list[MetadataRecord] = []
     for topic in list(image.topics.values()):
         for partition, state in topic.partitions.items():
             if topic.topic_id not in image.topics_by_id:
                 break  # deleted since the last slice
-            if wanted(state):
-                changes.append(PartitionChange(topic.topic_id, partition, leader=leader))
+            change = changed(partition, state)
+            if change is not None:
+                changes.append(change)
             if len(changes) >= SMALL_MAX:
                 yield changes
                 changes = []
@@ -68,32 +86,32 @@ def _hand_over(image: Image, wanted: Callable[[PartitionState], bool], leader: i
         yield changes
 
 
-def without(image: Image, state: PartitionState, broker_id: int) -> tuple[tuple[int, ...] | None, int | None]:
-    """A partition when a broker is fenced: another ISR, another leader (None: as it is).
+def fenced(image: Image, broker_id: int, terms_of: TermsOf = default_terms) -> Job[list[MetadataRecord]]:
+    """What changes in all partitions when a broker is fenced: it leads nothing, and is in no ISR."""
+    return (yield from _without(image, broker_id, terms_of, NO_LEADER))
 
-    The broker leaves the ISR, unless nobody else is in it: whoever is left there has all that was committed, and leads
-    when it is back. The next leader is the first of the replicas, in their order, that is alive and in sync
-    (`PartitionChangeBuilder` with a preferred election).
+
+def unproven(image: Image, broker_id: int, terms_of: TermsOf = default_terms) -> Job[list[MetadataRecord]]:
+    """What changes when a broker comes back and cannot show that it lost nothing: no ELR has it either (KIP-966).
+
+    Where nobody else has all that was committed it may still be the last known leader, and will lead, RECOVERING.
     """
-    isr = tuple(member for member in state.isr if member != broker_id) or state.isr
-    leader = state.leader
-    if leader == broker_id:
-        able = (one for one in state.replicas if one in isr and one != broker_id and image.is_alive(one))
-        leader = next(able, NO_LEADER)
-    return (None if isr == state.isr else isr), (None if leader == state.leader else leader)
+    return (yield from _without(image, broker_id, terms_of, broker_id))
 
 
-def fenced(image: Image, broker_id: int, unclean: Unclean = never) -> Job[list[MetadataRecord]]:
-    """What changes in all partitions when a broker is fenced, a bounded number of them in each step."""
+def _without(image: Image, broker_id: int, terms_of: TermsOf, lost: int) -> Job[list[MetadataRecord]]:
     changes: list[MetadataRecord] = []
     for number, (topic, partition, state) in enumerate(partitions_of(image), 1):
-        if broker_id in state.isr:
-            isr, leader = without(image, state, broker_id)
-            change: MetadataRecord | None = None
-            if leader == NO_LEADER and unclean(topic):
-                change = uncleanly(image, partition, state, apart=broker_id)
-            if change is None and (isr is not None or leader is not None):
-                change = PartitionChange(state.topic_id, partition, isr=isr, leader=leader)
+        if broker_id in state.isr or lost in state.elr:
+            isr = tuple(member for member in state.isr if member != broker_id)
+            change = settle(
+                partition,
+                state,
+                terms_of(topic),
+                lambda one: one != broker_id and image.is_alive(one),
+                isr=isr,
+                lost=lost,
+            )
             if change is not None:
                 changes.append(change)
         if number % SMALL_MAX == 0:
@@ -101,29 +119,26 @@ def fenced(image: Image, broker_id: int, unclean: Unclean = never) -> Job[list[M
     return changes
 
 
-def unfenced(image: Image, broker_id: int, unclean: Unclean = never) -> Job[list[MetadataRecord]]:
-    """What changes when a broker is unfenced: it leads what has no leader and has it in sync."""
+def unfenced(image: Image, broker_id: int, terms_of: TermsOf = default_terms) -> Job[list[MetadataRecord]]:
+    """What changes when a broker is unfenced: what has no leader may have one now."""
     changes: list[MetadataRecord] = []
     for number, (topic, partition, state) in enumerate(partitions_of(image), 1):
-        if state.leader == NO_LEADER and broker_id in state.isr:
-            changes.append(PartitionChange(state.topic_id, partition, leader=broker_id))
-        elif state.leader == NO_LEADER and broker_id in state.replicas and unclean(topic):
-            changes.append(PartitionChange(state.topic_id, partition, (broker_id,), broker_id, recovering=True))
+        if state.leader == NO_LEADER:
+            change = settle(partition, state, terms_of(topic), lambda one: one == broker_id or image.is_alive(one))
+            if change is not None:
+                changes.append(change)
         if number % SMALL_MAX == 0:
             yield None
     return changes
 
 
-def unproven(image: Image, broker_id: int) -> Job[list[MetadataRecord]]:
-    """What changes when a broker comes back and cannot show that it lost nothing.
-
-    Where others were in sync they go on without it (`fenced`). Where it was the last, nobody else has what was
-    committed: it is the last-known leader, and will lead, RECOVERING (KIP-966).
-    """
-    changes: list[MetadataRecord] = []
-    for number, (_, partition, state) in enumerate(partitions_of(image), 1):
-        if state.isr == (broker_id,) and not state.recovering:
-            changes.append(PartitionChange(state.topic_id, partition, recovering=True))
-        if number % SMALL_MAX == 0:
-            yield None
-    return changes
+def nobody_has_all(image: Image, changes: list[MetadataRecord]) -> list[PartitionChange]:
+    """Of the changes that `unproven` makes, those that leave nobody who is known to have what was committed."""
+    found = []
+    for one in changes:
+        if isinstance(one, PartitionChange):
+            state = image.topics_by_id[one.topic_id].partitions[one.partition]
+            isr, elr = one.isr if one.isr is not None else state.isr, one.elr if one.elr is not None else state.elr
+            if not isr and not elr:
+                found.append(one)
+    return found

@@ -23,7 +23,7 @@ from barnabas.broker.cluster.elections import PREFERRED, UNCLEAN
 from barnabas.broker.cluster.evidence import Doubt, Evidence, Knock
 from barnabas.broker.cluster.feed import MetadataFeed
 from barnabas.broker.cluster.image import Image
-from barnabas.broker.cluster.leadership import fenced, unfenced, unproven
+from barnabas.broker.cluster.leadership import fenced, nobody_has_all, unfenced, unproven
 from barnabas.broker.cluster.record_log import Commit
 from barnabas.broker.cluster.records import BrokerChange, MetadataRecord, PartitionChange
 from barnabas.broker.cluster.registrations import Beat, Heartbeat, Registration, Registrations
@@ -31,7 +31,7 @@ from barnabas.broker.config import BrokerConfig
 from barnabas.broker.jobs import Job
 from barnabas.broker.metrics import Meter
 from barnabas.protocol.errors import KafkaError
-from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.ids import NO_LEADER, TopicPartition
 
 Registered: TypeAlias = Callable[[KafkaError | None, int], None]
 """Hears of a refusal, or of the broker's epoch."""
@@ -58,9 +58,10 @@ class Members:
         end_offset: where the next record of the metadata log will stand.
         feed: what carries the committed metadata to them.
         config: the settings in force.
-        unclean: counts elections of a leader that was not in sync.
+        unclean: counts elections of a leader that may lack what was committed.
         knock: connects to where a broker listens for brokers.
         later: runs a callback at the end of a step, with the time.
+        eligible: counts elections of a leader that was not in sync, and lacks nothing.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Members:
         unclean: Meter,
         knock: Knock,
         later: Callable[[Callable[[int], None]], None],
+        eligible: Meter,
     ) -> None:
         self._registrations = registrations
         self._controller = controller
@@ -82,6 +84,7 @@ class Members:
         self.feed = feed
         self._config = config
         self._unclean = unclean
+        self._eligible = eligible
         self._elect_ms: dict[int, int] = {}
         """When the controller looks for elections by itself the next time, by kind (monotonic ms)."""
         self._evidence = Evidence(knock, self._gone, later)
@@ -95,7 +98,7 @@ class Members:
     def register(self, asked: Registration, done: Registered, now_ms: int) -> None:
         """Take in a broker, which is fenced at first; `done(None, epoch)`, later."""
         epoch = -1
-        doubtful: list[MetadataRecord] = []
+        doubtful: list[PartitionChange] = []
 
         def decide(image: Image) -> Job[list[MetadataRecord]]:
             nonlocal epoch
@@ -105,11 +108,11 @@ class Members:
                 epoch = image.broker_epoch(asked.broker_id)
                 return []
             epoch = record.broker_epoch
-            changes = yield from fenced(image, asked.broker_id, self._may_be_unclean)
-            if asked.previous_epoch == image.broker_epoch(asked.broker_id):  # -1 of both: it is new
-                return [record, *changes]
-            doubtful.extend((yield from unproven(image, asked.broker_id)))
-            return [record, *changes, *doubtful]
+            proven = asked.previous_epoch == image.broker_epoch(asked.broker_id)  # -1 of both: it is new
+            leaves = fenced if proven else unproven
+            changes = yield from leaves(image, asked.broker_id, self._controller.terms_of)
+            doubtful.extend([] if proven else nobody_has_all(image, changes))
+            return [record, *changes]
 
         def decided(fault: KafkaError | None) -> None:
             if fault is None and doubtful:
@@ -137,7 +140,7 @@ class Members:
             if told.record is None:
                 return []
             what = fenced if told.is_fenced else unfenced
-            changes = yield from what(image, beat.broker_id, self._may_be_unclean)
+            changes = yield from what(image, beat.broker_id, self._controller.terms_of)
             return [*changes, told.record] if told.is_fenced else [told.record, *changes]
 
         def decided(fault: KafkaError | None) -> None:
@@ -155,7 +158,7 @@ class Members:
 
         def decide(image: Image) -> Job[list[MetadataRecord]]:
             keys = elections.needing(image, election) if named is None else iter(named)
-            return (yield from elections.asked(image, keys, election, told))
+            return (yield from elections.asked(image, keys, election, told, self._controller.terms_of))
 
         self._decide(decide, lambda fault: done(fault, told))
 
@@ -203,7 +206,7 @@ class Members:
             fences = holds(image)
             if not fences:
                 return []
-            changes = yield from fenced(image, broker_id, self._may_be_unclean)
+            changes = yield from fenced(image, broker_id, self._controller.terms_of)
             return [*changes, BrokerChange(broker_id, fenced=True)]
 
         def done(fault: KafkaError | None) -> None:
@@ -220,37 +223,48 @@ class Members:
 
     def _elect_all(self, election: int) -> None:
         def decide(image: Image) -> Job[list[MetadataRecord]]:
-            changes = yield from elections.all_of(image, election, self._may_be_unclean)
+            changes = yield from elections.all_of(image, election, self._controller.terms_of)
             if changes and election == PREFERRED:
                 logger.info("%d partitions are given back to their preferred leader", len(changes))
             return changes
 
         self._decide(decide, lambda fault: None)
 
-    def _decide(self, decision: Callable[[Image], Job[list[MetadataRecord]]], done: Commit) -> None:
-        """Have the controller decide; a leader that was not in sync is told of."""
-        unclean: list[str] = []
+    def take_part(self, broker_id: int, done: Commit) -> None:
+        """The controller's own broker has its logs open: it is unfenced, and leads what it may."""
 
         def decide(image: Image) -> Job[list[MetadataRecord]]:
+            changes = yield from unfenced(image, broker_id, self._controller.terms_of)
+            return [BrokerChange(broker_id, fenced=False), *changes]
+
+        self._decide(decide, done)
+
+    def _decide(self, decision: Callable[[Image], Job[list[MetadataRecord]]], done: Commit) -> None:
+        """Have the controller decide; a leader that was not in sync is counted, one that may lack something told of."""
+        unclean: list[str] = []
+        eligible = 0
+
+        def decide(image: Image) -> Job[list[MetadataRecord]]:
+            nonlocal eligible
             records = yield from decision(image)
-            unclean.extend(
-                f"{name_of(image, one)} ({one.leader})"
-                for one in records
-                if isinstance(one, PartitionChange) and one.recovering and one.leader is not None
-            )
+            for one in records:
+                if isinstance(one, PartitionChange) and one.leader not in (None, NO_LEADER):
+                    if one.recovering:
+                        unclean.append(f"{name_of(image, one)} ({one.leader})")
+                    elif one.isr == (one.leader,):
+                        eligible += one.leader in image.topics_by_id[one.topic_id].partitions[one.partition].elr
             return records
 
         def decided(fault: KafkaError | None) -> None:
+            if fault is None:
+                self._eligible.mark(eligible)
             if unclean and fault is None:
                 self._unclean.mark(len(unclean))
-                what = "%d partitions have a leader that was not in sync, and what was acknowledged may be lost: %s"
+                what = "%d partitions have a leader that may lack what was acknowledged, for nobody else could: %s"
                 logger.warning(what, len(unclean), some_of(unclean))
             done(fault)
 
         self._controller.decide(decide, decided)
-
-    def _may_be_unclean(self, topic: str) -> bool:
-        return elections.may_be_unclean(self._controller.pending, self._config, topic)
 
     def _interval_ms(self, election: int) -> int:
         if election == PREFERRED:
@@ -274,14 +288,14 @@ class Members:
         return self._registrations.session_ms
 
 
-def say_unproven(image: Image, broker_id: int, doubtful: Sequence[MetadataRecord]) -> None:
-    """Tell of partitions that may have lost what was acknowledged, with the one replica that had it (`unproven`)."""
+def say_unproven(image: Image, broker_id: int, doubtful: Sequence[PartitionChange]) -> None:
+    """Tell of partitions that may have lost what was acknowledged, with the last replica that had it (`unproven`)."""
     logger.warning(
         "broker %d cannot show that it lost nothing (no clean stop, and its machine was started anew, or its directory "
-        "is another); it alone was in sync of %d partitions; what was acknowledged may be lost: %s",
+        "is another); nobody else has what was acknowledged in %d partitions, and it may be lost: %s",
         broker_id,
         len(doubtful),
-        some_of([name_of(image, one) for one in doubtful if isinstance(one, PartitionChange)]),
+        some_of([name_of(image, one) for one in doubtful]),
     )
 
 

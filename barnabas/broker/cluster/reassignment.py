@@ -22,14 +22,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from barnabas.broker.cluster.elections import Unclean
 from barnabas.broker.cluster.image import Image, PartitionState
 from barnabas.broker.cluster.records import MetadataRecord, PartitionChange
+from barnabas.broker.cluster.succession import DEFAULT, Terms, TermsOf, settle
 from barnabas.broker.cluster.topic_rules import check_replicas
 from barnabas.broker.cluster.turns import SMALL_MAX
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.ids import NO_LEADER, TopicPartition
+from barnabas.protocol.ids import TopicPartition
 
 Replicas: TypeAlias = tuple[int, ...]
 
@@ -47,7 +47,7 @@ def decide(
     told: list[KafkaError | None],
     *,
     may_resize: bool = True,
-    unclean: Unclean,
+    terms_of: TermsOf,
 ) -> Job[list[MetadataRecord]]:
     """What changes; `told` gets an error or None for each move, of which each names another partition."""
     changes: list[MetadataRecord] = []
@@ -55,9 +55,9 @@ def decide(
         try:
             state = _find(image, key)
             if replicas is None:
-                change = give_up(image, key.partition, state, unclean=unclean(key.topic))
+                change = give_up(image, key.partition, state, terms=terms_of(key.topic))
             else:
-                change = begin(image, key.partition, state, replicas, may_resize=may_resize)
+                change = begin(image, key.partition, state, replicas, may_resize=may_resize, terms=terms_of(key.topic))
             if change is not None:
                 changes.append(change)
             told.append(None)
@@ -69,7 +69,13 @@ def decide(
 
 
 def begin(
-    image: Image, partition: int, state: PartitionState, target: Replicas, *, may_resize: bool = True
+    image: Image,
+    partition: int,
+    state: PartitionState,
+    target: Replicas,
+    *,
+    may_resize: bool = True,
+    terms: Terms = DEFAULT,
 ) -> PartitionChange | None:
     """Let a partition go to these replicas, whatever it was on the way to; None if nothing changes.
 
@@ -85,28 +91,32 @@ def begin(
         )
     removing = tuple(sorted(set(state.replicas) - set(target)))
     adding = tuple(sorted(set(target) - set(state.replicas))) or state.adding
-    return changed(image, partition, state, state.isr, replicas=target + removing, removing=removing, adding=adding)
+    terms = terms._replace(unclean=False)
+    return changed(
+        image, partition, state, state.isr, replicas=target + removing, removing=removing, adding=adding, terms=terms
+    )
 
 
-def give_up(image: Image, partition: int, state: PartitionState, *, unclean: bool) -> PartitionChange | None:
+def give_up(image: Image, partition: int, state: PartitionState, *, terms: Terms = DEFAULT) -> PartitionChange | None:
     """Let a partition have the replicas it had.
 
     Raises:
-        KafkaError: NO_REASSIGNMENT_IN_PROGRESS; INVALID_REPLICA_ASSIGNMENT, where nobody of these is in sync.
+        KafkaError: NO_REASSIGNMENT_IN_PROGRESS; INVALID_REPLICA_ASSIGNMENT, where nobody of these has all of it.
     """
     if not state.moves:
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "")
     replicas = without(state.replicas, state.adding)
     isr = without(state.isr, state.adding)
-    if isr:
-        return changed(image, partition, state, isr, replicas=replicas, removing=(), adding=())
-    if not unclean:
+    if isr or without(state.elr, state.adding):
+        certain = terms._replace(unclean=False)
+        return changed(image, partition, state, isr, replicas=replicas, removing=(), adding=(), terms=certain)
+    if not terms.unclean:
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"Unable to revert partition assignment for {_name(image, partition, state)} because it would require an "
             "unclean leader election.",
         )
-    change = changed(image, partition, state, replicas[:1], replicas=replicas, removing=(), adding=())
+    change = changed(image, partition, state, replicas[:1], replicas=replicas, removing=(), adding=(), terms=terms)
     return None if change is None else change._replace(recovering=True)
 
 
@@ -119,12 +129,12 @@ def changed(
     replicas: Replicas | None = None,
     removing: Replicas | None = None,
     adding: Replicas | None = None,
-    unclean: bool = False,
+    terms: Terms = DEFAULT,
 ) -> PartitionChange | None:
     """A partition with another ISR or assignment (None: as it is); where all of the target is in sync, at its end.
 
-    Its leader stays if it is still a replica in sync and alive, else the first who is leads; with `unclean` one who is
-    only alive, if need be. The leader epoch rises with every replica that goes, so that none that is gone is believed.
+    Who leads then is `succession`'s. The leader epoch rises with every replica that goes, so that none that is gone is
+    believed.
     """
     replicas = state.replicas if replicas is None else replicas
     removing = state.removing if removing is None else removing
@@ -132,24 +142,16 @@ def changed(
     left, in_sync = without(replicas, removing), without(isr, removing)
     if (removing or adding) and left and set(left) <= set(in_sync):
         replicas, isr, removing, adding = left, in_sync, (), ()
-    able = [one for one in (state.leader, *replicas) if one in isr and one in replicas and image.is_alive(one)]
-    leader, recovering = able[0] if able else NO_LEADER, None
-    if not able and unclean:
-        leader = next((one for one in replicas if image.is_alive(one)), NO_LEADER)
-        if leader != NO_LEADER:
-            isr, recovering = (leader,), True
-    raised = leader != state.leader or not set(state.replicas) <= set(replicas)
-    change = PartitionChange(
-        state.topic_id,
-        partition,
-        isr=None if isr == state.isr else isr,
-        leader=leader if raised else None,
+    nothing = PartitionChange(state.topic_id, partition)
+    change = settle(partition, state, terms, image.is_alive, isr=isr, replicas=replicas) or nothing
+    goes = not set(state.replicas) <= set(replicas)
+    change = change._replace(
+        leader=state.leader if goes and change.leader is None else change.leader,
         replicas=None if replicas == state.replicas else replicas,
-        recovering=recovering,
         removing=None if removing == state.removing else removing,
         adding=None if adding == state.adding else adding,
     )
-    return None if all(value is None for value in change[2:]) else change
+    return None if change == nothing else change
 
 
 def without(those: Replicas, these: Sequence[int]) -> Replicas:

@@ -60,13 +60,16 @@ class Partition(NamedTuple):
     recovering: bool = False
     removing: tuple[int, ...] = ()
     adding: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_known: tuple[int, ...] = ()
 
 
 class PartitionChange(NamedTuple):
     """What changes in a partition (None: stays). A given `leader` raises the leader epoch, every change the other.
 
     `recovering`: its leader was not in sync when it was elected, and no follower has been since. `removing` and
-    `adding`: which of the replicas are to go, and which are to be in sync first (`reassignment`).
+    `adding`: which of the replicas are to go, and which are to be in sync first (`reassignment`). `elr`, `last_known`:
+    who has what was committed without being in sync, and who led last (`succession`).
     """
 
     topic_id: bytes
@@ -77,6 +80,8 @@ class PartitionChange(NamedTuple):
     recovering: bool | None = None
     removing: tuple[int, ...] | None = None
     adding: tuple[int, ...] | None = None
+    elr: tuple[int, ...] | None = None
+    last_known: tuple[int, ...] | None = None
 
 
 class RemoveTopic(NamedTuple):

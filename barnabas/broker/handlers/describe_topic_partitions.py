@@ -5,7 +5,7 @@
   next request goes on. Topics before the cursor are passed over.
 - A cursor below partition 0, and one at a topic that is not among those named, are INVALID_REQUEST for every topic
   asked for. A name that is not there: UNKNOWN_TOPIC_OR_PARTITION, one no topic has: INVALID_TOPIC_EXCEPTION; Metadata's
-  other errors stand at partitions. No topic is ever created. Eligible leaders (KIP-966) are none: empty, never null.
+  other errors stand at partitions. No topic is ever created. Eligible leaders (KIP-966) may be none: empty, never null.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ class _Page:
             state.leader_epoch,
             list(state.replicas),
             list(state.isr),
-            [],
-            [],
+            list(state.elr),
+            list(state.last_known),
             [replica for replica in state.replicas if not image.is_alive(replica)],
         )
 

@@ -43,7 +43,8 @@ def register(core: Core) -> None:
     registry.gauge(kind, "GlobalPartitionCount", None, lambda: sum(len(t.partitions) for t in image.topics.values()))
     cleaner = core.logs.cleaner
     registry.gauge("kafka.log:LogCleanerManager", "uncleanable-partitions-count", None, lambda: cleaner.uncleanable)
-    registry.meter("kafka.controller:ControllerStats", "UncleanLeaderElectionsPerSec")  # `cluster/members` counts them
+    for name in ("ElectionFromEligibleLeaderReplicasPerSec", "UncleanLeaderElectionsPerSec"):
+        registry.meter("kafka.controller:ControllerStats", name)  # `cluster/members` counts them
     registry.gauge(kind, "OfflinePartitionsCount", None, lambda: _leaderless(core))
     registry.gauge(kind, "PreferredReplicaImbalanceCount", None, lambda: _imbalanced(core))
     metadata = "broker-metadata-metrics"

@@ -107,6 +107,7 @@ def lead(core: Core, mine: Identity) -> None:
         core.registry.meter("kafka.controller:ControllerStats", "UncleanLeaderElectionsPerSec"),
         peers.knock,
         core.replicas.actions.add,
+        core.registry.meter("kafka.controller:ControllerStats", "ElectionFromEligibleLeaderReplicasPerSec"),
     )
     members.begin(core.image, core.now_ms)
     core.services.members = members

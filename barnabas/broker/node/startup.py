@@ -20,17 +20,20 @@ from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.cluster.image import Image
-from barnabas.broker.cluster.leadership import fenced, step_down, step_up, unproven
+from barnabas.broker.cluster.image import BROKER_RESOURCE, Image
+from barnabas.broker.cluster.leadership import fenced, nobody_has_all, step_down, step_up, unproven
 from barnabas.broker.cluster.record_log import Commit
 from barnabas.broker.cluster.records import (
     BrokerChange,
     Cluster,
+    Config,
     FeatureLevel,
     MetadataRecord,
+    PartitionChange,
     ProducerIds,
     RegisterBroker,
 )
+from barnabas.broker.cluster.succession import MIN_ISR
 from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult
 from barnabas.broker.config import parse_topics
 from barnabas.broker.delayed.timer import CallbackTask
@@ -162,10 +165,13 @@ def _take_charge(core: Core, mine: Identity) -> Job[Gate]:
 
 
 def _lead(core: Core) -> Job[None]:
-    """All logs are open: this broker takes part, and leads what it has in sync."""
-    node_id = core.config.node_id
+    """All logs are open: this broker takes part, and leads what it may."""
+    node_id, members = core.config.node_id, core.services.members
+    if members is not None:
+        yield from _commit(core, lambda done: members.take_part(node_id, done))
+        return
     yield from _write(core, [BrokerChange(node_id, fenced=False)])
-    for records in step_up(core.controller.pending, node_id):
+    for records in step_up(core.controller.pending, node_id, core.controller.terms_of):
         yield from _write(core, records)
 
 
@@ -186,9 +192,25 @@ def _missing_records(core: Core, mine: Identity) -> list[MetadataRecord]:
     records += [
         FeatureLevel(name, level) for name, (_, level) in SUPPORTED_FEATURES.items() if name not in image.features
     ]
+    if core.peers is not None:
+        records += _one_minimum(core)
     if image.next_producer_id < handed_out:
         logger.warning("producer ids below %d may have been given out; they are not given out again", handed_out)
         records.append(ProducerIds(mine.node_id, handed_out))
+    return records
+
+
+def _one_minimum(core: Core) -> list[MetadataRecord]:
+    """All brokers of a cluster go by one `min.insync.replicas`: leaders commit by it, and who is eligible hangs on it.
+
+    Source: `ConfigurationControlManager.maybeGenerateElrSafetyRecords` of Apache Kafka.
+    """
+    given = {name: settings for (kind, name), settings in core.image.configs.items() if kind == BROKER_RESOURCE}
+    records: list[MetadataRecord] = [
+        Config(BROKER_RESOURCE, name, MIN_ISR, None) for name, settings in given.items() if name and MIN_ISR in settings
+    ]
+    if MIN_ISR not in given.get("", {}):
+        records.append(Config(BROKER_RESOURCE, "", MIN_ISR, str(core.config.min_insync_replicas)))
     return records
 
 
@@ -205,15 +227,15 @@ def _come_back(core: Core) -> Job[None]:
     from barnabas.broker.node import proof
 
     node_id = core.config.node_id
-    doubtful: list[MetadataRecord] = []
+    doubtful: list[PartitionChange] = []
     old = core.image.brokers.get(node_id)
     shown = old is None or proof.shows(core.disk, core.boot_id, old.broker_epoch)
 
     def decide(image: Image) -> Job[list[MetadataRecord]]:
-        changes = yield from fenced(image, node_id)
-        if not shown:
-            doubtful[:] = yield from unproven(image, node_id)
-        return [_registration(core), *changes, *doubtful]
+        leaves = fenced if shown else unproven
+        changes = yield from leaves(image, node_id, core.controller.terms_of)
+        doubtful[:] = [] if shown else nobody_has_all(image, changes)
+        return [_registration(core), *changes]
 
     yield from _commit(core, lambda done: core.controller.decide(decide, done))
     proof.note(core.disk, core.boot_id, core.image.broker_epoch(node_id))

@@ -1,8 +1,9 @@
 """Decisions: what a controller decides of leaders and in-sync replicas.
 
-the ISR is one of replicas, and never empty; the leader is one of it, and alive
-who leads next was in the ISR before: nobody leads who may lack what was committed
-whoever is fenced neither joins an ISR nor stays in one, unless nobody else is in it
+the ISR is one of replicas, and empty only while nobody leads; the leader is one of it, and alive
+who leads next was in the ISR before, or, where nobody was, eligible, or, where nobody was, the last leader: else he
+may lack what was committed. Nobody is in the ISR and eligible
+whoever is fenced neither joins an ISR nor stays in one
 a partition epoch rises with each change, a leader epoch with each change of the leader
 """
 
@@ -30,8 +31,10 @@ class Decisions(Check):
 
 
 def _wrong(event: Decided) -> str:
-    if not event.isr or not set(event.isr) <= set(event.replicas):
+    if not set(event.isr) | set(event.elr) <= set(event.replicas) or (event.leader and not event.isr):
         return "has an ISR that is not of its replicas"
+    if set(event.isr) & set(event.elr):
+        return "has somebody in the ISR who is eligible, too"
     if event.leader and event.leader not in event.isr:
         return "is led from outside the ISR"
     if event.leader and event.leader not in event.alive:
@@ -47,7 +50,7 @@ def _wrong_after(before: Decided, event: Decided) -> str:
     if event.partition_epoch <= before.partition_epoch:
         return "changes, and its partition epoch does not rise"
     if event.partition_epoch == before.partition_epoch + 1:  # else there was one between them that nobody saw
-        if event.leader not in ("", before.leader) and event.leader not in before.isr:
+        if event.leader not in ("", before.leader) and event.leader not in before.may_lead:
             return "is led by a broker that was not in the ISR"
         if not set(event.isr) - set(before.isr) <= set(event.alive):
             return "takes a fenced broker into the ISR"

@@ -1,9 +1,9 @@
-"""In sync: whatever any leader has ever committed, every member of the ISR has, as the controller has the ISR.
+"""In sync: whatever any leader has ever committed, every member of the ISR has, and who is eligible to lead without it.
 
     high watermark 7 at broker1, ISR {1, 2}    2's log ends at 7: as it must    at 6: broken
 
 So nobody can be elected who lacks it. Apart is a member that lost power with records that no sync had covered, until
-the ISR is one without it.
+it is neither.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class InSync(Check):
         self._compare(event.partition)
 
     def _decided(self, event: Decided) -> None:
-        self._isr[event.partition] = event.isr
-        self._lost -= {(event.partition, one) for one in event.replicas if one not in event.isr}
+        self._isr[event.partition] = member_of = event.isr + event.elr
+        self._lost -= {(event.partition, one) for one in event.replicas if one not in member_of}
         self._compare(event.partition)
 
     def _lost_power(self, event: PowerLost) -> None:

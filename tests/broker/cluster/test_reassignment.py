@@ -7,6 +7,7 @@ import pytest
 from barnabas.broker.cluster.image import Image
 from barnabas.broker.cluster.reassignment import Move, begin, changed, decide, give_up
 from barnabas.broker.cluster.records import Partition, RegisterBroker, Topic
+from barnabas.broker.cluster.succession import Terms, default_terms
 from barnabas.broker.cluster.turns import SMALL_MAX
 from barnabas.broker.jobs import at_once
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -43,7 +44,7 @@ class One:
         return self.take(begin(self.image, 0, self.state, target, **options))
 
     def give_up(self, *, unclean=False):
-        return self.take(give_up(self.image, 0, self.state, unclean=unclean))
+        return self.take(give_up(self.image, 0, self.state, terms=Terms(unclean=unclean)))
 
     def in_sync(self, *isr, **options):
         return self.take(changed(self.image, 0, self.state, isr, **options))
@@ -126,7 +127,7 @@ def test_giving_up_needs_one_in_sync_or_leave_to_lose():
     one.image.apply([RegisterBroker(1, 1, bytes(16), (), None, True)])
     assert one.in_sync(4) == ((4, 5, 1, 2), (4, 5), (1, 2), (4,), 4, 1)
     assert refused(one.give_up) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    assert one.give_up(unclean=True) == ((1, 2), (), (), (1,), -1, 2)
+    assert one.give_up(unclean=True) == ((1, 2), (), (), (2,), 2, 2)
     assert one.state.recovering
 
 
@@ -156,7 +157,7 @@ def test_nobody_out_of_sync_leads_but_where_that_is_allowed():
     one = One((1, 2), (1,), dead=(1,))
     assert one.begin(4, 2) == ((4, 2, 1), (4,), (1,), (1,), -1, 1)
     assert changed(one.image, 0, one.state, (1,)) is None
-    change = changed(one.image, 0, one.state, (1,), unclean=True)
+    change = changed(one.image, 0, one.state, (1,), terms=Terms(unclean=True))
     assert change is not None
     assert (change.leader, change.isr, change.recovering) == (4, (4,), True)
 
@@ -167,11 +168,11 @@ def test_each_of_many_is_decided_on_its_own_and_in_steps():
     moves += [Move(TopicPartition("t", SMALL_MAX + 4), None), Move(TopicPartition("t", 9999), (1,))]
     moves += [Move(TopicPartition("u", 0), None)]
     told: list[KafkaError | None] = []
-    steps = decide(one.image, moves, told, unclean=lambda topic: False)
+    steps = decide(one.image, moves, told, terms_of=default_terms)
     assert next(steps) is None
     assert len(told) == SMALL_MAX
     told.clear()
-    changes = at_once(decide(one.image, moves, told, unclean=lambda topic: False))
+    changes = at_once(decide(one.image, moves, told, terms_of=default_terms))
     assert len(changes) == SMALL_MAX + 4
     assert [fault.code for fault in told if fault] == [
         ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,

@@ -574,7 +574,7 @@ def test_the_only_replica_leads_again_when_it_is_back_and_in_a_later_epoch(three
     assert three.put(b"first").error_code == 0
     three.kill(2)
     three.until(lambda: three.leader() == NO_LEADER)
-    assert three.state().isr == (2,)
+    assert (three.state().isr, three.state().elr) == ((), (2,))
     three.start(2)
     three.until(lambda: three[2].core.ready and three.leader() == 2)
     assert three.state().leader_epoch == 2

@@ -224,7 +224,7 @@ def test_where_nobody_of_the_target_can_lead_nobody_does_until_he_is_back(four):
     four.until(lambda: four.leader() == NO_LEADER)
     assert reassign(four, {0: [3]}) == {0: 0}
     assert four.leader() == NO_LEADER
-    assert four.state().isr == (2,)
+    assert four.state().elr == (2,)
     four.start(2)
     four.until(lambda: four.state().replicas == (3,))
     four.until(lambda: hosted(four) == [3])

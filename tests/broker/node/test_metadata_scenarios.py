@@ -144,10 +144,11 @@ def test_m03_versions_of_every_api(world: World, version: int) -> None:
     assert ranges[18] == (0, 4)
     telemetry = {71, 72}
     assert list(ranges) == sorted(set(VERSIONS) - telemetry)
-    levels = {"group.version": 1, "metadata.version": 30}
+    levels = {"eligible.leader.replicas.version": 1, "group.version": 1, "metadata.version": 30}
     assert {one.name: one.max_version_level for one in response.finalized_features} == levels
     told = {one.name: (one.min_version, one.max_version) for one in response.supported_features}
-    assert told == {"metadata.version": (7, 30)} | ({"group.version": (0, 1)} if version == 4 else {})
+    at_zero = {"eligible.leader.replicas.version": (0, 1), "group.version": (0, 1)}
+    assert told == {"metadata.version": (7, 30)} | (at_zero if version == 4 else {})
 
 
 def test_a_client_must_name_its_software_as_kafka_wants(world: World) -> None:
