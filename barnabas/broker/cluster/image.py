@@ -3,6 +3,8 @@
 `image.apply(records)` returns the `Delta`: what is different now, for those who act on it. What hangs on the image
 (`PartitionState`, `BrokerState`) is never changed, only replaced. An image is the replica room's `ClusterView`.
 
+Long because every kind of record is here: what it changes, and how it is told again.
+
 Records of a topic that is not there are passed over: its own record was given up by a repair (see `repair`).
 """
 
