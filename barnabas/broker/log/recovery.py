@@ -71,7 +71,8 @@ def recover(found: Found, clean: bool, noted: Noted, closing: ClosingFiles | Non
     if not epochs_known:
         yield from _learn_epochs(found, suspect)
     producers = _Producers(found, suspect)
-    yield from _check_segments(found, names, suspect, producers, kept)
+    ends = yield from _check_segments(found, names, suspect, producers, kept)
+    _drop_empty_end(found, ends, noted.recovery_point)
     yield from _open_active(found)
     believed = noted.is_believed(found.log_end_offset)
     _compare(found, noted, believed)
@@ -173,9 +174,13 @@ def _learn_epochs(found: Found, suspect: int) -> Job[None]:
 
 def _check_segments(
     found: Found, names: list[str], suspect: int, producers: _Producers, kept: Mapping[str, bytes]
-) -> Job[None]:
-    """Walk the segments from `suspect` on, and older ones whose indexes are missing or senseless."""
+) -> Job[dict[int, int]]:
+    """Walk the segments from `suspect` on, and older ones whose indexes are missing or senseless.
+
+    Returns where those end that were good as a whole, by base.
+    """
     present = set(names)
+    ends: dict[int, int] = {}
     log_end = found.segments[0].base
     walked_to = -1
 
@@ -201,9 +206,24 @@ def _check_segments(
                 segment.synced_size = -1
             if walked.good_bytes < segment.size:
                 yield from _cut(found, index, walked)
-                return
-            log_end = walked_to = walked.log_end
+                return ends
+            log_end = walked_to = ends[segment.base] = walked.log_end
         yield None
+    return ends
+
+
+def _drop_empty_end(found: Found, ends: dict[int, int], recovery_point: int) -> None:
+    """A log ends where its records do: what would come at a later offset, and did not, takes its name with it.
+
+    A power failure takes the end of one segment and all of the next, or brings back the name of one that an earlier
+    start had dropped. Who reads at the first of the offsets between, to the end, would stand still there. Below the
+    recovery point records were on the device: their offsets are not given away again.
+    """
+    while len(found.segments) > 1 and not found.active.size and not found.compacts:
+        end = ends.get(found.segments[-2].base, found.active.base)
+        if not recovery_point <= end < found.active.base:
+            return
+        found.discard(rename_away(found.disk, found.segments.pop()))
 
 
 def _cut(found: Found, index: int, walked: Walked) -> Job[None]:

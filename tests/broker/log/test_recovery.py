@@ -405,3 +405,34 @@ def test_a_clean_start_without_snapshots_knows_no_producers_and_reads_nothing_fo
     log = memory.open_log(clean=True, config=log.config)
     assert sum(read) < 3 * 2000
     assert (log.log_end_offset, log.producers.producers) == (20, {})
+
+
+@pytest.mark.parametrize("recovery_point", [0, 1, 2, 3])
+@pytest.mark.parametrize("left", [0, 1])
+def test_a_log_ends_where_its_records_do_unless_more_was_on_the_device(world, left, recovery_point):
+    """A power failure took the end of one segment and all of the next two: their bases are no place to go on from.
+
+    Whoever read to the end stood still at the first offset that was gone, until a record came.
+    """
+    log = world.new_log()
+    append(log, b"0")
+    first = log.active.size
+    append(log, b"1")
+    for value in (b"2", b"3"):
+        log.roll(NOW)
+        append(log, value)
+    world.settle()
+    log.release()
+    world.settle()
+    world.reopen()
+    for base, size in ((0, first * left), (2, 0), (3, 0)):
+        cut(world, f"t-0/{base:020d}.log", size)
+    log = world.open_log(clean=False, recovery_point=recovery_point)
+    if recovery_point <= left:
+        assert (log.log_end_offset, log.bases) == (left, [0])
+        assert files(world, ".log") == [f"{0:020d}.log"]
+    else:
+        assert log.log_end_offset == max(2, recovery_point), "what was on the device is not given out again"
+    end = log.log_end_offset
+    assert append(log, b"next").first_offset == end
+    assert [record.value for record in everything(world, log)] == [b"0"] * left + [b"next"]
