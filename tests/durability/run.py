@@ -204,6 +204,13 @@ class Run:
         if WIDE not in self.work.topics:
             self.work.create(WIDE, WIDE_PARTITIONS, self.work.draw_settings())
 
+    def plain(self) -> None:
+        """A topic that is not compacted."""
+        name = f"plain.{self.lives}"
+        if name not in self.work.topics and len(self.work.topics) < 5:
+            settings = self.work.draw_settings() | {"cleanup.policy": "delete"}
+            self.work.create(name, self.random.choice([1, 2, 3]), settings)
+
     def compacted(self) -> None:
         """A topic that is compacted, and nothing else."""
         name = f"compacted.{self.lives}"
