@@ -233,6 +233,16 @@ class Admin(Handle):
         """Makes the preferred replica of each partition its leader (of all, if none is named); what became of each."""
         return self._call(self._inner.elect_leaders(*partitions, unclean=unclean))
 
+    def alter_partition_reassignments(
+        self, moves: Mapping[TopicPartition, Sequence[int] | None], *, may_resize: bool = True
+    ) -> Outcomes:
+        """Begins to move partitions to these brokers; None gives up what is under way. What became of each."""
+        return self._call(self._inner.alter_partition_reassignments(moves, may_resize=may_resize))
+
+    def unregister_broker(self, broker_id: int) -> None:
+        """Has the cluster forget a broker that was stopped for good; what it had stays assigned to it."""
+        self._call(self._inner.unregister_broker(broker_id))
+
     def list_partition_reassignments(self) -> dict[TopicPartition, Reassignment]:
         """The partitions whose replicas move at present."""
         return self._call(self._inner.list_partition_reassignments())

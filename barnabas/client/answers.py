@@ -34,8 +34,8 @@ _ASKED_TWICE: Final = (
 
 
 def codes(response: Any) -> set[int]:
-    """All error codes of an answer."""
-    return {result.error_code for result in _results(response)}
+    """All error codes of an answer: its own, and those of what it tells of."""
+    return {getattr(one, "error_code", 0) for one in (response, *_results(response))}
 
 
 def note_asked_twice(request: Any, response: Any) -> None:
@@ -45,7 +45,7 @@ def note_asked_twice(request: Any, response: Any) -> None:
     """
     if not getattr(request, "validate_only", False):
         for result in _results(response):
-            if result.error_code == _DONE_BEFORE.get(type(request)):
+            if getattr(result, "error_code", 0) == _DONE_BEFORE.get(type(request), -1):
                 told = result.error_message
                 result.error_message = f"{told} ({_ASKED_TWICE})" if told else _ASKED_TWICE
 

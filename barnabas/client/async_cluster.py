@@ -6,7 +6,7 @@ The base of `AsyncAdmin` for these, and for whom to ask: any broker, each of the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from barnabas.client.answers import check, codes, error_of, note_asked_twice, topic_info
@@ -31,6 +31,11 @@ from barnabas.net.topology import TopicInfo
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.requests import describe_producers, describe_quorum, elect_leaders
+from barnabas.protocol.requests.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from barnabas.protocol.requests.api_versions import ApiVersionsRequest
 from barnabas.protocol.requests.describe_cluster import DescribeClusterRequest
 from barnabas.protocol.requests.describe_log_dirs import DescribeLogDirsRequest
@@ -40,6 +45,7 @@ from barnabas.protocol.requests.list_config_resources import ListConfigResources
 from barnabas.protocol.requests.list_partition_reassignments import ListPartitionReassignmentsRequest
 from barnabas.protocol.requests.list_transactions import ListTransactionsRequest
 from barnabas.protocol.requests.metadata import MetadataResponseTopic
+from barnabas.protocol.requests.unregister_broker import UnregisterBrokerRequest
 from barnabas.protocol.requests.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 _UNKNOWN_MS: Final = 1000
@@ -233,6 +239,46 @@ class AsyncCluster(Handle):
             for topic in response.replica_election_results
             for part in topic.partition_result
         }
+
+    async def alter_partition_reassignments(
+        self, moves: Mapping[TopicPartition, Sequence[int] | None], *, may_resize: bool = True
+    ) -> Outcomes:
+        """Begins to move partitions to these brokers, the first of which is to lead; None gives up what is under way.
+
+        Args:
+            moves: the replicas that each partition is to have.
+            may_resize: whether these may be more or fewer than it has.
+
+        Returns:
+            What became of each: None, or why not (NO_REASSIGNMENT_IN_PROGRESS, INVALID_REPLICA_ASSIGNMENT,
+            INVALID_REPLICATION_FACTOR). How far they are tells `list_partition_reassignments`.
+        """
+        topics: dict[str, ReassignableTopic] = {}
+        for where in checked_partitions(list(moves), "alter_partition_reassignments"):
+            replicas = moves[where]
+            part = ReassignablePartition(where.partition, None if replicas is None else list(replicas))
+            topics.setdefault(where.topic, ReassignableTopic(where.topic)).partitions.append(part)
+        request = AlterPartitionReassignmentsRequest(
+            self.config.default_api_timeout_ms, list(topics.values()), may_resize
+        )
+        response = await self._to_controller(request)
+        check(response.error_code, "the reassignments", response.error_message)
+        return {
+            TopicPartition(topic.name, part.partition_index): error_of(
+                part.error_code, f"{topic.name}-{part.partition_index}", part.error_message
+            )
+            for topic in response.responses
+            for part in topic.partitions
+        }
+
+    async def unregister_broker(self, broker_id: int) -> None:
+        """Has the cluster forget a broker that was stopped for good; what it had stays assigned to it.
+
+        Raises:
+            KafkaError: BROKER_ID_NOT_REGISTERED.
+        """
+        response = await self._to_controller(UnregisterBrokerRequest(broker_id))
+        check(response.error_code, f"broker {broker_id}", response.error_message)
 
     async def list_partition_reassignments(self) -> dict[TopicPartition, Reassignment]:
         """The partitions whose replicas move at present."""

@@ -197,6 +197,19 @@ def test_leaders_that_lead_already_need_no_election(served: Served, admin: Admin
     assert admin.elect_leaders() == {}
 
 
+def test_partitions_stay_where_they_are_if_there_is_nowhere_to_go(served: Served, admin: Admin) -> None:
+    topic = served.topic(3)
+    here, given_up, away = (TopicPartition(topic, number) for number in range(3))
+    node = admin.describe_topics(topic)[topic].partitions[0].leader
+    answers = admin.alter_partition_reassignments({here: [node], given_up: None, away: [node, node + 7]})
+    assert answers[here] is None
+    assert code_of(answers[given_up]) == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+    assert code_of(answers[away]) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert admin.alter_partition_reassignments({here: [node]}, may_resize=False) == {here: None}
+    with pytest.raises(KafkaError, match="BROKER_ID_NOT_REGISTERED"):
+        admin.unregister_broker(node + 7)
+
+
 def test_what_is_empty_or_disabled_is_told_so(admin: Admin) -> None:
     assert admin.list_partition_reassignments() == {}
     assert admin.list_transactions() == []

@@ -56,6 +56,7 @@ API_KEYS = {
     "update_features": 57,
     "describe_cluster": 60,
     "describe_producers": 61,
+    "unregister_broker": 64,
     "list_transactions": 66,
     "consumer_group_heartbeat": 68,
     "consumer_group_describe": 69,

@@ -40,7 +40,6 @@ GAPS: dict[int, tuple[str, str]] = {
     41: ("DescribeDelegationToken", TOKENS),
     49: ("AlterClientQuotas", "there are no quotas by user, client or address; docs/SECURITY.md says what is bounded"),
     51: ("AlterUserScramCredentials", SECURITY),
-    64: ("UnregisterBroker", "there is one broker, and it answers"),
     65: ("DescribeTransactions", TRANSACTIONS),
     76: ("ShareGroupHeartbeat", SHARE),
     77: ("ShareGroupDescribe", SHARE),

@@ -150,6 +150,16 @@ class Members:
 
         self._decide(decide, decided)
 
+    def unregister(self, broker_id: int, done: Commit) -> None:
+        """Do without a broker for good: it leads nothing, is in no ISR but where it is the last, and is forgotten."""
+
+        def decide(image: Image) -> Job[list[MetadataRecord]]:
+            record = self._registrations.unregister(image, broker_id)
+            changes = yield from fenced(image, broker_id, self._controller.terms_of)
+            return [*changes, record]
+
+        self._decide(decide, done)
+
     def elect(
         self, election: int, named: Sequence[TopicPartition] | None, done: Callable[[KafkaError | None, Elected], None]
     ) -> None:

@@ -24,7 +24,7 @@ from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from barnabas.broker.cluster.image import Image
-from barnabas.broker.cluster.records import BrokerChange, RegisterBroker
+from barnabas.broker.cluster.records import BrokerChange, RegisterBroker, UnregisterBroker
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
 SESSION_MS: Final = 9000
@@ -134,6 +134,21 @@ class Registrations:
         fenced = beat.wants_fence or (known.fenced and not caught_up)
         record = BrokerChange(beat.broker_id, fenced) if fenced != known.fenced else None
         return Beat(record, caught_up, fenced)
+
+    def unregister(self, image: Image, broker_id: int) -> UnregisterBroker:
+        """Forget a broker for good; the record to write.
+
+        Raises:
+            KafkaError: BROKER_ID_NOT_REGISTERED; INVALID_REQUEST of the controller itself.
+        """
+        if broker_id not in image.brokers:
+            detail = f"Broker ID {broker_id} is not currently registered"
+            raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, detail)
+        if broker_id == self._node_id:
+            detail = f"broker {broker_id} is the controller, which keeps the metadata and cannot be removed"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, detail)
+        self._sessions.pop(broker_id, None)
+        return UnregisterBroker(broker_id)
 
     def expired(self, image: Image, now_ms: int) -> list[BrokerChange]:
         """Who has been silent for too long, as records that fence them, by id."""

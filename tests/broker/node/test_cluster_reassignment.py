@@ -18,6 +18,7 @@ from barnabas.protocol.requests.list_partition_reassignments import (
     ListPartitionReassignmentsTopics,
 )
 from barnabas.protocol.requests.metadata import MetadataRequest, MetadataRequestTopic
+from barnabas.protocol.requests.unregister_broker import UnregisterBrokerRequest
 from tests.broker.node.cluster import Cluster
 
 FOUR = (1, 2, 3, 4)
@@ -215,6 +216,33 @@ def test_a_topic_on_the_way_may_grow_and_be_deleted(four):
     assert under_way(four) == {}
     four.paused.clear()
     four.until(lambda: hosted(four) == [])
+
+
+def test_a_broker_that_is_stopped_for_good_is_forgotten(four):
+    four.create(replicas={0: [4, 2], 1: [2, 3]})
+    fill(four, 3)
+    assert reassign(four, {0: [3, 2]}) == {0: 0}
+    four.until(lambda: hosted(four) == [2, 3])
+    four.stop(4)
+    assert four.ask(3, UnregisterBrokerRequest(4), 0).error_code == 0
+    four.until(lambda: all(4 not in node.core.image.brokers for node in four.nodes.values()))
+    assert four.ask(3, UnregisterBrokerRequest(4), 0).error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+    assert four.ask(3, UnregisterBrokerRequest(1), 0).error_code == ErrorCode.INVALID_REQUEST
+    assert reassign(four, {0: [4]}) == {0: ErrorCode.INVALID_REPLICA_ASSIGNMENT}
+    fill(four, 1, 3)
+    four.start(4)
+    four.until(lambda: four[4].core.ready)
+    assert 4 in four[1].core.image.brokers, "it may come back, as a new one"
+
+
+def test_one_that_leads_and_is_forgotten_leads_no_more(four):
+    four.create(replicas={0: [4, 2, 3]})
+    fill(four, 3)
+    assert four.ask(1, UnregisterBrokerRequest(4), 0).error_code == 0
+    state = four.state()
+    assert (state.replicas, sorted(state.isr), state.leader) == ((4, 2, 3), [2, 3], 2)
+    four.until(lambda: four.state(node_id=2).leader == 2)
+    fill(four, 1, 3)
 
 
 def test_where_nobody_of_the_target_can_lead_nobody_does_until_he_is_back(four):

@@ -431,3 +431,9 @@ def v75(world: World) -> Facts:
     }
     facts = each(world, "describe_topic_partitions", range(1), bodies, topic)
     return {name: text.replace(other, "U") for name, text in facts.items()}
+
+
+@versions(64, "UnregisterBroker v0: of brokers that nobody knows")
+def v64(world: World) -> Facts:
+    bodies: dict[str, dict[str, Any]] = {"unknown": {"broker_id": 4711}, "none": {"broker_id": -1}}
+    return each(world, "unregister_broker", range(1), bodies)

@@ -1,0 +1,40 @@
+"""Logs that a start finds and that are no partition's of this broker, by what the metadata says."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from typing import TYPE_CHECKING, Final
+
+from barnabas.broker.jobs import Job
+from barnabas.protocol.errors import KafkaError
+from barnabas.protocol.ids import ZERO_UUID
+
+if TYPE_CHECKING:
+    from barnabas.broker.node.core import Core
+
+_LOOKED_AT_PER_STEP: Final = 1000
+
+logger = logging.getLogger(__name__)
+
+
+def clear(core: Core) -> Job[None]:
+    """Logs of topics that are no more (their deletion was cut short) keep their bytes under another name.
+
+    A log of a partition that is on other brokers by now is one that went while this one was away: it is deleted.
+    """
+    for count, (key, log) in enumerate(list(core.logs.logs.items()), 1):
+        if count % _LOOKED_AT_PER_STEP == 0:
+            yield None
+        topic = core.image.topics.get(key.topic)
+        is_known = topic is not None and log.topic_id in (topic.topic_id, ZERO_UUID)
+        state = topic.partitions.get(key.partition) if topic is not None and is_known else None
+        if state is not None and core.config.node_id in state.replicas:
+            continue
+        with contextlib.suppress(KafkaError):  # said already; all else serves
+            if state is not None and log.topic_id != ZERO_UUID:
+                logger.info("%s is on brokers %s by now, and its log here is deleted", key, list(state.replicas))
+                core.logs.delete(key)
+            else:
+                core.logs.stray(key)
+        yield None
