@@ -55,6 +55,28 @@ def parser() -> Options:
     )
     client_options(status)
     json_option(status)
+    drained = verbs.add(
+        "drain",
+        "move all partitions of a broker to the others, a few at a time; ended by Ctrl-C it goes on where it was",
+        "barnabas cluster drain 3",
+        "barnabas cluster drain 3 && barnabas cluster remove 3",
+    )
+    drained.add_argument("node_id", type=_node, metavar="N", help="its node id")
+    client_options(drained)
+    json_option(drained)
+    moved = verbs.add(
+        "reassign",
+        "move partitions to the brokers that a file names, as kafka-reassign-partitions.sh takes it",
+        "barnabas cluster reassign plan.json > back.json",
+        "until barnabas cluster reassign plan.json --verify; do sleep 1; done",
+        "barnabas cluster reassign plan.json --cancel",
+    )
+    moved.add_argument("file", metavar="FILE", help='{"partitions": [{"topic": "t", "partition": 0, "replicas": [1]}]}')
+    how = moved.add_mutually_exclusive_group()
+    how.add_argument("--verify", action="store_true", help="only say how far they are; 1 if not all are there")
+    how.add_argument("--cancel", action="store_true", help="leave those that are under way where they were")
+    client_options(moved)
+    json_option(moved)
     for name, (what, *examples) in _STEERING.items():
         verb = verbs.add(name, what, *examples)
         if name != "add":
@@ -81,6 +103,10 @@ _STEERING: Final = {
     "add": (
         "start one more broker; topics that are there stay where they are",
         "barnabas cluster add",
+    ),
+    "remove": (
+        "stop a broker that was drained, and have the cluster forget it; its data stays",
+        "barnabas cluster remove 3",
     ),
 }
 """What is done to a cluster on this machine, in words, and examples."""
@@ -121,6 +147,16 @@ def main(arguments: Sequence[str]) -> int:
             from barnabas.cli.cluster_status import show
 
             return show(admin, given.json)
+        if given.verb == "drain":
+            from barnabas.cli.cluster_moves import drain
+
+            return drain(admin, given.node_id, given.json)
+        if given.verb == "reassign":
+            from pathlib import Path
+
+            from barnabas.cli.cluster_moves import reassign
+
+            return reassign(admin, Path(given.file), verify=given.verify, cancel=given.cancel, as_json=given.json)
         _show(admin, given)
     return 0
 

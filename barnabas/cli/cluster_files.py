@@ -144,13 +144,21 @@ def grown(directory: Path, plan: Plan) -> Place:
         raise ConfigError(f"the cluster has {len(plan.brokers)} brokers, and no more than {BROKERS_MAX} are started")
     last = plan.brokers[-1]
     port, broker_port = _free_ports(2)
-    place = Place(last.node_id + 1, last.port + 1 if _is_free(last.port + 1) else port, broker_port)
+    node_id = last.node_id + 1
+    while (directory / f"broker-{node_id}.properties").exists():  # one that was removed, whose data is here
+        node_id += 1
+    place = Place(node_id, last.port + 1 if _is_free(last.port + 1) else port, broker_port)
     text = (directory / f"broker-{CONTROLLER}.properties").read_text(encoding="utf-8")
     shared = [line for line in text.splitlines() if line.partition("=")[0].strip() not in _OWN]
     own = _properties(directory, plan, place)
     _write_properties(directory, place, [*(f"{name}={own[name]}" for name in _OWN), *shared])
     _write(directory, Plan(plan.cluster_id, (*plan.brokers, place)))
     return place
+
+
+def shrunk(directory: Path, plan: Plan, node_id: int) -> None:
+    """The cluster without a broker, whose files stay; its id is given to no other."""
+    _write(directory, Plan(plan.cluster_id, tuple(one for one in plan.brokers if one.node_id != node_id)))
 
 
 def write_settings(directory: Path, settings: Sequence[str]) -> None:

@@ -96,7 +96,7 @@ class Cluster:
             self._plan = plan_of(self._directory)
             for one in self._plan.brokers:
                 self._look_at(one.node_id, ended)
-            if len(ended) == len(self._plan.brokers):
+            if all(one.node_id in ended for one in self._plan.brokers):
                 return
 
     def _look_at(self, node_id: int, ended: set[int]) -> None:

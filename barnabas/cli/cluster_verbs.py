@@ -6,6 +6,7 @@
     pause     is held                refused                      refused
     resume    refused                goes on                      refused
     start     refused                refused: resume it           serves again
+    remove    ends, and is forgotten, as long as nothing lies on it, in all three
 
 Each returns when it is so.
 """
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from barnabas.broker.host.data_dir import DataDirLock, DataDirUnusable
-from barnabas.cli.cluster_files import CONTROLLER, HOST, Place, grown, plan_of, settings_of
+from barnabas.cli.cluster_files import CONTROLLER, HOST, Place, Plan, grown, plan_of, settings_of, shrunk
 from barnabas.cli.cluster_processes import (
     LOOK_S,
     READY_S_MAX,
@@ -33,7 +34,7 @@ from barnabas.cli.cluster_processes import (
     stem,
     tell,
 )
-from barnabas.cli.speak import say
+from barnabas.cli.speak import say, some
 from barnabas.protocol.errors import BarnabasError
 
 
@@ -51,6 +52,9 @@ def steer(verb: str, directory: Path, node_id: int | None) -> int:
     plan = plan_of(directory)
     if verb == "add":
         _start(directory, grown(directory, plan))
+    elif verb == "remove":
+        assert node_id is not None
+        _remove(directory, plan, node_id)
     elif node_id is None:
         _stop_all(directory, [one.node_id for one in plan.brokers])
     elif verb == "start":
@@ -97,6 +101,32 @@ def _resume(directory: Path, node_id: int, running: Running) -> None:
 
 
 _VERBS: Final = {"stop": _stop, "kill": _kill, "pause": _pause, "resume": _resume}
+
+
+def _remove(directory: Path, plan: Plan, node_id: int) -> None:
+    from barnabas.client.admin import Admin
+    from barnabas.protocol.errors import ErrorCode, KafkaError
+
+    plan.place(node_id)
+    if node_id == CONTROLLER:
+        raise Refused(f"broker {node_id} is the controller, which keeps the metadata, and cannot be removed")
+    with Admin(bootstrap_servers=plan.bootstrap_servers) as admin:
+        topics = admin.describe_all_topics(internal=True).values()
+        left = sum(node_id in part.replicas for topic in topics for part in topic.partitions)
+        if left:
+            server = plan.bootstrap_servers.partition(",")[0]
+            raise Refused(
+                f"broker {node_id} has {some(left, 'partition')}; barnabas cluster drain {node_id} -b {server} moves "
+                "them to others"
+            )
+        end(directory, [node_id])
+        try:
+            admin.unregister_broker(node_id)
+        except KafkaError as refusal:
+            if refusal.code != ErrorCode.BROKER_ID_NOT_REGISTERED:  # it was forgotten before
+                raise
+    shrunk(directory, plan, node_id)
+    say(f"broker {node_id} is removed; what it had stays in {stem(directory, node_id)}")
 
 
 def _stop_all(directory: Path, node_ids: list[int]) -> None:

@@ -1,0 +1,138 @@
+"""`cluster drain`, `remove` and `reassign`: where partitions go, and what real processes say of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from barnabas import Admin, Consumer, NewTopic, Producer
+from barnabas.cli.cluster_files import grown, plan_for, plan_of, shrunk
+from barnabas.cli.cluster_moves import Lies, Undrainable, moves_off
+from barnabas.cli.cluster_moves import plan_of as read_plan
+from barnabas.cli.cluster_verbs import Refused, steer
+from barnabas.protocol.errors import ConfigError
+from barnabas.protocol.ids import TopicPartition
+from tests.cli.process import run
+from tests.cli.test_cluster_up import Up
+
+
+def lies(number: int, *replicas: int) -> Lies:
+    return Lies(TopicPartition("t", number), replicas, moves=False)
+
+
+def test_what_lies_on_a_broker_goes_to_who_has_least_in_its_own_place() -> None:
+    there = [lies(0, 3, 1), lies(1, 1, 3), lies(2, 1, 2), lies(3, 2, 3), lies(4, 3, 1)]
+    moves = moves_off(3, there, [1, 2, 4])
+    assert {where.partition: replicas for where, replicas in moves.items()} == {
+        0: (4, 1),
+        1: (1, 4),
+        3: (2, 4),
+        4: (2, 1),
+    }
+
+
+def test_who_is_on_his_way_off_is_not_sent_again() -> None:
+    there = [Lies(TopicPartition("t", 0), (4, 1), moves=True, removing=(3,))]
+    assert moves_off(3, there, [1, 2, 4]) == {}
+
+
+def test_nothing_is_moved_where_there_are_too_few_others() -> None:
+    with pytest.raises(Undrainable, match=r"t-1 has 3 replicas, one on each of the other brokers: add a broker"):
+        moves_off(3, [lies(0, 3), lies(1, 1, 2, 3)], [1, 2])
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"partitions": [{"topic": "t"}]}', '{"partitions": 7}'])
+def test_a_file_that_is_no_plan_is_refused_in_one_sentence(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=r"plan\.json is no plan: write "):
+        read_plan(file)
+
+
+def test_a_plan_names_a_partition_once(tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    one = {"topic": "t", "partition": 0, "replicas": [1]}
+    file.write_text(json.dumps({"version": 1, "partitions": [one]}))
+    assert read_plan(file) == {TopicPartition("t", 0): (1,)}
+    file.write_text(json.dumps({"partitions": [one, one]}))
+    with pytest.raises(ConfigError, match="twice"):
+        read_plan(file)
+    with pytest.raises(ConfigError, match=r"none\.json: No such file"):
+        read_plan(tmp_path / "none.json")
+
+
+def test_the_id_of_a_broker_that_was_removed_is_given_to_no_other(tmp_path: Path) -> None:
+    plan = plan_for(tmp_path, 3, 0)
+    shrunk(tmp_path, plan, 3)
+    assert [one.node_id for one in plan_of(tmp_path).brokers] == [1, 2]
+    assert grown(tmp_path, plan_of(tmp_path)).node_id == 4
+    with pytest.raises(Refused, match="broker 1 is the controller"):
+        steer("remove", tmp_path, 1)
+
+
+@pytest.mark.slow
+def test_a_broker_is_drained_and_removed_while_records_are_written(tmp_path: Path) -> None:
+    where = tmp_path / "four"
+    up = Up(where, "--brokers", "4", "--port", "0")
+    first = up.servers.partition(",")[0]
+    try:
+        with Admin(bootstrap_servers=up.servers) as admin:
+            admin.create_topics(NewTopic("t", 6, 3))
+            with Producer(bootstrap_servers=up.servers, acks="all") as producer:
+                sent = [producer.send("t", b"%d" % number) for number in range(200)]
+                refused = run("cluster", "remove", "4", "--dir", str(where))
+                assert refused.returncode == 1
+                assert "broker 4 has " in refused.stderr
+                drained = run("cluster", "drain", "4", "-b", first)
+                assert not drained.returncode, drained.stderr
+                assert "broker 4 is empty: " in drained.stdout
+                sent += [producer.send("t", b"%d" % number) for number in range(200, 250)]
+                assert len([one.result(60) for one in sent]) == 250
+            parts = admin.describe_topics("t")["t"].partitions
+            assert all(len(one.replicas) == 3 and 4 not in one.replicas for one in parts)
+            again = run("cluster", "drain", "4", "-b", first, "--json")
+            assert json.loads(again.stdout) == {"broker": 4, "moved": 0, "left": 0}
+            removed = run("cluster", "remove", "4", "--dir", str(where))
+            assert not removed.returncode, removed.stderr
+            assert "broker 4 is removed" in removed.stdout
+            assert [node for node, _, _ in admin.describe_cluster().brokers] == [1, 2, 3]
+            too_few = run("cluster", "drain", "3", "-b", first)
+            assert too_few.returncode == 1
+            assert "one on each of the other brokers" in too_few.stderr
+            _there_and_back(tmp_path, first, admin)
+        with Consumer("t", bootstrap_servers=up.servers, auto_offset_reset="earliest") as consumer:
+            read: set[bytes] = set()
+            while len(read) < 250:
+                records = consumer.poll(60)
+                assert records, f"{len(read)} of 250"
+                read |= {bytes(one.value) for one in records}
+        assert read == {b"%d" % number for number in range(250)}
+    finally:
+        assert up.end() == 0
+
+
+def _there_and_back(tmp_path: Path, server: str, admin: Admin) -> None:
+    """A file's plan is carried out, and what it printed leads back."""
+    before = admin.describe_topics("t")["t"].partitions[0].replicas
+    file, back = tmp_path / "plan.json", tmp_path / "back.json"
+    target = list(before[:0:-1])
+    file.write_text(json.dumps({"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": target}]}))
+    assert run("cluster", "reassign", str(file), "--verify", "-b", server).returncode == 1
+    begun = run("cluster", "reassign", str(file), "-b", server)
+    assert not begun.returncode, begun.stderr
+    assert "1 partition on the way" in begun.stderr
+    back.write_text(begun.stdout)
+    assert json.loads(begun.stdout)["partitions"] == [{"topic": "t", "partition": 0, "replicas": list(before)}]
+    verified = run("cluster", "reassign", str(file), "--verify", "-b", server)
+    assert verified.stdout == "t-0 is there\n", "two that were in sync: it is through at once"
+    assert admin.describe_topics("t")["t"].partitions[0].replicas == tuple(target)
+    assert not run("cluster", "reassign", str(back), "-b", server).returncode
+    for _ in range(600):
+        if not run("cluster", "reassign", str(back), "--verify", "-b", server).returncode:
+            break
+    else:
+        raise AssertionError("it never comes back")
+    given_up = run("cluster", "reassign", str(back), "--cancel", "-b", server)
+    assert given_up.stdout == "0 reassignments given up\n"
