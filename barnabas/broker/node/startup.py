@@ -12,7 +12,6 @@ A restart takes the leadership of every partition away and gives it back: its le
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import logging
 from collections.abc import Callable
@@ -39,7 +38,7 @@ from barnabas.broker.config import parse_topics
 from barnabas.broker.delayed.timer import CallbackTask
 from barnabas.broker.handlers.api_versions import SUPPORTED_FEATURES
 from barnabas.broker.jobs import Gate, Job, wait
-from barnabas.broker.node import identity
+from barnabas.broker.node import identity, strays
 from barnabas.broker.node.identity import Identity
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -119,7 +118,7 @@ def run(core: Core, mine: Identity) -> Job[None]:
     core.release_held()
     topics = core.image.topics
     clean = yield from core.logs.load(lambda name: topics[name].topic_id if name in topics else ZERO_UUID)
-    yield from _set_strays_aside(core)
+    yield from strays.clear(core)
     core.phase = Phase.HOSTING
     yield from _host_all(core)
     if core.member is None:
@@ -274,28 +273,6 @@ def _pause(core: Core, ms: int) -> Job[None]:
 
 def _open(gate: Gate, _now_ms: int) -> None:
     gate.open()
-
-
-def _set_strays_aside(core: Core) -> Job[None]:
-    """Logs of topics that are no more (their deletion was cut short) keep their bytes under another name.
-
-    A log of a partition that is on other brokers by now is one that went while this one was away: it is deleted.
-    """
-    for count, (key, log) in enumerate(list(core.logs.logs.items()), 1):
-        if count % _LOOKED_AT_PER_STEP == 0:
-            yield None
-        topic = core.image.topics.get(key.topic)
-        is_known = topic is not None and log.topic_id in (topic.topic_id, ZERO_UUID)
-        state = topic.partitions.get(key.partition) if topic is not None and is_known else None
-        if state is not None and core.config.node_id in state.replicas:
-            continue
-        with contextlib.suppress(KafkaError):  # said already; all else serves
-            if state is not None and log.topic_id != ZERO_UUID:
-                logger.info("%s is on brokers %s by now, and its log here is deleted", key, list(state.replicas))
-                core.logs.delete(key)
-            else:
-                core.logs.stray(key)
-        yield None
 
 
 def _host_all(core: Core) -> Job[None]:
