@@ -66,6 +66,22 @@ class RequestContext(ABC):
         Only Produce with acks=0 has no answer.
         """
 
+    @property
+    def followed(self) -> bool:
+        """Whether the next request of the connection is there, whole, and of the same API.
+
+        Then this one may be answered ahead of what the answer says: it does not leave before the next step of the core.
+        """
+        return False
+
+    def respond_ahead(self, response: Any) -> None:
+        """As `respond`, of an answer that may have to be another; only for one that is followed, or follows one."""
+        self.respond(response)
+
+    def respond_instead(self, response: Any) -> None:
+        """What `respond_ahead` has answered, and what has not left, is this, of the same size."""
+        raise AssertionError("nobody is answered ahead here")
+
     def respond_in_steps(self, response: Any) -> Iterator[None]:
         """As `respond`, for an answer of many elements: a job writes it in bounded steps, where the way back can."""
         self.respond(response)

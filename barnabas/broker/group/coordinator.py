@@ -84,6 +84,11 @@ class GroupCoordinator:
         self._now_ms = now_ms
         self.shared.alarms.advance(now_ms)
 
+    def catch_up(self, now_ms: int) -> None:
+        """Write what was answered ahead; the end of every step, and before an answer leaves."""
+        if self.shared.ahead.waiting:
+            self.shared.ahead.write(now_ms)
+
     def drain(self, now_ms: int) -> None:
         """What was due at once; the end of every step."""
         self._now_ms = now_ms

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from barnabas.broker.config.keys import LONG_MAX
 from barnabas.broker.replica import ReplicaManager
 from barnabas.broker.replica.partition import Partition
 from barnabas.broker.replica.produce import append_as_coordinator
@@ -33,6 +34,16 @@ class PartitionJournal:
     def high_watermark(self) -> int:
         """What lies below is committed."""
         return self._partition.log.high_watermark
+
+    @property
+    def commits_at_once(self) -> bool:
+        """Whether what is appended is committed with that."""
+        partition = self._partition
+        return (
+            len(partition.replicas) == 1
+            and partition.durable.limit is None
+            and partition.log.config.flush_messages == LONG_MAX
+        )
 
     def write(self, batch: Buffer, wall_ms: int, now_ms: int) -> int:
         """Append a batch; returns the offset after it.

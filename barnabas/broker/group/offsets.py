@@ -15,8 +15,9 @@ Groups of the consumer protocol have rules of their own (`consumer/committing.py
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, TypeAlias
 
+from barnabas.broker.context import RequestContext
 from barnabas.broker.group.consumer.committing import check_commit
 from barnabas.broker.group.consumer.group import ConsumerGroup
 from barnabas.broker.group.group import CONSUMER, Group
@@ -35,8 +36,11 @@ from barnabas.broker.group.values import (
 )
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.requests.offset_commit import OneCommitResponse
 
 NOT_FOUND_FROM: Final = 9
+
+Asked: TypeAlias = tuple[RequestContext, OneCommitResponse]
 
 _EMPTY, _PREPARING = GroupState.EMPTY, GroupState.PREPARING
 _COMPLETING, _STABLE = GroupState.COMPLETING, GroupState.STABLE
@@ -91,8 +95,15 @@ def commit(
     return codes
 
 
-def commit_again(shard: Shard, by: Committer, one: Commit, now_ms: int) -> bool:
+def commit_again(shard: Shard, by: Committer, one: Commit, now_ms: int, asked: Asked | None = None) -> bool:
     """As `commit`, of a partition that the group has an offset of, both without metadata: no rule of size has a say.
+
+    Args:
+        shard: the group's.
+        by: who commits.
+        one: what.
+        now_ms: monotonic.
+        asked: the request and its answer, if it is to be answered ahead.
 
     Returns:
         Whether it was written. If not, nothing was done: `commit` knows.
@@ -111,7 +122,11 @@ def commit_again(shard: Shard, by: Committer, one: Commit, now_ms: int) -> bool:
         check_commit(group, by, (one,), shared.topics)
     wall_ms = shared.wall_clock.now_ms()
     committed = CommittedOffset(one.offset, one.leader_epoch, "", wall_ms, NO_EXPIRY, one.topic_id)
-    code = shard.append((OffsetRecord(group_id, key, committed),), now_ms)
+    record = OffsetRecord(group_id, key, committed)
+    if asked is not None:
+        shared.ahead.take(shard, record, before, *asked)
+        return True
+    code = shard.append((record,), now_ms)
     if code:
         raise KafkaError(code)
     shared.counts.commits += 1

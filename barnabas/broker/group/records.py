@@ -6,6 +6,7 @@ The bytes are Apache Kafka's (`protocol/kafka/coordinator`). A commit with a ret
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from types import ModuleType
 from typing import Final
@@ -30,6 +31,7 @@ from barnabas.protocol.kafka.coordinator.offsets import (
     commit_batch,
     commit_key,
     commit_value,
+    commits_batch,
 )
 from barnabas.protocol.records import single
 
@@ -62,6 +64,18 @@ def encode_alone(record: CoordinatorRecord, wall_ms: int) -> bytearray:
             if not metadata and expires_ms == NO_EXPIRY:
                 return commit_batch(group_id, topic, partition, offset, leader_epoch, committed_ms, topic_id, wall_ms)
     return single(wall_ms, *encode(record))
+
+
+def encode_commits(commits: Sequence[OffsetRecord], wall_ms: int) -> bytearray:
+    """The batch of some commits without metadata and expiry, uncompressed."""
+    return commits_batch(
+        [
+            (group_id, *key, committed.offset, committed.leader_epoch, committed.committed_ms, committed.topic_id)
+            for group_id, key, committed in commits
+            if committed is not None
+        ],
+        wall_ms,
+    )
 
 
 @cache

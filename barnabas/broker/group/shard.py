@@ -20,7 +20,7 @@ from barnabas.broker.group.consumer.replaying import release_all, replay_consume
 from barnabas.broker.group.group import Group
 from barnabas.broker.group.holdings import GROUP_BYTES, OFFSET_BYTES
 from barnabas.broker.group.kinds import AnyGroup
-from barnabas.broker.group.records import encode, encode_alone
+from barnabas.broker.group.records import encode, encode_alone, encode_commits
 from barnabas.broker.group.reply import Reply
 from barnabas.broker.group.shared import Shared, told_for
 from barnabas.broker.group.state import Status
@@ -50,6 +50,10 @@ class Journal(Protocol):
     @property
     def high_watermark(self) -> int:
         """What lies below is committed."""
+
+    @property
+    def commits_at_once(self) -> bool:
+        """Whether what is appended is committed with that: nothing waits for replicas or a sync."""
 
     def write(self, batch: Buffer, wall_ms: int, now_ms: int) -> int:
         """Append a batch; returns the offset after it.
@@ -95,6 +99,8 @@ class Shard:
         Returns:
             0, or the error that the client is to be told.
         """
+        if self.shared.ahead.waiting:
+            self.shared.ahead.write(now_ms)
         wall_ms = self.shared.wall_clock.now_ms()
         first = records[0]
         try:
@@ -110,6 +116,16 @@ class Shard:
         for record in records:
             self.replay(record)
         return 0
+
+    def write_replayed(self, records: Sequence[OffsetRecord], now_ms: int) -> bool:
+        """Write commits as one batch that are replayed already; False: the log did not take it."""
+        wall_ms = self.shared.wall_clock.now_ms()
+        try:
+            self.end = self.journal.write(encode_commits(records, wall_ms), wall_ms, now_ms)
+        except KafkaError:
+            return False
+        assert not self.behind, "who is answered ahead has nothing to wait for"
+        return True
 
     def _batch_of(self, records: Sequence[CoordinatorRecord], wall_ms: int) -> bytearray:
         first, rest = records[0], records
@@ -180,6 +196,11 @@ class Shard:
     def behind(self) -> bool:
         """Whether something was written that is not committed yet."""
         return bool(self._held) or self.journal.high_watermark < self.end
+
+    @property
+    def writes_at_once(self) -> bool:
+        """Whether what is written now is committed with that, and commits are written as they come."""
+        return not self._codec and self.journal.commits_at_once and not self.behind
 
     @property
     def held(self) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from barnabas.broker.config import BrokerConfig
+from barnabas.broker.group.ahead import Ahead
 from barnabas.broker.group.alarms import Alarms
 from barnabas.broker.group.consumer.topics import Topics
 from barnabas.broker.group.counts import Counts
@@ -39,7 +40,18 @@ def told_for(code: int) -> int:
 class Shared:
     """One per broker."""
 
-    __slots__ = ("alarms", "config", "counts", "entropy", "group_overrides", "holdings", "run", "topics", "wall_clock")
+    __slots__ = (
+        "ahead",
+        "alarms",
+        "config",
+        "counts",
+        "entropy",
+        "group_overrides",
+        "holdings",
+        "run",
+        "topics",
+        "wall_clock",
+    )
 
     def __init__(
         self,
@@ -60,5 +72,6 @@ class Shared:
         self.group_overrides = group_overrides
         """The settings given to a group itself, by its id."""
         self.run = run
+        self.ahead = Ahead()
         self.alarms = Alarms(now_ms)
         self.holdings = Holdings()

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from barnabas.broker.cluster.image import TopicState
 from barnabas.broker.context import RequestContext, source_of
+from barnabas.broker.group.ahead import WAITING_MAX
 from barnabas.broker.group.offsets import commit, commit_again
 from barnabas.broker.group.reply import Reply
 from barnabas.broker.group.shard import Shard
@@ -39,13 +40,22 @@ _IDS_FROM = 10
 
 def handle(services: Services, request: OffsetCommitRequest, context: RequestContext, now_ms: int) -> bool:
     """Write the offsets, and answer when they are committed."""
-    if not isinstance(request, OneCommitRequest) or not _commit_again(services, request, context, now_ms):
+    followed, ahead = context.followed, services.groups.shared.ahead
+    runs = followed or bool(ahead.waiting)
+    if not isinstance(request, OneCommitRequest) or not _commit_again(services, request, context, runs, now_ms):
         services.work(_serve(services, request, context, now_ms), request, context)
+    if ahead.waiting and (not followed or len(ahead.waiting) >= WAITING_MAX):
+        ahead.write(now_ms)
     return nothing_left(services)
 
 
-def _commit_again(services: Services, request: OneCommitRequest, context: RequestContext, now_ms: int) -> bool:
-    """Serve the commonest request: a later commit of one partition. False: nothing was done, `_serve` knows."""
+def _commit_again(
+    services: Services, request: OneCommitRequest, context: RequestContext, runs: bool, now_ms: int
+) -> bool:
+    """Serve the commonest request: a later commit of one partition. False: nothing was done, `_serve` knows.
+
+    `runs`: another commit is behind it, or before it; both may be written together.
+    """
     image, by_id = services.image, context.api_version >= _IDS_FROM
     state = image.topics_by_id.get(request.topic_id) if by_id else image.topics.get(request.name)
     key = None if state is None else state.keys.get(request.index)
@@ -59,8 +69,11 @@ def _commit_again(services: Services, request: OneCommitRequest, context: Reques
     try:
         shard = services.groups.shard_of(request.group_id)
         one = Commit(key, request.offset, request.leader_epoch, "", state.topic_id)
-        if not commit_again(shard, _committer(request, context), one, now_ms):
+        asked = (context, told) if runs and services.groups.shared.ahead.may_take(shard) else None
+        if not commit_again(shard, _committer(request, context), one, now_ms, asked):
             return False
+        if asked:
+            return True
     except KafkaError as fault:
         told.error_code = fault.code
         context.respond(told)

@@ -43,10 +43,8 @@ OUT_BYTES_MAX: Final = 1024 * 1024
 """So many bytes of answers at most collect before they are written, and the peer's reading is seen."""
 JOIN_BYTES_MAX: Final = 16 * 1024
 """Answers of so few bytes in all are joined: that costs less than a buffer of the system call for each."""
-REQUESTS_PER_TURN: Final = 256
-"""So many requests of one connection at most before the others get their turn (about a millisecond)."""
-TIMED_EVERY: Final = 3
-"""A turn's time is looked at after so many and one more requests, and after each that is large or has others wait."""
+REQUESTS_PER_TURN: Final = 256  # of one connection at most, before the others get theirs (about 1 ms)
+TIMED_EVERY: Final = 3  # after so many and one more, and each large one, a turn's time is looked at
 
 # An enum's member is looked up in its class at every use, and every read event asks for these.
 _OPEN: Final = State.OPEN
@@ -60,13 +58,13 @@ class Channel(asyncio.BufferedProtocol):
 
     __slots__ = (
         "_host",
-        "_out",
         "_out_bytes",
         "_unread_bytes",
         "account",
         "active_ms",
         "connection",
         "dialect",
+        "out",
         "outstanding",
         "paused",
         "queued",
@@ -85,7 +83,7 @@ class Channel(asyncio.BufferedProtocol):
         self.account = host.account
         self.receiver = Receiver(host.buffers, host.config.socket_request_max_bytes)
         self.dialect: dialects.Dialect | None = None
-        self._out: list[Buffer] = []
+        self.out: list[Buffer] = []
         self._out_bytes = 0
         self.outstanding: Request | None = None  # what is being handled or parked
         self.request_bytes = 0  # charged for it
@@ -278,7 +276,7 @@ class Channel(asyncio.BufferedProtocol):
 
     def send(self, buffers: list[Buffer]) -> None:
         """Queue bytes for the end of this event."""
-        self._out += buffers
+        self.out += buffers
         self._out_bytes += len(buffers[0]) if len(buffers) == 1 else sum(map(len, buffers))
         if not self.queued:
             self.queued = True
@@ -286,10 +284,12 @@ class Channel(asyncio.BufferedProtocol):
 
     def flush(self) -> None:
         """Write what has collected, in one go; then see whether more can be handled."""
+        if self._host.core.ahead:
+            self._host.core.wake(self._host.core.now_ms)
         self.queued = False
-        if self._out:
-            out, size = self._out, self._out_bytes
-            self._out, self._out_bytes = [], 0
+        if self.out:
+            out, size = self.out, self._out_bytes
+            self.out, self._out_bytes = [], 0
             self.writes += 1
             if len(out) == 1:
                 self.transport.write(out[0])
@@ -359,7 +359,7 @@ class Channel(asyncio.BufferedProtocol):
         self.state = move(self.state, state)
         self.waits |= LEFT
         self.receiver.clear()
-        self._out.clear()
+        self.out.clear()
         if state is _GONE:
             if self.request_bytes:
                 self._host.orphans.take(self)

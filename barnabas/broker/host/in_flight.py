@@ -11,6 +11,7 @@ from weakref import ReferenceType
 from barnabas.broker.account import BROKER, REQUESTS
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.services import ONLY_LOOK
+from barnabas.broker.host import dialects
 from barnabas.broker.host.states import State
 from barnabas.protocol.api import ApiKey, RequestHeader
 from barnabas.protocol.ids import Buffer
@@ -44,9 +45,10 @@ logger = logging.getLogger(__name__)
 class Request(RequestContext):
     """A request of a channel, from its decoding to its answer."""
 
-    __slots__ = ("__weakref__", "_channel", "correlation_id")
+    __slots__ = ("__weakref__", "_channel", "_place", "correlation_id")
 
     _channel: Channel
+    _place: int
     correlation_id: int
 
     def serve(self, host: Host, request: Any) -> None:
@@ -81,6 +83,29 @@ class Request(RequestContext):
         if response.throttle_time_ms > 0:
             channel.mute(response.throttle_time_ms)
         channel.send(buffers)
+
+    @property
+    def followed(self) -> bool:
+        """Whether another request of the same API is there behind it, whole."""
+        channel = self._channel
+        receiver = channel.receiver
+        if receiver.start == receiver.end or not receiver.has_frame or channel.connection.dialect != dialects.KAFKA:
+            return False
+        return dialects.api_key_of(receiver.unread(), False) == self.api_key
+
+    def respond_ahead(self, response: Any) -> None:
+        """As `respond`, of one that may have to be another before it leaves."""
+        self._place = len(self._channel.out)
+        self.respond(response)
+
+    def respond_instead(self, response: Any) -> None:
+        """The answer that was made ahead is another."""
+        channel = self._channel
+        if channel.state is not _OPEN:
+            return
+        assert channel.dialect is not None
+        buffers = channel.dialect.encode_response(self.api_key, self.api_version, self.correlation_id, response)
+        channel.out[self._place] = b"".join(buffers)  # as long as the one before: an error has its place in both
 
     def respond_in_steps(self, response: Any) -> Iterator[None]:
         """As `respond`, for an answer of many elements: written in bounded steps of a job."""

@@ -123,16 +123,15 @@ class Core:
         self._drains: list[Callable[[int], None]] = []  # what is left to the end of a step, called at every one
         self.phase = startup.Phase.NEW
         self._stopped_in = startup.Phase.READY  # what a later phase would have served is not answered any more
-        self.fresh = False
-        """Whether the data directory was empty until this start."""
+        self.fresh = False  # whether the data directory was empty until this start
         self.peers = peers
-        self.member: Member | None = None
-        """This broker's part in the cluster of another controller; None where it is its own."""
+        self.member: Member | None = None  # its part in the cluster of another controller, where it is not its own
         self.isr_controller: Controller = controller if controller is not None else self.controller
         self.handlers = Handlers()
         self._peer_handlers = PeerHandlers()
         self._held: dict[int, list[tuple[Any, RequestContext]]] = {}  # too early for the phase; gone with a connection
         self._deferred: deque[Callable[[], None]] = deque()
+        self.ahead: Sequence[Any] = ()  # answers made before what they say is written: they leave behind a step
         self.now_ms = 0
         self.boot_id = ""  # which run of the machine this is; "" where nobody can say
         gauges.register(self)
@@ -188,6 +187,7 @@ class Core:
         self.replicas.shared.account = self.account
         self.replicas.shared.run = lambda job, ended: self.jobs.add("fetch", job, ended)
         self.groups = groups.assemble(self)
+        self.ahead = self.groups.shared.ahead.waiting
         self.services = Services(
             config=config,
             static_config=self.static_config,
@@ -211,7 +211,7 @@ class Core:
             volume=self.disk.volume,
         )
         self.timed += [self.replicas, LogJobs(self), self.groups]
-        self._drains += [self.replicas.drain, self.groups.drain]
+        self._drains += [self.groups.catch_up, self.replicas.drain, self.groups.drain]
         if self.peers is not None:
             membership.join(self, mine)
         self.phase = startup.Phase.LOADING

@@ -82,6 +82,10 @@ class Journal:
         self.lags = False
         self.listens = False
 
+    @property
+    def commits_at_once(self) -> bool:
+        return not self.lags
+
     def write(self, batch: Buffer, wall_ms: int, now_ms: int) -> int:
         if self.fault is not None:
             raise KafkaError(self.fault, "as the test wants it")

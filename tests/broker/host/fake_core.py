@@ -37,6 +37,7 @@ class FakeCore:
         self.closed: list[Connection] = []
         self.deadline_ms: int | None = None
         self.ticks: list[int] = []
+        self.ahead: tuple[()] = ()
         self.rescheduled = True
         self.wakes = 0
         self.job_steps = 0

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct as Format
 from typing import Final
 
-from barnabas.protocol.batch import BASE_TIMESTAMP_AT, set_crc
+from barnabas.protocol.batch import BASE_TIMESTAMP_AT, HEADER_SIZE, LOG_OVERHEAD, pack_header, set_crc
 from barnabas.protocol.ids import ZERO_UUID
 from barnabas.protocol.kafka.data import Data
 from barnabas.protocol.kafka.schema import INT32, INT64, STRING, UUID, Field, Struct
@@ -75,6 +76,11 @@ _TIMES: Final = Format(">qq")
 _COMMITTED: Final = Format(">q")
 _COMMITTED_AT: Final = _VALUE.size + len(_NO_METADATA)
 _TAGS_OF_ID: Final = b"\x00\x10"
+COMMITS_MAX: Final = 64
+"""A batch of so many: the delta of an offset is one byte of a varint then."""
+_DELTA_AT: Final = 2
+"""Where it stands behind a record's length: attributes u8, delta of the timestamp as a varint, 0."""
+_MORE: Final = 128
 
 
 def commit_key(group: str, topic: str, partition: int) -> bytes:
@@ -133,6 +139,28 @@ def commit_batch(
     _VALUE.pack_into(data, value_at, 4, offset, leader_epoch)
     _COMMITTED.pack_into(data, value_at + _COMMITTED_AT, committed_ms)
     set_crc(data, 0, len(data))
+    return data
+
+
+def commits_batch(commits: Sequence[tuple[str, str, int, int, int, int, bytes]], wall_ms: int) -> bytearray:
+    """The batch of `COMMITS_MAX` commits at most, each with the arguments of `commit_batch` in their order.
+
+    Raises:
+        struct.error: as `commit_key`.
+    """
+    data = bytearray(HEADER_SIZE)
+    for number, (group, topic, partition, offset, leader_epoch, committed_ms, topic_id) in enumerate(commits):
+        kept = _kept_batch if len(group) <= KEPT_LENGTH_MAX else _batch
+        known, value_at = kept(group, topic, partition, topic_id)
+        shift = len(data) - HEADER_SIZE
+        data += memoryview(known)[HEADER_SIZE:]
+        length_bytes = 1 if known[HEADER_SIZE] < _MORE else 2 if known[HEADER_SIZE + 1] < _MORE else 3
+        data[shift + HEADER_SIZE + length_bytes + _DELTA_AT] = number << 1
+        _VALUE.pack_into(data, shift + value_at, 4, offset, leader_epoch)
+        _COMMITTED.pack_into(data, shift + value_at + _COMMITTED_AT, committed_ms)
+    size, last = len(data), len(commits) - 1
+    pack_header(data, 0, 0, size - LOG_OVERHEAD, -1, 2, 0, 0, last, wall_ms, wall_ms, -1, -1, -1, last + 1)
+    set_crc(data, 0, size)
     return data
 
 
