@@ -55,7 +55,7 @@ class ClientConfig:
     client_id: str = "barnabas"
     """What brokers call this client in their logs and metrics."""
     client_rack: str = ""
-    """Taken, and without effect yet: records are read from leaders."""
+    """Where this consumer stands: records are read there, where `replica.selector.class` of the brokers says so."""
     dialect: str = one_of(("kafka", "native"), "kafka")
     """`kafka` is what every broker speaks, `native` the msgpack one that only Barnabas does."""
     client_dns_lookup: str = one_of(("use_all_dns_ips",), "use_all_dns_ips")

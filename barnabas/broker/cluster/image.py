@@ -160,6 +160,11 @@ class Image:
         broker = self.brokers.get(broker_id)
         return -1 if broker is None else broker.broker_epoch
 
+    def rack(self, broker_id: int, listener: str) -> str | None:
+        """Where a broker stands that is alive and has that listener."""
+        broker = self.brokers.get(broker_id)
+        return None if broker is None or broker.fenced or broker.endpoint(listener) is None else broker.rack
+
     def isr_eligible(self, broker_id: int, broker_epoch: int) -> bool:
         """Whether the broker may be in an ISR; epoch -1 fits any."""
         broker = self.brokers.get(broker_id)

@@ -6,6 +6,7 @@ A setting that Kafka has and that is not listed here has no effect on this broke
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from barnabas.broker.config.keys import (
     LONG_MAX,
@@ -32,6 +33,8 @@ from barnabas.broker.config.keys import (
 _DYNAMIC = Update.CLUSTER_WIDE
 _POLICIES = ("bidirectional", "disabled", "downgrade", "upgrade")
 _PROTOCOLS = ("classic", "consumer", "share", "streams")
+RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+_SELECTORS = one_of("org.apache.kafka.common.replica.LeaderSelector", RACK_AWARE)
 _CODECS = ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -124,6 +127,9 @@ class BrokerConfig:
     min_insync_replicas: int = integer(1, at_least(1), _DYNAMIC)
     replica_high_watermark_checkpoint_interval_ms: int = long(5000)
     replica_lag_time_max_ms: int = long(30_000)
+    replica_selector_class: str | None = optional(
+        Kind.STRING, lambda name: _SELECTORS(name)
+    )  # too long a list for a type
     replica_socket_timeout_ms: int = integer(30_000, at_least(1))
     unclean_leader_election_interval_ms: int = long(300_000, at_least(1))
 

@@ -114,6 +114,8 @@ _BROKER: Final = {
     "leader.imbalance.check.interval.seconds": "How often (s) the controller looks for partitions to be given back.",
     "replica.high.watermark.checkpoint.interval.ms": "How often (ms) high watermarks are written to the disk.",
     "replica.lag.time.max.ms": "A follower that has not caught up for so long (ms) is no longer in sync.",
+    "replica.selector.class": "Whether consumers with a client.rack read from a replica in sync there "
+    "(RackAwareReplicaSelector); all read from the leader without.",
     "replica.socket.timeout.ms": "How long (ms) another broker may take for an answer; the controller, at most half "
     "of broker.session.timeout.ms.",
     "unclean.leader.election.interval.ms": "How often (ms) partitions without a leader get one that was not in sync.",

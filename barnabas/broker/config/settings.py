@@ -77,6 +77,7 @@ class BrokerSettings(TypedDict, total=False):
     min_insync_replicas: int | None
     replica_high_watermark_checkpoint_interval_ms: int | None
     replica_lag_time_max_ms: int | None
+    replica_selector_class: str | None
     replica_socket_timeout_ms: int | None
     unclean_leader_election_interval_ms: int | None
     compression_type: Literal["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"] | None

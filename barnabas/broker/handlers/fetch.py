@@ -8,7 +8,8 @@ known (3), and what reading says: epoch (74, 75), leadership (6), topic id (103)
 - Errors found before reading only join the answer: with one readable partition the request still waits.
 - Records are an empty field, never null, where there are none (kafka-python breaks on null).
 - v4 to v12 name topics, v13 on has ids alone. v7 on has sessions, v9 on leader epochs, v12 on diverging epochs.
-- A consumer below v11 can only be served by the leader. v16 on tells the current leader with errors 6 and 74.
+- A consumer below v11 can only be served by the leader. From v11 on its rack may have it sent to another replica. v16
+  on tells the current leader with errors 6 and 74.
 - The replica id stands in `replica_state` from v15 on. Followers (>= 0) and debuggers (-2) see up to the log's end.
 - A follower's id from whoever is no broker of this cluster: CLUSTER_AUTHORIZATION_FAILED for each partition. Apache
   Kafka takes it from anybody where no authorizer is set, and answers TOPIC_AUTHORIZATION_FAILED where one refuses it.
@@ -19,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from barnabas.broker.config.broker_config import RACK_AWARE
 from barnabas.broker.context import Connection, RequestContext
 from barnabas.broker.handlers import leaders
 from barnabas.broker.handlers.asked import Asked, weight
@@ -218,6 +220,9 @@ def _params(services: Services, request: FetchRequest, version: int, connection:
         isolation = _LOG_END
     else:
         isolation = _TXN_COMMITTED if request.isolation_level == _READ_COMMITTED else _HIGH_WATERMARK
+    rack = request.rack_id
+    if rack and (replica_id != CONSUMER_REPLICA_ID or services.config.replica_selector_class != RACK_AWARE):
+        rack = ""
     max_bytes = min(request.max_bytes, services.config.fetch_max_bytes)
     return FetchParams(
         replica_id,
@@ -228,6 +233,7 @@ def _params(services: Services, request: FetchRequest, version: int, connection:
         isolation,
         replica_id >= 0 or (replica_id == CONSUMER_REPLICA_ID and version < 11),
         connection,
+        rack,
     )
 
 

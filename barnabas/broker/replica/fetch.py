@@ -23,6 +23,7 @@ from barnabas.broker.log.types import FetchData, OffsetMetadata
 from barnabas.broker.ports import NotYet, Token
 from barnabas.broker.replica.delayed_fetch import DelayedFetch
 from barnabas.broker.replica.hosted import HostedPartitions
+from barnabas.broker.replica.nearest import nearest
 from barnabas.broker.replica.partition import Partition
 from barnabas.broker.replica.shared import Shared
 from barnabas.broker.replica.types import FetchInfo, FetchParams, FetchResult
@@ -193,6 +194,11 @@ def _read(
     if params.replica_id >= 0:
         partition.follower(params.replica_id, info.current_leader_epoch)
     offset = info.fetch_offset
+    if params.rack and partition.is_leader and params.connection is not None:
+        other = nearest(partition, params.rack, params.connection.listener, offset)
+        if other >= 0:  # nothing is read: it goes there
+            ends = log.high_watermark, log.last_stable_offset, log.log_start_offset
+            return FetchResult(0, b"", *ends, preferred_read_replica=other), log.log_end_offset
     epoch = info.last_fetched_epoch
     if epoch >= 0:
         there = log.end_offset_for_epoch(epoch)

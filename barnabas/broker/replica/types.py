@@ -28,6 +28,9 @@ class ClusterView(Protocol):
     def isr_eligible(self, broker_id: int, broker_epoch: int) -> bool:
         """Whether the broker may be in an ISR: unfenced, not shutting down, and of this epoch (-1 fits any)."""
 
+    def rack(self, broker_id: int, listener: str) -> str | None:
+        """Where a broker stands that is alive and has that listener; None where it does not say, or there is none."""
+
 
 class PartitionState(Protocol):
     """One partition's assignment, as the metadata image has it. `leader` is -1 when there is none."""
@@ -82,7 +85,8 @@ class FetchParams:
     """What a Fetch says for all of its partitions.
 
     `isolation` is LOG_END for followers and debuggers. `leader_only`: only the leader may serve it (a follower's
-    fetch, or a consumer below version 11, which cannot be told of another replica). `connection`: who waits.
+    fetch, or a consumer below version 11, which cannot be told of another replica). `connection`: who waits. `rack`: of
+    a consumer that is to be told of a replica near it, "" for none.
     """
 
     replica_id: int = CONSUMER_REPLICA_ID
@@ -93,6 +97,7 @@ class FetchParams:
     isolation: Isolation = Isolation.HIGH_WATERMARK
     leader_only: bool = False
     connection: Connection | None = None
+    rack: str = ""
 
     @property
     def from_follower(self) -> bool:

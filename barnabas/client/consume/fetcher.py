@@ -20,7 +20,7 @@ from barnabas.client.consume.batches import Walk, last_batch, one_buffer
 from barnabas.client.consume.config import ConsumerConfig
 from barnabas.client.consume.fetch_session import FetchSession, Wanted
 from barnabas.client.consume.lookups import ISOLATION, Lookups
-from barnabas.client.consume.positions import Fetched, Phase, Position
+from barnabas.client.consume.positions import Fetched, Phase, Position, no_whole_batch
 from barnabas.client.consume.record import ConsumerRecord, RecordDecoder, RecordReader
 from barnabas.client.consume.taken import Taken
 from barnabas.net.errors import ConfigError, MalformedAnswer
@@ -117,7 +117,8 @@ class Fetcher:
                 if not self.metadata.update_requested:
                     self.metadata.request_update()
                 continue
-            by_node.setdefault(info.leader, {})[where] = Wanted(
+            source = position.source(info.leader, cluster.nodes, now_ms)
+            by_node.setdefault(source, {})[where] = Wanted(
                 cluster.topic_id(where.topic),
                 position.offset,
                 info.leader_epoch,
@@ -132,6 +133,7 @@ class Fetcher:
             min_bytes=config.fetch_min_bytes,
             max_bytes=config.fetch_max_bytes,
             isolation_level=self._isolation,
+            rack_id=config.client_rack,
         )
         max_version = self._sessions.setdefault(node_id, FetchSession()).fill(request, wanted)
         self._in_flight.add(node_id)
@@ -206,9 +208,17 @@ class Fetcher:
             self.bytes_fetched += len(data.records)
             aborted = data.aborted_transactions if self._isolation else None
             position.fetched = Fetched(one_buffer(data.records), aborted, want.leader_epoch)
+        elif data.preferred_read_replica >= 0:
+            position.near, position.near_until_ms = (
+                data.preferred_read_replica,
+                now_ms + self.config.metadata_max_age_ms,
+            )
 
     def _on_error(self, position: Position, want: Wanted, data: PartitionData, now_ms: int) -> None:
         code = data.error_code
+        was_near, position.near = position.near >= 0, -1
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE and was_near:
+            return  # a follower may begin later, or end earlier: the leader knows
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if RESET_TO[self.config.auto_offset_reset] is not None:
                 told = "%s: offset %d is not in the log (any more, or yet): auto.offset.reset goes to the %s"
@@ -238,6 +248,7 @@ class Fetcher:
             position = self.positions.get(where)
             if position is not None:
                 position.retry_at_ms = now_ms + self.config.retry_backoff_ms
+                position.near = -1
 
     def _refuse(self, wanted: Mapping[TopicPartition, Wanted], error: BarnabasError) -> None:
         """The answer cannot be read: each partition it was to tell of says so, until a seek. Others go on."""
@@ -297,7 +308,7 @@ class Fetcher:
             position.offset, position.offset_epoch = reader.next_offset, reader.leader_epoch
         if reader.at_end():
             if reader.end <= reader.start:
-                raise _no_whole_batch(position)
+                raise no_whole_batch(position)
             position.drop_buffer()
             self._drained(position, reader.end)
 
@@ -343,7 +354,7 @@ class Fetcher:
         check_crcs, fetched = self.config.check_crcs, position.fetched
         last = last_batch(position.where, fetched.data, position.offset, check_crcs=check_crcs)
         if last is None or last.next_offset <= position.offset:
-            raise _no_whole_batch(position)
+            raise no_whole_batch(position)
         position.offset_epoch = last.leader_epoch
         return Taken(
             position.where,
@@ -382,11 +393,3 @@ class Fetcher:
         # The next to be asked for and served is another one: whoever was served goes to the end.
         del self.positions[position.where]
         self.positions[position.where] = position
-
-
-def _no_whole_batch(position: Position) -> KafkaError:
-    return KafkaError(
-        ErrorCode.CORRUPT_MESSAGE,
-        f"{position.where}: no whole batch at offset {position.offset}; if the broker cuts large batches, "
-        "raise max.partition.fetch.bytes",
-    )

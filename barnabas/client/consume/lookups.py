@@ -122,6 +122,7 @@ class Lookups:
         if position.buffered and not first:
             return  # it is noticed again once the application has taken what is here
         position.leader_epoch = info.leader_epoch
+        position.near = -1
         if first or position.phase is not Phase.FETCHING or position.offset_epoch < 0:
             return
         position.phase = Phase.VALIDATE

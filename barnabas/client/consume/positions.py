@@ -11,12 +11,12 @@ FETCHING     a position that may be fetched               a seek, OFFSET_OUT_OF_
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
 from barnabas.client.consume.record import ConsumerRecord, RecordReader
-from barnabas.protocol.errors import BarnabasError
+from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition
 from barnabas.protocol.requests.fetch import AbortedTransaction
 
@@ -54,6 +54,8 @@ class Position:
     held: bool = False  # about to be given up to another member of the group: its position does not move any more
     asking: bool = False
     retry_at_ms: int = 0
+    near: int = -1  # the replica that its leader has told to read from (KIP-392), -1 for none
+    near_until_ms: int = 0
     fetched: Fetched | None = None
     reader: RecordReader | None = None  # of `fetched`, once it is read record by record
     returned: deque[ConsumerRecord] = field(default_factory=deque)  # handed out ahead and given back
@@ -92,6 +94,12 @@ class Position:
         """Whether something waits for the application here."""
         return self.fetched is not None
 
+    def source(self, leader: int, nodes: Container[int], now_ms: int) -> int:
+        """Whom to read from: the replica near here, while it is there and that was told of late; else the leader."""
+        if self.near >= 0 and (now_ms >= self.near_until_ms or self.near not in nodes):
+            self.near = -1
+        return leader if self.near < 0 else self.near
+
     def drop_buffer(self) -> None:
         """Forget what was fetched: it belongs to another position."""
         self.fetched = None
@@ -118,3 +126,12 @@ class Position:
         self.reset_to = timestamp
         self.error = None
         self.retry_at_ms = 0
+
+
+def no_whole_batch(position: Position) -> KafkaError:
+    """What came holds no batch to its end."""
+    return KafkaError(
+        ErrorCode.CORRUPT_MESSAGE,
+        f"{position.where}: no whole batch at offset {position.offset}; if the broker cuts large batches, "
+        "raise max.partition.fetch.bytes",
+    )

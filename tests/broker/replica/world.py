@@ -64,6 +64,9 @@ class Cluster:
     def broker_epoch(self, broker_id: int) -> int:
         return self.epochs.get(broker_id, -1)
 
+    def rack(self, broker_id: int, listener: str) -> str | None:
+        return None
+
     def isr_eligible(self, broker_id: int, broker_epoch: int) -> bool:
         return broker_id not in self.dead and broker_epoch in (-1, self.epochs.get(broker_id, broker_epoch))
 
