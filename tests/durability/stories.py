@@ -25,7 +25,10 @@ PROFILES = MappingProxyType(
         "staged": {
             **dict.fromkeys(("create", "anew", "alter", "kill_in_change"), 0),
             "plain": 12,
-            "power_loss": 4, "power_loss_in_burst": 8, "kill_in_burst": 20, "fill_the_disk": 4,
+            "power_loss": 4,
+            "power_loss_in_burst": 8,
+            "kill_in_burst": 20,
+            "fill_the_disk": 4,
         },
         "anew": {"another_life": 60, "anew": 10, "delete_records": 15, "stop": 10, "rest": 12, "alter": 0},
         "closing": {

@@ -329,3 +329,9 @@ def level_of(config: TopicConfig, codec: int) -> int | None:
     if codec == Codec.ZSTD:
         return min(config.compression_zstd_level, _LEVEL_MAX)
     return None
+
+
+def large(records: memoryview) -> int:
+    """Bytes of the first batch, if it is a large one that came whole; it is the only one of such an answer."""
+    size = read_header(records).size if len(records) > LARGE else 0
+    return size if LARGE < size <= len(records) else 0

@@ -35,7 +35,7 @@ from enum import Enum
 from typing import Any, Final
 
 from barnabas.broker.jobs import Job
-from barnabas.broker.log.look import LARGE, ClientBatch, sum_apart
+from barnabas.broker.log.look import ClientBatch, large, sum_apart
 from barnabas.broker.log.losses import Loss
 from barnabas.broker.log.staging import StagedBatch, abandon, stage
 from barnabas.broker.log.types import EpochEnd
@@ -242,7 +242,7 @@ class Follower:
             try:
                 if begin is not None:
                     self._drop_all(begin)
-                size = _large(records)
+                size = large(records)
                 if size:
                     self._write(records[:size], data)
                     return True
@@ -390,12 +390,6 @@ class Follower:
     def _go(self, stage: Stage) -> None:
         assert stage in MOVES[self.stage], f"{self.stage} does not lead to {stage}"
         self.stage = stage
-
-
-def _large(records: memoryview) -> int:
-    """Bytes of the first batch, if it is a large one that came whole; it is the only one of such an answer."""
-    size = read_header(records).size if len(records) > LARGE else 0
-    return size if LARGE < size <= len(records) else 0
 
 
 def name_of(code: int) -> str:
