@@ -27,7 +27,7 @@ from barnabas.broker.cluster.ledger import LEDGER_FILE, Ledger, LedgerUnreadable
 from barnabas.broker.cluster.record_log import Commit
 from barnabas.broker.cluster.records import MetadataRecord, decode, encode
 from barnabas.broker.config import TopicConfig
-from barnabas.broker.config.topics import METADATA_TOPIC
+from barnabas.broker.config.topics import METADATA_TOPIC, METADATA_TOPIC_ID
 from barnabas.broker.jobs import Gate, Job, wait
 from barnabas.broker.log import AppendOrigin, Log
 from barnabas.broker.log.check import check_log
@@ -38,8 +38,7 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.records import BatchBuilder
 
-TOPIC_ID: Final = (1).to_bytes(16, "big")
-"""Kafka's reserved id of the metadata topic (`Uuid.METADATA_TOPIC_ID`)."""
+TOPIC_ID: Final = METADATA_TOPIC_ID
 _BATCH_BYTES_MAX: Final = 16 * 1024 * 1024
 _RECORDS_PER_STEP: Final = 250
 

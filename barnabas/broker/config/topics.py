@@ -18,6 +18,8 @@ _TOPIC: Final = re.compile(
     r"\s*(?P<name>[a-zA-Z0-9._-]+)\s*(?::\s*(?P<count>[0-9]{1,9})\s*)?(?:\{(?P<settings>[^{}]*)\}\s*)?"
 )
 METADATA_TOPIC: Final = "__cluster_metadata"
+METADATA_TOPIC_ID: Final = (1).to_bytes(16, "big")
+"""Kafka's reserved id of it (`Uuid.METADATA_TOPIC_ID`)."""
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
 """Clients neither write to them nor delete from them (Kafka's `Topic.INTERNAL_TOPICS`)."""

@@ -26,6 +26,7 @@ from barnabas.protocol.api import ApiKey
 
 if TYPE_CHECKING:
     from barnabas.broker.cluster.members import Members
+    from barnabas.broker.raft.raft import Raft
 
 AUTO_CREATE_IN_FLIGHT_MAX: Final = 1000
 ONLY_LOOK: Final = frozenset(
@@ -110,7 +111,8 @@ class Services:
     `account` is charged with what is kept for others; in `line` stand requests with large answers,
     in `file_line` those of them that may wait for files. `metadata_end` is the offset after the last record of the
     metadata log, and its epoch; `volume` what the data directory lies on. `members` are the other brokers, for the
-    controller of a cluster alone; `forward` is the way to it, for all others.
+    controller of a cluster alone; `forward` is the way to it, for all others. `quorum` is
+    this node's part in a quorum of controllers, where it has one.
     """
 
     config: BrokerConfig
@@ -133,6 +135,7 @@ class Services:
     creating: dict[str, Gate | None] = field(default_factory=dict)
     members: Members | None = None
     forward: Forward | None = None
+    quorum: Raft | None = None
     stored_settings: bool = True
     account: Account = field(default_factory=Account)
     line: Line = field(default_factory=Line)

@@ -13,20 +13,18 @@ has, and where that ended in his log. What the follower has beyond the common pa
 
 from __future__ import annotations
 
-from barnabas.broker.log.epochs import LeaderEpochs
 from barnabas.broker.log.types import EpochEnd
 from barnabas.protocol.batch import HEADER_SIZE, read_header
 
 
-def cut_at(epochs: LeaderEpochs, log_end_offset: int, told: EpochEnd) -> int:
+def cut_at(ours: EpochEnd, log_end_offset: int, told: EpochEnd) -> int:
     """The offset from which on a follower's records go, given the answer of a leader whose log is another.
 
     Args:
-        epochs: the follower's.
+        ours: where the largest epoch ends that the follower has, and that is not above the one that was told.
         log_end_offset: the follower's.
         told: the diverging epoch that the leader answered with, and its end there.
     """
-    ours = epochs.end_offset_for(told.leader_epoch, log_end_offset)
     if ours.leader_epoch == -1:
         return min(told.end_offset, log_end_offset)  # no epoch here is that old: nothing but his word
     if ours.leader_epoch == told.leader_epoch:

@@ -311,7 +311,7 @@ class Follower:
 
     def _diverged(self, told: EpochEnd, now_ms: int) -> None:
         log = self.partition.log
-        offset = cut_at(log.epochs, log.log_end_offset, told)
+        offset = cut_at(log.end_offset_for_epoch(told.leader_epoch), log.log_end_offset, told)
         if offset == log.log_end_offset and len(log.epochs.up_to(offset)) == len(log.epochs):
             self.back_off(f"its leader's log diverges at {told}, which leaves nothing to cut", now_ms)
             return

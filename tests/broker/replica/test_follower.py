@@ -249,7 +249,7 @@ def test_a_cut_that_waits_for_bytes_is_forgotten_when_the_metadata_goes_on():
     ],
 )
 def test_where_a_log_is_cut(entries, end, told, cut):
-    assert cut_at(LeaderEpochs(entries), end, EpochEnd(*told)) == cut
+    assert cut_at(LeaderEpochs(entries).end_offset_for(told[0], end), end, EpochEnd(*told)) == cut
 
 
 # Out of range
