@@ -12,6 +12,7 @@ from barnabas.broker.config.broker_config import BrokerConfig
 from barnabas.broker.config.keys import keys_of
 from barnabas.broker.config.known import ALIASES, gone, is_known, nearest
 from barnabas.broker.config.listeners import (
+    advertised_endpoints,
     between_brokers,
     http_endpoint,
     left_to_controllers,
@@ -158,6 +159,16 @@ def _cluster_must_fit(config: BrokerConfig) -> None:
             "barnabas.cluster.id is missing: a broker is let into no cluster that it does not name; write the "
             f"cluster.id that meta.properties of node {controller.node_id} has"
         )
+    between = between_brokers(config)
+    if between is not None and controller.node_id == config.node_id and controller.port:
+        bound = listening_endpoints(config)
+        here = {one.port for one in (*bound, *advertised_endpoints(config, bound)) if one.listener == between}
+        if not here & {controller.port, 0}:
+            raise ConfigError(
+                f"node.id={config.node_id}: by controller.quorum.voters the controller of that id listens for brokers "
+                f"at {controller.host}:{controller.port}, and {between} of this node at port {min(here)}; give it a "
+                "node.id of its own, or the controller's port"
+            )
     interval_ms, session_ms = config.broker_heartbeat_interval_ms, config.broker_session_timeout_ms
     if interval_ms >= session_ms:
         raise ConfigError(

@@ -59,6 +59,11 @@ class Peering:
         broker = self.host.core.image.brokers.get(broker_id)
         return None if broker is None else broker.endpoint(self._listener)
 
+    def is_fenced(self, broker_id: int) -> bool:
+        """Whether it was fenced, as one that stops is; unlike one that the metadata does not have yet."""
+        broker = self.host.core.image.brokers.get(broker_id)
+        return broker is not None and broker.fenced
+
     def introduce(self, broker_id: int) -> Introduction:
         """How this broker makes itself known to another one."""
         nonce = self._entropy.uuid() + self._entropy.uuid()
@@ -134,7 +139,12 @@ class Line:
     """One way with its socket and its timer."""
 
     def __init__(self, peering: Peering, broker_id: int, lane: Lane) -> None:
-        self.way = Way(f"broker {broker_id}", peering.timeout_ms(lane), partial(peering.introduce, broker_id))
+        self.way = Way(
+            f"broker {broker_id}",
+            peering.timeout_ms(lane),
+            partial(peering.introduce, broker_id),
+            partial(peering.is_fenced, broker_id),
+        )
         self._peering = peering
         self._host = peering.host
         self._broker_id = broker_id

@@ -94,13 +94,21 @@ class Way:
         name: whom it leads to, for people.
         timeout_ms: how long a request may take, from when it was asked.
         introduce: what to begin each connection with.
+        stopped: whether it is known to serve no more, so that it is no wonder that it cannot be asked.
     """
 
-    def __init__(self, name: str, timeout_ms: int, introduce: Callable[[], Introducing]) -> None:
+    def __init__(
+        self,
+        name: str,
+        timeout_ms: int,
+        introduce: Callable[[], Introducing],
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.state = State.DOWN
         self._name = name
         self._timeout_ms = timeout_ms
         self._introduce = introduce
+        self._stopped = stopped
         self._introduction: Introducing | None = None
         self._waiting: deque[_Asked] = deque()
         self._in_flight: _Asked | None = None
@@ -246,7 +254,8 @@ class Way:
         """The connection is over, and with it all that was asked."""
         if reason != self._said:
             self._said = reason
-            logger.warning("%s cannot be asked: %s", self._name, reason)
+            level = logging.INFO if self._stopped() else logging.WARNING
+            logger.log(level, "%s cannot be asked: %s", self._name, reason)
         self._actions = [Close()] if close else []
         if self.state is State.READY and self._in_flight is not None:
             self._waiting.appendleft(self._in_flight)

@@ -189,7 +189,8 @@ class Fetcher:
     def _stand_back(self, reason: str, now_ms: int) -> None:
         self._not_before_ms = now_ms + BACKOFF_MS
         if not self._silent and self.followers:
-            logger.warning("%s; it is asked again every %d ms", reason, BACKOFF_MS)
+            level = logging.WARNING if self._shared.cluster.is_alive(self.leader_id) else logging.INFO
+            logger.log(level, "%s; it is asked again every %d ms", reason, BACKOFF_MS)
             self._silent = True
 
 

@@ -53,7 +53,9 @@ OF_A_CLUSTER = {
     "settings",
     [
         {"process.roles": "broker", "controller.quorum.voters": "1@a:1"},
-        {"process.roles": "broker,controller", "controller.quorum.voters": "2@a:1"},
+        {"process.roles": "broker,controller", "controller.quorum.voters": "2@a:9093"},
+        {"controller.quorum.voters": "2@a:1", "listeners": "PLAINTEXT://:9092,BROKERS://:0"},
+        {"controller.quorum.voters": "2@a:1", "advertised.listeners": "PLAINTEXT://a:9092,BROKERS://a:1"},
         {"process.roles": "controller,broker"},
         {"controller.quorum.voters": "1@a:1", "controller.quorum.bootstrap.servers": "a:1"},
         {"process.roles": "", "controller.quorum.voters": "1@a:1"},
@@ -73,8 +75,13 @@ def test_roles_that_are_so_are_taken(settings):
         ),
         ({"process.roles": "broker"}, "this node, 2, is to be the controller, too; write broker,controller, or"),
         (
-            {"process.roles": "broker", "controller.quorum.voters": "2@a:1"},
+            {"process.roles": "broker", "controller.quorum.voters": "2@a:9093"},
             "this node, 2, is to be the controller, too; write broker,controller, or",
+        ),
+        (
+            {"controller.quorum.voters": "2@a:1"},
+            "by controller.quorum.voters the controller of that id listens for brokers at a:1, and BROKERS of "
+            "this node at port 9093; give it a node.id of its own, or the controller's port",
         ),
         (
             {"controller.quorum.bootstrap.servers": "a:1, b:1"},

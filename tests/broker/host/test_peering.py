@@ -40,6 +40,7 @@ async def test_each_attempt_tries_the_next_address_of_a_name(monkeypatch: pytest
         host=SimpleNamespace(loop=loop, now_ms=lambda: 0, complete=lambda work: work()),
         timeout_ms=lambda _lane: 1000,
         introduce=lambda _broker: None,
+        is_fenced=lambda _broker: False,
         address_of=lambda _broker: ("name", 9093),
     )
     line = Line(cast("Peering", others), 2, Lane.RECORDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from pathlib import Path
 
@@ -86,6 +87,14 @@ def test_a_killed_broker_is_followed_by_others_before_its_session_is_over() -> N
                     producer.send("t", b"%d without %d" % (number, node_id), partition=number % 3).result(WAIT_S)
                 cluster.brokers[node_id].start()
         assert len(read(cluster.bootstrap_servers, "t", 60)) == 60
+
+
+def test_a_cluster_that_is_stopped_warns_of_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    with Broker(brokers=3, topics={"t": 3}) as cluster, Producer(cluster.bootstrap_servers, acks="all") as producer:
+        for number in range(3):
+            producer.send("t", b"%d" % number, partition=number).result(WAIT_S)
+        caplog.clear()
+    assert [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING] == []
 
 
 def test_a_directory_has_one_for_each_broker_and_is_of_one_cluster(tmp_path: Path) -> None:
