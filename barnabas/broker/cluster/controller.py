@@ -23,7 +23,7 @@ from typing import Final, TypeAlias
 from barnabas.broker.cluster import config_rules, reassignment, topic_rules
 from barnabas.broker.cluster.config_rules import Alteration
 from barnabas.broker.cluster.image import Delta, Image, PartitionState, TopicState
-from barnabas.broker.cluster.leadership import judge
+from barnabas.broker.cluster.leadership import judge, resigned
 from barnabas.broker.cluster.reassignment import Move
 from barnabas.broker.cluster.record_log import Commit, RecordLog
 from barnabas.broker.cluster.records import (
@@ -228,7 +228,14 @@ class LocalController:
             return
         assert topic is not None
         assert state is not None
-        record = self._with_isr(proposal, state)
+        if state.leader in proposal.isr:
+            record: PartitionChange | None = self._with_isr(proposal, state)
+        else:
+            terms = self.terms_of(topic.name)
+            record = resigned(self.pending, proposal.partition.partition, state, proposal.isr, terms)
+        if record is None:
+            self._defer(lambda: done(IsrAnswer(ErrorCode.INELIGIBLE_REPLICA)))
+            return
         leader_epoch = state.leader_epoch + (record.leader is not None)
         answer = IsrAnswer(0, leader_epoch, state.partition_epoch + 1, record.isr or state.isr)
         if record.leader not in (None, state.leader):  # it has ended a reassignment, in which this leader goes

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from barnabas.broker.cluster.elections import partitions_of
 from barnabas.broker.cluster.image import Image, PartitionState
 from barnabas.broker.cluster.records import MetadataRecord, PartitionChange
-from barnabas.broker.cluster.succession import TermsOf, default_terms, settle
+from barnabas.broker.cluster.succession import Terms, TermsOf, default_terms, settle
 from barnabas.broker.cluster.turns import SMALL_MAX
 from barnabas.broker.jobs import Job
 from barnabas.broker.ports import IsrProposal
@@ -33,12 +33,33 @@ def judge(image: Image, proposal: IsrProposal, state: PartitionState | None) -> 
         return ErrorCode.FENCED_LEADER_EPOCH
     if proposal.partition_epoch < state.partition_epoch:
         return ErrorCode.INVALID_UPDATE_VERSION
-    if not set(proposal.isr) <= set(state.replicas) or state.leader not in proposal.isr:
+    if not set(proposal.isr) <= set(state.replicas):
+        return ErrorCode.INVALID_REQUEST
+    if state.leader not in proposal.isr and not set(proposal.isr) < set(state.isr):  # else it gives up (`resigned`)
         return ErrorCode.INVALID_REQUEST
     epochs = proposal.epochs or (-1,) * len(proposal.isr)
     if not all(image.isr_eligible(*member) for member in zip(proposal.isr, epochs, strict=True)):
         return ErrorCode.INELIGIBLE_REPLICA
     return 0
+
+
+def resigned(
+    image: Image, partition: int, state: PartitionState, isr: tuple[int, ...], terms: Terms
+) -> PartitionChange | None:
+    """What changes when a leader gives up, whose log is damaged: another leads that has all; None where nobody can.
+
+    A proposal without the leader says so; in Apache Kafka it is an error, and a leader goes with its whole directory.
+    """
+    leader = state.leader
+    change = settle(
+        partition,
+        state,
+        terms._replace(unclean=False),
+        lambda one: one != leader and image.is_alive(one),
+        isr=isr,
+        lost=leader,
+    )
+    return change if change is not None and change.leader not in (None, NO_LEADER, leader) else None
 
 
 def step_down(image: Image, broker_id: int) -> Iterator[list[MetadataRecord]]:

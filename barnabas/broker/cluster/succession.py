@@ -149,6 +149,20 @@ def smaller_minimum(image: Image, config: BrokerConfig, records: Sequence[Metada
     return changes
 
 
+def one_minimum(image: Image, config: BrokerConfig) -> list[MetadataRecord]:
+    """All brokers of a cluster go by one `min.insync.replicas`: leaders commit by it, and who is eligible hangs on it.
+
+    Source: `ConfigurationControlManager.maybeGenerateElrSafetyRecords` of Apache Kafka.
+    """
+    given = {name: settings for (kind, name), settings in image.configs.items() if kind == BROKER_RESOURCE}
+    records: list[MetadataRecord] = [
+        Config(BROKER_RESOURCE, name, MIN_ISR, None) for name, settings in given.items() if name and MIN_ISR in settings
+    ]
+    if MIN_ISR not in given.get("", {}):
+        records.append(Config(BROKER_RESOURCE, "", MIN_ISR, str(config.min_insync_replicas)))
+    return records
+
+
 def _elect(
     state: PartitionState,
     isr: tuple[int, ...],

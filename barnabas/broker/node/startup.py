@@ -19,20 +19,19 @@ from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.cluster.image import BROKER_RESOURCE, Image
+from barnabas.broker.cluster.image import Image
 from barnabas.broker.cluster.leadership import fenced, nobody_has_all, step_down, step_up, unproven
 from barnabas.broker.cluster.record_log import Commit
 from barnabas.broker.cluster.records import (
     BrokerChange,
     Cluster,
-    Config,
     FeatureLevel,
     MetadataRecord,
     PartitionChange,
     ProducerIds,
     RegisterBroker,
 )
-from barnabas.broker.cluster.succession import MIN_ISR
+from barnabas.broker.cluster.succession import one_minimum
 from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult
 from barnabas.broker.config import parse_topics
 from barnabas.broker.delayed.timer import CallbackTask
@@ -192,24 +191,10 @@ def _missing_records(core: Core, mine: Identity) -> list[MetadataRecord]:
         FeatureLevel(name, level) for name, (_, level) in SUPPORTED_FEATURES.items() if name not in image.features
     ]
     if core.peers is not None:
-        records += _one_minimum(core)
+        records += one_minimum(image, core.config)
     if image.next_producer_id < handed_out:
         logger.warning("producer ids below %d may have been given out; they are not given out again", handed_out)
         records.append(ProducerIds(mine.node_id, handed_out))
-    return records
-
-
-def _one_minimum(core: Core) -> list[MetadataRecord]:
-    """All brokers of a cluster go by one `min.insync.replicas`: leaders commit by it, and who is eligible hangs on it.
-
-    Source: `ConfigurationControlManager.maybeGenerateElrSafetyRecords` of Apache Kafka.
-    """
-    given = {name: settings for (kind, name), settings in core.image.configs.items() if kind == BROKER_RESOURCE}
-    records: list[MetadataRecord] = [
-        Config(BROKER_RESOURCE, name, MIN_ISR, None) for name, settings in given.items() if name and MIN_ISR in settings
-    ]
-    if MIN_ISR not in given.get("", {}):
-        records.append(Config(BROKER_RESOURCE, "", MIN_ISR, str(core.config.min_insync_replicas)))
     return records
 
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from barnabas.broker.log.types import AppendInfo, OffsetMetadata
+from barnabas.broker.replica import damage
 from barnabas.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -58,3 +59,5 @@ class DurableEnd:
         if partition.durable is self and partition.is_leader:
             partition.advance_high_watermark(now_ms)
             partition.check_all(now_ms)
+            if partition.log.failed is not None:
+                damage.refused(partition)

@@ -21,6 +21,7 @@ from barnabas.broker.delayed import MANY_KEYS
 from barnabas.broker.jobs import Job
 from barnabas.broker.log.types import FetchData, OffsetMetadata
 from barnabas.broker.ports import NotYet, Token
+from barnabas.broker.replica import damage
 from barnabas.broker.replica.delayed_fetch import DelayedFetch
 from barnabas.broker.replica.hosted import HostedPartitions
 from barnabas.broker.replica.nearest import nearest
@@ -173,6 +174,8 @@ def read_partitions(
             raise
         except Exception as error:
             results[key] = _failed(hosted, key, error)
+            if params.replica_id >= 0 and (leader := hosted.online.get(key)) is not None:
+                damage.unreadable(leader, params.replica_id, info.fetch_offset, error)
             continue
         results[key] = result
         size = len(result.records)
@@ -232,6 +235,7 @@ def _learn(
             continue
         try:
             partition = hosted.get(key)
+            damage.check_given(partition, params.replica_id, start.offset, results[key].records)
             partition.follower_fetched(
                 params.replica_id, start, info.log_start_offset, ends[key], params.replica_epoch, now_ms
             )

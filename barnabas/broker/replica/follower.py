@@ -18,6 +18,8 @@ leader sees whether both logs are the same up to there, and says otherwise where
                   any other error              the same      after `BACKOFF_MS`
     all           other metadata               over
 
+Long because every move between these stages is here.
+
 - Where `flush.messages` asks for a sync, nothing is asked for before what is here is on stable storage: the offset
   that a follower asks for counts at its leader as kept.
 - What was asked for in one epoch is dropped in another: a new epoch has a new `Follower`.
@@ -39,6 +41,7 @@ from barnabas.broker.log.look import ClientBatch, large, sum_apart
 from barnabas.broker.log.losses import Loss
 from barnabas.broker.log.staging import StagedBatch, abandon, stage
 from barnabas.broker.log.types import EpochEnd
+from barnabas.broker.replica import damage
 from barnabas.broker.replica.divergence import begin_before, cut_at
 from barnabas.broker.replica.partition import Partition
 from barnabas.protocol.batch import read_header
@@ -123,9 +126,11 @@ class Follower:
         self._said = ""
 
     def begin(self, now_ms: int) -> None:
-        """A log that knows no epoch begins at its high watermark; any other at its end."""
+        """A log that knows no epoch begins at its high watermark, a damaged one there; any other at its end."""
         log = self.partition.log
-        if log.latest_epoch < 0 and log.high_watermark < log.log_end_offset:
+        if self.partition.damaged >= 0:
+            self._cut(self.partition.damaged, damage.NOT_HERE.format(self.leader_id), now_ms)
+        elif log.latest_epoch < 0 and log.high_watermark < log.log_end_offset:
             self._cut(log.high_watermark, "no record here has an epoch", now_ms)
 
     def end(self) -> None:
@@ -327,8 +332,9 @@ class Follower:
             return  # the metadata went on while bytes were read
         log = self.partition.log
         end, committed, size = log.log_end_offset, log.high_watermark, log.size_bytes
+        repaired = self.partition.damaged >= 0
         try:
-            log.truncate_to(offset)
+            damage.cut(self.partition, offset)
         except (KafkaError, OSError) as error:
             self._go(_FETCHING)
             self._failed(error, now_ms)
@@ -338,6 +344,8 @@ class Follower:
             logger.info("%s: cut from %d to %d: %s", self._name, end, log.log_end_offset, reason)
         if log.log_end_offset < committed:
             lost = f"cut to its leader's log, broker {self.leader_id}'s, which does not have them: {reason}"
+            if repaired:
+                lost = reason
             name = str(self.partition.topic_partition)
             gone = size - log.size_bytes
             log.losses.report(Loss(name, log.log_end_offset, committed, gone, log.directory, lost))

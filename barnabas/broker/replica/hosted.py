@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from barnabas.broker.replica.partition import Partition
 from barnabas.broker.replica.shared import Shared
+from barnabas.broker.replica.types import PartitionState
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
 
 
 class HostedPartitions:
-    """Partitions by name. `offline` holds those whose log cannot be used."""
+    """Partitions by name. `offline` holds those whose log cannot be used, and what the metadata says of them."""
 
     __slots__ = ("offline", "online", "shared")
 
     def __init__(self, shared: Shared) -> None:
         self.shared = shared
         self.online: dict[TopicPartition, Partition] = {}
-        self.offline: dict[TopicPartition, None] = {}
+        self.offline: dict[TopicPartition, PartitionState] = {}
 
     def get(self, key: TopicPartition) -> Partition:
         """The partition.

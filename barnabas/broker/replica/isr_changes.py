@@ -29,7 +29,7 @@ def maybe_expand(partition: Partition, remote: RemoteReplica) -> None:
         and end >= partition.epoch_start_offset
         and partition.isr_eligible(remote)
     ):
-        _propose(partition, (*isr.committed, remote.broker_id))
+        propose(partition, (*isr.committed, remote.broker_id))
 
 
 def maybe_shrink(partition: Partition, now_ms: int) -> None:
@@ -45,7 +45,7 @@ def maybe_shrink(partition: Partition, now_ms: int) -> None:
         if remote.broker_id in isr.committed and not remote.caught_up(end, now_ms, lag_ms_max)
     ]
     if lagging:
-        _propose(partition, tuple(member for member in isr.committed if member not in lagging))
+        propose(partition, tuple(member for member in isr.committed if member not in lagging))
 
 
 def answered(partition: Partition, proposal: IsrProposal, answer: IsrAnswer, now_ms: int) -> None:
@@ -88,7 +88,8 @@ def _count(partition: Partition, isr: tuple[int, ...]) -> None:
         stats.isr_shrinks.mark()
 
 
-def _propose(partition: Partition, isr: tuple[int, ...]) -> None:
+def propose(partition: Partition, isr: tuple[int, ...]) -> None:
+    """Put another ISR to the controller; none is pending."""
     key, epochs = partition.topic_partition, tuple(_epoch_of(partition, member) for member in isr)
     proposal = IsrProposal(key, partition.topic_id, partition.leader_epoch, partition.partition_epoch, isr, epochs)
     partition.isr.propose(proposal)

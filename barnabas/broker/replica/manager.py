@@ -19,7 +19,15 @@ from barnabas.broker.log.producer_owners import Asker
 from barnabas.broker.log.types import Isolation
 from barnabas.broker.metrics import MetricsRegistry
 from barnabas.broker.ports import Controller, Peers, WallClock
-from barnabas.broker.replica import delete_records, fetch, gauges, list_offsets, offset_for_leader_epoch, produce
+from barnabas.broker.replica import (
+    damage,
+    delete_records,
+    fetch,
+    gauges,
+    list_offsets,
+    offset_for_leader_epoch,
+    produce,
+)
 from barnabas.broker.replica.hosted import HostedPartitions
 from barnabas.broker.replica.partition import Partition
 from barnabas.broker.replica.shared import Shared
@@ -261,7 +269,10 @@ class ReplicaManager:
             except KafkaError as error:
                 if key not in self.hosted.offline and key not in self.logs.failed:  # said already
                     logger.error("%s is offline: %s", key, error)
-                self.hosted.offline[key] = None
+                known = self.hosted.offline.get(key)
+                self.hosted.offline[key] = state
+                if known is not state:
+                    damage.never_opened(self.shared, key, state)
                 if key not in self.logs.failed:
                     self._try_again(key, state, now_ms)
                 return
@@ -344,6 +355,8 @@ class ReplicaManager:
     def _shrink_isrs(self, now_ms: int) -> None:
         for partition in list(self.hosted.online.values()):
             partition.shrink_isr(now_ms)
+        for key, state in self.hosted.offline.items():
+            damage.never_opened(self.shared, key, state)
         self._plan_shrink(now_ms)
 
     def _plan_shrink(self, now_ms: int) -> None:

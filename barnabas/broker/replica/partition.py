@@ -38,6 +38,7 @@ class Partition:
 
     __slots__ = (
         "adding",
+        "damaged",
         "durable",
         "epoch_start_offset",
         "is_internal",
@@ -70,6 +71,7 @@ class Partition:
         self.replicas: tuple[int, ...] = ()
         self.adding: tuple[int, ...] = ()
         self.moves = False
+        self.damaged = -1  # from where on its log is not believed (`damage`); -1: all of it is
         self.isr = IsrState()
         self.remotes: dict[int, RemoteReplica] = {}
         self.durable = DurableEnd()

@@ -18,6 +18,7 @@ from barnabas.broker.config.topics import INTERNAL_TOPICS
 from barnabas.broker.log.look import SPENT, WORK_AT_ONCE, ClientBatch, Costly, Summed
 from barnabas.broker.log.producer_owners import Asker
 from barnabas.broker.log.types import AppendInfo, AppendOrigin, InvalidRecord
+from barnabas.broker.replica import damage
 from barnabas.broker.replica.delayed_produce import DelayedProduce
 from barnabas.broker.replica.hosted import HostedPartitions
 from barnabas.broker.replica.late import Late, line_up
@@ -300,6 +301,8 @@ def _failed(hosted: HostedPartitions, key: TopicPartition, records: Buffer, erro
     partition = hosted.online.get(key)
     if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
         shared.complaints.refused(key, partition, error)
+        if partition is not None:
+            damage.refused(partition)
     start_offset = -1
     if partition is not None:
         counted.append(partition.stats)

@@ -22,6 +22,7 @@ class RemoteReplica:
         "broker_epoch",
         "broker_id",
         "end",
+        "given",
         "last_caught_up_ms",
         "last_fetch_leader_end",
         "last_fetch_ms",
@@ -31,6 +32,8 @@ class RemoteReplica:
     def __init__(self, broker_id: int) -> None:
         self.broker_id = broker_id
         self.end = UNKNOWN
+        self.given = -1
+        """Where the records began that it was given last; -1 for none."""
         self.log_start_offset = -1
         self.last_fetch_ms = NEVER_MS
         self.last_fetch_leader_end = -1
@@ -39,6 +42,7 @@ class RemoteReplica:
 
     def reset(self, now_ms: int, leader_end: int, *, new_leader: bool, in_sync: bool) -> None:
         """A leader epoch begins. A new leader knows nothing yet; one that stays keeps what it learned."""
+        self.given = -1
         if new_leader:
             self.end = UNKNOWN
             self.log_start_offset = -1

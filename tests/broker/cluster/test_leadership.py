@@ -6,12 +6,13 @@ import pytest
 
 from barnabas.broker.cluster.elections import PREFERRED, UNCLEAN, all_of, asked, needing
 from barnabas.broker.cluster.image import Image
-from barnabas.broker.cluster.leadership import fenced, nobody_has_all, unfenced, unproven
+from barnabas.broker.cluster.leadership import fenced, judge, nobody_has_all, resigned, unfenced, unproven
 from barnabas.broker.cluster.records import BrokerChange, Config, Partition, PartitionChange, RegisterBroker, Topic
 from barnabas.broker.cluster.succession import Terms, settle, smaller_minimum
 from barnabas.broker.cluster.turns import SMALL_MAX
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.jobs import at_once
+from barnabas.broker.ports import IsrProposal
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 
@@ -92,6 +93,17 @@ def test_who_may_have_lost_something_is_in_no_elr_and_leads_only_as_the_last_tha
     image.apply(at_once(unfenced(image, 1, by)))
     state = image.partition("t", 0)
     assert (state.leader, state.isr, state.recovering) == (last, (last,), True)
+
+
+def test_a_leader_whose_log_is_damaged_is_followed_by_one_that_has_all_of_it_and_is_not_eligible():
+    image = image_of(((1, 2, 3), (1, 2), 1), ((1, 2, 3), (1,), 1), ((1, 2, 3), (1, 2), 1), dead=(3,))
+    image.apply([PartitionChange(T, 1, elr=(2,)), PartitionChange(T, 2, isr=(1,), elr=(3,))])
+    for number, expected in ((0, ((2,), (), 2, ())), (1, ((2,), (), 2, ()))):
+        state = image.partition("t", number)
+        isr = tuple(one for one in state.isr if one != 1)
+        assert settled(image, [resigned(image, number, state, isr, Terms(2))], number) == expected
+    assert resigned(image, 2, image.partition("t", 2), (), Terms(2, unclean=True)) is None, "nobody can"
+    assert judge(image, IsrProposal(TopicPartition("t", 2), T, 0, 1, (2,)), image.partition("t", 2)) != 0
 
 
 @pytest.mark.parametrize(("after", "elr"), [(1, ()), (3, (2,))])

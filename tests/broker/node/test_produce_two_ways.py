@@ -162,8 +162,9 @@ class Side:
         elif kind == "offline":
             key = TopicPartition(what[0], 0)
             hosted = world.core.replicas.hosted
-            if hosted.online.pop(key, None) is not None:
-                hosted.offline[key] = None
+            state = world.core.image.partition(*key)
+            if hosted.online.pop(key, None) is not None and state is not None:
+                hosted.offline[key] = state
         else:
             world.disk.capacity = world.disk.used + what[0]
 

@@ -202,7 +202,7 @@ def test_case_d_an_offline_partition_is_answered_at_once():
     world = world_with()
     answer = world.fetch({P(0): 0})
     hosted = world.manager.hosted
-    hosted.offline[P(0)] = None
+    hosted.offline[P(0)] = world.states[P(0)]
     del hosted.online[P(0)]
     world.manager.shared.check_all(P(0), world.now_ms)
     assert answer.codes == [ErrorCode.KAFKA_STORAGE_ERROR]

@@ -1,0 +1,143 @@
+"""A disk that cannot be relied on, in virtual time: it costs one replica, and nothing that another in sync has."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from tests.broker.node.cluster import Cluster
+from tests.durability.plants import Change
+
+CONTROLLER = 1
+LOG = "t-0/00000000000000000000.log"
+
+
+@pytest.fixture
+def three():
+    return with_a_topic()
+
+
+def with_a_topic():
+    three = Cluster(auto_leader_rebalance_enable=False)
+    three.create(replicas={0: [2, 3, 1]}, min_insync_replicas=2)
+    assert three.put(b"first").error_code == 0
+    return three
+
+
+def flip(three, node_id, batch):
+    """Turn a bit of the records of a batch."""
+    log = three[node_id].log()
+    size = log.size_bytes // 3
+    three[node_id].disk.flip(LOG, batch * size + size - 2)
+
+
+def damaged(three):
+    """3 is away, two more records are written, and a bit of the second of the three flips at the leader."""
+    three.kill(3)
+    three.until(lambda: 3 not in three.state().isr)
+    for value in (b"secnd", b"third"):
+        assert three.put(value).error_code == 0
+    assert three.leader() == 2
+    before = three[1].values()
+    flip(three, 2, 1)
+    return before
+
+
+def healed(three, before):
+    three.until(lambda: len(three.state().isr) == 3)
+    three.until(lambda: len(set(three.ends().values())) == 1)
+    assert three[1].values() == three[2].values() == three[3].values() == before
+
+
+def test_a_leader_with_a_flipped_bit_gives_up_and_fetches_it_anew_from_the_next(three, caplog):
+    before = damaged(three)
+    three.start(3)
+    three.until(lambda: three.leader() == 1)
+    assert "t-0: the batch at offset 1 has a wrong sum, as broker 3 has found; another is to lead" in caplog.text
+    assert not three.state().recovering
+    healed(three, before)
+    told = list(three[2].core.logs.losses.last)
+    assert [(one.first_offset, one.end_offset) for one in told] == [(1, 3)]
+    assert "what its disk had of it was damaged" in told[0].reason
+    assert three.put(b"more").base_offset == 3
+
+
+def test_one_bit_in_the_length_of_a_batch_empties_nothing_that_another_has(three):
+    before = damaged(three)
+    flip(three, 2, 1)
+    size = three[2].log().size_bytes // 3
+    three[2].disk.flip(LOG, size + 8, 4)
+    three.start(3)
+    three.until(lambda: three.leader() == 1)
+    healed(three, before)
+
+
+def test_one_that_nobody_else_can_replace_leads_on_and_says_what_is_wrong(caplog):
+    three = Cluster(auto_leader_rebalance_enable=False)
+    three.create(replicas={0: [2, 3]})
+    assert three.put(b"first").error_code == 0
+    three.kill(3)
+    three.until(lambda: three.state().isr == (2,))
+    for value in (b"secnd", b"third"):
+        assert three.put(value).error_code == 0
+    flip(three, 2, 1)
+    three.start(3)
+    three.until(lambda: three[3].core.ready)
+    three.advance(10_000)
+    assert (three.leader(), three.state().isr) == (2, (2,))
+    assert caplog.text.count("has a wrong sum, as broker 3 has found") == 1
+    assert three.put(b"fourth").base_offset == 3, "what comes is taken"
+
+
+def test_a_sync_that_fails_costs_the_leadership(three):
+    three.create("u", replicas={0: [2, 3, 1]}, min_insync_replicas=2, flush_messages=1)
+    assert three.put(b"first", topic="u").error_code == 0
+    three[2].disk.faults.bad_syncs.add("u-0/00000000000000000000.log")
+    answer = three.produce(b"second", topic="u")
+    three.until(lambda: three.leader(topic="u") == 3)
+    three.until(lambda: answer.done)
+    assert sorted(three.state(topic="u").isr) == [1, 3]
+    assert three.put(b"third", topic="u").error_code == 0
+    assert three.leader() == 2, "the other log takes records"
+
+
+def test_what_cannot_be_opened_is_led_by_another():
+    """2 and 3 may lead, 2 comes back first, and cannot open its log."""
+    four = Cluster(1, 2, 3, 4, auto_leader_rebalance_enable=False)
+    four.create(replicas={0: [2, 3, 4]}, min_insync_replicas=2)
+    assert four.put(b"first").error_code == 0
+    for one in (4, 3, 2):
+        four.kill(one)
+        four.until(partial(lambda one: not four[CONTROLLER].core.image.is_alive(one), one))
+    four.disks[2].flip("t-0/partition.metadata", 12)
+    four.start(2)
+    four.until(lambda: four.leader() == 2)
+    four.start(3)
+    four.until(lambda: four.leader() == 3)
+    assert four.state().isr == (3,)
+    assert four.put(b"second", acks=1).base_offset == 1
+
+
+@pytest.mark.parametrize(
+    ("place", "old", "new"),
+    [
+        ("barnabas.broker.replica.damage:check_given", "if again and records", "if False"),
+        ("barnabas.broker.replica.follower:Follower.begin", "if self.partition.damaged >= 0", "if False"),
+        ("barnabas.broker.replica.damage:refused", "is not None", "is None"),
+        ("barnabas.broker.replica.damage:never_opened", "state.leader != shared.broker_id", "True"),
+    ],
+)
+def test_a_defect_in_it_is_found(place, old, new, caplog):
+    undo = Change(place, old, new).make()
+    try:
+        with pytest.raises(AssertionError):
+            all_of_it(caplog)
+    finally:
+        undo()
+
+
+def all_of_it(caplog):
+    test_a_leader_with_a_flipped_bit_gives_up_and_fetches_it_anew_from_the_next(with_a_topic(), caplog)
+    test_a_sync_that_fails_costs_the_leadership(with_a_topic())
+    test_what_cannot_be_opened_is_led_by_another()
