@@ -46,6 +46,10 @@ _TOPIC: Final = {
 TOPIC: Final = (
     _TOPIC
     | dict.fromkeys(UNUSED_TOPIC_KEYS, NO_EFFECT)
+    | {
+        "follower.replication.throttled.replicas": "Replicas, as partition:broker or *, held to the follower's rate.",
+        "leader.replication.throttled.replicas": "Replicas, as partition:leader or *, held to the leader's rate.",
+    }
     | {name: NO_EFFECT for name, whose in SYNONYMS.items() if whose in WITHOUT_EFFECT}
 )
 
@@ -113,6 +117,8 @@ _BROKER: Final = {
     "controller.quorum.voters": "The controller of the cluster: its id, and its listener for brokers (1@host:9093).",
     "leader.imbalance.check.interval.seconds": "How often (s) the controller looks for partitions to be given back.",
     "replica.high.watermark.checkpoint.interval.ms": "How often (ms) high watermarks are written to the disk.",
+    "follower.replication.throttled.rate": "So many bytes a second this broker fetches of listed replicas out of sync.",
+    "leader.replication.throttled.rate": "So many bytes a second this broker sends to listed replicas out of sync.",
     "replica.lag.time.max.ms": "A follower that has not caught up for so long (ms) is no longer in sync.",
     "replica.selector.class": "Whether consumers with a client.rack read from a replica in sync there "
     "(RackAwareReplicaSelector); all read from the leader without.",

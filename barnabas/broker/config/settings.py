@@ -73,7 +73,9 @@ class BrokerSettings(TypedDict, total=False):
     broker_session_timeout_ms: int | None
     controller_quorum_bootstrap_servers: str | Sequence[str] | None
     controller_quorum_voters: str | Sequence[str] | None
+    follower_replication_throttled_rate: int | None
     leader_imbalance_check_interval_seconds: int | None
+    leader_replication_throttled_rate: int | None
     min_insync_replicas: int | None
     replica_high_watermark_checkpoint_interval_ms: int | None
     replica_lag_time_max_ms: int | None

@@ -128,7 +128,8 @@ UNUSED_TOPIC_KEYS: Final = {
 }
 """Topic settings that Apache Kafka 4.3 has and this broker has no use for: accepted, kept, told, and without effect.
 
-One without a default is told to nobody.
+One without a default is told to nobody. Those that list replicas do have an effect (`replica/throttle`), and are read
+where they are needed, which is rarely.
 """
 
 

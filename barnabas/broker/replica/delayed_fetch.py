@@ -61,7 +61,9 @@ class DelayedFetch(DelayedOperation):
         """Who waits, while it does; -1: nobody."""
 
     def try_complete(self, now_ms: int) -> bool:
-        """Complete when a case says so, or when enough bytes can be read."""
+        """Complete when a case says so, or when enough bytes can be read; what is held back counts for nothing."""
+        if self._params.replica_id >= 0:
+            self._params.held = self._hosted.shared.leader_throttle.exceeded(now_ms)
         bytes_count = 0
         for key, info, start in self._starts:
             try:
@@ -108,6 +110,8 @@ class DelayedFetch(DelayedOperation):
             NotYet: the high watermark's place must be looked up on disk first.
         """
         partition.check_access(info.current_leader_epoch, leader_only=self._params.leader_only)
+        if self._params.held and partition.shared.leader_throttle.holds_back(partition, self._params.replica_id):
+            return 0
         end = _end_for(self._params.isolation, partition)
         available = 0
         if start.offset > end.offset:

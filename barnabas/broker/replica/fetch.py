@@ -59,6 +59,8 @@ def fetch(hosted: HostedPartitions, params: FetchParams, asked: Asked, respond: 
         return
 
     def read(step_ms: int) -> None:
+        if params.replica_id >= 0:
+            params.held = shared.leader_throttle.exceeded(step_ms)
         results, ends = read_partitions(hosted, params, asked, _bytes_max(shared, params))
         _decide(hosted, params, asked, respond, deadline_ms, results, ends, step_ms)
 
@@ -76,6 +78,7 @@ def fetch_in_steps(
     """As `fetch`, of many partitions, as a part of the job of who asks: until it is answered, or waits."""
     _count(hosted, asked)
     yield None
+    params.held = params.replica_id >= 0 and hosted.shared.leader_throttle.exceeded(now_ms)
     then = partial(_decide, hosted, params, asked, respond, now_ms + params.max_wait_ms)
     yield from _read_in_steps(hosted, params, asked, then, now_ms)
 
@@ -116,6 +119,7 @@ def _read_many(
     now_ms: int,
 ) -> None:
     """Read so many partitions that it takes steps, and go on with `then(results, ends, now_ms)`."""
+    params.held = params.replica_id >= 0 and hosted.shared.leader_throttle.exceeded(now_ms)
 
     def ended(fault: Exception | None) -> None:
         if fault is not None:
@@ -213,6 +217,8 @@ def _read(
                 0, b"", log.high_watermark, log.last_stable_offset, log.log_start_offset, diverging_epoch=there
             )
             return diverged, log.log_end_offset
+    if params.held and partition.shared.leader_throttle.holds_back(partition, params.replica_id):
+        max_bytes, min_one = 0, False
     data: FetchData = log.read(offset, max_bytes, params.isolation, min_one)
     result = FetchResult(
         0, data.records, data.high_watermark, data.last_stable_offset, data.log_start_offset, start=data.start
@@ -272,6 +278,8 @@ def _park(
     starts = [(key, info, start) for key, info in asked if (start := results[key].start) is not None]
 
     def read_afresh(step_ms: int) -> None:
+        if params.replica_id >= 0:
+            params.held = shared.leader_throttle.exceeded(step_ms)
         fresh, _ = read_partitions(hosted, params, asked, _bytes_max(shared, params))
         _respond(hosted, params, fresh, respond, step_ms)
 
@@ -327,13 +335,16 @@ def _connection_id(params: FetchParams) -> int:
 def _respond(
     hosted: HostedPartitions, params: FetchParams, results: FetchResults, respond: Respond, now_ms: int
 ) -> None:
-    stats = hosted.shared.stats
+    stats, throttle = hosted.shared.stats, hosted.shared.leader_throttle
     for key, result in results.items():
         size = len(result.records)
         if not size:
             continue
         if params.replica_id >= 0:
             stats.all.replication_bytes_out.count += size
+            led = hosted.online.get(key) if throttle.on else None
+            if led is not None and throttle.holds_back(led, params.replica_id):
+                throttle.passed(size, now_ms)
         else:
             stats.all.bytes_out.count += size
             partition = hosted.online.get(key)

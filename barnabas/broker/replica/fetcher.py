@@ -84,8 +84,12 @@ class Fetcher:
         asking: list[Follower] = []
         fetching: list[Follower] = []
         later_ms: int | None = None
+        throttle = self._shared.follower_throttle
+        over = throttle.exceeded(now_ms)
         for one in self.followers.values():
             if one.stage in _ASKING or one.stage is Stage.FETCHING:
+                if over and one.lag != 0 and throttle.holds_for(one.partition.topic_partition):
+                    one.not_before_ms = max(one.not_before_ms, throttle.again_ms(now_ms))
                 if now_ms >= one.not_before_ms:
                     (fetching if one.stage is Stage.FETCHING else asking).append(one)
                 elif later_ms is None or one.not_before_ms < later_ms:
@@ -125,6 +129,7 @@ class Fetcher:
             self._stand_back(f"broker {self.leader_id} refuses to be followed: {name_of(response.error_code)}", now_ms)
             return
         self._heard()
+        throttle = self._shared.follower_throttle
         for topic in response.responses:
             for data in topic.partitions:
                 one, offset = asked.pop((topic.topic_id, data.partition_index), (None, -1))
@@ -132,8 +137,11 @@ class Fetcher:
                     continue
                 log = one.partition.log
                 assert log.log_end_offset == offset, "nobody else appends to a log that follows"
+                held = one.lag != 0
                 if one.take(data, now_ms):
                     key = one.partition.topic_partition
+                    if held and throttle.on and throttle.holds_for(key):
+                        throttle.passed(sum(map(len, _runs(data.records))), now_ms)
                     self._shared.stats.all.replication_bytes_in.count += sum(map(len, _runs(data.records)))
                     self.followers[key] = self.followers.pop(key)
         self._missed((one for one, _ in asked.values()), now_ms)

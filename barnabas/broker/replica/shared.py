@@ -18,6 +18,7 @@ from barnabas.broker.replica.action_queue import ActionQueue
 from barnabas.broker.replica.complaints import Complaints
 from barnabas.broker.replica.listeners import LeadershipListeners
 from barnabas.broker.replica.stats import BrokerStats
+from barnabas.broker.replica.throttle import FOLLOWER, LEADER, Throttle
 from barnabas.broker.replica.types import ClusterView
 from barnabas.protocol.ids import TopicPartition
 
@@ -53,7 +54,9 @@ class Shared:
         "controller",
         "delete_records",
         "fetch",
+        "follower_throttle",
         "late",
+        "leader_throttle",
         "leadership",
         "parked_partitions",
         "produce",
@@ -94,6 +97,11 @@ class Shared:
         self.parked_partitions = 0
         self.actions = ActionQueue()
         self.stats = BrokerStats(registry)
+        overrides = cluster.topic_overrides
+        self.leader_throttle = Throttle(lambda: config.leader_replication_throttled_rate, LEADER, broker_id, overrides)
+        self.follower_throttle = Throttle(
+            lambda: config.follower_replication_throttled_rate, FOLLOWER, broker_id, overrides
+        )
         self.timer = Timer(now_ms)
         self.complaints = Complaints(self.timer, self.actions, wall_clock)
 

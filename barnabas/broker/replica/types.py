@@ -5,6 +5,7 @@ Results carry protocol error codes as ints; handlers put them into responses. Re
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -24,6 +25,9 @@ class ClusterView(Protocol):
 
     def broker_epoch(self, broker_id: int) -> int:
         """In which of its lives the broker is registered; -1 while it is not."""
+
+    def topic_overrides(self, topic: str) -> Mapping[str, str]:
+        """The settings given to a topic itself."""
 
     def isr_eligible(self, broker_id: int, broker_epoch: int) -> bool:
         """Whether the broker may be in an ISR: unfenced, not shutting down, and of this epoch (-1 fits any)."""
@@ -86,7 +90,8 @@ class FetchParams:
 
     `isolation` is LOG_END for followers and debuggers. `leader_only`: only the leader may serve it (a follower's
     fetch, or a consumer below version 11, which cannot be told of another replica). `connection`: who waits. `rack`: of
-    a consumer that is to be told of a replica near it, "" for none.
+    a consumer that is to be told of a replica near it, "" for none. `held`: of a follower's, whether this leader has
+    sent all that replicas out of sync may have for now (`throttle`).
     """
 
     replica_id: int = CONSUMER_REPLICA_ID
@@ -98,6 +103,7 @@ class FetchParams:
     leader_only: bool = False
     connection: Connection | None = None
     rack: str = ""
+    held: bool = False
 
     @property
     def from_follower(self) -> bool:

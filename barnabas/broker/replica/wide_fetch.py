@@ -56,6 +56,8 @@ class WideFetch(DelayedFetch):
         """Look at all partitions, once: from then on events tell of each (`try_key`)."""
         if self._counted is not None:
             return False
+        if self._params.replica_id >= 0:
+            self._params.held = self._hosted.shared.leader_throttle.exceeded(now_ms)
         self._bytes, counted = 0, {}
         for key in self._asked:
             try:

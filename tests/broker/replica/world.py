@@ -67,6 +67,9 @@ class Cluster:
     def rack(self, broker_id: int, listener: str) -> str | None:
         return None
 
+    def topic_overrides(self, topic: str) -> dict[str, str]:
+        return {}
+
     def isr_eligible(self, broker_id: int, broker_epoch: int) -> bool:
         return broker_id not in self.dead and broker_epoch in (-1, self.epochs.get(broker_id, broker_epoch))
 
