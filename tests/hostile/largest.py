@@ -97,6 +97,12 @@ def _fetch_wide(count: int, **options: Any) -> FetchRequest:
     return _fetch([FetchTopic("wide", partitions=[FetchPartition(at) for at in range(count)])], **options)
 
 
+def _fetch_all(topic: str, partitions: int) -> FetchRequest:
+    """All that is in some partitions, as far as one answer takes it."""
+    parts = [FetchPartition(at, partition_max_bytes=2**30) for at in range(partitions)]
+    return _fetch([FetchTopic(topic, partitions=parts)], max_bytes=2**31 - 1)
+
+
 def _produce(names: list[str], partitions: int = 1) -> ProduceRequest:
     data = [
         TopicProduceData(name, partition_data=[PartitionProduceData(at, memoryview(ONE)) for at in range(partitions)])
@@ -307,5 +313,6 @@ LARGEST: dict[str, Largest] = {
     ),
     "Produce, one large batch": (0, 9, lambda share: _batches("raised", 1, 1, 99_000_000, NONE)),
     "Produce, large batches": (0, 9, lambda share: _batches("wide", WIDE // 8, 1, 1_000_000, NONE)),
+    "Fetch, large batches": (1, 11, lambda share: _fetch_all("wide", WIDE // 8)),  # what the last one left there
 }
 """API key, version and what makes the request."""

@@ -12,6 +12,8 @@ memory (`broker/account.py`); while that is short, who holds much is not read fr
 silent for `connections.max.idle.ms` is let go, who begins something and does not go on with it earlier (`progress.py`).
 
 **One write per event.** Answers collect in `_out` and leave when an event is over: the largest gain of small requests.
+
+Long because what comes in, what waits and what goes out decide over each other, a few lines each.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from barnabas.broker.host.receive import Receiver
 from barnabas.broker.host.relief import SMALL_BYTES
 from barnabas.broker.host.states import LEFT, MUTED, QUEUED, SHORT, STALLED, State, move
 from barnabas.broker.host.turns import LARGE_BYTES, MEDIUM_BYTES, TURN_MS_MAX
-from barnabas.broker.host.unsent import drop, own_bytes
+from barnabas.broker.host.unsent import PORTION_BYTES, Rest, drop, own_bytes
 from barnabas.protocol.api import ApiKey, UnsupportedVersion
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.ids import NATIVE_PREAMBLE, Buffer
@@ -71,6 +73,7 @@ class Channel(asyncio.BufferedProtocol):
         "receiver",
         "request_bytes",
         "requests",
+        "rest",
         "state",
         "transport",
         "waits",
@@ -88,6 +91,7 @@ class Channel(asyncio.BufferedProtocol):
         self.outstanding: Request | None = None  # what is being handled or parked
         self.request_bytes = 0  # charged for it
         self._unread_bytes = 0  # charged for answers the peer has not read
+        self.rest: Rest | None = None
         self.state = State.OPENING
         self.waits = 0  # what keeps its requests waiting: bits of `states`
         self.paused = False  # we do not read
@@ -145,8 +149,11 @@ class Channel(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         """The peer caught up."""
+        if self.rest is not None:
+            self.rest.go_on()
+            return
         self.waits &= ~STALLED
-        self._hold_unread(0)
+        self.hold_unread(0)
         self.active_ms = self._host.now_ms()
         self._host.web.go_on(self)
         self._go_on()
@@ -295,12 +302,15 @@ class Channel(asyncio.BufferedProtocol):
                 self.transport.write(out[0])
             elif size <= JOIN_BYTES_MAX:
                 self.transport.write(b"".join(out))
-            else:
+            elif size <= PORTION_BYTES or not self._host.copies_unsent:
                 self.transport.writelines(out)
-            if self.waits & STALLED:
+            else:
+                self.rest = Rest(self, out)
+                self.rest.go_on()
+            if self.waits & STALLED and self.rest is None:
                 unsent = self.transport.get_write_buffer_size()
                 made = unsent if self._host.copies_unsent else own_bytes(out)
-                self._hold_unread(min(self._unread_bytes + made, unsent))
+                self.hold_unread(min(self._unread_bytes + made, unsent))
         if self.paused and self.outstanding is None:
             self._host.loop.call_soon(self._go_on)
 
@@ -308,7 +318,7 @@ class Channel(asyncio.BufferedProtocol):
         """The request that was being handled holds nothing any more."""
         self.request_bytes = self.account.change(self.connection.id, REQUESTS, self.request_bytes, 0)
 
-    def _hold_unread(self, size: int) -> None:
+    def hold_unread(self, size: int) -> None:
         """The peer has so much to read of what the broker keeps for it alone."""
         self._unread_bytes = self.account.change(self.connection.id, UNREAD, self._unread_bytes, size)
 
@@ -342,6 +352,8 @@ class Channel(asyncio.BufferedProtocol):
         if self.waits & LEFT:
             return
         self.flush()
+        if self.rest is not None:
+            self.transport.writelines(self.rest.all())
         self._leave(State.LEAVING)
         self.transport.close()
         self._host.progress.watch(self)
@@ -360,11 +372,12 @@ class Channel(asyncio.BufferedProtocol):
         self.waits |= LEFT
         self.receiver.clear()
         self.out.clear()
+        self.rest = None
         if state is _GONE:
             if self.request_bytes:
                 self._host.orphans.take(self)
                 self.answered()
-            self._hold_unread(0)
+            self.hold_unread(0)
 
     def _serve_http(self, head: memoryview) -> None:
         own = self._host.config.barnabas_http

@@ -1,17 +1,30 @@
-"""Answers that a peer does not read: what the broker keeps of them, and how they are dropped with their connection."""
+"""Answers that a peer does not read: what the broker keeps of them, and how they are dropped with their connection.
+
+asyncio's loop joins and copies what it is given before Python 3.12: 67 ms for an answer of 57 MB. It is given portions.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import struct
 import sys
+from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 from socket import SO_LINGER, SOL_SOCKET
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.host.disk_calls import Copied
 from barnabas.protocol.ids import Buffer
+
+if TYPE_CHECKING:
+    from barnabas.broker.host.channel import Channel
+
+PORTION_BYTES: Final = 256 * 1024
+STEP_BYTES: Final = 4 * PORTION_BYTES
+"""Of one answer in one step, where its peer reads as fast."""
+LEFT_BYTES_MAX: Final = 64 * 1024
+"""Above that the transport says when it has less (`channel.WRITE_BYTES_MAX`)."""
 
 _OWN: Final = (bytes, Copied)
 _DROP: Final = struct.pack("ii", 1, 0)
@@ -39,3 +52,48 @@ def drop(transport: asyncio.Transport) -> None:
     sock = transport.get_extra_info("socket")
     with suppress(OSError, AttributeError):
         sock.setsockopt(SOL_SOCKET, SO_LINGER, _DROP)
+
+
+class Rest:
+    """What is left of a large answer. Its connection is stalled until all of it is given to the transport."""
+
+    def __init__(self, channel: Channel, buffers: list[Buffer]) -> None:
+        self._channel = channel
+        self._buffers: deque[memoryview] = deque(memoryview(one) for one in buffers)
+        self._left_bytes = sum(map(len, buffers))
+        self._own_bytes = own_bytes(buffers)
+        channel.pause_writing()
+
+    def go_on(self) -> None:
+        """Write as much as the peer reads now, but no more than is written in a step; `resume_writing` comes after."""
+        channel, transport = self._channel, self._channel.transport
+        if channel.rest is not self:
+            return  # its connection is about to go
+        if not self._left_bytes:
+            channel.rest = None
+            channel.resume_writing()
+            return
+        until = self._left_bytes - STEP_BYTES
+        while self._left_bytes > max(until, 0) and transport.get_write_buffer_size() <= LEFT_BYTES_MAX:
+            transport.write(self._portion())
+        unsent = transport.get_write_buffer_size()
+        channel.hold_unread(unsent + min(self._own_bytes, self._left_bytes))
+        if unsent <= LEFT_BYTES_MAX:  # else the transport tells when that is sent
+            asyncio.get_running_loop().call_soon(self.go_on)
+
+    def all(self) -> list[Buffer]:
+        """All that is left, to be written as it is."""
+        return list(self._buffers)
+
+    def _portion(self) -> Buffer:
+        taken: list[memoryview] = []
+        room = PORTION_BYTES
+        while self._buffers and room:
+            one = self._buffers.popleft()
+            if len(one) > room:
+                self._buffers.appendleft(one[room:])
+                one = one[:room]
+            taken.append(one)
+            room -= len(one)
+        self._left_bytes -= PORTION_BYTES - room
+        return taken[0] if len(taken) == 1 else b"".join(taken)
