@@ -56,7 +56,7 @@ KINDS = MappingProxyType(
 SMALL_DISK = "16m", "64k"
 STAGED = MappingProxyType(
     {
-        **dict.fromkeys(("log.log", "log.validate", "replica.late", "replica.follower"), ("LARGE", 300)),
+        **dict.fromkeys(("log.log", "log.validate", "replica.late"), ("LARGE", 300)),
         "log.staging": ("PIECE", 100),
     }
 )
