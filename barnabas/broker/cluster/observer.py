@@ -30,8 +30,8 @@ BACKOFF_MS: Final = 100
 """After an error, or no answer: a broker without metadata can do nothing else."""
 WAIT_MS: Final = 500
 """How long the controller may wait for news. Kafka's `controller.quorum.fetch.timeout.ms` must be larger."""
-BYTES_MAX: Final = 256 * 1024
-"""Of an answer; a first batch comes whole. All of it is taken in within one step, which holds up everybody else."""
+BYTES_MAX: Final = 64 * 1024
+"""Of an answer; a first batch comes whole. All of it is taken in within one step, 10 ms, which holds up everybody else."""
 
 logger = logging.getLogger(__name__)
 

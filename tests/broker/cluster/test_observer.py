@@ -14,7 +14,7 @@ from barnabas.broker.cluster.controller import LocalController
 from barnabas.broker.cluster.feed import MetadataFeed
 from barnabas.broker.cluster.image import Image
 from barnabas.broker.cluster.metadata_log import TOPIC_ID, MetadataLog
-from barnabas.broker.cluster.observer import BACKOFF_MS, MetadataRefused, Observer
+from barnabas.broker.cluster.observer import BACKOFF_MS, BYTES_MAX, MetadataRefused, Observer
 from barnabas.broker.cluster.records import BrokerChange, Cluster, Config, PartitionChange, RegisterBroker
 from barnabas.broker.cluster.snapshot_intake import PIECE_BYTES
 from barnabas.broker.cluster.topic_rules import NewTopic
@@ -436,8 +436,8 @@ def test_much_metadata_is_taken_in_a_few_batches_at_a_time(world):
         world.settle()
         sizes.append(len(answers[0].responses[0].partitions[0].records))
         observer.answered(answers[0], world.now_ms)
-    assert max(sizes) <= 256 * 1024 < sum(sizes)
-    assert len(sizes) == 2
+    assert max(sizes) <= BYTES_MAX < sum(sizes)
+    assert len(sizes) > 4
     assert list(observer.image.to_records()) == list(world.image.to_records())
 
 
