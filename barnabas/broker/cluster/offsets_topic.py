@@ -2,9 +2,10 @@
 
 Source: `AutoTopicCreationManager`, and `groupMetadataTopicConfigs` of `GroupCoordinatorService`.
 
-It is compacted, has `offsets.topic.num.partitions`, and so many replicas as `offsets.topic.replication.factor` says and
-there are brokers for: on a broker alone one, which is said once. Kafka waits for as many brokers as that. Both take any
-`offsets.topic.segment.bytes`, and no topic with less than 1 MiB: here it has that, Kafka's groups have no coordinator.
+It is compacted, has `offsets.topic.num.partitions`, and so many replicas as `offsets.topic.replication.factor` says. A
+cluster waits for as many brokers as that, as Kafka does, or it would have fewer for good; a broker that stands alone has
+one, which is said once. Both take any `offsets.topic.segment.bytes`, and no topic with less than 1 MiB: here it has that,
+Kafka's groups have no coordinator.
 """
 
 from __future__ import annotations
@@ -26,15 +27,26 @@ SEGMENT_BYTES_MIN: Final = 1_048_576
 logger = logging.getLogger(__name__)
 
 
+def lacks_brokers(image: Image, config: BrokerConfig) -> str:
+    """Why a cluster cannot make it yet; "" if it can."""
+    wanted, there = config.offsets_topic_replication_factor, len(image.alive_brokers())
+    if there >= wanted:
+        return ""
+    return f"{OFFSETS_TOPIC} waits for {wanted} brokers (offsets.topic.replication.factor), of which {there} are there."
+
+
 def create_offsets_topic(
-    image: Image, config: BrokerConfig, controller: Proposals, creating: dict[str, Gate | None]
+    image: Image, config: BrokerConfig, controller: Proposals, creating: dict[str, Gate | None], *, alone: bool
 ) -> Gate | None:
-    """Begin to make it, unless that is under way (`creating`); the gate opens when it is made, or cannot be."""
+    """Begin to make it, unless that is under way (`creating`); the gate opens when it is made, or cannot be.
+
+    `alone`: there is one broker, and never another.
+    """
     if OFFSETS_TOPIC in creating:
         return creating[OFFSETS_TOPIC]
     gate = creating[OFFSETS_TOPIC] = Gate()
     wanted = config.offsets_topic_replication_factor
-    replicas = min(wanted, sum(not one.fenced for one in image.brokers.values()) or 1)
+    replicas = 1 if alone else wanted
     asked_bytes = config.offsets_topic_segment_bytes
     segment_bytes = max(asked_bytes, SEGMENT_BYTES_MIN)
     settings: dict[str, str | None] = {

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from barnabas.broker.cluster.offsets_topic import create_offsets_topic
+from barnabas.broker.cluster.offsets_topic import create_offsets_topic, lacks_brokers
 from barnabas.broker.config.topics import OFFSETS_TOPIC
 from barnabas.broker.context import RequestContext
 from barnabas.broker.group.placement import partition_of
@@ -80,7 +80,11 @@ def _find_group(services: Services, context: RequestContext, group_id: str) -> J
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "Group authorization failed.")
     image = services.image
     if OFFSETS_TOPIC not in image.topics and not services.recovering():
-        making = create_offsets_topic(image, services.config, services.controller, services.creating)
+        alone = services.members is None and services.forward is None
+        lacking = "" if alone else lacks_brokers(image, services.config)
+        if lacking:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, lacking)
+        making = create_offsets_topic(image, services.config, services.controller, services.creating, alone=alone)
         if making is not None:
             yield from wait(making)
     topic = image.topics.get(OFFSETS_TOPIC)

@@ -312,6 +312,23 @@ def test_groups_work_where_their_coordinator_is_not_the_controller(three):
     assert {state.leader for state in states} == {1, 2, 3}
 
 
+def test_a_first_group_waits_for_as_many_brokers_as_its_offsets_have_replicas(three):
+    three.kill(3)
+    three.until(lambda: alive(three) == [1, 2])
+    request = FindCoordinatorRequest(coordinator_keys=["g"], key_type=0)
+    for node_id in (1, 2):
+        told = three.ask(node_id, request, 4).coordinators[0]
+        assert told.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert told.error_message == (
+            "__consumer_offsets waits for 3 brokers (offsets.topic.replication.factor), of which 2 are there."
+        )
+    assert "__consumer_offsets" not in three[CONTROLLER].core.image.topics
+    three.start(3)
+    three.until(lambda: three.ask(2, request, 4).coordinators[0].error_code == 0)
+    states = three[2].core.image.topics["__consumer_offsets"].partitions.values()
+    assert {len(state.replicas) for state in states} == {3}
+
+
 def test_replicas_are_spread_over_all_brokers(three):
     three.create(partitions=6, factor=2)
     states = [three.state(number) for number in range(6)]
