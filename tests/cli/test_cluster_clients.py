@@ -11,6 +11,7 @@ from tests.cli.process import BOUND_S, run
 from tests.cli.test_cluster_up import PARTITIONS, Up, all_in_sync
 
 DEAD = "127.0.0.1:1"
+AN_HOUR = ("broker.session.timeout.ms=3600000", "replica.lag.time.max.ms=3600000")
 
 
 class Clients:
@@ -49,8 +50,9 @@ def steer(directory: Path, verb: str, node_id: int) -> None:
 
 @pytest.mark.slow
 def test_producer_and_group_go_on_and_counts_match(tmp_path: Path) -> None:
+    """Sessions last an hour: whoever is killed is followed by others because it is seen to be gone."""
     where = tmp_path / "trio"
-    up = Up(where, "--brokers", "3", "--port", "0")
+    up = Up(where, "--brokers", "3", "--port", "0", settings=AN_HOUR)
     try:
         with Admin(bootstrap_servers=up.servers) as admin:
             admin.create_topics(NewTopic("t", PARTITIONS, 3, {"min.insync.replicas": 2}))

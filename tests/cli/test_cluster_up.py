@@ -33,9 +33,9 @@ PARTITIONS = 3
 class Up:
     """`barnabas cluster up` in a directory; `servers` is known once it serves."""
 
-    def __init__(self, directory: Path, *options: str) -> None:
+    def __init__(self, directory: Path, *options: str, settings: tuple[str, ...] = SETTINGS) -> None:
         self.directory = directory
-        words = [word for one in SETTINGS for word in ("--set", one)]
+        words = [word for one in settings for word in ("--set", one)]
         self.popen = subprocess.Popen(
             [sys.executable, "-m", "barnabas", "cluster", "up", "--dir", str(directory), *options, *words],
             stdout=subprocess.PIPE,
