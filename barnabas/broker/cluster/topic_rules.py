@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Final
 
 from barnabas.broker.cluster.image import TOPIC_RESOURCE, Image, TopicState
+from barnabas.broker.cluster.placement import Placement
 from barnabas.broker.cluster.records import Config, MetadataRecord, Partition, RemoveTopic, Topic
 from barnabas.broker.config.topics import OFFSETS_TOPIC, PARTITIONS_PER_OPERATION_MAX, TOPIC_NAME_LENGTH_MAX
 from barnabas.broker.jobs import Job
@@ -99,37 +100,6 @@ class Taken:
         """A topic that the same request makes."""
         if self._folded is not None:
             self._folded[name.replace(".", "_")] = name
-
-
-class Placement:
-    """Chooses replicas: brokers in turn from a random start, unfenced ones first (`StripedReplicaPlacer`)."""
-
-    def __init__(self, image: Image, below: Callable[[int], int]) -> None:
-        alive = [broker.broker_id for broker in image.alive_brokers()]
-        fenced = [broker_id for broker_id in sorted(image.brokers) if image.brokers[broker_id].fenced]
-        self._alive, self._fenced = alive, fenced
-        self._next = below(len(alive)) if len(alive) > 1 else 0
-
-    def replicas(self, factor: int) -> tuple[int, ...]:
-        """The replicas of the next partition.
-
-        Raises:
-            KafkaError: INVALID_REPLICATION_FACTOR.
-        """
-        registered = len(self._alive) + len(self._fenced)
-        if factor > registered:
-            raise KafkaError(
-                ErrorCode.INVALID_REPLICATION_FACTOR,
-                f"Unable to replicate the partition {factor} time(s): The target replication factor of {factor} cannot "
-                f"be reached because only {registered} broker(s) are registered.",
-            )
-        if not self._alive:
-            raise KafkaError(
-                ErrorCode.INVALID_REPLICATION_FACTOR,
-                f"Unable to replicate the partition {factor} time(s): All brokers are currently fenced.",
-            )
-        start, self._next = self._next, (self._next + 1) % len(self._alive)
-        return tuple((self._alive[start:] + self._alive[:start] + self._fenced)[:factor])
 
 
 def first_state(image: Image, topic_id: bytes, partition: int, replicas: Sequence[int]) -> Partition:

@@ -61,7 +61,7 @@ GROUP: Final = {
 
 _BROKER: Final = {
     "node.id": "The number by which clients and other brokers know this broker.",
-    "broker.rack": "Where this broker stands, as clients are told.",
+    "broker.rack": "Where this broker stands, as clients are told; replicas of new partitions spread over racks.",
     "listeners": "Where the broker listens: NAME://host:port, with commas between them; port 0 takes a free one.",
     "advertised.listeners": "The addresses that clients are told, where they are not those of listeners.",
     "controller.listener.names": "Those of listeners that are for controllers, and are not opened.",
