@@ -27,16 +27,17 @@ _WITHOUT_MEMBER: Final = frozenset(
         ErrorCode.NOT_COORDINATOR,
     )
 )
-"""Errors that Kafka tells without repeating who asked."""
+"""Errors that Kafka tells without repeating who asked, unless he was let in and waits."""
 
 
 def handle(services: Services, request: JoinGroupRequest, context: RequestContext, now_ms: int) -> bool:
     """Let the member in, now or later."""
     member_id = request.member_id
+    waits = False
 
     def failure(code: int) -> JoinGroupResponse:
         name = None if context.api_version >= NULL_PROTOCOL_FROM else ""
-        told_id = "" if code in _WITHOUT_MEMBER else member_id
+        told_id = "" if code in _WITHOUT_MEMBER and not waits else member_id
         return JoinGroupResponse(error_code=code, protocol_name=name, member_id=told_id)
 
     reply = Reply(context, failure)
@@ -47,6 +48,7 @@ def handle(services: Services, request: JoinGroupRequest, context: RequestContex
         if not low_ms <= request.session_timeout_ms <= high_ms:
             raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT)
         join(services.groups.shard_of(request.group_id), request, reply, now_ms)
+        waits = True
     except KafkaError as fault:
         reply.refuse(fault.code)
     return nothing_left(services)

@@ -387,10 +387,13 @@ def test_who_waits_is_sent_away_when_leadership_goes_and_all_is_read_when_it_com
     world = world_with_coordinator()
     member_id, generation = member(world)
     commit(world, {0: 5}, "other")
-    waits = join(world, version=3)
+    asked = join(world)
+    world.settle()
+    waits = join(world, asked.response.member_id)
     world.settle()
     lead(world, "g", NO_LEADER)
-    assert waits.response.error_code == ErrorCode.NOT_COORDINATOR
+    told = waits.response
+    assert (told.error_code, told.member_id) == (ErrorCode.NOT_COORDINATOR, asked.response.member_id)
     assert heartbeat(world, member_id, generation) == ErrorCode.NOT_COORDINATOR
     assert find(world).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     lead(world, "g", 1)
