@@ -34,6 +34,7 @@ class Deed(enum.Enum):
     STOP = "is stopped"
     KILL = "is killed"
     START = "is started"
+    RESTART = "and all others end, and start again"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,7 +55,8 @@ BOTH = Act(
     "C is stopped, then B is killed; C comes back, then B",
     ((Deed.STOP, "C", "AB"), (Deed.KILL, "B", ""), (Deed.START, "C", "AC"), (Deed.START, "B", "ABC")),
 )
-ACTS = (PAUSED, STOPPED, KILLED, BOTH)
+RESTARTED = Act("all are stopped, the last one killed, and started", ((Deed.RESTART, "A", "ABC"),))
+ACTS = (PAUSED, STOPPED, KILLED, BOTH, RESTARTED)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ def _played(cluster: Cluster, act: Act, asked: list[OfCluster], pool: ThreadPool
 
     all_advance()
     for deed, letter, serving in act.steps:
-        _do(cluster.target, deed, cluster.ids[letter])
+        _do(cluster, deed, letter)
         if serving:
             cluster.wait_brokers(serving)
         all_advance()
@@ -62,11 +62,19 @@ def _played(cluster: Cluster, act: Act, asked: list[OfCluster], pool: ThreadPool
     return out
 
 
-def _do(target: ClusterTarget, deed: Deed, node_id: int) -> None:
-    {
+def _do(cluster: Cluster, deed: Deed, letter: str) -> None:
+    target = cluster.target
+    if deed is Deed.RESTART:
+        for other in "CB":
+            target.stop(cluster.ids[other])
+        target.kill(cluster.ids[letter])  # a voter that stops after all others waits for them in vain
+        target.start_all()
+        return
+    deeds = {
         Deed.PAUSE: target.pause,
         Deed.RESUME: target.resume,
         Deed.STOP: target.stop,
         Deed.KILL: target.kill,
         Deed.START: target.start,
-    }[deed](node_id)
+    }
+    deeds[deed](cluster.ids[letter])

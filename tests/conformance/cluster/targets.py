@@ -34,6 +34,7 @@ SETTINGS = {
     "offsets.topic.num.partitions": "6",
     "offsets.topic.replication.factor": "3",
     "replica.lag.time.max.ms": str(LAG_MS),
+    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
 }
 
 
@@ -91,7 +92,7 @@ class ApacheKafkas:
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         self.settings = {**SETTINGS, **(settings or {})}
-        cluster_id = format_uuid(uuid.uuid4().bytes)
+        cluster_id = format_uuid(b"\0" + uuid.uuid4().bytes[1:])  # one that begins with a dash would be an option
         self._nodes = {
             node_id: Kafka(
                 directory / f"kafka-{node_id}", heap_mb=HEAP_MB, quick=True, node_id=node_id, cluster_id=cluster_id

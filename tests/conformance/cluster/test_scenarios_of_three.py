@@ -7,7 +7,7 @@ brokers' timeouts are shorter than where both makes are compared (`targets.SOON`
 import pytest
 
 import tests.conformance.cluster.scenarios
-from tests.conformance.cluster.acts import CLUSTER
+from tests.conformance.cluster.acts import ACTS, CLUSTER
 from tests.conformance.cluster.play import play
 from tests.conformance.cluster.targets import SOON, Barnabases
 from tests.conformance.play import Outcome
@@ -32,5 +32,6 @@ def test_three_answer_as_apache_kafkas_do(id_: str, outcomes: dict[str, Outcome]
     assert not wrong, "\n  ".join([f"{id_}: {scenario.asks}", outcome.failure, *wrong])
 
 
-def test_every_scenario_says_what_is_expected() -> None:
+def test_every_scenario_says_what_is_expected_and_every_act_is_played() -> None:
     assert [id_ for id_, each in CLUSTER.items() if not each.expected] == []
+    assert {each.act for each in CLUSTER.values()} - {None} == set(ACTS)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conformance.cluster.targets import LETTERS, NODES, ClusterTarget, rack_of
-from tests.conformance.raw import Closed, fitting
+from tests.conformance.raw import Closed, Reply, fitting
 from tests.conformance.scenario import Facts
 from tests.conformance.world import FETCH, LIST, METADATA, World, error, fetch_body, fetched, list_body, pause
 
@@ -59,6 +59,8 @@ class Cluster:
         self.sent: dict[tuple[str, int, int], bytes] = {}
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
+        self.lock = threading.Lock()
+        """For what scenarios share: the partitions of groups, whose leaders they elect."""
         controller = self._controller(Node(self, NODES[0]))
         others = [node_id for node_id in NODES if node_id != controller]
         self.ids = dict(zip(LETTERS, [controller, *others], strict=True))
@@ -204,6 +206,15 @@ class Cluster:
             pause(POLL_MS)
 
 
+def call(node: Node, api: str, version: int, body: dict[str, Any]) -> Reply | str:
+    """One request on a connection of its own; where no answer comes, what became of it."""
+    try:
+        with node.connect() as peer:
+            return peer.call(api, version, body)
+    except Closed:
+        return "closed"
+
+
 def fetch(node: Node, name: str, offset: int, version: int = FETCH, **options: Any) -> str:
     """A fetch of partition 0 by name, as this version asks it: what came, in words."""
     body = fitting("fetch", version, fetch_body([(name, 0, offset)], **options))
@@ -218,6 +229,19 @@ def elect(node: Node, kind: int, name: str, partitions: Iterable[int] = (0,)) ->
     body = {"election_type": kind, "topic_partitions": topics, "timeout": 30000}
     rows = node.call("elect_leaders", 2, body).body.replica_election_results[0].partition_result
     return ", ".join(error(row.error_code) for row in rows)
+
+
+def reassign(node: Node, name: str, index: int, replicas: list[int] | None, *, changes: bool = True) -> str:
+    """AlterPartitionReassignments of one partition (None: end what is going on); the error.
+
+    `changes`: whether the number of replicas may be another one.
+    """
+    partition = {"partition_index": index, "replicas": replicas}
+    topics = [{"name": name, "partitions": [partition]}]
+    body = {"timeout": 30000, "allow_replication_factor_change": changes, "topics": topics}
+    answer = node.call("alter_partition_reassignments", 1, body).body
+    code = error(answer.error_code)
+    return code if code != "NONE" else error(answer.responses[0].partitions[0].error_code)
 
 
 @contextmanager

@@ -1,5 +1,15 @@
 """All scenarios of the cluster; importing this package puts them on the list (`acts.CLUSTER`)."""
 
-from tests.conformance.cluster.scenarios import addressed, placement, stalled
+from tests.conformance.cluster.scenarios import (
+    addressed,
+    coordinators,
+    killed,
+    losses,
+    moved,
+    placement,
+    racks,
+    reassigned,
+    stalled,
+)
 
-__all__ = ["addressed", "placement", "stalled"]
+__all__ = ["addressed", "coordinators", "killed", "losses", "moved", "placement", "racks", "reassigned", "stalled"]

@@ -112,7 +112,7 @@ def r18(cluster: Cluster) -> Facts:
 
 
 @of_cluster(
-    "R19", "the leader, of epoch 0, is asked with leader epochs -2 to 1: Fetch, ListOffsets, OffsetForLeaderEpoch"
+    "R19", "the leader, of epoch 0, is asked with leader epochs -1 to 1: Fetch, ListOffsets, OffsetForLeaderEpoch"
 )
 def r19(cluster: Cluster) -> Facts:
     name = cluster.topic("CAB")
@@ -172,7 +172,7 @@ def r22(cluster: Cluster) -> Facts:
     return facts
 
 
-@of_cluster("R23", "acks -1, 1 and 0 on three replicas: offsets, what is visible at once, what followers have, too")
+@of_cluster("R23", "acks -1 and 1 on three replicas: offsets, what is visible at once, what followers have, too")
 def r23(cluster: Cluster) -> Facts:
     name = cluster.topic("CAB")
     facts: Facts = {}

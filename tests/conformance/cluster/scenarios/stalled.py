@@ -107,7 +107,7 @@ def p17(cluster: Cluster) -> Steps:
 
 @of_cluster(
     "P14",
-    "min.insync.replicas 2, one of two has left: acks -1, 1 and 0; what is visible; the same when it is back",
+    "min.insync.replicas 2, one of two has left: acks -1 and 1; what is visible; the same when it is back",
     act=PAUSED,
 )
 def p14(cluster: Cluster) -> Steps:
@@ -214,6 +214,29 @@ def r02(cluster: Cluster) -> Steps:
         cluster.wait_isr(name, "ABC", index)
         facts[f"p{index}, back"] = cluster.tell(name, index)
     return facts
+
+
+@of_cluster(
+    "R04",
+    "only the ISR changes, twice: leader epochs in Metadata, ListOffsets and of a fetch that names one",
+    act=PAUSED,
+)
+def r04(cluster: Cluster) -> Steps:
+    name = cluster.topic("ACB")
+
+    def told() -> str:
+        return f"{cluster.tell(name)}; {cluster.a.listed(name, epoch=0)}; {fetch(cluster.a, name, 0, epoch=0)}"
+
+    cluster.a.produce(name, 1, acks=-1)
+    facts = {"all": told()}
+    yield
+    cluster.a.produce(name, 1)
+    cluster.wait_isr(name, "AB")
+    cluster.wait(lambda: cluster.a.listed(name).startswith("offset 2"), "the high watermark")
+    facts["one has left"] = told()
+    yield
+    cluster.wait_isr(name, "ABC")
+    return facts | {"it is back": told()}
 
 
 @of_cluster(
