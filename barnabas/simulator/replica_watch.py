@@ -21,6 +21,7 @@ class ReplicaWatch:
         self._ends: dict[TopicPartition, int] = {}
         self._epochs: dict[TopicPartition, tuple[int, int]] = {}
         self._led: dict[TopicPartition, tuple[int, tuple[int, ...]]] = {}
+        self._fencings = (0, 0)
         self._alive: tuple[str, ...] = ()
         self._decided: dict[TopicPartition, Decided] = {}
 
@@ -61,6 +62,12 @@ class ReplicaWatch:
         if self._alive != alive:
             gone, self._alive = [one for one in self._alive if one not in alive], alive
             broker.machine.world.count("brokers fenced", len(gone))
+        members = core.services.members
+        fencings = (0, 0) if members is None else (members.fenced_gone, members.fenced_silent)
+        if fencings != self._fencings:
+            for what, count, known in zip(("evidence", "timeout"), fencings, self._fencings, strict=True):
+                broker.machine.world.count(f"fencings by {what}", count - known)
+            self._fencings = fencings
         for topic in core.image.topics.values():
             for number, state in topic.partitions.items():
                 key = topic.keys[number]

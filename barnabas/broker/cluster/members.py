@@ -88,6 +88,8 @@ class Members:
         self._elect_ms: dict[int, int] = {}
         """When the controller looks for elections by itself the next time, by kind (monotonic ms)."""
         self._evidence = Evidence(knock, self._gone, later)
+        self.fenced_silent = self.fenced_gone = 0
+        """Brokers that were fenced here: their session was over; their process was shown to be gone."""
 
     def begin(self, image: Image, now_ms: int) -> None:
         """The metadata is replayed: whoever is registered has a session from now on."""
@@ -195,17 +197,25 @@ class Members:
         def holds(image: Image) -> bool:  # unless it was heard of while this had to wait for its turn
             return any(one.broker_id == broker_id for one in self._registrations.expired(image, now_ms))
 
-        self._fence(broker_id, holds, f"nothing was heard of it for {self.session_ms} ms", now_ms)
+        def told() -> None:
+            self.fenced_silent += 1
+            logger.warning("broker %d is fenced: nothing was heard of it for %d ms", broker_id, self.session_ms)
+
+        self._fence(broker_id, holds, told, now_ms)
 
     def _gone(self, broker_id: int, doubt: Doubt, now_ms: int) -> None:
         def holds(image: Image) -> bool:
             same = image.is_alive(broker_id) and image.broker_epoch(broker_id) == doubt.epoch
             return same and self._evidence.holds(broker_id, doubt)
 
-        why = "its connections are closed, and where it listened for brokers nobody does"
-        self._fence(broker_id, holds, why, now_ms)
+        def told() -> None:
+            self.fenced_gone += 1
+            why = "its connections are closed, and where it listened for brokers nobody does"
+            logger.warning("broker %d is fenced: %s", broker_id, why)
 
-    def _fence(self, broker_id: int, holds: Callable[[Image], bool], why: str, now_ms: int) -> None:
+        self._fence(broker_id, holds, told, now_ms)
+
+    def _fence(self, broker_id: int, holds: Callable[[Image], bool], told: Callable[[], None], now_ms: int) -> None:
         if broker_id in self._fencing:
             return
         self._fencing.add(broker_id)
@@ -227,7 +237,7 @@ class Members:
                 return
             self._evidence.alive(broker_id)  # what was known of it is used up
             if fences:
-                logger.warning("broker %d is fenced: %s", broker_id, why)
+                told()
 
         self._decide(decide, done)
 

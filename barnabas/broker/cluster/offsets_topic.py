@@ -2,10 +2,10 @@
 
 Source: `AutoTopicCreationManager`, and `groupMetadataTopicConfigs` of `GroupCoordinatorService`.
 
-It is compacted, has `offsets.topic.num.partitions`, and so many replicas as `offsets.topic.replication.factor` says. A
-cluster waits for as many brokers as that, as Kafka does, or it would have fewer for good; a broker that stands alone has
-one, which is said once. Both take any `offsets.topic.segment.bytes`, and no topic with less than 1 MiB: here it has that,
-Kafka's groups have no coordinator.
+It is compacted, has `offsets.topic.num.partitions`, and so many replicas as `offsets.topic.replication.factor` says.
+A cluster waits for as many brokers as that, as Kafka does, or it would have fewer for good; a broker that stands alone
+has one, which is said once. Both take any `offsets.topic.segment.bytes`, and no topic with less than 1 MiB: here it has
+that, Kafka's groups have no coordinator.
 """
 
 from __future__ import annotations

@@ -107,7 +107,8 @@ _BROKER: Final = {
     "offsets.retention.minutes": "For so long (minutes) the offsets of a group without members are kept.",
     "offsets.topic.compression.codec": "The codec of the offsets topic: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
     "offsets.topic.num.partitions": "The partitions of the offsets topic when it is made.",
-    "offsets.topic.replication.factor": "The replicas of the offsets topic, which waits for as many brokers; one where a broker stands alone.",
+    "offsets.topic.replication.factor": "The replicas of the offsets topic, which waits for as many brokers; one where "
+    "a broker stands alone.",
     "offsets.topic.segment.bytes": "segment.bytes of the offsets topic when it is made.",
     "auto.leader.rebalance.enable": "Whether partitions are given back to their preferred leader, the first replica.",
     "broker.heartbeat.interval.ms": "How often (ms) a broker of a cluster tells the controller that it is there.",
