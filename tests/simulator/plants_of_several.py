@@ -53,7 +53,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
             "Any replica that is alive may lead.",
             "decisions",
             1,
-            ("barnabas.broker.cluster.succession:_elect", "if one in have_all and able(one)", "if able(one)"),
+            ("barnabas.broker.cluster.succession:_elect", "one in have_all and able(one)", "able(one)"),
         ),
         "fenced_keeps_its_place": _plant(
             "A broker that is fenced stays in the ISR.",
