@@ -20,6 +20,7 @@ from barnabas.broker.cluster.metadata_log import HeldSnapshot
 from barnabas.broker.delayed import CallbackTask, Timer
 from barnabas.broker.log import Isolation, Log
 from barnabas.broker.ports import NotYet, Token
+from barnabas.broker.raft.fetching import epoch_fault
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.requests.fetch import (
     EpochEndOffset,
@@ -193,13 +194,9 @@ class MetadataFeed:
         return data
 
     def _fault(self, asked: FetchPartition) -> int:
-        known = asked.current_leader_epoch
-        if known not in (-1, self._leader.leader_epoch):
-            older = known < self._leader.leader_epoch
-            return ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
-        if not 0 <= asked.fetch_offset <= self._log.high_watermark:
-            return ErrorCode.OFFSET_OUT_OF_RANGE
-        return 0
+        there = 0 <= asked.fetch_offset <= self._log.high_watermark
+        fault = epoch_fault(asked.current_leader_epoch, self._leader.leader_epoch)
+        return fault or (0 if there else ErrorCode.OFFSET_OUT_OF_RANGE)
 
     def _diverging(self, asked: FetchPartition) -> EpochEndOffset | None:
         """Where this log parts from the one that was asked from; None where it does not."""

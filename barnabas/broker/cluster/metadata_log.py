@@ -115,12 +115,13 @@ class MetadataLog:
         """Whether enough has come together for another snapshot."""
         return self._bytes_since_snapshot > self._snapshot_bytes_max and not self._snapshotting
 
-    def load(self, image: Image, *, in_use: bool = False) -> Job[None]:
+    def load(self, image: Image, *, in_use: bool = False, last_epoch: int = -1) -> Job[None]:
         """Replay everything into `image`.
 
         Args:
             image: an empty one.
             in_use: the data directory holds what only a broker with metadata can have written.
+            last_epoch: the newest that was kept elsewhere (-1: none); the next is above all that are known.
 
         Raises:
             MetadataUnreadable: something is broken or missing that was there; nothing was changed.
@@ -157,7 +158,8 @@ class MetadataLog:
             log, start, lambda _, records: image.apply(decode(record.value or b"") for record in records)
         )
         log.advance_high_watermark(log.log_end_offset)
-        self._epoch = max(found.latest_epoch, log.latest_epoch, -1 if snapshot is None else snapshot.epoch) + 1
+        snapshot_epoch = -1 if snapshot is None else snapshot.epoch
+        self._epoch = max(found.latest_epoch, log.latest_epoch, snapshot_epoch, last_epoch) + 1
         log.assign_epoch(self._epoch)
         for path in judgement.unfinished_snapshots(self._disk):
             self._disk.remove(path)

@@ -19,6 +19,7 @@ from typing import Final
 
 from barnabas.broker.cluster.metadata_log import HeldSnapshot
 from barnabas.broker.config.topics import METADATA_TOPIC
+from barnabas.broker.raft.fetching import epoch_fault
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.requests.fetch_snapshot import (
     FetchSnapshotRequest,
@@ -56,9 +57,8 @@ def _piece(
     told = PartitionSnapshotResult(asked.partition, 0, asked.snapshot_id, LeaderIdAndEpoch(*leader))
     if not known or asked.partition:
         told.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    elif asked.current_leader_epoch not in (-1, leader[1]):
-        older = asked.current_leader_epoch < leader[1]
-        told.error_code = ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
+    elif epoch_fault(asked.current_leader_epoch, leader[1]):
+        told.error_code = epoch_fault(asked.current_leader_epoch, leader[1])
     elif snapshot is None or asked.snapshot_id != SnapshotId(snapshot.end, snapshot.epoch):
         told.error_code = ErrorCode.SNAPSHOT_NOT_FOUND
     elif not 0 <= asked.position < len(snapshot.data):

@@ -107,8 +107,13 @@ def run(core: Core, mine: Identity) -> Job[None]:
     if mine.fresh:
         yield from identity.write(core.disk, mine)
     noted: Gate | None = None
+    last_epoch = -1
+    if core.peers is not None:
+        from barnabas.broker.node import promise  # clusters alone need it
+
+        last_epoch = promise.load(core).epoch
     if core.member is None:
-        noted = yield from _take_charge(core, mine)
+        noted = yield from _take_charge(core, mine, last_epoch)
     else:
         yield from _follow(core, core.member.caught_up)
         identity.check_cluster(mine, core.image.cluster_id)
@@ -138,13 +143,18 @@ def run(core: Core, mine: Identity) -> Job[None]:
     logger.info("ready: %s, %d topics, %d partitions", found, len(core.image.topics), len(core.logs.logs))
 
 
-def _take_charge(core: Core, mine: Identity) -> Job[Gate]:
+def _take_charge(core: Core, mine: Identity, last_epoch: int) -> Job[Gate]:
     """Replay the metadata log, and register: this broker is its own controller. The gate of the ledger's note."""
     controller, node_id = core.controller, core.config.node_id
-    yield from core.metadata.load(core.image, in_use=not mine.fresh and identity.in_use(core.disk))
+    in_use = not mine.fresh and identity.in_use(core.disk)
+    yield from core.metadata.load(core.image, in_use=in_use, last_epoch=last_epoch)
     identity.check_cluster(mine, core.image.cluster_id)
     controller.reload()
     core.settings.refresh()
+    if core.peers is not None:
+        from barnabas.broker.node import membership, promise
+
+        yield from promise.keep(core, core.metadata.epoch)
     missing = _missing_records(core, mine)
     if missing:
         yield from _write(core, missing)
@@ -156,8 +166,6 @@ def _take_charge(core: Core, mine: Identity) -> Job[Gate]:
         yield from _come_back(core)
     noted = core.metadata.note(core.image.next_producer_id)
     if core.peers is not None:
-        from barnabas.broker.node import membership
-
         membership.lead(core, mine)
     return noted
 

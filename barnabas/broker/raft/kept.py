@@ -49,8 +49,7 @@ def load(disk: Disk, voters: Sequence[int]) -> Kept:
     if known != sorted(voters):
         raise QuorumStateError(
             f"controller.quorum.voters names nodes {_told(sorted(voters))}, and this data directory is of a quorum of "
-            f"{_told(known)} ({FILE}): two quorums could decide at once; name those, or grow it with "
-            "`barnabas cluster voters`"
+            f"{_told(known)} ({FILE}): two quorums could decide at once; name those, or another data directory"
         )
     return kept
 

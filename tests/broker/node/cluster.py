@@ -96,8 +96,7 @@ class Node:
         self._jobs_came = False
         config = BrokerConfig(
             node_id=node_id,
-            controller_quorum_voters=("1@node-1:9093",),
-            **{"barnabas_cluster_id": CLUSTER_ID, **settings},
+            **{"barnabas_cluster_id": CLUSTER_ID, "controller_quorum_voters": ("1@node-1:9093",), **settings},
         )
         self.core = Core(config, disk=disk, clock=self, entropy=cluster.entropy, peers=self)
         self.core.set_endpoints(

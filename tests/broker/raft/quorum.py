@@ -241,7 +241,8 @@ class Quorum:
         self.records_max = 8
         self.forgets = 0.0
         """How often a voter crashes when it has given its vote."""
-        self.cut: set[frozenset[int]] = set()
+        self.cut: set[frozenset[int] | tuple[int, int]] = set()
+        """Pairs between which nothing passes, both ways, or from the first to the second."""
         self.disks = {one: (Contents(), Kept()) for one in self.voters}
         self.lives: dict[int, Voter] = {}
         self._events: list[tuple[int, int, Callable[[], None]]] = []
@@ -275,7 +276,9 @@ class Quorum:
         heapq.heappush(self._events, (max(at_ms, self.now_ms), next(self._order), event))
 
     def _passes(self, one: int, other: int) -> bool:
-        return frozenset((one, other)) not in self.cut and self.random.random() >= self.loss
+        if frozenset((one, other)) in self.cut or (one, other) in self.cut:
+            return False
+        return self.random.random() >= self.loss
 
     def send(self, sender: Voter, target: int, request: Any, answered: Answered) -> None:
         over = False
@@ -287,7 +290,7 @@ class Quorum:
                 answered(response, self.now_ms)
 
         def respond(response: Any) -> None:
-            if self._passes(sender.node_id, target):
+            if self._passes(target, sender.node_id):
                 self.at(self.now_ms + self.random.randrange(self.delay_ms_max), lambda: end(response))
 
         def arrive() -> None:

@@ -1,0 +1,94 @@
+"""What the controller of a cluster keeps of its quorum: who the voters are, and the epochs that were led."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from barnabas.broker.raft import kept
+from barnabas.broker.raft.kept import Kept
+from tests.broker.node.cluster import Cluster
+
+
+@pytest.fixture
+def pair():
+    return Cluster(1, 2)
+
+
+def known(cluster, node_id):
+    return kept.parse(cluster.disks[node_id].load(kept.FILE))
+
+
+def test_the_controller_keeps_its_epoch_and_who_votes(pair):
+    epoch = pair[1].core.metadata.epoch
+    assert known(pair, 1) == (Kept(epoch, 1, 1), [1])
+    assert not pair.disks[2].exists(kept.FILE), "it has no vote"
+    pair.stop(1)
+    pair.start(1)
+    pair.until(lambda: pair[1].core.ready)
+    assert known(pair, 1) == (Kept(epoch + 1, 1, 1), [1])
+
+
+def test_no_epoch_is_led_twice_though_the_metadata_log_was_cut(pair):
+    pair.stop(1)
+    pair.disks[1].write_atomic(kept.FILE, kept.dump(Kept(40, 1, 1), [1]))
+    pair.start(1)
+    pair.until(lambda: pair[1].core.ready)
+    assert pair[1].core.metadata.epoch == 41
+
+
+def test_without_the_file_epochs_go_on_above_those_of_the_log(pair):
+    epoch = pair[1].core.metadata.epoch
+    pair.stop(1)
+    pair.disks[1].remove(kept.FILE)
+    pair.start(1)
+    pair.until(lambda: pair[1].core.ready)
+    assert known(pair, 1) == (Kept(epoch + 1, 1, 1), [1])
+
+
+def test_a_start_waits_for_room_to_keep_its_promise(pair):
+    pair.stop(1)
+    write = pair.disks[1].write_atomic
+    refused: list[str] = []
+
+    def full(path, data, done=None, **options):
+        if path == kept.FILE and len(refused) < 3:
+            refused.append(path)
+            done(OSError(errno.ENOSPC, "full"))
+        else:
+            write(path, data, done, **options)
+
+    pair.disks[1].write_atomic = full
+    pair.start(1)
+    pair.until(lambda: pair[1].core.ready)
+    assert len(refused) == 3
+
+
+def test_a_controller_that_is_to_follow_another_is_refused_and_nothing_changes(pair):
+    """Its topics would be nobody's: node 2 has metadata of its own, or none."""
+    pair.stop(1)
+    before = pair.disks[1].load(kept.FILE)
+    pair.start(1, controller_quorum_voters=("2@node-2:9093",))
+    pair.until(lambda: pair[1].core.fault is not None)
+    assert str(pair[1].core.fault) == (
+        "controller.quorum.voters names nodes 2, and this data directory is of a quorum of 1 "
+        "(__cluster_metadata-0/quorum-state): two quorums could decide at once; name those, or another data directory"
+    )
+    assert pair.disks[1].load(kept.FILE) == before
+
+
+def test_a_damaged_promise_is_refused(pair):
+    pair.stop(1)
+    data = pair.disks[1].load(kept.FILE)
+    pair.disks[1].write_atomic(kept.FILE, data.replace(b'"leaderEpoch":', b'"leaderEpoch":9'))
+    pair.start(1)
+    pair.until(lambda: pair[1].core.fault is not None)
+    assert "is damaged (its sum is wrong)" in str(pair[1].core.fault)
+
+
+def test_a_broker_that_stands_alone_keeps_no_promise():
+    from tests.broker.node.world import World
+
+    world = World()
+    assert not world.disk.exists(kept.FILE)
