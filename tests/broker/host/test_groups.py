@@ -95,12 +95,28 @@ def test_what_was_committed_and_who_was_a_member_survive_kills(tmp_path: Path) -
             member.connection.close()
 
 
-def test_kafkas_own_tool_reads_what_groups_wrote(tmp_path: Path) -> None:
-    libs = Path(os.environ.get("BARNABAS_KAFKA_LIBS") or kept_libs())
+def libs() -> Path:
+    """Apache Kafka's jars, without which a test is skipped."""
+    found = Path(os.environ.get("BARNABAS_KAFKA_LIBS") or kept_libs())
     if shutil.which("java") is None:
         pytest.skip("java is absent")
-    if not list(libs.glob("kafka-tools-*.jar")):
+    if not list(found.glob("kafka-tools-*.jar")):
         pytest.skip("Apache Kafka's jars are absent (./dev tools brings them; or name them in BARNABAS_KAFKA_LIBS)")
+    return found
+
+
+def dumped(jars: Path, data_dir: Path, group: str, partitions: int = PARTITIONS) -> list[str]:
+    """What Kafka's own tool says of the partition that a group's records are in, a line for each batch and record."""
+    segment = data_dir / f"__consumer_offsets-{partition_of(group, partitions)}" / f"{0:020d}.log"
+    command = ["java", "-Xmx256m", "-cp", f"{jars}/*", "org.apache.kafka.tools.DumpLogSegments"]
+    command += ["--offsets-decoder", "--files", str(segment)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+def test_kafkas_own_tool_reads_what_groups_wrote(tmp_path: Path) -> None:
+    jars = libs()
     with broker(*OPTIONS, *NO_DELAY, "--data-dir", str(tmp_path)) as process:
         member = Member(process, "g")
         member.find()
@@ -114,13 +130,8 @@ def test_kafkas_own_tool_reads_what_groups_wrote(tmp_path: Path) -> None:
         assert int(member.call("delete_groups", 1, groups_names=("g",)).results[0].error_code) == 0
         member.connection.close()
         assert process.end() == 0
-    index = partition_of("g", PARTITIONS)
-    segment = tmp_path / f"__consumer_offsets-{index}" / f"{0:020d}.log"
-    command = ["java", "-Xmx256m", "-cp", f"{libs}/*", "org.apache.kafka.tools.DumpLogSegments"]
-    command += ["--offsets-decoder", "--files", str(segment)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    records = [line.partition("key: ")[2] for line in done.stdout.splitlines() if "key: {" in line]
+    lines = dumped(jars, tmp_path, "g")
+    records = [line.partition("key: ")[2] for line in lines if "key: {" in line]
     kinds = [("OFFSET_COMMIT" if '"topic"' in line else "GROUP", "payload: {" in line) for line in records]
     assert kinds == [
         ("GROUP", True),  # made
@@ -129,7 +140,7 @@ def test_kafkas_own_tool_reads_what_groups_wrote(tmp_path: Path) -> None:
         ("GROUP", True),  # empty
         ("OFFSET_COMMIT", False),
         ("GROUP", False),
-    ], done.stdout
+    ], lines
     assert '"offset":17' in records[2]
     assert '"metadata":"m"' in records[2]
     assert member.member_id in records[1]
