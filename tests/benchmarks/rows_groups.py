@@ -103,11 +103,11 @@ def _spent(name: str, phase: Phase) -> str:
 
 
 def _many(protocol: str, ours: Server, few: Cycles) -> Iterator[Row]:
-    """Beside it somebody else asks for something small all the time, one after the other."""
+    """Then once more, while somebody else asks for something small all the time: that CPU is none of the group's."""
+    many = medians(group_load.cycles(ours, protocol, f"many-{protocol}", TOPIC, PARTITIONS, MANY, CYCLES_OF_MANY))
     with ThreadPoolExecutor(1) as beside:
         pinged = beside.submit(load.ping, ours, 4.0)
-        group = f"many-{protocol}"
-        many = medians(group_load.cycles(ours, protocol, group, TOPIC, PARTITIONS, MANY, CYCLES_OF_MANY))
+        group_load.cycles(ours, protocol, f"beside-{protocol}", TOPIC, PARTITIONS, MANY, CYCLES_OF_MANY)
         slowest_ms = pinged.result().max_us / 1e3
     growth = (many.join.cpu / MANY) / (few.join.cpu / FEW)
     notes = [
