@@ -4,7 +4,8 @@
     REGISTERING   answered with an epoch                               FENCED
                   refused: the id is in use, for as long as a session  REGISTERING, again in a second
                   refused: another cluster                             over, with one sentence
-    FENCED        its logs are open (`hosted`), and a heartbeat        UNFENCED
+    FENCED        its logs have lost something (`disprove`)            REGISTERING, as one that cannot prove it did not
+                  its logs are open (`hosted`), and a heartbeat        UNFENCED
                   is answered with that
     UNFENCED      a heartbeat is answered with a fence: it was silent  FENCED, and again unfenced by the next
     any           no answer                                            as it was, asked again
@@ -118,6 +119,13 @@ class Member:
     def hosted(self, now_ms: int) -> None:
         """All logs are open: it is to be unfenced."""
         self._hosted = True
+        self._next_ms = now_ms
+        self.tick(now_ms)
+
+    def disprove(self, incarnation_id: bytes, now_ms: int) -> None:
+        """The logs have lost something, whatever was proved: to be taken in anew, as one that proves nothing."""
+        self._me.incarnation_id, self._me.previous_broker_epoch = incarnation_id, -1
+        self.epoch, self.stage = -1, Stage.REGISTERING
         self._next_ms = now_ms
         self.tick(now_ms)
 

@@ -121,7 +121,10 @@ def run(core: Core, mine: Identity) -> Job[None]:
     core.phase = Phase.RECOVERING
     core.release_held()
     topics = core.image.topics
+    lost = core.logs.losses.count
     clean = yield from core.logs.load(lambda name: topics[name].topic_id if name in topics else ZERO_UUID)
+    if core.peers is not None and core.logs.losses.count > lost:
+        yield from _disprove(core)
     yield from strays.clear(core)
     core.phase = Phase.HOSTING
     yield from _host_all(core)
@@ -233,6 +236,22 @@ def _come_back(core: Core) -> Job[None]:
     proof.note(core.disk, core.boot_id, core.image.broker_epoch(node_id))
     if doubtful:
         say_unproven(core.image, node_id, doubtful)
+
+
+def _disprove(core: Core) -> Job[None]:
+    """The logs have lost something: what this broker could show of its last life says nothing of that."""
+    logger.warning(
+        "what was found lost leaves this broker in no ISR, and eligible to lead nothing, until it has it again"
+    )
+    if core.member is not None:
+        core.member.disprove(core.entropy.uuid(), core.now_ms)
+        return
+    node_id = core.config.node_id
+
+    def decide(image: Image) -> Job[list[MetadataRecord]]:
+        return (yield from unproven(image, node_id, core.controller.terms_of))
+
+    yield from _commit(core, lambda done: core.controller.decide(decide, done))
 
 
 def _write(core: Core, records: list[MetadataRecord]) -> Job[None]:

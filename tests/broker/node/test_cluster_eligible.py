@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from barnabas.broker.cluster.elections import UNCLEAN
@@ -97,6 +99,25 @@ def test_who_lost_its_disk_is_not_eligible_any_more_and_what_the_other_has_is_ke
     assert len(four[3].values()) == 1, "3 has fetched it anew"
 
 
+@pytest.mark.parametrize("end", ["a flipped bit", "a file that is gone"])
+def test_what_a_start_finds_lost_says_more_than_any_proof(four, end, caplog):
+    """The process of 3 was killed, nothing else; but its disk has not kept what it had."""
+    four.advance(10_000)  # what was committed is noted every five seconds
+    away(four, 4, 3, 2)
+    if end == "a flipped bit":
+        size = len(four.disks[3].load("t-0/00000000000000000000.log"))
+        four.disks[3].flip("t-0/00000000000000000000.log", size - 2)
+    else:
+        four.disks[3].remove("t-0/00000000000000000000.log")
+    back(four, 3)
+    assert stands(four) == (NO_LEADER, (), (2,))
+    assert "what was found lost leaves this broker in no ISR" in caplog.text
+    back(four, 2)
+    back(four, 4)
+    healed(four)
+    assert len(four[3].values()) == 1
+
+
 def test_where_all_lost_power_the_last_that_led_leads_and_it_is_told(four, caplog):
     away(four, 4, 3, 2, power=True)
     back(four, 3)
@@ -155,9 +176,10 @@ def test_a_minimum_of_one_broker_or_none_for_all_is_refused(four):
         assert code in (ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_REQUEST)
 
 
-def all_of_it():
+def all_of_it(caplog):
     for test in (
         test_who_lost_its_disk_is_not_eligible_any_more_and_what_the_other_has_is_kept,
+        partial(test_what_a_start_finds_lost_says_more_than_any_proof, end="a flipped bit", caplog=caplog),
         test_one_that_has_nothing_leads_only_if_it_is_asked_to,
         test_a_smaller_minimum_ends_it_for_the_leader_commits_alone_then,
     ):
@@ -169,13 +191,14 @@ def all_of_it():
     [
         ("barnabas.broker.cluster.succession:eligible", " and one != lost", ""),
         ("barnabas.broker.cluster.succession:_elect", "have_all = isr or elr", "have_all = state.replicas"),
+        ("barnabas.broker.node.startup:run", "core.logs.losses.count > lost", "core.logs.losses.count < lost"),
         ("barnabas.broker.cluster.succession:smaller_minimum", "if not changed:", "if changed:"),
     ],
 )
-def test_a_defect_in_it_is_found(place, old, new):
+def test_a_defect_in_it_is_found(place, old, new, caplog):
     undo = Change(place, old, new).make()
     try:
         with pytest.raises(AssertionError):
-            all_of_it()
+            all_of_it(caplog)
     finally:
         undo()
