@@ -88,11 +88,6 @@ class Decided(NamedTuple):
     elr: tuple[str, ...] = ()
     last_known: tuple[str, ...] = ()
 
-    @property
-    def may_lead(self) -> tuple[str, ...]:
-        """Who may lead next, if alive (KIP-966)."""
-        return self.isr or self.elr or self.last_known
-
 
 class Committed(NamedTuple):
     """A batch that a broker has below its high watermark; told once in each of its lives."""

@@ -157,7 +157,7 @@ FORGED: dict[str, tuple[str, Sequence[Event]]] = {
     "Decisions: in sync and eligible": ("decisions.*eligible", [decided((0, 0), "b", "bc", elr="c")]),
     "Decisions: eligible, beside one in sync": (
         "decisions.*not in the ISR",
-        [decided((0, 0), "b", "b", elr="c"), decided((1, 1), "c", "c")],
+        [decided((0, 0), "b", "b", elr="c"), decided((1, 1), "c", "bc")],
     ),
     "Decisions: the last leader, beside an eligible one": (
         "decisions.*not in the ISR",
