@@ -111,6 +111,10 @@ def page(rows: list[Row], command: str) -> str:
         "settings does. The Python matters: one compiled without profile-guided optimisation (pyenv, by default)",
         "answers 10 to 15 % fewer small requests than a distribution's or the official image's.",
         "",
+        "A broker of ours uses one core. Add one when its process is busy for most of it (`barnabas top`, the notes of",
+        "the rows of one and two brokers) and the machine has cores left: partitions spread over brokers, and clients",
+        "find them. Replication has its price, too: the rows of three brokers write each record three times.",
+        "",
         "| what | ours | peer | ratio | must | aim | |",
         "|---|---|---|---|---|---|---|",
     ]

@@ -24,7 +24,10 @@ from tests.cli.process import BOUND_S
 from tests.cli.test_cluster_clients import AN_HOUR, DEAD, steer
 from tests.cli.test_cluster_up import PARTITIONS, Up, all_in_sync
 from tests.wire.conftest import until
+from tests.wire.matrix import records
+from tests.wire.programs import ClientUnavailable, Program
 from tests.wire.test_kcat import KCAT, kcat
+from tests.wire.tried import FRANZ_GO, JAVA, KAFKAJS, SARAMA
 
 COUNT = 10
 """Records of each partition in each stretch of work."""
@@ -219,6 +222,41 @@ def stored(servers: str, topic: str, count: int) -> dict[int, list[bytes]]:
             for one in records:
                 found[one.partition].append(bytes(one.value))
     return found
+
+
+PROGRAMS = (FRANZ_GO, JAVA, KAFKAJS, SARAMA)
+
+
+@pytest.mark.slow
+def test_programs_in_other_languages_find_their_way_while_a_broker_is_away(trio: Up) -> None:
+    """Their topics are led by it, and by others after it; Java's is told of a dead address first, the rest of one."""
+    topics = {one.folder: f"of-{one.folder}" for one in PROGRAMS}
+    with Admin(bootstrap_servers=trio.servers) as admin:
+        admin.create_topics(*(NewTopic(name, 1, 3) for name in topics.values()))
+        with Consumer(*topics.values(), bootstrap_servers=trio.servers, group_id="first") as consumer:
+            internal = lambda: admin.describe_all_topics(internal=True)  # noqa: E731
+            until(lambda: "__consumer_offsets" in internal(), lambda: consumer.poll(0.1))  # not made with one away
+    first = trio.servers.partition(",")[0]
+
+    def tried(folder: str) -> dict[str, Any] | None:
+        address = f"{DEAD},{trio.servers}" if folder == JAVA.folder else first
+        try:
+            program = Program(folder, address)
+        except ClientUnavailable:
+            return None
+        with program:
+            return program.ask("idempotent", topic=topics[folder], count=500)
+
+    steer(trio.directory, "kill", 3)
+    with ThreadPoolExecutor(len(topics)) as at_once:
+        found = dict(zip(topics, at_once.map(tried, topics), strict=True))
+    steer(trio.directory, "start", 3)
+    all_in_sync(trio.servers)
+    if not any(found.values()):
+        pytest.skip("no program can be built here: ./dev tools builds them")
+    for folder, told in found.items():
+        assert told is None or told["offsets"] == list(range(500)), folder
+        assert told is None or told["records"] == records(500), folder
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ _CLIENTS, _BETWEEN = "PLAINTEXT", "BROKERS"
 _TAKEN: Final = ("node.id", "listeners", "controller.quorum.voters", "inter.broker.listener.name", "broker.rack")
 """Settings in which brokers differ, or that are decided here."""
 _SESSION: Final = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
-"""All brokers hear of each other within this program: a killed one is missed, and let in again, after three seconds."""
+"""All brokers hear of each other within this program: one that is killed and started at once is let in after 3 s."""
 
 
 class Node:
