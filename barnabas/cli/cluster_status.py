@@ -40,11 +40,13 @@ class Replicas(NamedTuple):
     high_watermark: int | None
     end_offset: int | None
     lags: dict[int, int | None]
+    adding: tuple[int, ...] = ()
+    """Those of the replicas that it is on its way to."""
 
     @property
     def under_replicated(self) -> bool:
-        """Whether somebody who is to have it is not in sync."""
-        return len(self.isr) < len(self.replicas)
+        """Whether somebody who is to have it is not in sync; who is only coming is not missed."""
+        return len(self.isr) < len(self.replicas) - len(self.adding)
 
     @property
     def trouble(self) -> str:
@@ -133,7 +135,7 @@ def _row(one: Replicas) -> tuple[object, ...]:
         "-" if one.high_watermark is None else one.high_watermark,
         "-" if one.end_offset is None else one.end_offset,
         " ".join(f"{node}:{'?' if lag is None else lag}" for node, lag in one.lags.items()),
-        one.trouble,
+        one.trouble or (f"goes to {','.join(map(str, one.adding))}" if one.adding else ""),
     )
 
 
@@ -172,4 +174,5 @@ def led_by(node: int, partitions: Iterable[dict[str, Any]]) -> Iterator[Replicas
                 one["high_watermark"],
                 end,
                 lags,
+                tuple(one.get("adding", ())),
             )

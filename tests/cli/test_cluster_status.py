@@ -70,6 +70,19 @@ class Trio:
         return cluster_status.show(cast("Any", self), as_json)
 
 
+def test_who_is_only_coming_is_told_and_not_missed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = [PartitionInfo("t", 0, 1, 0, (1, 2, 3), (1, 2))]
+    moves = led("t", 0, 1) | {"replicas": [3, 1, 2], "adding": [3]}
+    trio = Trio(told, {1: [moves]})
+    trio.quorum = QuorumDescription(1, 1, 9, (), ())
+    assert trio.show(monkeypatch, as_json=False) == 0
+    said = capsys.readouterr().out
+    assert "goes to 3" in said
+    assert "0 under-replicated" in said
+
+
 def test_a_partition_that_nobody_leads_is_shown_and_is_a_failure(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -358,12 +358,12 @@ class Partition:
         """Offsets, leadership and replicas as plain values."""
         log = self.log
         return {
-            "topic": self.topic_partition.topic,
-            "partition": self.topic_partition.partition,
+            **self.topic_partition._asdict(),
             "leader": self.leader_id,
             "leader_epoch": self.leader_epoch,
             "partition_epoch": self.partition_epoch,
             "replicas": list(self.replicas),
+            "adding": list(self.adding),
             "isr": list(self.isr.committed),
             "maximal_isr": list(self.isr.maximal),
             "log_start_offset": log.log_start_offset,
