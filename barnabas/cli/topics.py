@@ -20,7 +20,7 @@ from barnabas.cli.options import (
     whole,
 )
 from barnabas.cli.places import Place, place, within
-from barnabas.cli.speak import fail, say, say_json, some, table
+from barnabas.cli.speak import cell, fail, say, say_json, some, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -205,12 +205,27 @@ def _all(before: Place) -> bool:
 
 def _describe(admin: Admin, given: argparse.Namespace) -> None:
     from barnabas.client.consumer import Consumer
+    from barnabas.net.errors import ClientTimeout, FeatureMissing
+    from barnabas.protocol.errors import KafkaError
     from barnabas.protocol.ids import TopicPartition, format_uuid
 
-    infos = admin.describe_topics(*given.names)
-    wanted = [TopicPartition(name, part.partition) for name, info in infos.items() for part in info.partitions]
+    try:
+        infos = admin.describe_partitions(*given.names)
+    except FeatureMissing:  # who is eligible to lead is told since Apache Kafka 3.7
+        infos = admin.describe_topics(*given.names)
+    led = [(name, part) for name, info in infos.items() for part in info.partitions if part.leader >= 0]
+    wanted = [TopicPartition(name, part.partition) for name, part in led]
+    first: Mapping[TopicPartition, int] = {}
+    last: Mapping[TopicPartition, int] = {}
     with Consumer(config=settings_of(given)) as consumer:
-        first, last = consumer.beginning_offsets(wanted), consumer.end_offsets(wanted)
+        try:
+            first = consumer.beginning_offsets(wanted)
+            last = consumer.end_offsets(wanted)
+        except (
+            ClientTimeout,
+            KafkaError,
+        ) as error:  # a new leader below its minimum tells no end; who may lead is the more wanted
+            fail(f"{error}", 0)
     for name, info in infos.items():
         settings = admin.describe_configs(name)
         parts = [_part(name, part, first, last) for part in info.partitions]
@@ -223,6 +238,11 @@ def _describe(admin: Admin, given: argparse.Namespace) -> None:
             for each in parts
         ]
         say(table(("partition", "leader", "replicas", "in sync", "first offset", "end offset"), rows))
+        for each in parts:
+            if each["eligible"] or each["last_known"]:
+                may = f"may lead without being in sync: {_words(each['eligible']) or 'nobody'}"
+                before = f"; led last: {_words(each['last_known'])}" if each["last_known"] else ""
+                say(f"  partition {each['partition']}: {may}{before}")
         for key in _SHOWN:
             if key in settings:
                 say(f"  {key}={settings[key]}")
@@ -239,13 +259,15 @@ def _part(
         "leader": part.leader,
         "replicas": list(part.replicas),
         "in_sync": list(part.isr),
-        "first_offset": first[where],
-        "end_offset": last[where],
+        "eligible": list(part.elr),
+        "last_known": list(part.last_known),
+        "first_offset": first.get(where),
+        "end_offset": last.get(where),
     }
 
 
-def _edges(part: Mapping[str, Any]) -> tuple[int, int]:
-    return part["first_offset"], part["end_offset"]
+def _edges(part: Mapping[str, Any]) -> tuple[int | str, int | str]:
+    return cell(part["first_offset"]), cell(part["end_offset"])
 
 
 def _words(numbers: Sequence[int]) -> str:

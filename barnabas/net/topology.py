@@ -34,7 +34,11 @@ def place_of(host: str, port: int) -> str:
 
 
 class PartitionInfo(NamedTuple):
-    """Where one partition lives. `leader` is -1 while there is none; epoch -1 when the broker does not tell it."""
+    """Where one partition lives. `leader` is -1 while there is none; epoch -1 when the broker does not tell it.
+
+    `elr`: who may lead without being in sync, for they lack nothing; `last_known`: who led last, while nobody can
+    (KIP-966). Told to who asks for partitions in pages, and else empty.
+    """
 
     topic: str
     partition: int
@@ -43,10 +47,12 @@ class PartitionInfo(NamedTuple):
     replicas: tuple[int, ...] = ()
     isr: tuple[int, ...] = ()
     offline: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_known: tuple[int, ...] = ()
 
     @classmethod
     def told(cls, topic: str, partition: MetadataResponsePartition) -> PartitionInfo:
-        """As a Metadata answer says it."""
+        """As an answer says it: Metadata's, or DescribeTopicPartitions', which says more."""
         return cls(
             topic,
             partition.partition_index,
@@ -55,6 +61,8 @@ class PartitionInfo(NamedTuple):
             tuple(partition.replica_nodes),
             tuple(partition.isr_nodes),
             tuple(partition.offline_replicas),
+            tuple(getattr(partition, "eligible_leader_replicas", None) or ()),
+            tuple(getattr(partition, "last_known_elr", None) or ()),
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -181,6 +182,55 @@ def test_whoever_is_killed_nothing_acknowledged_is_lost(up: Up) -> None:
         back.stdout.close()
     assert up.end() == 0
     assert any("broker 3 has ended (-9), the others go on" in line for line in up.errors)
+
+
+@pytest.mark.slow
+def test_a_wiped_disk_rejoins_and_whoever_may_lead_is_told(up: Up) -> None:
+    with Admin(bootstrap_servers=up.servers) as admin:
+        admin.create_topics(NewTopic("t", PARTITIONS, 3, {"min.insync.replicas": 2}))
+    sent = Sent(up.servers)
+    sent.send(20)
+    up.kill(3)
+    properties = up.directory / "broker-3.properties"
+    (place,) = (line for line in properties.read_text().splitlines() if line.startswith("log.dirs="))
+    shutil.rmtree(place.partition("=")[2])
+    sent.send(20)
+    options = [word for one in SETTINGS for word in ("--set", one)]
+    back = subprocess.Popen(
+        [sys.executable, "-m", "barnabas.broker", "--config", str(properties), *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=clean_environment(),
+    )
+    try:
+        assert back.stdout is not None
+        assert back.stdout.readline(), "it does not come back"
+        assert all(sorted(one["isr"]) == [1, 2, 3] for one in all_in_sync(up.servers))
+        up.kill(2)
+        sent.send(20)
+        sent.close()
+        records = read(up.servers, len(sent.acknowledged))
+        assert {at: records[at] for at in sent.acknowledged} == sent.acknowledged
+    finally:
+        back.kill()
+        back.wait(BOUND_S)
+        assert back.stdout is not None
+        back.stdout.close()
+    told = may_lead(up.servers)
+    assert {each["partition"]: (each["in_sync"], each["eligible"]) for each in told} == {
+        number: ([1], [3]) for number in range(PARTITIONS)
+    }
+
+
+def may_lead(servers: str) -> list[dict[str, Any]]:
+    """The partitions of the topic, once who was killed has left every ISR."""
+    for _ in range(60):
+        described = run("topics", "describe", "t", "-b", servers, "--json")
+        assert described.returncode == 0, described.stderr
+        found: list[dict[str, Any]] = json.loads(described.stdout)["partitions"]
+        if all(len(each["in_sync"]) == 1 for each in found):
+            return found
+    raise AssertionError(found)
 
 
 @pytest.mark.slow
