@@ -33,13 +33,13 @@ def hunt(quorum: Quorum, steps: int, reached: Counter[str]) -> None:
             quorum.start(dead.pop(random.randrange(len(dead))))
 
 
-def play(seed: int, *, steps: int = 60, voters: tuple[int, ...] = ()) -> Counter[str]:
+def play(seed: int, *, steps: int = 60, kind: type[Quorum] = Quorum) -> Counter[str]:
     """One seed, and what was reached.
 
     Raises:
         Violation: something was seen that must never be.
     """
-    quorum = Quorum(*(voters or ((1, 2, 3) if seed % 3 else (1, 2, 3, 4, 5))), seed=seed)
+    quorum = kind(*((1, 2, 3) if seed % 3 else (1, 2, 3, 4, 5)), seed=seed)
     random = quorum.random
     quorum.loss = random.choice((0.0, 0.02, 0.2))
     quorum.disk_ms = {one: random.choice((5, 40, 400)) for one in quorum.voters}
@@ -91,7 +91,7 @@ def play(seed: int, *, steps: int = 60, voters: tuple[int, ...] = ()) -> Counter
     reached["epochs"] = len({entry.epoch for entry in quorum.committed})
     reached["committed"] = len(quorum.committed)
     reached["acknowledged"] = len(quorum.acknowledged)
-    return reached
+    return reached + quorum.reached
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import json
+from collections import Counter
 from collections.abc import Callable
 from random import Random
 from typing import Any, NamedTuple
@@ -86,13 +87,23 @@ class MemoryLog:
         return found
 
     def begin_epoch(self, epoch: int, leader: int) -> None:
-        self.entries.append(Entry(epoch, -leader))
+        self.propose(Entry(epoch, -leader))
+
+    def propose(self, entry: Entry) -> None:
+        """Append one of the leader's own."""
+        self.entries.append(entry)
+
+    def records(self, offset: int, count: int) -> Any:
+        """About so many from an offset on."""
+        at = offset - self.start.end
+        return self.entries[at : at + count]
 
     def append(self, records: Any) -> int:
         self.entries += records
         return len(records)
 
     def cut(self, end: int) -> None:
+        self._voter.quorum.reached["cuts"] += 1
         del self.entries[end - self.start.end :]
 
     def sync(self, end: int, done: Done) -> None:
@@ -110,6 +121,7 @@ class MemoryLog:
                 raise BarnabasError(str(fault)) from fault
 
     def install(self, snapshot: Mark, done: Done) -> None:
+        self._voter.quorum.reached["snapshots installed"] += 1
         self.snapshot = tuple(Entry(*one) for one in json.loads(self._pieces))
         self.start = snapshot
         self.entries = []
@@ -135,7 +147,7 @@ class Voter:
         self.alive = True
         self.proposed: list[tuple[int, int, Callable[[], None]]] = []
         contents, kept = quorum.disks[node_id]
-        self.log = MemoryLog(self, contents)
+        self.log = quorum.log_of(self, contents)
         self.raft = Raft(node_id, quorum.voters, CLUSTER, kept, self.log, self, quorum.timing)
         self._disk_ms = 0
         self.raft.start(quorum.now_ms)
@@ -203,8 +215,8 @@ class Voter:
             if data.error_code or diverges:
                 data.records = []
             else:
-                at = asked.fetch_offset - self.log.start.end
-                data.records = self.log.entries[at : at + 1 + self.quorum.random.randrange(self.quorum.records_max)]  # type: ignore[assignment]
+                most = 1 + self.quorum.random.randrange(self.quorum.records_max)
+                data.records = self.log.records(asked.fetch_offset, most)
             answer = FetchResponse(responses=[FetchableTopicResponse(topic_id=b"", partitions=[data])])
             wait_ms = 0 if data.error_code or diverges or data.records else 40
             self.quorum.at(now_ms + wait_ms, lambda: respond(answer))
@@ -250,6 +262,7 @@ class Quorum:
         self._leaders: dict[int, int] = {}
         self._votes: dict[tuple[int, int], int] = {}
         self._leading: dict[int, int] = {}
+        self.reached: Counter[str] = Counter()
         self.committed: list[Entry] = []
         self.acknowledged: list[int] = []
         self._value = itertools.count(1)
@@ -261,7 +274,12 @@ class Quorum:
     def start(self, node_id: int) -> None:
         self.lives[node_id] = Voter(self, node_id)
 
+    def log_of(self, voter: Voter, contents: Contents) -> MemoryLog:
+        """The log of a life, as its disk has it."""
+        return MemoryLog(voter, contents)
+
     def crash(self, node_id: int) -> None:
+        """It loses power."""
         self.lives.pop(node_id).alive = False
 
     def restart(self, life: Voter) -> None:
@@ -348,7 +366,7 @@ class Quorum:
         """A leader appends a value; it is acknowledged once it is committed."""
         value = next(self._value)
         offset = life.log.end.end
-        life.log.entries.append(Entry(life.raft.epoch, value))
+        life.log.propose(Entry(life.raft.epoch, value))
         life.proposed.append((offset, value, lambda: self.acknowledged.append(value)))
         life.raft.appended()
         return value

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
+from barnabas.broker.log import Log
 from tests.broker.raft.chance import play
-from tests.broker.raft.quorum import Quorum
+from tests.broker.raft.quorum import Quorum, Violation
+from tests.broker.raft.real_log import RealQuorum
+
+WHAT = ("crashes", "epochs", "committed", "acknowledged", "cuts")
 
 
 @pytest.mark.parametrize("first", range(0, 40, 10))
@@ -15,7 +20,34 @@ def test_nothing_committed_is_lost_whatever_happens(first: int) -> None:
     reached: Counter[str] = Counter()
     for seed in range(first, first + 10):
         reached += play(seed)
-    assert all(reached[what] > 10 for what in ("crashes", "epochs", "committed", "acknowledged")), reached
+    assert all(reached[what] > 10 for what in WHAT), reached
+
+
+@pytest.mark.parametrize("first", range(100, 120, 10))
+def test_the_shipped_log_is_one_that_a_voter_may_have(first: int) -> None:
+    """On disks that tear what was not synced, and undo cuts; a model of the log is held beside it."""
+    reached: Counter[str] = Counter()
+    for seed in range(first, first + 10):
+        reached += play(seed, kind=RealQuorum)
+    assert all(reached[what] > 10 for what in WHAT), reached
+
+
+def play_several(seeds: range) -> None:
+    for seed in seeds:
+        play(seed, kind=RealQuorum)
+
+
+@pytest.mark.parametrize(
+    ("method", "undone"),
+    [
+        ("truncate_to", lambda log, offset: False),
+        ("truncate_fully_and_start_at", lambda log, offset, now_ms=-1: None),
+    ],
+)
+def test_a_log_that_keeps_what_is_to_go_is_found(method: str, undone: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Log, method, undone)
+    with pytest.raises(Violation, match=r"^logs: the shipped one is"):
+        play_several(range(10))
 
 
 def test_the_same_seed_is_the_same_run() -> None:
