@@ -48,16 +48,15 @@ def drain(admin: Admin, node_id: int, as_json: bool) -> int:
         ConfigError: there is no such broker.
         Undrainable: a partition has as many replicas as there are other brokers, or more; nothing was moved.
     """
-    others = sorted(node for node, _, _ in admin.describe_cluster().brokers if node != node_id)
     there = _all(admin)
     before = sum(_has(one, node_id) for one in there)
-    moves_off(node_id, there, others)  # refused, if it is, before anything is begun
+    moves_off(node_id, there, _racks(admin))  # refused, if it is, before anything is begun
     left = before
     with Progress() as progress:
         try:
             while left:
                 begun = [one for one in there if one.moves and node_id in one.removing]
-                wanted = moves_off(node_id, there, others)
+                wanted = moves_off(node_id, there, _racks(admin))
                 room = max(AT_ONCE_MAX - len(begun), 0)
                 _begin(admin, dict(list(wanted.items())[:room]))
                 if progress.due():
@@ -81,8 +80,17 @@ def _has(one: Lies, node_id: int) -> bool:
     return node_id in one.replicas or node_id in one.removing
 
 
-def moves_off(node_id: int, there: Iterable[Lies], others: Sequence[int]) -> dict[TopicPartition, tuple[int, ...]]:
-    """Where all goes that is to be on a broker: to the one of `others` that has least, in the place that it leaves.
+def _racks(admin: Admin) -> dict[int, str | None]:
+    cluster = admin.describe_cluster()
+    return {node: cluster.racks.get(node) for node, _, _ in cluster.brokers}
+
+
+def moves_off(
+    node_id: int, there: Iterable[Lies], racks: Mapping[int, str | None]
+) -> dict[TopicPartition, tuple[int, ...]]:
+    """Where all goes that is to be on a broker: to the other that has least, in the place that it leaves.
+
+    One in a rack that has no other replica of it comes before one in a rack that has. `racks` names all brokers.
 
     Raises:
         Undrainable: some partition has a replica on each of the others already.
@@ -92,14 +100,15 @@ def moves_off(node_id: int, there: Iterable[Lies], others: Sequence[int]) -> dic
     moves = {}
     for one in there:
         if node_id in one.replicas:
-            free = [node for node in others if node not in one.replicas]
+            free = sorted(node for node in racks if node not in one.replicas)
             if not free:
                 raise Undrainable(
                     f"{one.where} has {some(len(one.replicas), 'replica')}, one on each of the other brokers: add a "
                     "broker (barnabas cluster add), or give it fewer replicas (barnabas cluster reassign); nothing was "
                     "moved"
                 )
-            best = min(free, key=lambda node: (load[node], node))
+            shared = Counter(racks.get(stays) for stays in one.replicas if stays != node_id)
+            best = min(free, key=lambda node: (shared[racks[node]], load[node], node))
             load[best] += 1
             moves[one.where] = tuple(best if replica == node_id else replica for replica in one.replicas)
     return moves

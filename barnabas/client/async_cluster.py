@@ -68,7 +68,8 @@ class AsyncCluster(Handle):
         response = await self._to_any(DescribeClusterRequest())
         check(response.error_code, "the cluster", response.error_message)
         brokers = tuple((each.broker_id, each.host, each.port) for each in response.brokers)
-        return ClusterDescription(response.cluster_id, response.controller_id, brokers)
+        racks = {each.broker_id: each.rack for each in response.brokers}
+        return ClusterDescription(response.cluster_id, response.controller_id, brokers, racks)
 
     async def describe_quorum(self) -> QuorumDescription:
         """Who leads and who keeps the metadata log, and how far each replica is."""

@@ -14,6 +14,8 @@ class ClusterDescription(NamedTuple):
     controller_id: int
     brokers: tuple[tuple[int, str, int], ...]
     """(id, host, port) of every broker."""
+    racks: dict[int, str | None] = {}  # noqa: RUF012 - never changed
+    """Where each stands, by id; None where it does not say."""
 
 
 class ReplicaSize(NamedTuple):

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from barnabas import Admin, Consumer, NewTopic, Producer
 from barnabas.cli.cluster_files import grown, plan_for, plan_of, shrunk
-from barnabas.cli.cluster_moves import Lies, Undrainable, moves_off
+from barnabas.cli.cluster_moves import AT_ONCE_MAX, Lies, Undrainable, drain, moves_off
 from barnabas.cli.cluster_moves import plan_of as read_plan
 from barnabas.cli.cluster_verbs import Refused, steer
+from barnabas.client.cluster_views import ClusterDescription, Reassignment
+from barnabas.net.topology import PartitionInfo, TopicInfo
 from barnabas.protocol.errors import ConfigError
-from barnabas.protocol.ids import TopicPartition
+from barnabas.protocol.ids import ZERO_UUID, TopicPartition
 from tests.cli.process import run
 from tests.cli.test_cluster_up import Up
+
+SLEEP = "barnabas.cli.cluster_moves.time.sleep"
 
 
 def lies(number: int, *replicas: int) -> Lies:
@@ -24,7 +30,7 @@ def lies(number: int, *replicas: int) -> Lies:
 
 def test_what_lies_on_a_broker_goes_to_who_has_least_in_its_own_place() -> None:
     there = [lies(0, 3, 1), lies(1, 1, 3), lies(2, 1, 2), lies(3, 2, 3), lies(4, 3, 1)]
-    moves = moves_off(3, there, [1, 2, 4])
+    moves = moves_off(3, there, dict.fromkeys([1, 2, 3, 4]))
     assert {where.partition: replicas for where, replicas in moves.items()} == {
         0: (4, 1),
         1: (1, 4),
@@ -35,12 +41,79 @@ def test_what_lies_on_a_broker_goes_to_who_has_least_in_its_own_place() -> None:
 
 def test_who_is_on_his_way_off_is_not_sent_again() -> None:
     there = [Lies(TopicPartition("t", 0), (4, 1), moves=True, removing=(3,))]
-    assert moves_off(3, there, [1, 2, 4]) == {}
+    assert moves_off(3, there, dict.fromkeys([1, 2, 3, 4])) == {}
+
+
+def test_a_rack_that_has_no_replica_yet_comes_first() -> None:
+    racks = {1: "A", 2: "A", 3: "B", 4: "B", 5: "C"}
+    busy = [lies(number, 5) for number in range(1, 9)]
+    assert moves_off(3, [lies(0, 3, 1), *busy], racks | {4: "A"}) == {TopicPartition("t", 0): (5, 1)}
+
+
+class Fake:
+    """An admin client of brokers 1 to 4, where what was begun is there at the second look after it."""
+
+    def __init__(self, count: int) -> None:
+        self.lies: dict[TopicPartition, tuple[int, ...]] = {
+            TopicPartition("t", number): (3, 1) for number in range(count)
+        }
+        self.begun: list[dict[TopicPartition, tuple[int, ...]]] = []
+        self.moving: dict[TopicPartition, tuple[int, ...]] = {}
+
+    def describe_cluster(self) -> ClusterDescription:
+        return ClusterDescription("c", 1, tuple((node, "h", node) for node in (1, 2, 3, 4)))
+
+    def describe_all_topics(self, *, internal: bool) -> dict[str, TopicInfo]:
+        assert internal
+        parts = tuple(
+            PartitionInfo("t", where.partition, 1, 0, replicas, replicas) for where, replicas in self.lies.items()
+        )
+        return {"t": TopicInfo("t", ZERO_UUID, parts)}
+
+    def list_partition_reassignments(self) -> dict[TopicPartition, Reassignment]:
+        return {where: Reassignment((*target, 3), target[:1], (3,)) for where, target in self.moving.items()}
+
+    def alter_partition_reassignments(self, moves: dict[TopicPartition, tuple[int, ...]]) -> dict[TopicPartition, None]:
+        self.begun.append(moves)
+        self.moving |= moves
+        return dict.fromkeys(moves)
+
+    def arrive(self, _seconds: float) -> None:
+        self.lies |= self.moving
+        self.moving.clear()
+
+
+def test_so_many_are_under_way_at_a_time_and_no_more(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake = Fake(2 * AT_ONCE_MAX + 7)
+    monkeypatch.setattr(SLEEP, fake.arrive)
+    assert drain(cast("Admin", fake), 3, as_json=False) == 0
+    assert [len(moves) for moves in fake.begun] == [AT_ONCE_MAX, AT_ONCE_MAX, 7]
+    assert "broker 3 is empty: 107 partitions moved to others" in capsys.readouterr().out
+    assert Counter(replicas[0] for replicas in fake.lies.values()) == {2: 54, 4: 53}
+
+
+def test_what_ctrl_c_ends_the_next_goes_on_with(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake = Fake(AT_ONCE_MAX + 1)
+
+    def interrupted(_seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SLEEP, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        drain(cast("Admin", fake), 3, as_json=False)
+    assert "51 partitions of broker 3 are left, those on their way arrive; drain it again" in capsys.readouterr().out
+    monkeypatch.setattr(SLEEP, fake.arrive)
+    assert drain(cast("Admin", fake), 3, as_json=False) == 0
+    assert [len(moves) for moves in fake.begun] == [AT_ONCE_MAX, 1], "those on their way are not sent again"
 
 
 def test_nothing_is_moved_where_there_are_too_few_others() -> None:
     with pytest.raises(Undrainable, match=r"t-1 has 3 replicas, one on each of the other brokers: add a broker"):
-        moves_off(3, [lies(0, 3), lies(1, 1, 2, 3)], [1, 2])
+        moves_off(3, [lies(0, 3), lies(1, 1, 2, 3)], dict.fromkeys([1, 2, 3]))
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"partitions": [{"topic": "t"}]}', '{"partitions": 7}'])
