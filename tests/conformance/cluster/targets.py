@@ -20,7 +20,7 @@ HEAP_MB = 384
 
 LAG_MS, SESSION_MS = 4000, 9000
 """Of both, when they are compared: a Java process that shares two cores must not be missed because it was slow."""
-SOON = {"replica.lag.time.max.ms": "1500", "broker.session.timeout.ms": "6000"}
+SOON = {"replica.lag.time.max.ms": "2500", "broker.session.timeout.ms": "8000"}
 """Of ours in the tests, which need not wait for another make."""
 
 SETTINGS = {

@@ -10,6 +10,18 @@ from tests.conformance.cluster.scenarios import (
     racks,
     reassigned,
     stalled,
+    told,
 )
 
-__all__ = ["addressed", "coordinators", "killed", "losses", "moved", "placement", "racks", "reassigned", "stalled"]
+__all__ = [
+    "addressed",
+    "coordinators",
+    "killed",
+    "losses",
+    "moved",
+    "placement",
+    "racks",
+    "reassigned",
+    "stalled",
+    "told",
+]
