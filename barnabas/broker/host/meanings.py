@@ -45,6 +45,8 @@ MEANINGS: Final = {
     "BrokerTopicMetrics.FailedFetchRequestsPerSec": "Reads of a partition that failed",
     "BrokerTopicMetrics.TotalProduceRequestsPerSec": "Appends to a partition that were asked for",
     "BrokerTopicMetrics.TotalFetchRequestsPerSec": "Reads of a partition that were asked for",
+    "BrokerTopicMetrics.ReassignmentBytesInPerSec": "Bytes of records that came for partitions on their way here",
+    "BrokerTopicMetrics.ReassignmentBytesOutPerSec": "Bytes of records that replicas on their way were sent",
     "BrokerTopicMetrics.ReplicationBytesInPerSec": "Bytes of records that came from the leaders that are followed",
     "BrokerTopicMetrics.ReplicationBytesOutPerSec": "Bytes of records that followers were sent",
     "ReplicaManager.IsrExpandsPerSec": "Replicas that came back in sync",

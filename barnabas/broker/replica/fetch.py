@@ -342,8 +342,12 @@ def _respond(
             continue
         if params.replica_id >= 0:
             stats.all.replication_bytes_out.count += size
-            led = hosted.online.get(key) if throttle.on else None
-            if led is not None and throttle.holds_back(led, params.replica_id):
+            led = hosted.online.get(key)
+            if led is None:
+                continue
+            if params.replica_id in led.adding:
+                stats.all.reassignment_bytes_out.count += size
+            if throttle.on and throttle.holds_back(led, params.replica_id):
                 throttle.passed(size, now_ms)
         else:
             stats.all.bytes_out.count += size

@@ -140,9 +140,13 @@ class Fetcher:
                 held = one.lag != 0
                 if one.take(data, now_ms):
                     key = one.partition.topic_partition
+                    size = sum(map(len, _runs(data.records)))
                     if held and throttle.on and throttle.holds_for(key):
-                        throttle.passed(sum(map(len, _runs(data.records))), now_ms)
-                    self._shared.stats.all.replication_bytes_in.count += sum(map(len, _runs(data.records)))
+                        throttle.passed(size, now_ms)
+                    stats = self._shared.stats.all
+                    stats.replication_bytes_in.count += size
+                    if self._shared.broker_id in one.partition.adding:
+                        stats.reassignment_bytes_in.count += size
                     self.followers[key] = self.followers.pop(key)
         self._missed((one for one, _ in asked.values()), now_ms)
 

@@ -61,6 +61,8 @@ class TopicStats:
         self._made = made
         # Kafka keeps the replication rates for all topics only.
         self.replication_bytes_in = registry.meter(_TYPE, "ReplicationBytesInPerSec")
+        self.reassignment_bytes_in = registry.meter(_TYPE, "ReassignmentBytesInPerSec")
+        self.reassignment_bytes_out = registry.meter(_TYPE, "ReassignmentBytesOutPerSec")
         self.replication_bytes_out = registry.meter(_TYPE, "ReplicationBytesOutPerSec")
         if topic is None:
             for name, value in vars(TopicStats).items():

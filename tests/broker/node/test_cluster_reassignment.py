@@ -68,6 +68,11 @@ def holds(cluster, node_id, count):
     assert all(b"%d" % at in data for at, _, data in found)
 
 
+def moved(cluster, node_id, way):
+    name = f"ReassignmentBytes{way}PerSec"
+    return cluster[node_id].core.registry.read("BrokerTopicMetrics", name)["count"]
+
+
 def hosted(cluster, topic="t"):
     return sorted(one for one, node in cluster.nodes.items() if TopicPartition(topic, 0) in node.core.logs.logs)
 
@@ -79,6 +84,9 @@ def test_a_partition_goes_to_others_with_all_it_has_and_its_old_logs_are_deleted
     four.until(lambda: four.state().replicas == (3, 4))
     state = four.state()
     assert (state.moves, state.leader, sorted(state.isr)) == (False, 3, [3, 4])
+    came, went = (moved(four, one, way) for one, way in ((3, "In"), (1, "Out")))
+    assert 2 * came == went > 0, "to each of the two"
+    assert moved(four, 2, "In") == moved(four, 3, "Out") == 0
     four.until(lambda: hosted(four) == [3, 4])
     assert under_way(four) == {}
     holds(four, 3, 50)
