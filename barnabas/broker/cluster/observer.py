@@ -31,7 +31,7 @@ BACKOFF_MS: Final = 100
 WAIT_MS: Final = 500
 """How long the controller may wait for news. Kafka's `controller.quorum.fetch.timeout.ms` must be larger."""
 BYTES_MAX: Final = 64 * 1024
-"""Of an answer; a first batch comes whole. All of it is taken in within one step, 10 ms, which holds up everybody else."""
+"""Of an answer; a first batch comes whole. All of it is taken in in one step, 10 ms, which holds up everybody else."""
 
 logger = logging.getLogger(__name__)
 
