@@ -72,7 +72,6 @@ LIMITS: dict[str, tuple[str, str]] = {
     "max.connections": ("10000", "3"),
     "max.connections.per.ip": ("5000", "3"),
     "min.insync.replicas": ("1", "3"),
-    "offsets.topic.replication.factor": ("3", "4, read only"),
     "producer.id.expiration.check.interval.ms": ("600000", "3, read only"),
     "queued.max.request.bytes": ("167772160", "5, read only"),
     "socket.listen.backlog.size": ("1024", "3, read only"),
