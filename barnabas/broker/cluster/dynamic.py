@@ -28,7 +28,7 @@ def refresh(live: BrokerConfig, static: BrokerConfig, image: Image) -> list[str]
 
     This broker's own dynamic setting wins over the cluster's, which wins over the static one. A stored value that this
     release cannot use, or that locks everybody out (an older one may have taken it), is passed over aloud: the next in
-    this order counts.
+    this order counts. One that says what this broker was started with anyway is never passed over.
     """
     cluster = image.configs.get((BROKER_RESOURCE, ""), {})
     own = image.configs.get((BROKER_RESOURCE, str(static.node_id)), {})
@@ -41,7 +41,8 @@ def refresh(live: BrokerConfig, static: BrokerConfig, image: Image) -> list[str]
             if name not in level:
                 continue
             try:
-                value = used(key, level[name], image)
+                if key.parse(level[name]) != value:
+                    value = used(key, level[name], image)
                 break
             except ConfigError as fault:
                 logger.warning("a stored setting is ignored, and should be deleted: %s", fault)

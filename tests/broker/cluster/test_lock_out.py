@@ -15,6 +15,7 @@ from barnabas.protocol.requests.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from tests.broker.node.cluster import Cluster
 from tests.broker.node.world import World, batch
 
 DYNAMIC = {name: key for name, key in keys_of(BrokerConfig).items() if key.update is not Update.READ_ONLY}
@@ -84,6 +85,12 @@ def test_what_would_lock_out_is_refused_when_set_and_ignored_aloud_when_stored(
     assert refresh(live, static, image) == []
     assert live == static
     assert f"a stored setting is ignored, and should be deleted: {name}={value}" in caplog.text
+
+
+def test_what_a_broker_was_started_with_is_not_ignored_when_it_is_stored_too(caplog: pytest.LogCaptureFixture) -> None:
+    """A cluster of three stores its min.insync.replicas before the second broker is there: each start warned of it."""
+    Cluster(1, 2, 3, min_insync_replicas=2)
+    assert "is ignored" not in caplog.text
 
 
 @pytest.mark.parametrize("name", ["connections.max.idle.ms", "socket.request.max.bytes", "queued.max.request.bytes"])
