@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal
@@ -41,8 +41,17 @@ class Connection:
     client_software_version: str = ""
     open: bool = True
     """Whether somebody is still there to answer."""
+    ending: Callable[[], None] | None = None
+    """Ends what is done for it alone: what that holds is charged to nobody once it is gone."""
     peer: int = -1
     """The broker that it is from, which has shown that it knows the cluster's secret; -1 for a client."""
+
+    def leave(self) -> None:
+        """It is gone."""
+        self.open = False
+        ending, self.ending = self.ending, None
+        if ending is not None:
+            ending()
 
 
 class RequestContext(ABC):

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 SMALL_MAX: Final = 250
 """Partitions that an operation may concern to be run as one step: a few ms."""
 
-RunJob = Callable[[Job[None], Callable[[Exception | None], None]], None]
+RunJob = Callable[[Job[None], Callable[[Exception | None], None]], object]
 """Takes on a job; the callback hears of its end, and of what it raised, if it did."""
 Failed = Callable[[KafkaError], None]
 

@@ -22,7 +22,7 @@ class Alarm(TimerTask):
 
     __slots__ = ("_ring",)
 
-    def __init__(self, ring: Callable[[int], None]) -> None:
+    def __init__(self, ring: Callable[[int], object]) -> None:
         TimerTask.__init__(self)
         self.deadline_ms = _NEVER
         self._ring = ring

@@ -15,7 +15,7 @@ from barnabas.broker.jobs import Job
 from barnabas.broker.ports import Entropy, WallClock
 from barnabas.protocol.errors import ErrorCode
 
-RunJob: TypeAlias = Callable[[Job[None], Callable[[Exception | None], None]], None]
+RunJob: TypeAlias = Callable[[Job[None], Callable[[Exception | None], None]], object]
 """Takes on a job, and says how it ended."""
 
 _MEANS: Final[dict[int, ErrorCode]] = {

@@ -30,8 +30,8 @@ Ended = Callable[[Exception | None], None]
 class Runner(Protocol):
     """Who takes on jobs, and answers a request whose job failed."""
 
-    def __call__(self, steps: Job[None], ended: Ended) -> None:
-        """Take on a job; `ended` hears of its end."""
+    def __call__(self, steps: Job[None], ended: Ended) -> Callable[[], None]:
+        """Take on a job; `ended` hears of its end. Returns what ends it before that."""
 
 
 def work(run: Runner, steps: Job[None], failed: Callable[[Exception], None], asker: Connection | None = None) -> None:
@@ -43,11 +43,20 @@ def work(run: Runner, steps: Job[None], failed: Callable[[Exception], None], ask
     Raises:
         Exception: what the first slice raised.
     """
+
+    def ended(fault: Exception | None) -> None:
+        if asker is not None:
+            asker.ending = None
+        if fault is not None:
+            failed(fault)
+
     for token in steps:
         if asker is not None:
             steps = _asked_by(asker, steps)
         rest = steps if token is None else _after(token, steps)
-        run(rest, lambda fault: failed(fault) if fault is not None else None)
+        end = run(rest, ended)
+        if asker is not None:
+            asker.ending = end
         return
 
 

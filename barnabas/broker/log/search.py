@@ -63,7 +63,7 @@ class Search:
         self._waiting.append(callback)
 
     def begin(
-        self, run: Callable[[Job[None], Callable[[Exception | None], None]], None], asker: Connection | None = None
+        self, run: Callable[[Job[None], Callable[[Exception | None], None]], object], asker: Connection | None = None
     ) -> None:
         """Have the steps taken for `asker` (None: whoever it is will stay); asked again, it is under way."""
         self._askers.append(asker)

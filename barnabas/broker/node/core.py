@@ -386,7 +386,7 @@ class Core:
         """
         self.connections.pop(connection.id, None)
         self._held.pop(connection.id, None)
-        connection.open = False
+        connection.leave()
         if self.phase is not _NEW:
             self.replicas.disconnected(connection.id)
             self.services.sessions.disconnected(connection.id)

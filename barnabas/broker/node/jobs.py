@@ -34,24 +34,32 @@ class JobQueue:
         self._on_runnable = on_runnable
         self._runnable: deque[_Entry] = deque()
         self._entries: dict[int, _Entry] = {}
-        self._running = False
+        self._running: _Entry | None = None
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def add(self, name: str, job: Job[Any], ended: Ended | None = None, *, first: bool = False) -> None:
-        """Take on a job; `ended` is called once, with what it raised, if it did. Others wait for a `first` one."""
+    def add(self, name: str, job: Job[Any], ended: Ended | None = None, *, first: bool = False) -> Callable[[], None]:
+        """Take on a job; `ended` is called once, with what it raised, if it did. Others wait for a `first` one.
+
+        Returns:
+            What ends the job where it stands, without a word, and lets go of all that it holds: at once, though it be
+            the turn of others for long.
+        """
         entry = _Entry(name, job, ended, first)
         self._entries[id(entry)] = entry
         self._make_runnable(entry)
+        return lambda: self._drop(entry)
 
     def step(self) -> bool:
         """One step of the next job; True while another can be taken at once."""
         if not self._runnable:
             return False
         entry = self._runnable.popleft()
+        if id(entry) not in self._entries:
+            return bool(self._runnable)
         entry.steps += 1
-        self._running = True
+        self._running = entry
         try:
             token = next(entry.job)
         except StopIteration:
@@ -63,7 +71,7 @@ class JobQueue:
         else:
             self._go_on(entry, token)
         finally:
-            self._running = False
+            self._running = None
         return bool(self._runnable)
 
     def clear(self) -> None:
@@ -102,10 +110,19 @@ class JobQueue:
 
     def _make_runnable(self, entry: _Entry) -> None:
         self._enqueue(entry)
-        if len(self._runnable) == 1 and not self._running:
+        if len(self._runnable) == 1 and self._running is None:
             self._on_runnable()
 
     def _end(self, entry: _Entry, fault: Exception | None) -> None:
         self._entries.pop(id(entry), None)
         if entry.ended is not None:
             entry.ended(fault)
+
+    def _drop(self, entry: _Entry) -> None:
+        if entry is not self._running and self._entries.pop(id(entry), None) is not None:
+            entry.job.close()
+            entry.job, entry.ended = _nothing(), None  # it may be in line still
+
+
+def _nothing() -> Job[None]:
+    yield from ()

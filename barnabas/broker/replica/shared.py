@@ -31,7 +31,7 @@ PARKED_PARTITION_BYTES: Final = 450
 UNCHARGED_PARTITIONS_MAX: Final = 8
 """So few cost a connection less than the connection itself takes, and nearly every fetch that waits has no more."""
 
-RunJob: TypeAlias = Callable[[Job[None], Callable[[Exception | None], None]], None]
+RunJob: TypeAlias = Callable[[Job[None], Callable[[Exception | None], None]], object]
 
 
 def run_to_its_end(job: Job[None], ended: Callable[[Exception | None], None]) -> None:

@@ -9,6 +9,7 @@ from barnabas.broker.node.startup import Phase
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.requests.create_topics import CreatableTopic, CreateTopicsRequest
 from barnabas.protocol.requests.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from barnabas.protocol.requests.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.protocol.requests.metadata import MetadataRequest
 from tests.broker.node.world import World, api_versions, batch
 
@@ -147,3 +148,26 @@ def test_a_topic_that_is_deleted_before_its_partitions_are_up_leaves_no_logs():
     assert [name for name in world.disk.list("") if name.startswith("t-") and not name.endswith("-delete")] == []
     world.advance(120_000)
     assert [name for name in world.disk.list("") if name.startswith("t-")] == []
+
+
+def test_what_is_done_for_a_connection_ends_with_it_though_the_start_goes_first():
+    """Jobs of those that were gone kept their requests until the logs were recovered: 1.1 GB of 340 in 20 s."""
+    before = World()
+    before.create("t", 1)
+    world = World(disk=before.stop(), start=False)
+    world.core.start(world.now_ms)
+    until(world, Phase.RECOVERING)
+    parts = [FetchPartition(at) for at in range(5_000)]
+    asked = FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=[FetchTopic("t", partitions=parts)])
+    peers = [Connection(at, "PLAINTEXT", "127.0.0.1", "kafka", 0) for at in range(100, 110)]
+    for peer in peers:
+        world.core.connected(peer)
+        world.send(asked, 11, connection=peer)
+    assert [one["name"] for one in world.core.jobs.snapshot()].count("request") == len(peers)
+    for peer in peers:
+        world.core.disconnected(peer)
+    assert "request" not in [one["name"] for one in world.core.jobs.snapshot()]
+    world.settle()
+    assert world.core.ready
+    assert not world.core.jobs.snapshot()
+    assert world.core.services.file_line.is_empty

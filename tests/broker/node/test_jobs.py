@@ -44,3 +44,45 @@ def test_all_others_wait_for_one_that_is_first() -> None:
     gate.open()
     run(queue)
     assert taken[4:] == ["start", "start", "request", "request"]
+
+
+def test_a_job_that_is_ended_lets_go_at_once_and_has_no_further_step() -> None:
+    queue, taken, let_go = JobQueue(lambda: None), list[str](), list[str]()
+    gate = Gate()
+
+    def holding(name: str) -> Job[None]:
+        try:
+            yield from counting(name, 1, taken)
+            yield from wait(gate)
+            yield from counting(name, 1, taken)
+        finally:
+            let_go.append(name)
+
+    def noting(name: str) -> Callable[[Exception | None], None]:
+        return lambda _: taken.append(f"{name} ended")
+
+    ends = {name: queue.add(name, holding(name), noting(name)) for name in "abc"}
+    queue.step()
+    ends["b"]()  # in line; not begun, it holds nothing
+    run(queue)
+    ends["a"]()  # it waits
+    assert (taken, let_go) == (["a", "c"], ["a"])
+    gate.open()
+    run(queue)
+    assert (taken, let_go) == (["a", "c", "c", "c ended"], ["a", "c"])
+    ends["c"]()
+    ends["a"]()
+    assert len(queue) == 0
+
+
+def test_a_job_cannot_be_ended_from_within_its_step() -> None:
+    queue, taken, ends = JobQueue(lambda: None), list[str](), list[Callable[[], None]]()
+
+    def ending() -> Job[None]:
+        ends[0]()
+        taken.append("went on")
+        yield None
+
+    ends.append(queue.add("a", ending(), lambda _: taken.append("ended")))
+    run(queue)
+    assert taken == ["went on", "ended"]
