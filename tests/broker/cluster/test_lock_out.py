@@ -32,8 +32,12 @@ CLIENTS = 10
 
 
 def alter(world: World, name: str, value: str | None) -> int:
+    """Of all brokers, or, where a setting is each broker's own, of this one."""
     change = AlterableConfig(name, 1 if value is None else 0, value)
-    answer = world.ask(IncrementalAlterConfigsRequest([AlterConfigsResource(4, "", [change])]), 1)
+    key = DYNAMIC.get(name)
+    of_one = key is not None and key.update is Update.PER_BROKER
+    resource = AlterConfigsResource(4, str(world.core.config.node_id) if of_one else "", [change])
+    answer = world.ask(IncrementalAlterConfigsRequest([resource]), 1)
     return int(answer.responses[0].error_code)
 
 
