@@ -24,11 +24,16 @@ def parser() -> Options:
         prog="barnabas simulate",
         description="Search for a schedule of faults that breaks a promise: real brokers and real clients in "
         "one process, under virtual time, on a network and a disk that fail as their seed says.",
-        examples=("barnabas simulate --seeds 100", "barnabas simulate --replay simulate-17.json"),
+        examples=(
+            "barnabas simulate --seeds 100",
+            "barnabas simulate --replay simulate-17.json",
+            "barnabas simulate --replay simulate-17.json --shrink",
+        ),
     )
     options.add_argument("--seeds", metavar="N", type=int, help=f"how many seeds are played ({_SEEDS})")
     options.add_argument("--seed", metavar="S", type=int, help="the first of them (0)")
     options.add_argument("--replay", metavar="FILE", help="play what broke a promise once more, and nothing else")
+    options.add_argument("--shrink", action="store_true", help="look for a smaller run that breaks the same promise")
     options.add_argument("--save", metavar="DIR", default=".", help="where a failure is written to (.)")
     options.add_argument("--json", action="store_true", help="the same for programs")
     return options
@@ -51,6 +56,8 @@ def main(arguments: Sequence[str]) -> int:
         outcome = play(load(Path(given.replay)))
         found.add(outcome)
         _tell_broken(outcome, given.replay, as_json=given.json)
+        if given.shrink and outcome.broken is not None:
+            _shrink(outcome, Path(given.save), as_json=given.json)
     else:
         first = given.seed or 0
         for outcome in search(range(first, first + (given.seeds or _SEEDS))):
@@ -59,6 +66,8 @@ def main(arguments: Sequence[str]) -> int:
                 from barnabas.simulator.search import save
 
                 _tell_broken(outcome, str(save(outcome, Path(given.save))), as_json=given.json)
+                if given.shrink:
+                    _shrink(outcome, Path(given.save), as_json=given.json)
     _tell(found, time.monotonic() - began_s, as_json=given.json)
     return REFUSED if found.broken or found.missing else 0
 
@@ -71,6 +80,20 @@ def _tell_broken(outcome: Outcome, path: str, *, as_json: bool) -> None:
         say_json(seed=outcome.plan.seed, broken=outcome.broken, trace=outcome.digest, replay=replay)
     else:
         say(f"seed {outcome.plan.seed}: {outcome.broken}\n  play it again: {replay}")
+
+
+def _shrink(outcome: Outcome, directory: Path, *, as_json: bool) -> None:
+    from barnabas.simulator.search import save
+    from barnabas.simulator.shrink import shrink, size_of
+
+    smallest = shrink(outcome)
+    if smallest is outcome:
+        if not as_json:
+            say(f"  nothing smaller breaks it: {size_of(outcome.plan)}")
+        return
+    if not as_json:
+        say(f"  {size_of(smallest.plan)} are enough, of {size_of(outcome.plan)}:")
+    _tell_broken(smallest, str(save(smallest, directory, "-small")), as_json=as_json)
 
 
 def _tell(found: Found, seconds: float, *, as_json: bool) -> None:

@@ -11,11 +11,13 @@ from barnabas.simulator.broker import BrokerProcess
 from barnabas.simulator.brokers import Brokers
 from barnabas.simulator.faults import Fault
 from barnabas.simulator.history import Event, PowerLost
+from barnabas.simulator.members import Member
 from barnabas.simulator.network import Network
 from barnabas.simulator.world import MS, World
 
 _KILLS: Final = 4
 _KILL_AGAIN_MS_MAX: Final = 40
+_BACK_MS_MAX: Final = 3000
 
 
 class Adversary:
@@ -24,6 +26,7 @@ class Adversary:
     Args:
         brokers: whom they hit.
         clients: the addresses of all clients.
+        members: those of them that are in a group.
         tell: hears of each loss of power.
         synced: every acknowledged record was synced, so that power may fail anywhere and at any time. Else it fails
             where all replicas have all that was acknowledged: one of them at a time loses some of it.
@@ -35,6 +38,7 @@ class Adversary:
         network: Network,
         brokers: Brokers,
         clients: list[str],
+        members: list[Member],
         tell: Callable[[Event], None],
         *,
         synced: bool,
@@ -43,6 +47,7 @@ class Adversary:
         self._network = network
         self._brokers = brokers
         self._clients = clients
+        self._members = members
         self._tell = tell
         self._synced = synced
         self._healed = False
@@ -51,6 +56,7 @@ class Adversary:
             faults.KILL: self._kill,
             faults.KILLS: self._kills,
             faults.POWER: self._power,
+            faults.BLACKOUT: self._blackout,
             faults.STOP: self._stop,
             faults.PAUSE: self._pause,
             faults.CUT: self._cut,
@@ -76,7 +82,7 @@ class Adversary:
         self._waiting.append(fault)
 
     def answered(self, connection: str) -> None:
-        """A broker has answered something, on that connection."""
+        """A broker has answered who had something written, on that connection."""
         if self._waiting:
             name = connection.partition(".")[0]
             now = [one for one in self._waiting if self._brokers[one.node].name == name]
@@ -94,11 +100,19 @@ class Adversary:
             broker.device.slow = 1
             broker.resume()
             self._start(broker)
+        for member in self._members:
+            member.resume()
+            member.restart()
 
     def _begin(self, fault: Fault) -> None:
-        broker = self._brokers[fault.node]
         if self._healed:
             return
+        if fault.kind in faults.KINDS_OF_MEMBERS:
+            self._world.note(f"fault: {fault.kind} {fault.node} for {fault.for_ms} ms")
+            self._world.count(f"fault: {fault.kind}")
+            self._hit(self._members[fault.node], fault)
+            return
+        broker = self._brokers[fault.node]
         if fault.kind in (faults.KILL, faults.KILLS, faults.POWER, faults.STOP, faults.PAUSE) and not broker.runs:
             return
         if fault.kind == faults.STOP and broker.stops:
@@ -109,6 +123,14 @@ class Adversary:
         self._world.note(f"fault: {fault.kind} for {fault.for_ms} ms at {broker.name}")
         self._world.count(f"fault: {fault.kind}")
         self._deeds[fault.kind](fault, broker)
+
+    def _hit(self, member: Member, fault: Fault) -> None:
+        if fault.kind == faults.PAUSE_MEMBER:
+            member.pause()
+            self._after(fault, member.resume)
+        else:
+            member.kill()
+            self._after(fault, member.restart)
 
     def _after(self, fault: Fault, call: Callable[[], None]) -> None:
         def later() -> None:
@@ -152,6 +174,13 @@ class Adversary:
         broker.lose_power()
         self._tell(PowerLost(broker.name, self._synced))
         self._after(fault, partial(self._start, broker))
+
+    def _blackout(self, fault: Fault, broker: BrokerProcess) -> None:
+        """Each is back at a time of its own."""
+        chance = self._world.chance(f"blackout at {fault.at_ms}")
+        for one in self._brokers.all:
+            if one.runs:
+                self._power(fault._replace(for_ms=fault.for_ms + chance.randrange(_BACK_MS_MAX)), one)
 
     def _stop(self, fault: Fault, broker: BrokerProcess) -> None:
         def ended() -> None:

@@ -6,7 +6,6 @@ What `host/assemble.py` puts together of sockets, threads and the system's clock
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -190,12 +189,7 @@ class BrokerProcess:
     def _end(self) -> None:
         assert self._loop is not None
         self._loop.kill()
-        for task in asyncio.all_tasks(self._loop):
-            coroutine = task.get_coro()
-            if inspect.iscoroutine(coroutine) and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
-                coroutine.close()  # else Python complains that nobody awaited it
-        for task in self._tasks:
-            task.get_coro().close()
+        self._loop.close_tasks(self._tasks)
         self._tasks.clear()
         self._loop = self.host = None
         self.device.post = None

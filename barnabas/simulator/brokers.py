@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from barnabas.broker.cluster.image import PartitionState
+from barnabas.broker.config.topics import OFFSETS_TOPIC
 from barnabas.broker.replica.partition import Partition
 from barnabas.protocol.ids import TopicPartition
 from barnabas.simulator.broker import PEERS_PORT, PORT, BrokerProcess
@@ -61,7 +62,13 @@ class Brokers:
     @property
     def in_sync(self) -> bool:
         """Whether all serve, and all replicas are in sync, as the controller has it."""
-        return all(one.serves for one in self.all) and all(self._is_full(key) for key in self._partitions)
+        return all(one.serves for one in self.all) and all(self._is_full(key) for key in self._all_partitions())
+
+    def _all_partitions(self) -> list[TopicPartition]:
+        """Those of the topic, and of `__consumer_offsets` where there is one."""
+        core = self._by_id[CONTROLLER].core
+        offsets = None if core is None else core.image.topics.get(OFFSETS_TOPIC)
+        return [*self._partitions, *(offsets.keys.values() if offsets is not None else ())]
 
     def _is_full(self, key: TopicPartition) -> bool:
         state = self.state(key)
@@ -88,7 +95,7 @@ class Brokers:
     def told(self) -> str:
         """How they stand, for whoever reads why they are not well."""
         lines = [f"{one.name} {'serves' if one.serves else 'runs' if one.runs else 'is down'}" for one in self.all]
-        for key in self._partitions:
+        for key in self._all_partitions():
             replicas = [self.hosted(one.node_id, key) for one in self.all]
             lines.append(f"{key}: {self.state(key)}, {[_stands(one) for one in replicas]}")
         return "; ".join(lines)

@@ -10,17 +10,26 @@ CUT, CUT_TO, CUT_FROM, RESET, SLOW = "cut", "cut to", "cut from", "reset", "slow
 FULL, JUMP = "full", "jump"
 SPLIT, SPLIT_TO, SPLIT_FROM, SLOW_DISK = "split", "split to", "split from", "slow disk"
 """`cut`: between a broker and clients; `split`: between it and other brokers."""
+KILL_MEMBER, PAUSE_MEMBER = "kill member", "pause member"
+"""Of a group; `node` is its number among them, from 0."""
+BLACKOUT = "blackout"
+"""The power of all brokers fails at once, and comes back to each at its own time."""
 
 KINDS: Final = (KILL, KILLS, POWER, POWER, STOP, PAUSE, CUT, CUT_TO, CUT_FROM, RESET, SLOW, FULL, JUMP)
-KINDS_OF_SEVERAL: Final = (*KINDS, KILL, POWER, PAUSE, SPLIT, SPLIT, SPLIT_TO, SPLIT_FROM, SLOW_DISK)
-RESTARTS: Final = frozenset({KILL, KILLS, POWER, STOP})
+KINDS_OF_SEVERAL: Final = (*KINDS, KILL, POWER, PAUSE, SPLIT, SPLIT, SPLIT_TO, SPLIT_FROM, SLOW_DISK, BLACKOUT)
+RESTARTS: Final = frozenset({KILL, KILLS, POWER, STOP, BLACKOUT})
+_ON_ANSWER: Final = frozenset({KILL, POWER, BLACKOUT, PAUSE, CUT, CUT_FROM, SPLIT, SPLIT_FROM})
+"""What may begin with an answer."""
+KINDS_OF_MEMBERS: Final = (KILL_MEMBER, PAUSE_MEMBER)
 _JUMP_MS_MAX: Final = 7_200_000
+_BURST_MS: Final = 2500
 
 
 class Fault(NamedTuple):
     """One fault: when it begins, what it is, how long it lasts, how far a clock jumps, and which broker it hits.
 
-    `on_answer`: it begins with the broker's next answer from then on, while that is on its way: what it says counts.
+    `on_answer`: it begins with the next answer from then on by which the broker says that it has written something,
+    while that is on its way: what it says counts.
     """
 
     at_ms: int
@@ -31,16 +40,32 @@ class Fault(NamedTuple):
     node: int = 1
 
 
-def draw_faults(chance: random.Random, duration_ms: int, brokers: int, *, power: bool) -> list[Fault]:
-    """At least five faults; those of `power` only where the run promises to survive them."""
-    kinds = [kind for kind in (KINDS if brokers == 1 else KINDS_OF_SEVERAL) if power or kind != POWER]
+def draw_faults(chance: random.Random, duration_ms: int, brokers: int, *, synced: bool) -> list[Fault]:
+    """At least five faults; in one run of two they come in bursts, for what breaks a promise is seldom one alone.
+
+    `synced`: whatever was acknowledged was synced. Else a broker that stands alone keeps its power, and several lose it
+    one at a time.
+    """
+    kinds = list(KINDS if brokers == 1 else KINDS_OF_SEVERAL)
+    if not synced:
+        kinds = [kind for kind in kinds if kind != BLACKOUT and (brokers > 1 or kind != POWER)]
+    latest_ms = max(duration_ms - _BURST_MS, 1001)
+    bursts = [chance.randrange(1000, latest_ms) for _ in range(chance.choice((0, 0, 2, 4)))]
     faults = []
     for _ in range(chance.randrange(5, 13)):
         kind = chance.choice(kinds)
         for_ms = chance.choice((chance.randrange(20, 300), chance.randrange(300, 8000)))
         jump_ms = chance.randint(-_JUMP_MS_MAX, _JUMP_MS_MAX) if kind == JUMP else 0
-        on_answer = kind in (KILL, POWER) and chance.randrange(4) > 0
-        at_ms = chance.randrange(1000, duration_ms)
+        on_answer = kind in _ON_ANSWER and chance.randrange(4) > 0
+        at_ms = chance.choice(bursts) + chance.randrange(_BURST_MS) if bursts else chance.randrange(1000, duration_ms)
         node = 1 if brokers == 1 else chance.randrange(brokers) + 1
         faults.append(Fault(at_ms, kind, for_ms, jump_ms, on_answer, node))
     return sorted(faults)
+
+
+def draw_member_faults(chance: random.Random, duration_ms: int, members: int) -> list[Fault]:
+    """What happens to members of a group: some end and come again, some stand still for longer than their session."""
+    return [
+        Fault(chance.randrange(1000, duration_ms), kind, chance.randrange(100, 9000), node=chance.randrange(members))
+        for kind in chance.choices(KINDS_OF_MEMBERS, k=chance.randrange(1, 6))
+    ]

@@ -145,10 +145,70 @@ class Asked(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """A broker has written an answer."""
+    """A broker has written an answer; `writes`: to one who had something written."""
 
     connection: str
     correlation_id: int
+    writes: bool = False
+
+
+class Grouped(NamedTuple):
+    """A group as its coordinator has it, told when it has changed; `epoch` is the leader epoch of its partition.
+
+    Of each member: its id, its generation or epoch, and what it has, or is to give up still. Where the group is between
+    two generations nobody has anything.
+    """
+
+    broker: str
+    incarnation: int
+    epoch: int
+    group: str
+    is_classic: bool
+    members: tuple[tuple[str, int, tuple[TopicPartition, ...]], ...]
+
+
+class Committing(NamedTuple):
+    """A broker has read an OffsetCommit, of a name of its own (`request`)."""
+
+    broker: str
+    request: str
+    group: str
+    member: str
+    generation: int
+    offsets: tuple[tuple[TopicPartition, int], ...]
+
+
+class CommitTold(NamedTuple):
+    """Its answer: `epoch` as in `Grouped` (-1: the broker is not the coordinator), an error code for each partition."""
+
+    broker: str
+    request: str
+    epoch: int
+    codes: tuple[tuple[TopicPartition, int], ...]
+
+
+class OffsetsAsked(NamedTuple):
+    """A broker has read an OffsetFetch."""
+
+    request: str
+    group: str
+
+
+class OffsetsTold(NamedTuple):
+    """Its answer, without what failed; -1: nothing was committed."""
+
+    request: str
+    epoch: int
+    offsets: tuple[tuple[TopicPartition, int], ...]
+
+
+class Handed(NamedTuple):
+    """A member of a group was given a record."""
+
+    group: str
+    member: str
+    partition: TopicPartition
+    offset: int
 
 
 class Healed(NamedTuple):
@@ -179,6 +239,12 @@ Event: TypeAlias = (
     | Completed
     | Asked
     | Answered
+    | Grouped
+    | Committing
+    | CommitTold
+    | OffsetsAsked
+    | OffsetsTold
+    | Handed
     | Healed
     | Over
 )

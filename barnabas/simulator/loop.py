@@ -7,9 +7,11 @@ it takes from the world. A turn is one event of the world: all that was ready wh
 from __future__ import annotations
 
 import asyncio
+import inspect
 from asyncio.events import _get_running_loop, _set_running_loop
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
 from contextvars import Context
 from functools import partial
 from math import ceil
@@ -78,6 +80,16 @@ class ProcessLoop(asyncio.AbstractEventLoop):
     def get_debug(self) -> bool:
         """Never."""
         return False
+
+    def close_tasks(self, own: Iterable[asyncio.Task[Any]]) -> None:
+        """Once it is killed: nothing that it had under way goes on, `own` among it, and Python complains of none."""
+        for task in asyncio.all_tasks(self):
+            coroutine = task.get_coro()
+            if inspect.iscoroutine(coroutine) and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
+                coroutine.close()
+        for task in own:
+            with suppress(RuntimeError):  # it would have waited for something at its end
+                task.get_coro().close()
 
     # -- turns
 

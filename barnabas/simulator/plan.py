@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
 from barnabas.protocol.ids import TopicPartition
-from barnabas.simulator.faults import RESTARTS, Fault, draw_faults
+from barnabas.simulator.faults import RESTARTS, Fault, draw_faults, draw_member_faults
 from barnabas.simulator.world import World
 
 TOPIC: Final = "t"
@@ -25,6 +25,7 @@ class Plan:
         broker: settings of each broker, by Kafka's names.
         producers: settings of each producer.
         consumers: settings of each consumer.
+        members: settings of each member of a consumer group; none where there is no group.
     """
 
     seed: str
@@ -36,6 +37,7 @@ class Plan:
     consumers: list[dict[str, Any]]
     faults: list[Fault]
     brokers: int = 1
+    members: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def partitions_told(self) -> list[TopicPartition]:
@@ -78,6 +80,8 @@ def draw(seed: str, duration_ms: int = 60_000, brokers: int = 0) -> Plan:
         duration_ms *= 5
     else:
         broker |= {
+            "log.initial.task.delay.ms": "2000",  # a minute is to see the upkeep of logs
+            "log.retention.check.interval.ms": "5000",
             "log.roll.ms": str(chance.choice((2000, 10_000, 3_600_000))),
             "log.flush.offset.checkpoint.interval.ms": str(chance.choice((500, 5000, 60_000))),
             "replica.high.watermark.checkpoint.interval.ms": str(chance.choice((500, 5000))),
@@ -90,8 +94,12 @@ def draw(seed: str, duration_ms: int = 60_000, brokers: int = 0) -> Plan:
                 broker["log.roll.ms"] = "100"  # power then fails while files are new, and their names can be lost
     producers = [_producer(chance, defaults, idempotent=number < 2) for number in range(3)]
     consumers = [_consumer(chance, defaults) for _ in range(2)]
-    faults = draw_faults(chance, duration_ms, brokers, power=synced or brokers > 1)
-    return Plan(seed, duration_ms, synced, 2, broker, producers, consumers, faults, brokers)
+    faults = draw_faults(chance, duration_ms, brokers, synced=synced)
+    plan = Plan(seed, duration_ms, synced, 2, broker, producers, consumers, faults, brokers)
+    chance = World(seed).chance("groups")
+    if chance.randrange(2) == 0:
+        _with_group(plan, chance, defaults)
+    return plan
 
 
 _CLUSTER: Final = {
@@ -109,6 +117,41 @@ def _cluster(chance: Random) -> dict[str, str]:
         "replica.lag.time.max.ms": str(chance.choice((800, 3000, 10_000, 30_000))),
         "replica.socket.timeout.ms": str(chance.choice((1000, 3000, 30_000))),
     }
+
+
+def _with_group(plan: Plan, chance: Random, defaults: bool) -> None:
+    """Three members of a group, all of one protocol or of both, and a topic of few partitions for what they commit."""
+    plan.broker["offsets.topic.num.partitions"] = "2"
+    protocols = chance.choice((("classic",), ("consumer",), ("classic", "consumer")))
+    plan.members = [{"group_protocol": chance.choice(protocols), **_member(chance, defaults)} for _ in range(3)]
+    plan.faults = sorted([*plan.faults, *draw_member_faults(chance, plan.duration_ms, len(plan.members))])
+    if defaults:
+        return
+    heartbeat_ms, session_ms = chance.choice((100, 500)), chance.choice((1500, 6000))
+    plan.broker |= {
+        "group.min.session.timeout.ms": "100",
+        "group.initial.rebalance.delay.ms": str(chance.choice((0, 500, 3000))),
+        "group.consumer.min.session.timeout.ms": "100",
+        "group.consumer.session.timeout.ms": str(session_ms),
+        "group.consumer.min.heartbeat.interval.ms": "100",
+        "group.consumer.heartbeat.interval.ms": str(heartbeat_ms),
+        "offsets.commit.timeout.ms": str(chance.choice((500, 5000))),
+    }
+    for settings in plan.members:
+        if settings["group_protocol"] == "classic":
+            settings |= {"session_timeout_ms": session_ms, "heartbeat_interval_ms": heartbeat_ms}
+
+
+def _member(chance: Random, defaults: bool) -> dict[str, Any]:
+    settings: dict[str, Any] = {"enable_auto_commit": chance.randrange(2) == 0}
+    if not defaults:
+        settings |= {
+            "auto_commit_interval_ms": chance.choice((100, 1000)),
+            "max_poll_interval_ms": chance.choice((2000, 300_000)),
+            "max_poll_records": chance.choice((3, 500)),
+            "request_timeout_ms": chance.choice((1000, 10_000)),
+        }
+    return settings
 
 
 def _producer(chance: Random, defaults: bool, *, idempotent: bool) -> dict[str, Any]:

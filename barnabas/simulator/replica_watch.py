@@ -26,15 +26,17 @@ class ReplicaWatch:
         self._decided: dict[TopicPartition, Decided] = {}
 
     def moved(self, broker: BrokerProcess, key: TopicPartition, log: Log) -> None:
-        """The log's high watermark, or its end, is another one."""
+        """The log's high watermark, or its end, is another one. Batches of a compacted one need not stay."""
+        end, before = log.log_end_offset, self._ends.get(key, 0)
+        self._ends[key] = end
+        broker.machine.world.count("logs cut", end < before)
+        if "compact" in log.config.cleanup_policy:
+            return
         sight = self._sights.setdefault(key, Sight())
         if log.high_watermark > sight.next_offset:
             for header in sight.up_to(broker.device, log, log.high_watermark):
                 base, last, epoch = header.base_offset, header.last_offset, header.leader_epoch
                 self._tell(Committed(broker.name, broker.incarnation, key, base, last, epoch, header.crc))
-        end, before = log.log_end_offset, self._ends.get(key, 0)
-        self._ends[key] = end
-        broker.machine.world.count("logs cut", end < before)
         told = (len(log.epochs), log.epochs.latest)
         if end < before or self._epochs.get(key) != told:
             self._epochs[key] = told

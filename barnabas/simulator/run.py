@@ -10,15 +10,18 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final
 
+from barnabas.protocol.ids import TopicPartition
 from barnabas.simulator.adversary import Adversary
 from barnabas.simulator.brokers import Brokers
 from barnabas.simulator.checks import Checks, all_checks
+from barnabas.simulator.group_watch import OffsetFrames
 from barnabas.simulator.history import Acknowledged, Answered, Event, Failed, Healed, Over, Polled, Sent
 from barnabas.simulator.machine import Machine
+from barnabas.simulator.members import Keeping, Member
 from barnabas.simulator.network import Network
-from barnabas.simulator.plan import Plan
+from barnabas.simulator.plan import TOPIC, Plan
 from barnabas.simulator.watching import FrameWatch
-from barnabas.simulator.workload import Reading, Reviewing, Sending
+from barnabas.simulator.workload import ClientProcess, Reading, Reviewing, Sending
 from barnabas.simulator.world import MS, Broken, World
 
 HEALING_MS: Final = 60_000
@@ -85,7 +88,8 @@ class _Run:
         world = self.world = World(plan.seed)
         network = Network(world)
         self.checks = Checks(all_checks())
-        network.tap = FrameWatch(world, self.tell).tap
+        frames = OffsetFrames(world, self.tell, lambda node_id: self.brokers[node_id].core)
+        network.tap = FrameWatch(world, self.tell, frames).tap
         self.brokers = Brokers(world, network, plan, self.tell)
         server, partitions = self.brokers.server, plan.partitions_told
         machines = (Machine(world, network, f"client{number}", f"10.0.1.{number}") for number in range(1, 100))
@@ -104,9 +108,14 @@ class _Run:
             for settings in plan.producers
         ]
         self.reading = [Reading(next(machines), server, partitions, settings, self.tell) for settings in plan.consumers]
+        self.members = [
+            Member(next(machines), server, TOPIC, settings, self.tell, until_ns) for settings in plan.members
+        ]
+        self.keeping = [Keeping(next(machines), server, partitions[0], self.tell)] if plan.members else []
         self.review = Reviewing(next(machines), server, partitions, self.tell)
-        clients = [each.machine.host for each in [*self.sending, *self.reading]]
-        self.adversary = Adversary(world, network, self.brokers, clients, self.tell, synced=plan.synced)
+        self.clients: list[ClientProcess] = [*self.sending, *self.reading, *self.members, *self.keeping]
+        hosts = [each.machine.host for each in self.clients]
+        self.adversary = Adversary(world, network, self.brokers, hosts, self.members, self.tell, synced=plan.synced)
 
     def tell(self, event: Event) -> None:
         """Something happened that the checkers are to hear of."""
@@ -114,7 +123,7 @@ class _Run:
             where, value = event.partition, event.value[:20]
             offset = getattr(event, "offset", "")
             self.world.note(f"{event[0]} {type(event).__name__.lower()} {where} {offset} {value!r}")
-        elif isinstance(event, Answered):
+        elif isinstance(event, Answered) and event.writes:
             self.adversary.answered(event.connection)
         try:
             self.checks.see(event)
@@ -130,7 +139,7 @@ class _Run:
         plan, world = self.plan, self.world
         for broker in self.brokers.all:
             broker.start()
-        for client in [*self.sending, *self.reading]:
+        for client in self.clients:
             client.start()
         self.adversary.plan(plan.faults)
         world.run(plan.duration_ms * MS)
@@ -147,18 +156,31 @@ class _Run:
         self.review.start()
         if not self._within(HEALING_MS, lambda: self.review.positions == ends):
             raise Broken(f"settled: what is there ({ends}) cannot be read in {HEALING_MS} ms")
-        self._within(HEALING_MS, lambda: all(reader.positions == ends for reader in self.reading))
+        self._read_to(ends)
         self.review.tell()
         self.tell(Over((world.now_ns - healed_ns) // MS))
         if world.broken is not None:
             raise Broken(world.broken)
+
+    def _read_to(self, ends: dict[TopicPartition, int]) -> None:
+        """Some read a few records at a time: all is well as long as each minute brings another one."""
+
+        def have() -> list[dict[TopicPartition, int]]:
+            together = [{key: max((each.handed.get(key, 0) for each in self.members), default=0) for key in ends}]
+            return [dict(reader.positions) for reader in self.reading] + (together if self.members else [])
+
+        before: list[dict[TopicPartition, int]] = []
+        while (now := have()) != before:
+            before = now
+            if self._within(HEALING_MS, lambda: all(one == ends for one in have())):
+                return
 
     def _within(self, ms: int, condition: Callable[[], bool]) -> bool:
         return self.world.run(self.world.now_ns + ms * MS, condition)
 
     def end(self) -> None:
         """Let go of everything: no process runs any more."""
-        clients = [*self.sending, self.review, *self.reading]
+        clients = [*self.clients, self.review]
         for client in clients:
             client.cancel()
         self.checks = Checks([])  # what comes now is no news

@@ -9,22 +9,26 @@ from pathlib import Path
 from typing import Any, Final
 
 from barnabas.protocol.errors import BarnabasError, ErrorCode
-from barnabas.simulator.faults import KINDS_OF_SEVERAL, Fault
+from barnabas.simulator.faults import KINDS_OF_MEMBERS, KINDS_OF_SEVERAL, Fault
 from barnabas.simulator.plan import Plan, draw
 from barnabas.simulator.run import Outcome, play
 from barnabas.simulator.watching import COUNTED
 
 REACHED: Final = (
-    *(f"fault: {kind}" for kind in dict.fromkeys(KINDS_OF_SEVERAL)),
+    *(f"fault: {kind}" for kind in dict.fromkeys((*KINDS_OF_SEVERAL, *KINDS_OF_MEMBERS))),
     "ISR expansions",
     "ISR shrinks",
     "ISRs below the minimum",
     "brokers fenced",
     "clean stops",
     "clocks that drift",
+    "commits",
+    "commits while the coordinator loads",
+    "commits whose coordinator moves",
     "connections given up",
     "connections refused",
     "connections reset",
+    "coordinators that move",
     "elections",
     "ends while it recovers",
     *(f"error {code} {ErrorCode(code).name}" for code in sorted(COUNTED)),
@@ -35,10 +39,13 @@ REACHED: Final = (
     "operations that expired",
     "partitions that lose their leader",
     "power losses",
+    "rebalances",
     "records failed",
+    "retries recognised after a failover",
     "trickled pieces",
     "unsynced bytes lost",
     "writers stalled",
+    "zombies refused",
 )
 """What a search of `MANY` seeds must have come to: a tester that never meets a fault proves nothing of it."""
 MANY: Final = 200
@@ -82,13 +89,13 @@ def search(seeds: Iterable[int]) -> Iterator[Outcome]:
         yield play(draw(str(seed)))
 
 
-def save(outcome: Outcome, directory: Path) -> Path:
+def save(outcome: Outcome, directory: Path, suffix: str = "") -> Path:
     """Write a failure to a file of its own: the seed and its plan, what was broken, what happened before.
 
     Raises:
         OSError: it cannot be written.
     """
-    path = directory / f"simulate-{outcome.plan.seed}.json"
+    path = directory / f"simulate-{outcome.plan.seed}{suffix}.json"
     path.write_text(json.dumps({"form": _FORM, **outcome.as_json()}, indent=1) + "\n")
     return path
 

@@ -7,12 +7,14 @@ from struct import Struct
 from typing import Any, Final
 
 from barnabas.broker.delayed import DelayedOperation
+from barnabas.broker.node.core import Core
 from barnabas.broker.node.startup import Phase
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.kafka import codec
 from barnabas.simulator.broker import BrokerProcess
+from barnabas.simulator.group_watch import GroupWatch, OffsetFrames
 from barnabas.simulator.history import Answered, Asked, Completed, Event, Looked, Parked
 from barnabas.simulator.replica_watch import ReplicaWatch
 from barnabas.simulator.wire import Wire
@@ -20,6 +22,8 @@ from barnabas.simulator.world import World
 
 _LOOKED_AT: Final = (Phase.HOSTING, Phase.READY, Phase.STOPPING)
 """A broker follows as soon as its logs are open, which is before it takes part, and goes on while it stops."""
+RECOGNISED: Final = "retries recognised after a failover"
+NEVER_MS: Final = 2**62
 _LENGTH: Final = Struct(">i")
 _REQUEST: Final = Struct(">hhi")  # API key | version | correlation id
 _CORRELATION: Final = Struct(">i")
@@ -44,8 +48,11 @@ class BrokerWatch:
         self._incarnation = 0
         self._stands: dict[TopicPartition, tuple[int, int]] = {}
         self._replicas = ReplicaWatch(tell)
+        self._groups = GroupWatch(tell)
         self._parked: dict[DelayedOperation, int] = {}
         self._count = 0
+        self._counts: list[tuple[int, int]] = []
+        self._due_ms = 0
 
     def look(self, broker: BrokerProcess) -> None:
         """A turn is over."""
@@ -56,7 +63,9 @@ class BrokerWatch:
             self._incarnation = broker.incarnation
             self._stands.clear()
             self._replicas = ReplicaWatch(self._tell)
+            self._groups = GroupWatch(self._tell)
             self._parked.clear()
+            self._counts = []
         # First: an ISR that is smaller lets more be committed. A controller decides before its own logs are open.
         if core.ready or core.services.members is not None:
             self._replicas.look_at_decisions(broker, core)
@@ -64,13 +73,21 @@ class BrokerWatch:
             return
         if core.ready:
             self._replicas.look(broker, core)
+            self._groups.look(broker, core)
         for partition, log in core.logs.logs.items():
             stands = (log.high_watermark, log.log_end_offset)
             if self._stands.get(partition) != stands:
                 self._stands[partition] = stands
                 self._tell(Looked(broker.name, self._incarnation, partition, *stands))
                 self._replicas.moved(broker, partition, log)
+        self._look_at_parked(broker, core)
+
+    def _look_at_parked(self, broker: BrokerProcess, core: Core) -> None:
         now_ms = broker.machine.clock.mono_ns() // 1_000_000
+        counts = [(one.timer.size, one.estimated_total) for one in core.replicas.shared.purgatories]
+        if counts == self._counts and now_ms < self._due_ms:
+            return  # nobody came, nobody went, nobody is late
+        self._counts = counts
         waiting: dict[DelayedOperation, None] = {}
         for purgatory in core.replicas.shared.purgatories:
             waiting.update((one, None) for one in purgatory.timer.tasks() if isinstance(one, DelayedOperation))
@@ -87,14 +104,16 @@ class BrokerWatch:
                 continue
             number = self._parked[operation]
             self._tell(Parked(broker.name, self._incarnation, number, operation.deadline_ms, now_ms))
+        self._due_ms = min((one.deadline_ms for one in waiting), default=NEVER_MS)
 
 
 class FrameWatch:
     """Cuts what a broker reads and writes into frames, tells of each, and counts the errors that brokers answer."""
 
-    def __init__(self, world: World, tell: Callable[[Event], None]) -> None:
+    def __init__(self, world: World, tell: Callable[[Event], None], offsets: OffsetFrames) -> None:
         self._world = world
         self._tell = tell
+        self._offsets = offsets
         self._asked: dict[tuple[str, int], tuple[int, int]] = {}
         self._begun: dict[tuple[str, bool], bytearray] = {}
 
@@ -116,17 +135,37 @@ class FrameWatch:
         key, version, correlation_id = _REQUEST.unpack_from(frame)
         if key in (ApiKey.PRODUCE, ApiKey.FETCH):
             self._asked[name, correlation_id] = key, version
+        elif key in OffsetFrames.KEYS:
+            self._offsets.read(name, frame)
         self._tell(Asked(name, correlation_id))
 
     def _written(self, name: str, frame: bytes) -> None:
         (correlation_id,) = _CORRELATION.unpack_from(frame)
         asked = self._asked.pop((name, correlation_id), None)
+        writes = False
         if asked is not None:
+            writes = asked[0] == ApiKey.PRODUCE
             _, response = codec.decode_response(*asked, memoryview(frame))
+            if asked[0] == ApiKey.PRODUCE:
+                self._world.count(RECOGNISED, sum(1 for _ in self._recognised(name, response)))
             for code in _errors(response):
                 if code in COUNTED:
                     self._world.count(f"error {code} {ErrorCode(code).name}")
-        self._tell(Answered(name, correlation_id))
+        else:
+            writes = self._offsets.written(name, correlation_id, frame)
+        self._tell(Answered(name, correlation_id, writes))
+
+    def _recognised(self, name: str, response: Any) -> Iterator[int]:
+        """Offsets below the leader's epoch: another leader has written there, and this one knows it."""
+        core = self._offsets.core(name)
+        assert core is not None
+        for topic in response.responses:
+            known = core.image.topics_by_id.get(topic.topic_id)
+            for part in topic.partition_responses:
+                key = TopicPartition(known.name if known is not None else topic.name, part.index)
+                hosted = core.replicas.hosted.online.get(key)
+                if hosted is not None and hosted.is_leader and 0 <= part.base_offset < hosted.epoch_start_offset:
+                    yield part.base_offset
 
 
 def _errors(response: Any) -> Iterator[int]:

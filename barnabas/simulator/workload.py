@@ -20,6 +20,8 @@ Tell = Callable[[Event], None]
 
 _PENDING_MAX: Final = 200
 """A producer that has so many records without an outcome waits before it sends more."""
+_HURRY_MS: Final = 100
+"""How often it sends what is missing, once the faults are over."""
 _LARGE_BYTES: Final = 20_000
 _POLL_S: Final = 5.0
 
@@ -112,7 +114,8 @@ class Sending(ClientProcess):
             while world.now_ns < self._until_ns or self.acknowledged < self._least:
                 for _ in range(self._chance.choice((1, 1, 3, 10))):
                     await self._send(producer)
-                await asyncio.sleep(self._chance.randrange(1, 2 * self._pace_ms) / 1000)
+                pace_ms = self._pace_ms if world.now_ns < self._until_ns else _HURRY_MS
+                await asyncio.sleep(self._chance.randrange(1, 2 * pace_ms) / 1000)
                 while self._pending > _PENDING_MAX:
                     self._told.clear()
                     await self._told.wait()

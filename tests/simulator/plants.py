@@ -57,7 +57,7 @@ PLANTS: Final = MappingProxyType(
                 ),
             ),
             "order",
-            5,
+            4,
         ),
         "watermark_off_by_one": Plant(
             "A leader without followers commits one record that is not there.",

@@ -12,13 +12,14 @@ from tests.simulator.plant import Plant
 _PARTITION: Final = "barnabas.broker.replica.partition:Partition"
 
 
-def _plant(what: str, found_as: str, seed: int, *changes: tuple[str, str, str]) -> Plant:
+def plant_of_several(what: str, found_as: str, seed: int, *changes: tuple[str, str, str]) -> Plant:
+    """A defect, with its changes as place, old and new."""
     return Plant(what, tuple(Change(*one) for one in changes), found_as, seed, SEVERAL)
 
 
 PLANTS_OF_SEVERAL: Final = MappingProxyType(
     {
-        "replicas_watermark_off_by_one": _plant(
+        "replicas_watermark_off_by_one": plant_of_several(
             "A leader commits one record more than its ISR has.",
             "in sync",
             0,
@@ -28,10 +29,10 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
                 "log.advance_high_watermark(min(candidate.offset + 1, end.offset))",
             ),
         ),
-        "shrink_before_its_answer": _plant(
+        "shrink_before_its_answer": plant_of_several(
             "Whom a leader wants to remove from the ISR counts no more at once.",
             "in sync",
-            1,
+            5,
             (
                 "barnabas.broker.replica.isr:IsrState.propose",
                 "self.maximal = self.committed + joining",
@@ -39,7 +40,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
             ),
             (f"{_PARTITION}._may_join", "return ", "return False and "),
         ),
-        "answered_at_the_end": _plant(
+        "answered_at_the_end": plant_of_several(
             "A produce is answered once its records are in the leader's log.",
             "inconsistent offsets",
             1,
@@ -49,13 +50,13 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
                 "self.log.log_end_offset >= required_offset",
             ),
         ),
-        "elected_from_outside": _plant(
+        "elected_from_outside": plant_of_several(
             "Any replica that is alive may lead.",
             "decisions",
             1,
             ("barnabas.broker.cluster.succession:_elect", "one in have_all and able(one)", "able(one)"),
         ),
-        "fenced_keeps_its_place": _plant(
+        "fenced_keeps_its_place": plant_of_several(
             "A broker that is fenced stays in the ISR.",
             "decisions",
             1,
@@ -65,31 +66,88 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
                 "state.isr",
             ),
         ),
-        "minimum_dropped": _plant(
+        "minimum_dropped": plant_of_several(
             "A leader commits with any ISR.",
             "minimum",
-            2,
+            0,
             (
                 f"{_PARTITION}.advance_high_watermark",
                 "in_sync_count < log.config.min_insync_replicas and in_sync_count < len(self.replicas)",
                 "False",
             ),
         ),
-        "fenced_brokers_count": _plant(
+        "fenced_brokers_count": plant_of_several(
             "Fenced brokers, and earlier lives of brokers, may be in an ISR.",
             "decisions",
-            1,
+            2,
             (
                 "barnabas.broker.cluster.image:Image.isr_eligible",
                 "not broker.fenced and broker_epoch in (-1, broker.broker_epoch)",
                 "True",
             ),
         ),
-        "cut_to_the_watermark": _plant(
+        "cut_to_the_watermark": plant_of_several(
             "A follower begins by cutting its log to its high watermark, whatever its leader has.",
             "in sync",
-            7,
+            0,
             ("barnabas.broker.replica.follower:Follower.begin", "log.latest_epoch < 0 and ", ""),
+        ),
+        "joining_counts_late": plant_of_several(
+            "Whom a leader wants to take into the ISR counts once the controller's answer is here.",
+            "in sync",
+            1,
+            (f"{_PARTITION}.advance_high_watermark", "maximal = isr.maximal", "maximal = isr.committed"),
+            (f"{_PARTITION}._may_join", "return ", "return False and "),
+        ),
+        "all_have_what_the_leader_has": plant_of_several(
+            "A new leader believes that its followers have all that it has.",
+            "in sync",
+            9,
+            (
+                "barnabas.broker.replica.remote_replica:RemoteReplica.reset",
+                "self.end = UNKNOWN",
+                "self.end = OffsetMetadata(leader_end)",
+            ),
+        ),
+        "divergence_untold": plant_of_several(
+            "A leader does not say that a follower's log is another.",
+            "agreement",
+            2,
+            (
+                "barnabas.broker.replica.fetch:_read",
+                "if there.leader_epoch < epoch or there.end_offset < offset:",
+                "if False:",
+            ),
+        ),
+        "epochs_not_cut": plant_of_several(
+            "A follower that cuts its log keeps the epochs that began behind its end, and cuts for ever.",
+            "settled",
+            12,
+            (
+                "barnabas.broker.log.log:Log.truncate_to",
+                "self.adopt(cut)\n    elif len(epochs := self.epochs.up_to(offset)) < len(self.epochs):",
+                "self.adopt(cut._replace(epochs=None))\n    elif epochs := None:",
+            ),
+        ),
+        "late_answer_taken": plant_of_several(
+            "A fetch's answer is taken in another epoch than it was asked for in.",
+            "epochs",
+            12,
+            (
+                "barnabas.broker.replica.fetcher:Fetcher._fetched",
+                "one is None or one.stage is not Stage.FETCHING",
+                "one is None",
+            ),
+        ),
+        "follower_skips_producers": plant_of_several(
+            "A follower does not note what producers have written.",
+            "duplicate",
+            4,
+            (
+                "barnabas.broker.log.log:Log.append_as_follower",
+                "if header.producer_id >= 0:",
+                "if False:",
+            ),
         ),
     }
 )

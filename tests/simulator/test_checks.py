@@ -13,15 +13,21 @@ from barnabas.simulator.history import (
     Answered,
     Asked,
     Committed,
+    Committing,
+    CommitTold,
     Completed,
     Decided,
     Epochs,
     Event,
     Failed,
+    Grouped,
+    Handed,
     Healed,
     Kept,
     Led,
     Looked,
+    OffsetsAsked,
+    OffsetsTold,
     Over,
     Parked,
     Polled,
@@ -133,6 +139,64 @@ REPLICAS: list[Event] = [
 ]
 """Shrinks, a second life, an election, a leader that was replaced, power lost without a sync."""
 
+NOT_COORDINATOR = 16
+ILLEGAL_GENERATION = 22
+
+
+def grouped(*members: tuple[str, int, Sequence[TopicPartition]], epoch: int = 1, classic: bool = True) -> Grouped:
+    told = tuple((member, generation, tuple(partitions)) for member, generation, partitions in members)
+    return Grouped("b", 1, epoch, "g", classic, told)
+
+
+def committing(request: str, offset: int, member: str = "m", generation: int = 1) -> Committing:
+    return Committing("b", request, "g", member, generation, ((P, offset),))
+
+
+def told(request: str, code: int = 0, epoch: int = 1) -> CommitTold:
+    return CommitTold("b", request, epoch, ((P, code),))
+
+
+def fetched(request: str, offset: int, epoch: int = 1) -> list[Event]:
+    return [OffsetsAsked(request, "g"), OffsetsTold(request, epoch, ((P, offset),))]
+
+
+def handed(*offsets: int, member: str = "m") -> list[Event]:
+    return [Handed("g", member, P, offset) for offset in offsets]
+
+
+GROUPS: list[Event] = [
+    *fetched("0", -1),
+    grouped(("m", 1, [])),
+    grouped(("m", 1, [P, Q]), ("n", 1, [])),
+    *handed(0, 1),
+    committing("1", 1),
+    told("1"),
+    *fetched("2", 1),
+    committing("3", 2),
+    *fetched("4", 2),
+    *fetched("5", 1),
+    told("3", NOT_COORDINATOR),
+    *fetched("6", 2, epoch=2),
+    grouped(("m", 1, [P]), ("n", 2, [Q]), epoch=2, classic=False),
+    *handed(1, 2, member="n"),
+    committing("7", 2),
+    OffsetsAsked("8", "g"),
+    told("7", epoch=2),
+    OffsetsTold("8", 2, ((P, 1),)),
+    OffsetsAsked("9", "g"),
+    committing("10", 3),
+    told("10", epoch=2),
+    OffsetsTold("9", 2, ((P, 3),)),
+    *fetched("11", 1, epoch=1),
+    committing("12", 9, generation=0),
+    told("12", ILLEGAL_GENERATION, epoch=2),
+    committing("13", 8, member="gone"),
+    told("13", -1, epoch=2),
+    kept(A, B, C),
+    Over(1),
+]
+"""A coordinator that moves while a commit is under way, one that does not know it yet, zombies that are refused."""
+
 FORGED: dict[str, tuple[str, Sequence[Event]]] = {
     "LostWrites: acknowledged": ("lost write: b'b', acknowledged", [*acknowledged(A, B), kept(A)]),
     "LostWrites: consumed": ("lost write: b'b', consumed", [*polled(A, B), kept(A)]),
@@ -237,6 +301,38 @@ FORGED: dict[str, tuple[str, Sequence[Event]]] = {
     "EpochCaches: elsewhere": ("epochs: b", [epochs([(0, 0), (1, 4)], [(0, 0), (1, 3)])]),
     "EpochCaches: not cut": ("epochs: b.*past", [epochs([(0, 0), (1, 10)], [(0, 0)])]),
     "EpochCaches: do not rise": ("epochs: b.*rise", [epochs([(1, 0), (0, 3)], [])]),
+    "CommittedOffsets: older": (
+        "committed offsets: 3 tells 1.*is 2",
+        [committing("1", 1), told("1"), committing("2", 2), told("2"), *fetched("3", 1)],
+    ),
+    "CommittedOffsets: none": ("committed offsets.*tells -1", [committing("1", 1), told("1"), *fetched("2", -1)]),
+    "CommittedOffsets: refused": (
+        "committed offsets.*tells 2",
+        [committing("1", 2), told("1", ILLEGAL_GENERATION), *fetched("2", 2)],
+    ),
+    "CommittedOffsets: overtaken": (
+        "committed offsets.*tells 1",
+        [committing("1", 1), told("1", NOT_COORDINATOR), committing("2", 2), told("2"), *fetched("3", 1)],
+    ),
+    "CommittedOffsets: of an earlier epoch": (
+        "committed offsets.*tells 1",
+        [committing("1", 1), committing("2", 2), told("2", epoch=2), told("1", epoch=1), *fetched("3", 1, epoch=2)],
+    ),
+    "Owners": ("owners: in group g.*with m and with n", [grouped(("m", 1, [P, Q]), ("n", 1, [Q]))]),
+    "Zombies: another generation": (
+        "zombies.*is in generation 2",
+        [grouped(("m", 2, [P])), committing("1", 1), told("1")],
+    ),
+    "Zombies: no member": ("zombies.*is no member", [grouped(("n", 2, [P])), committing("1", 1), told("1")]),
+    "Zombies: an earlier epoch": (
+        "zombies.*is in epoch 2",
+        [grouped(("m", 2, [Q]), classic=False), committing("1", 1), told("1")],
+    ),
+    "Consumed: committed": (
+        "consumed: group g has committed t-0 up to 2",
+        [*handed(0), committing("1", 2), told("1"), kept(A, B)],
+    ),
+    "Consumed: the end": ("consumed: group g was not given", [*handed(0), kept(A, B), Over(1)]),
     "ParkedOperations: late": ("parked", [Parked("b", 1, 1, 500, 100), Parked("b", 1, 1, 500, 601)]),
     "ParkedOperations: parked late": ("parked", [Parked("b", 1, 1, 500, 900), Parked("b", 1, 1, 500, 1001)]),
     "ParkedOperations: twice": ("parked", [Completed("b", 1, 1, True), Completed("b", 1, 1, True)]),
@@ -268,6 +364,15 @@ def test_an_honest_history_passes_all() -> None:
 
 def test_replicas_that_keep_every_promise_pass() -> None:
     see(all_checks(), REPLICAS)
+
+
+def test_who_is_eligible_and_comes_back_without_proof_is_passed_over_in_the_same_step() -> None:
+    before = decided((0, 0), "", "", "bd", elr="c")._replace(last_known=("b",))
+    see([check_of("Decisions")], [before, decided((1, 1), "b", "b", "bd")])
+
+
+def test_groups_that_keep_every_promise_pass() -> None:
+    see(all_checks(), GROUPS)
 
 
 def test_a_producer_that_is_not_idempotent_may_write_twice_and_in_any_order() -> None:

@@ -10,10 +10,11 @@ from barnabas.simulator.plan import Plan, draw
 from barnabas.simulator.run import play
 from tests.simulator.plant import Plant, planted
 from tests.simulator.plants import PLANTS
+from tests.simulator.plants_of_groups import PLANTS_OF_GROUPS
 from tests.simulator.plants_of_several import PLANTS_OF_SEVERAL
 
-ALL = {**PLANTS, **PLANTS_OF_SEVERAL}
-SHORT_MS = 15_000
+ALL = {**PLANTS, **PLANTS_OF_SEVERAL, **PLANTS_OF_GROUPS}
+SHORT_MS = 10_000
 SEARCHED = 40
 """Seeds that are tried where the one that is named does not find a defect any more."""
 
@@ -48,4 +49,4 @@ def test_a_planted_defect_is_found_by_its_checker_and_its_seed_holds_without_it(
 
 
 def test_no_name_is_given_twice() -> None:
-    assert len(ALL) == len(PLANTS) + len(PLANTS_OF_SEVERAL)
+    assert len(ALL) == len(PLANTS) + len(PLANTS_OF_SEVERAL) + len(PLANTS_OF_GROUPS)

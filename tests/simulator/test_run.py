@@ -14,7 +14,7 @@ import pytest
 from barnabas.cli import main
 from barnabas.simulator import search
 from barnabas.simulator.checks.settled import Settled
-from barnabas.simulator.faults import Fault
+from barnabas.simulator.faults import BLACKOUT, KINDS_OF_MEMBERS, Fault
 from barnabas.simulator.history import Over
 from barnabas.simulator.plan import SEVERAL, draw
 from barnabas.simulator.run import LEAST, Outcome, play
@@ -68,8 +68,20 @@ def test_one_seed_in_ten_keeps_the_defaults_and_lasts_five_times_as_long() -> No
     assert 30 <= len(alone) <= 90
     assert {plan.brokers for plan in plans} == {1, SEVERAL}
     assert not any(fault.kind == "power" for plan in alone if not plan.synced for fault in plan.faults)
-    assert {fault.node for plan in alone for fault in plan.faults} == {1}
-    assert {fault.node for plan in plans for fault in plan.faults} == {1, 2, 3}
+    assert not any(fault.kind == BLACKOUT for plan in plans if not plan.synced for fault in plan.faults)
+    assert {fault.node for plan in alone for fault in plan.faults if fault.kind not in KINDS_OF_MEMBERS} == {1}
+    assert {fault.node for plan in plans for fault in plan.faults if fault.kind not in KINDS_OF_MEMBERS} == {1, 2, 3}
+
+
+def test_half_of_all_seeds_have_a_group_of_either_protocol_or_of_both() -> None:
+    plans = [draw(str(seed)) for seed in range(300)]
+    groups = [plan for plan in plans if plan.members]
+    assert 100 <= len(groups) <= 200
+    protocols = [{member["group_protocol"] for member in plan.members} for plan in groups]
+    assert all(kinds in protocols for kinds in ({"classic"}, {"consumer"}, {"classic", "consumer"}))
+    members = {fault.node for plan in groups for fault in plan.faults if fault.kind in KINDS_OF_MEMBERS}
+    assert members == {0, 1, 2}
+    assert not any(fault.kind in KINDS_OF_MEMBERS for plan in plans if not plan.members for fault in plan.faults)
 
 
 def test_once_and_in_order_is_promised_where_a_start_forgets_nothing_of_it() -> None:

@@ -42,6 +42,8 @@ def all_checks() -> list[Check]:
     """A checker of each kind."""
     from barnabas.simulator.checks.agreement import Agreement
     from barnabas.simulator.checks.answers import Answers
+    from barnabas.simulator.checks.committed_offsets import CommittedOffsets
+    from barnabas.simulator.checks.consumed import Consumed
     from barnabas.simulator.checks.decisions import Decisions
     from barnabas.simulator.checks.duplicates import Duplicates
     from barnabas.simulator.checks.epochs import EpochCaches
@@ -52,10 +54,12 @@ def all_checks() -> list[Check]:
     from barnabas.simulator.checks.lost_writes import LostWrites
     from barnabas.simulator.checks.minimum import Minimum
     from barnabas.simulator.checks.order import Order
+    from barnabas.simulator.checks.owners import Owners
     from barnabas.simulator.checks.parked import ParkedOperations
     from barnabas.simulator.checks.polls import Polls
     from barnabas.simulator.checks.settled import Settled
     from barnabas.simulator.checks.unseen import Unseen
+    from barnabas.simulator.checks.zombies import Zombies
 
     return [
         LostWrites(),
@@ -73,5 +77,9 @@ def all_checks() -> list[Check]:
         EpochCaches(),
         ParkedOperations(),
         Answers(),
+        CommittedOffsets(),
+        Owners(),
+        Zombies(),
+        Consumed(),
         Settled(),
     ]

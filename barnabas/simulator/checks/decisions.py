@@ -1,8 +1,8 @@
 """Decisions: what a controller decides of leaders and in-sync replicas.
 
 the ISR is one of replicas, and empty only while nobody leads; the leader is one of it, and alive
-who leads next was in the ISR before, or, where nobody of it stays, eligible, or, where nobody was, the last leader:
-else he may lack what was committed. Nobody is in the ISR and eligible
+who leads next was in the ISR before, or, where nobody of it is alive, eligible, or, where nobody of those is, the last
+leader: else he may lack what was committed. Nobody is in the ISR and eligible
 whoever is fenced neither joins an ISR nor stays in one
 a partition epoch rises with each change, a leader epoch with each change of the leader
 """
@@ -44,11 +44,17 @@ def _wrong(event: Decided) -> str:
     return ""
 
 
-def _able(before: Decided, event: Decided) -> tuple[str, ...]:
-    """Who may lead next: of the ISR; where nobody of it stays, eligible; where nobody was either, the last leader."""
-    if set(before.isr) & set(event.isr):
-        return before.isr
-    return (*before.isr, *before.elr) or before.last_known
+def _may_lead(before: Decided, event: Decided) -> bool:
+    """Of the ISR; where nobody of it is alive, eligible; where nobody of those is, the last leader (KIP-966).
+
+    Who is fenced in this very step, or comes back without proof, is passed over.
+    """
+    for some in (before.isr, before.elr, before.last_known):
+        if event.leader in some:
+            return True
+        if set(some) & set(event.alive):
+            return False
+    return False
 
 
 def _wrong_after(before: Decided, event: Decided) -> str:
@@ -57,7 +63,7 @@ def _wrong_after(before: Decided, event: Decided) -> str:
     if event.partition_epoch <= before.partition_epoch:
         return "changes, and its partition epoch does not rise"
     if event.partition_epoch == before.partition_epoch + 1:  # else there was one between them that nobody saw
-        if event.leader not in ("", before.leader) and event.leader not in _able(before, event):
+        if event.leader not in ("", before.leader) and not _may_lead(before, event):
             return "is led by a broker that was not in the ISR"
         if not set(event.isr) - set(before.isr) <= set(event.alive):
             return "takes a fenced broker into the ISR"

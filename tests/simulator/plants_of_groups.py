@@ -1,0 +1,54 @@
+"""Defects of groups and of their members, for runs with three brokers; each with the checker that has to find it."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
+
+from tests.simulator.plants_of_several import plant_of_several
+
+PLANTS_OF_GROUPS: Final = MappingProxyType(
+    {
+        "answered_below_the_watermark": plant_of_several(
+            "A coordinator answers before what it wrote is committed.",
+            "committed offsets",
+            27,
+            ("barnabas.broker.group.shard:Shard.answer", "if not self.behind:", "if True:"),
+        ),
+        "zombies_commit": plant_of_several(
+            "A commit counts whoever makes it, in whatever generation or epoch.",
+            "zombies",
+            4,
+            (
+                "barnabas.broker.group.offsets:_committing",
+                "member = group.check_member(by.member_id, by.instance_id)",
+                "return group",
+            ),
+            (
+                "barnabas.broker.group.consumer.committing:check_commit",
+                "member = group.member(by.member_id)",
+                "return",
+            ),
+        ),
+        "given_before_it_is_free": plant_of_several(
+            "A member is given what another has still to give up.",
+            "owners",
+            4,
+            (
+                "barnabas.broker.group.consumer.reconciling:_next",
+                "if (owner := owners.get(number)) is None or owner in aim.own",
+                "",
+            ),
+        ),
+        "commits_ahead": plant_of_several(
+            "A member commits one record more than it was handed.",
+            "consumed",
+            4,
+            (
+                "barnabas.client.consume.group.offsets:GroupOffsets.now",
+                "OffsetAndMetadata(offset, leader_epoch=epoch)",
+                "OffsetAndMetadata(offset + 1, leader_epoch=epoch)",
+            ),
+        ),
+    }
+)
