@@ -175,6 +175,8 @@ class IsrProposal(NamedTuple):
     isr: tuple[int, ...]
     epochs: tuple[int, ...] = ()
     """In which of its lives each member was heard when this was first put (KIP-903); -1 fits any, and so does none."""
+    recovering: bool = False
+    """Whether what was acknowledged may still be lost (`LeaderRecoveryState`); our leaders always say no."""
 
 
 class IsrAnswer(NamedTuple):
@@ -184,6 +186,7 @@ class IsrAnswer(NamedTuple):
     leader_epoch: int = -1
     partition_epoch: int = -1
     isr: tuple[int, ...] = ()
+    recovering: bool = False
 
 
 class Controller(Protocol):

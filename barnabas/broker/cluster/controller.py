@@ -237,7 +237,8 @@ class LocalController:
             self._defer(lambda: done(IsrAnswer(ErrorCode.INELIGIBLE_REPLICA)))
             return
         leader_epoch = state.leader_epoch + (record.leader is not None)
-        answer = IsrAnswer(0, leader_epoch, state.partition_epoch + 1, record.isr or state.isr)
+        recovering = state.recovering if record.recovering is None else record.recovering
+        answer = IsrAnswer(0, leader_epoch, state.partition_epoch + 1, record.isr or state.isr, recovering)
         if record.leader not in (None, state.leader):  # it has ended a reassignment, in which this leader goes
             answer = IsrAnswer(ErrorCode.NEW_LEADER_ELECTED)
         self._writing.write([record], lambda fault: done(answer if fault is None else IsrAnswer(fault.code)))
@@ -245,7 +246,7 @@ class LocalController:
     def _with_isr(self, proposal: IsrProposal, state: PartitionState) -> PartitionChange:
         """What a partition becomes with the ISR proposed."""
         number = proposal.partition.partition
-        recovered = False if state.recovering else None  # a leader's first proposal says so, as in Kafka
+        recovered = False if state.recovering and not proposal.recovering else None
         change = reassignment.changed(
             self.pending, number, state, proposal.isr, terms=self.terms_of(proposal.partition.topic)
         )

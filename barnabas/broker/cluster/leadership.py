@@ -37,6 +37,8 @@ def judge(image: Image, proposal: IsrProposal, state: PartitionState | None) -> 
         return ErrorCode.INVALID_REQUEST
     if state.leader not in proposal.isr and not set(proposal.isr) < set(state.isr):  # else it gives up (`resigned`)
         return ErrorCode.INVALID_REQUEST
+    if proposal.recovering and (len(proposal.isr) > 1 or not state.recovering):
+        return ErrorCode.INVALID_REQUEST
     epochs = proposal.epochs or (-1,) * len(proposal.isr)
     if not all(image.isr_eligible(*member) for member in zip(proposal.isr, epochs, strict=True)):
         return ErrorCode.INELIGIBLE_REPLICA

@@ -58,6 +58,7 @@ class RemoteController:
             proposal.partition.partition,
             proposal.leader_epoch,
             new_isr_with_epochs=[BrokerState(*one) for one in zip(proposal.isr, proposal.epochs, strict=True)],
+            leader_recovery_state=int(proposal.recovering),
             partition_epoch=proposal.partition_epoch,
         )
         topics = [AlterPartitionTopic(proposal.topic_id, [part])]
@@ -150,7 +151,11 @@ def _told_isr(done: Callable[[IsrAnswer], None], response: AlterPartitionRespons
         done(IsrAnswer(ErrorCode.UNKNOWN_SERVER_ERROR))
         return
     (part,) = parts
-    done(IsrAnswer(part.error_code, part.leader_epoch, part.partition_epoch, tuple(part.isr)))
+    done(
+        IsrAnswer(
+            part.error_code, part.leader_epoch, part.partition_epoch, tuple(part.isr), part.leader_recovery_state == 1
+        )
+    )
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:

@@ -3,6 +3,9 @@
 - A broker that is not the controller: NOT_CONTROLLER. One that names another's id: CLUSTER_AUTHORIZATION_FAILED.
   An epoch that is not the broker's present one: STALE_BROKER_EPOCH. Each for the whole answer.
 - A partition that another broker leads: NOT_LEADER_OR_FOLLOWER (Kafka: INVALID_REQUEST, which it counts as a defect).
+- RECOVERING with more than one in sync, or of a partition that is not: INVALID_REQUEST. A leader has nothing to mend
+  it by, here as in Apache Kafka: its first proposal says RECOVERED.
+- An ISR without the leader, of those that were in it: the leader gives up (`replica/damage`). Kafka: INVALID_REQUEST.
 - From v3 on members come with their broker epochs (KIP-903): one of an earlier life is INELIGIBLE_REPLICA. Epoch -1
   fits any. v2 has ids alone.
 """
@@ -27,6 +30,8 @@ from barnabas.protocol.requests.alter_partition import (
 )
 
 EPOCHS_FROM: Final = 3
+RECOVERED, RECOVERING = 0, 1
+"""`LeaderRecoveryState`: whether a leader was elected that may lack what was acknowledged, and has not mended it."""
 
 Told: TypeAlias = Callable[[AlterPartitionPartitionResult, int, IsrAnswer], None]
 
@@ -46,6 +51,7 @@ def handle(services: Services, request: AlterPartitionRequest, context: RequestC
         if not answer.error_code:
             result.leader_id, result.leader_epoch = leader, answer.leader_epoch
             result.partition_epoch, result.isr = answer.partition_epoch, list(answer.isr)
+            result.leader_recovery_state = int(answer.recovering)
         left -= 1
         if not left:
             context.respond(response)
@@ -94,6 +100,10 @@ def _propose(
     if state.leader_epoch == asked.leader_epoch and state.leader != request.broker_id:
         done(IsrAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         return
+    if asked.leader_recovery_state not in (RECOVERED, RECOVERING):
+        done(IsrAnswer(ErrorCode.INVALID_REQUEST))
+        return
     key = TopicPartition(topic.name, asked.partition_index)
-    proposal = IsrProposal(key, topic_id, asked.leader_epoch, asked.partition_epoch, isr, epochs)
+    recovering = asked.leader_recovery_state == RECOVERING
+    proposal = IsrProposal(key, topic_id, asked.leader_epoch, asked.partition_epoch, isr, epochs, recovering)
     services.controller.alter_partition(proposal, done)

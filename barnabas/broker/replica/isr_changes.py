@@ -6,6 +6,7 @@ A change takes effect when it is answered, never before; an answer that metadata
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from barnabas.broker.delayed import CallbackTask
@@ -16,6 +17,8 @@ from barnabas.broker.replica.types import PartitionState
 
 if TYPE_CHECKING:
     from barnabas.broker.replica.partition import Partition
+
+logger = logging.getLogger(__name__)
 
 
 def maybe_expand(partition: Partition, remote: RemoteReplica) -> None:
@@ -68,6 +71,7 @@ def answered(partition: Partition, proposal: IsrProposal, answer: IsrAnswer, now
         _count(partition, proposal.isr)
         isr.commit(answer.isr)
         partition.partition_epoch = answer.partition_epoch
+        partition.recovering = answer.recovering
         # The ISR may be this broker alone now; and a produce may wait for an ISR that is now too small.
         partition.advance_high_watermark(now_ms)
         partition.check_all(now_ms)
@@ -78,6 +82,15 @@ def settled_by_metadata(partition: Partition, state: PartitionState) -> None:
     pending = partition.isr.pending
     if pending is not None and set(pending.isr) == set(state.isr):
         _count(partition, state.isr)
+
+
+def note_recovery(partition: Partition, state: PartitionState, *, new_epoch: bool) -> None:
+    """A leader that may lack what was acknowledged says so. Its first proposal ends it, as in Kafka."""
+    partition.recovering = state.recovering
+    if new_epoch and state.recovering:
+        what = "%s: leads in epoch %d from offset %d on, RECOVERING: what was acknowledged and is not here is lost"
+        end = partition.log.log_end_offset
+        logger.warning(what, partition.topic_partition, state.leader_epoch, end)
 
 
 def _count(partition: Partition, isr: tuple[int, ...]) -> None:

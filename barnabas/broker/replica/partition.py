@@ -6,6 +6,8 @@ The high watermark is the smallest log end among the leader, the maximal ISR, an
                     4 is out of sync, end 8, caught up 5 s ago, eligible        still min(9, 9, 7, 8) = 7
                     then 3 fetches from 9                                       8: waits for 4, which may join any time
 
+Long because who leads and what is committed are one state.
+
 It never goes back on a leader, and stands still while the committed ISR is smaller than the effective
 `min.insync.replicas` (KIP-966), for acks=0 and acks=1 data too.
 """
@@ -49,6 +51,7 @@ class Partition:
         "log",
         "moves",
         "partition_epoch",
+        "recovering",
         "remotes",
         "replicas",
         "shared",
@@ -71,6 +74,7 @@ class Partition:
         self.replicas: tuple[int, ...] = ()
         self.adding: tuple[int, ...] = ()
         self.moves = False
+        self.recovering = False
         self.damaged = -1  # from where on its log is not believed (`damage`); -1: all of it is
         self.isr = IsrState()
         self.remotes: dict[int, RemoteReplica] = {}
@@ -113,6 +117,7 @@ class Partition:
         self.leader_epoch = state.leader_epoch
         self.partition_epoch = state.partition_epoch
         self.leader_id = shared.broker_id
+        isr_changes.note_recovery(self, state, new_epoch=new_epoch)
         if new_epoch or new_leader:
             shared.leadership.tell(self, True, shared.actions)
         # The ISR may be this broker alone by now; or too small for what a produce waits for.
@@ -366,6 +371,7 @@ class Partition:
             "adding": list(self.adding),
             "isr": list(self.isr.committed),
             "maximal_isr": list(self.isr.maximal),
+            "recovering": self.recovering,
             "log_start_offset": log.log_start_offset,
             "last_stable_offset": log.last_stable_offset,
             "high_watermark": log.high_watermark,
@@ -377,6 +383,7 @@ class Partition:
         if self.is_leader:
             self.shared.leadership.tell(self, False, self.shared.actions)
         self.leader_id = leader_id
+        self.recovering = False
         self.isr.commit(())
         self.remotes = {}
         self.epoch_start_offset = -1

@@ -64,6 +64,10 @@ class PartitionState(Protocol):
         """Broker ids in sync, as committed."""
 
     @property
+    def recovering(self) -> bool:
+        """Whether its leader may lack what was acknowledged, and nobody has been in sync with it since."""
+
+    @property
     def adding(self) -> tuple[int, ...]:
         """Those of the replicas that it is on its way to."""
 

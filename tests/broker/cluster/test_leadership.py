@@ -95,6 +95,14 @@ def test_who_may_have_lost_something_is_in_no_elr_and_leads_only_as_the_last_tha
     assert (state.leader, state.isr, state.recovering) == (last, (last,), True)
 
 
+@pytest.mark.parametrize(("isr", "says", "code"), [((1,), True, 0), ((1, 2), True, 42), ((1, 2), False, 0)])
+def test_who_recovers_has_nobody_in_sync_with_it(isr, says, code):
+    image = image_of(((1, 2, 3), (1,), 1))
+    image.apply([PartitionChange(T, 0, recovering=True)])
+    proposal = IsrProposal(TopicPartition("t", 0), T, 0, 1, isr, recovering=says)
+    assert judge(image, proposal, image.partition("t", 0)) == code
+
+
 def test_a_leader_whose_log_is_damaged_is_followed_by_one_that_has_all_of_it_and_is_not_eligible():
     image = image_of(((1, 2, 3), (1, 2), 1), ((1, 2, 3), (1,), 1), ((1, 2, 3), (1, 2), 1), dead=(3,))
     image.apply([PartitionChange(T, 1, elr=(2,)), PartitionChange(T, 2, isr=(1,), elr=(3,))])

@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.broker.cluster.elections import PREFERRED, UNCLEAN
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.ids import NO_LEADER
+from barnabas.protocol.ids import NO_LEADER, TopicPartition
 from barnabas.protocol.requests.elect_leaders import ElectLeadersRequest, TopicPartitions
 from tests.broker.node.cluster import Cluster
 
@@ -139,10 +139,15 @@ def test_nobody_leads_who_is_not_in_sync_until_somebody_asks_for_it(three, caplo
     assert count is not None
     assert count["count"] == 1
     three.until(lambda: three.state(node_id=3) == state)
+    assert "t-0: leads in epoch 2 from offset 1 on, RECOVERING: what was acknowledged and is not here is" in caplog.text
+    leads = three[3].core.replicas.partition(TopicPartition("t", 0))
+    assert leads is not None
+    assert leads.snapshot()["recovering"]
     assert three.put(b"instead").base_offset == 1
     three.start(2)
     three.until(lambda: sorted(three.state().isr) == [2, 3])
     assert not three.state().recovering, "a follower is in sync again"
+    assert not leads.snapshot()["recovering"]
     three.until(lambda: three.state(node_id=2) == three.state(node_id=3))
     assert three[2].values() == three[3].values(), "2 has cut what it had alone"
     assert elect(three, UNCLEAN, 0) == {0: ErrorCode.ELECTION_NOT_NEEDED}

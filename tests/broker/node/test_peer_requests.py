@@ -99,6 +99,9 @@ def test_blocks_of_producer_ids_are_given_once(pair):
         ([(2, 0)], {"leader_epoch": 1}, ErrorCode.NOT_CONTROLLER),
         ([(2, 0)], {"partition_epoch": 1}, ErrorCode.NOT_CONTROLLER),
         ([(2, 0)], {"partition_index": 4}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ([(2, 0)], {"leader_recovery_state": 1}, ErrorCode.INVALID_REQUEST),  # it is RECOVERED, and stays so
+        ([(2, 0)], {"leader_recovery_state": 2}, ErrorCode.INVALID_REQUEST),
+        ([(1, -1)], {}, ErrorCode.NEW_LEADER_ELECTED),  # the leader gives up
     ],
 )
 def test_a_leaders_proposal_is_judged(pair, isr, change, expected):
