@@ -8,8 +8,8 @@ known (3), and what reading says: epoch (74, 75), leadership (6), topic id (103)
 - Errors found before reading only join the answer: with one readable partition the request still waits.
 - Records are an empty field, never null, where there are none (kafka-python breaks on null).
 - v4 to v12 name topics, v13 on has ids alone. v7 on has sessions, v9 on leader epochs, v12 on diverging epochs.
-- A consumer below v11 can only be served by the leader. From v11 on its rack may have it sent to another replica. v16
-  on tells the current leader with errors 6 and 74.
+- A consumer, or a debugger, below v11 can only be served by the leader. From v11 on its rack may have it sent to
+  another replica. v16 on tells the current leader with errors 6 and 74.
 - The replica id stands in `replica_state` from v15 on. Followers (>= 0) and debuggers (-2) see up to the log's end.
 - A follower's id from whoever is no broker of this cluster: CLUSTER_AUTHORIZATION_FAILED for each partition. Apache
   Kafka takes it from anybody where no authorizer is set, and answers TOPIC_AUTHORIZATION_FAILED where one refuses it.
@@ -33,7 +33,7 @@ from barnabas.broker.replica.fetch import FetchResults
 from barnabas.broker.replica.types import FetchInfo, FetchParams, FetchResult
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ErrorCode
-from barnabas.protocol.ids import CONSUMER_REPLICA_ID, ZERO_UUID, TopicPartition
+from barnabas.protocol.ids import CONSUMER_REPLICA_ID, DEBUGGING_REPLICA_ID, ZERO_UUID, TopicPartition
 from barnabas.protocol.requests.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -231,7 +231,7 @@ def _params(services: Services, request: FetchRequest, version: int, connection:
         min(request.min_bytes, max_bytes),
         max_bytes,
         isolation,
-        replica_id >= 0 or (replica_id == CONSUMER_REPLICA_ID and version < 11),
+        replica_id >= 0 or (version < 11 and replica_id in (CONSUMER_REPLICA_ID, DEBUGGING_REPLICA_ID)),
         connection,
         rack,
     )

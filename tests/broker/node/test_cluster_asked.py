@@ -1,4 +1,4 @@
-"""What one of three brokers is asked that is another one's: settings of a broker, and the producers of a log."""
+"""What one of three brokers is asked that is another one's: settings of a broker, the producers of a log, records."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import pytest
 
 from barnabas.broker.cluster.image import BROKER_RESOURCE
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.ids import ZERO_UUID
 from barnabas.protocol.requests.describe_producers import DescribeProducersRequest, TopicRequest
+from barnabas.protocol.requests.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.protocol.requests.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -55,3 +57,15 @@ def test_a_follower_tells_the_producers_it_remembers(three):
     for node_id, code in ((2, ErrorCode.NONE), (3, ErrorCode.NONE), (1, ErrorCode.NOT_LEADER_OR_FOLLOWER)):
         (topic,) = three.ask(node_id, DescribeProducersRequest([TopicRequest("t", [0])]), 0).topics
         assert topic.partitions[0].error_code == code
+
+
+@pytest.mark.parametrize("version", [10, 11])
+@pytest.mark.parametrize("replica_id", [-1, -2, -3])
+def test_a_follower_serves_consumers_and_debuggers_from_version_11_on(three, replica_id, version):
+    three.create(replicas={0: [2, 3]})
+    assert three.put(b"one").error_code == ErrorCode.NONE
+    part = FetchPartition(0, -1, 0, partition_max_bytes=1 << 20)
+    request = FetchRequest(replica_id=replica_id, min_bytes=0, topics=[FetchTopic("t", ZERO_UUID, [part])])
+    (topic,) = three.ask(3, request, version).responses
+    refused = version == 10 and replica_id != -3
+    assert topic.partitions[0].error_code == (ErrorCode.NOT_LEADER_OR_FOLLOWER if refused else ErrorCode.NONE)

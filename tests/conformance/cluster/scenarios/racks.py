@@ -1,10 +1,10 @@
-"""R50 to R53: consumers of a rack (KIP-392), replica ids that clients give, brokers that are to be forgotten."""
+"""R50 to R53, R59: consumers of a rack (KIP-392), replica ids that clients give, brokers that are to be forgotten."""
 
 from tests.conformance.cluster.acts import PAUSED, Steps, of_cluster
 from tests.conformance.cluster.world import Cluster, Node, call, fetch
 from tests.conformance.raw import fitting
 from tests.conformance.scenario import Facts
-from tests.conformance.world import error, fetch_body, fetched
+from tests.conformance.world import error, fetch_body, fetched, list_body
 
 
 def nearest(cluster: Cluster, node: Node, name: str, rack: str, offset: int = 0, version: int = 12) -> str:
@@ -80,6 +80,31 @@ def r52(cluster: Cluster) -> Facts:
         facts[f"OffsetForLeaderEpoch, {told}"] = (
             reply if isinstance(reply, str) else error(reply.body.topics[0].partitions[0].error_code)
         )
+    return facts
+
+
+@of_cluster(
+    "R59", "replica ids -1 to -3 at leader, follower and no replica: Fetch v10 and v12, ListOffsets, ends of epochs"
+)
+def r59(cluster: Cluster) -> Facts:
+    name = cluster.topic("CA")
+    cluster.c.produce(name, 2, acks=-1)
+    cluster.wait(lambda: fetch(cluster.a, name, 0).endswith("HW 2"), "the follower's high watermark")
+    facts: Facts = {}
+    for told, node in (("leader", cluster.c), ("follower", cluster.a), ("no replica", cluster.b)):
+        for replica in (-1, -2, -3):
+            for version in (10, 12):
+                body = fitting("fetch", version, fetch_body([(name, 0, 0)]) | {"replica_id": replica})
+                part = next(iter(fetched(node.call("fetch", version, body)).values()))
+                facts[f"{told}, {replica}, Fetch v{version}"] = node.tell(name, part)
+            for stamp in (-1, -2, 0):
+                body = list_body(name, [{"partition_index": 0, "timestamp": stamp}]) | {"replica_id": replica}
+                one = node.call("list_offsets", 9, body).body.topics[0].partitions[0]
+                facts[f"{told}, {replica}, ListOffsets {stamp}"] = f"{error(one.error_code)}, {one.offset}"
+            epoch = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}
+            asked = {"replica_id": replica, "topics": [{"topic": name, "partitions": [epoch]}]}
+            end = node.call("offset_for_leader_epoch", 4, asked).body.topics[0].partitions[0]
+            facts[f"{told}, {replica}, end of epoch 0"] = f"{error(end.error_code)}, {end.end_offset}"
     return facts
 
 
