@@ -12,7 +12,8 @@ from unittest.mock import patch
 
 import pytest
 
-from barnabas.protocol.api import VERSIONS, ApiKey
+from barnabas.protocol.api import BROKER_VERSIONS, VERSIONS, ApiKey
+from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.kafka import APIS
 from barnabas.protocol.kafka import codec as kafka
 from barnabas.protocol.kafka.compile import compile_encoder
@@ -84,3 +85,32 @@ def test_as_many_elements_as_are_allowed_are_served_and_one_more_is_refused(
     for elements, ended in ((allowed - around, "answered"), (allowed - around + 1, "refused")):
         one = exact(key, VERSIONS[key][1], DIALECTS[dialect], into=path, elements=elements)
         assert serve(world, one) == ended, one
+
+
+def arrays_of_brokers() -> Iterator[Any]:
+    """All of what brokers alone ask of each other, but tagged ones, of which `exact` makes none."""
+    for key, (_, last) in BROKER_VERSIONS.items():
+        for path, kind in paths(APIS[key].request, last):
+            one, two = (exact(key, last, kafka, into=path, elements=count).frame for count in (1, 2))
+            if isinstance(kind, Array) and one != two:
+                yield pytest.param(key, path, id=f"{ApiKey(key).name}-{path}")
+
+
+@pytest.mark.parametrize(("key", "path"), list(arrays_of_brokers()))
+def test_what_brokers_ask_has_bounds_too_whoever_sends_it(key: int, path: str) -> None:
+    """A listener for clients decodes it before it closes the connection for it."""
+    last, allowed = BROKER_VERSIONS[key][1], REQUEST_ELEMENTS_MAX[key]
+    around = path.count("[]") - 1
+    fits, more = (exact(key, last, kafka, into=path, elements=allowed - around + one).frame for one in (0, 1))
+    assert kafka.decode_request(memoryview(fits)[4:])[0].api_key == key
+    with pytest.raises(ProtocolError, match=f"{allowed}"):
+        kafka.decode_request(memoryview(more)[4:])
+
+
+@pytest.mark.parametrize("key", BROKER_VERSIONS, ids=lambda key: ApiKey(key).name)
+def test_what_brokers_ask_is_asked_by_no_client(world: World, key: int) -> None:
+    header, request = kafka.decode_request(memoryview(exact(key, BROKER_VERSIONS[key][1], kafka).frame)[4:])
+    answer = world.send(request, header.api_version)
+    world.settle()
+    assert answer.closed is not None
+    assert not answer.done
