@@ -68,6 +68,7 @@ def recover(found: Found, clean: bool, noted: Noted, closing: ClosingFiles | Non
     found.log_start_offset = max(noted.log_start_offset, segments[0].base)
     found.snapshots = sorted(int(name[: -len(SNAPSHOT_SUFFIX)]) for name in names if is_snapshot(name))
     suspect = _FAR if clean else segments[found.index_of(noted.recovery_point)].base
+    found.epochs = found.epochs.up_to(suspect)  # from there on the batches say it: a cut may not have been noted down
     if not epochs_known:
         yield from _learn_epochs(found, suspect)
     producers = _Producers(found, suspect)
