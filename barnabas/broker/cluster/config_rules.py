@@ -174,9 +174,8 @@ def _default(key: Key | None) -> str:
 def _check_broker_settings(image: Image, changed: Mapping[str, str | None], *, per_broker: bool) -> None:
     table = keys_of(BrokerConfig)
     for name, text in changed.items():
-        if (
-            name == MIN_ISR and len(image.brokers) > 1 and (per_broker or text is None)
-        ):  # else leaders may commit by another
+        held = MIN_ISR in image.configs.get((BROKER_RESOURCE, ""), {})  # as in any cluster (`succession.one_minimum`)
+        if name == MIN_ISR and held and (per_broker or text is None):  # else leaders may commit by another
             raise KafkaError(ErrorCode.INVALID_CONFIG, _MIN_ISR_OF_ONE if per_broker else _MIN_ISR_REMOVED)
         if text is None:
             continue  # whatever an older release took can be taken back

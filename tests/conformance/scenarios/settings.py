@@ -54,8 +54,6 @@ def settle(world: World, topic: str) -> None:
     "S01",
     "DescribeConfigs of a topic with settings of its own: every setting, with what it would be",
     recorded("S01"),
-    differs={"min.insync.replicas": "1, source 5, type 3; min.insync.replicas=1 source 5"},
-    note="Apache Kafka keeps min.insync.replicas as a cluster-wide setting since eligible leader replicas (KIP-966)",
 )
 def s01(world: World) -> Facts:
     topic = world.topic(retention_ms="60000", cleanup_policy="compact,delete", compression_type="zstd")
@@ -71,7 +69,6 @@ LIMITS: dict[str, tuple[str, str]] = {
     "max.connection.creation.rate": ("1000", "3"),
     "max.connections": ("10000", "3"),
     "max.connections.per.ip": ("5000", "3"),
-    "min.insync.replicas": ("1", "3"),
     "producer.id.expiration.check.interval.ms": ("600000", "3, read only"),
     "queued.max.request.bytes": ("167772160", "5, read only"),
     "socket.listen.backlog.size": ("1024", "3, read only"),
@@ -122,8 +119,8 @@ def told_otherwise() -> Facts:
     recorded("S02"),
     differs=told_otherwise(),
     note="a setting without effect is not told; limits of ours stand in docs/SECURITY.md; what is written as it would "
-    "be anyway is told as the default; Apache Kafka is given its one replica here; min.insync.replicas is no "
-    "cluster-wide setting (KIP-966); the scenarios' broker has a listener for brokers alone; process.roles may "
+    "be anyway is told as the default; Apache Kafka is given its one replica here; "
+    "the scenarios' broker has a listener for brokers alone; process.roles may "
     "be left out; Apache Kafka keeps the interval of unclean elections to itself",
 )
 def s02(world: World) -> Facts:
@@ -468,9 +465,8 @@ def s11(world: World) -> Facts:
     recorded("S12"),
     differs={
         "unknown": recorded("S12").get("unknown", "").replace("0, error_message null", "40, error_message text"),
-        "cluster": "{}",
     },
-    note="settings that nobody knows are refused; min.insync.replicas is no cluster-wide setting here (KIP-966)",
+    note="settings that nobody knows are refused",
     alone=True,
 )
 def s12(world: World) -> Facts:
@@ -587,11 +583,8 @@ def s14(world: World) -> Facts:
     recorded("S15"),
     differs={
         "unknown": recorded("S15").get("unknown", "").replace("0, error_message null", "40, error_message text"),
-        "nothing of all": recorded("S15")
-        .get("nothing of all", "")
-        .replace("40, error_message text", "0, error_message null"),
     },
-    note="settings that nobody knows are refused; min.insync.replicas need not stay set for all brokers (KIP-966)",
+    note="settings that nobody knows are refused",
     alone=True,
 )
 def s15(world: World) -> Facts:

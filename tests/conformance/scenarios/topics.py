@@ -57,12 +57,6 @@ def settings_counted(facts: Facts) -> Facts:
     "M10",
     "CreateTopics v2 to v7: the whole answer to one that is made, with its settings",
     recorded("M10"),
-    differs={
-        name: fact.replace("min.insync.replicas=1 from 3", "min.insync.replicas=1 from 5")
-        for name, fact in recorded("M10").items()
-        if "min.insync" in fact
-    },
-    note="Apache Kafka keeps min.insync.replicas as a cluster-wide setting since eligible leader replicas (KIP-966)",
 )
 def m10(world: World) -> Facts:
     node = node_of(world)

@@ -248,8 +248,6 @@ def v32(world: World) -> Facts:
     "V32b",
     "DescribeConfigs v4: every setting of a topic with its value, source and type",
     recorded("V32b"),
-    differs={"min.insync.replicas": "1, source 5, type 3"},
-    note="Apache Kafka keeps min.insync.replicas as a cluster-wide setting since eligible leader replicas (KIP-966)",
 )
 def v32b(world: World) -> Facts:
     asked = [{"resource_type": 2, "resource_name": world.topic(), "configuration_keys": None}]
