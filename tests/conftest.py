@@ -1,11 +1,13 @@
-"""What all tests share: Hypothesis' settings, the count of skips in the last line, and the strict mode."""
+"""What all tests share: Hypothesis' settings, the count of skips in the last line, strict mode, how a run is shared out."""
 
 from __future__ import annotations
 
 import signal
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling
 
 from barnabas.broker.host.disk_calls import raise_open_files_max
 from tests.measured import again
@@ -29,6 +31,12 @@ raise_open_files_max()  # some tests hold thousands of connections, and many a s
 
 pytest.register_assert_rewrite("tests.wire.matrix")  # its asserts are tests', though it is none of them
 
+TOGETHER = "tests/spark/"
+"""Shares one Spark session and one Apache Kafka; all else that is expensive lies within a file."""
+
+LONG_ONES = (TOGETHER, "tests/demo/", "tests/pages/", "tests/container/", "tests/examples/", "tests/durability/", "tests/hostile/")
+"""Begun first: what takes minutes in one piece would, begun last, leave the other processes idle."""
+
 _outcomes = {"passed": 0, "failed": 0, "skipped": 0}
 _forbidden: list[str] = []
 
@@ -39,6 +47,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="a skipped test is a failure, save those marked docker where no engine can run",
     )
+
+
+class InFiles(LoadFileScheduling):  # type: ignore[misc]
+    """Several processes (`-n`, pytest-xdist) take a file each, in the order of collection, tests/spark whole."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return TOGETHER if nodeid.startswith(TOGETHER) else str(super()._split_scope(nodeid))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> InFiles:
+    config.option.loadscopereorder = False
+    return InFiles(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    def turn(item: pytest.Item) -> int:
+        return next((at for at, folder in enumerate(LONG_ONES) if item.nodeid.startswith(folder)), len(LONG_ONES))
+
+    if config.getoption("numprocesses", None) or hasattr(config, "workerinput"):
+        items.sort(key=turn)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
