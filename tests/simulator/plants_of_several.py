@@ -32,7 +32,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "shrink_before_its_answer": plant_of_several(
             "Whom a leader wants to remove from the ISR counts no more at once.",
             "in sync",
-            5,
+            4,
             (
                 "barnabas.broker.replica.isr:IsrState.propose",
                 "self.maximal = self.committed + joining",
@@ -53,13 +53,13 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "elected_from_outside": plant_of_several(
             "Any replica that is alive may lead.",
             "decisions",
-            1,
+            0,
             ("barnabas.broker.cluster.succession:_elect", "one in have_all and able(one)", "able(one)"),
         ),
         "fenced_keeps_its_place": plant_of_several(
             "A broker that is fenced stays in the ISR.",
             "decisions",
-            1,
+            0,
             (
                 "barnabas.broker.cluster.leadership:_without",
                 "tuple(member for member in state.isr if member != broker_id)",
@@ -89,13 +89,13 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "cut_to_the_watermark": plant_of_several(
             "A follower begins by cutting its log to its high watermark, whatever its leader has.",
             "in sync",
-            0,
+            3,
             ("barnabas.broker.replica.follower:Follower.begin", "log.latest_epoch < 0 and ", ""),
         ),
         "joining_counts_late": plant_of_several(
             "Whom a leader wants to take into the ISR counts once the controller's answer is here.",
             "in sync",
-            1,
+            6,
             (f"{_PARTITION}.advance_high_watermark", "maximal = isr.maximal", "maximal = isr.committed"),
             (f"{_PARTITION}._may_join", "return ", "return False and "),
         ),
@@ -117,26 +117,6 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
                 "barnabas.broker.replica.fetch:_read",
                 "if there.leader_epoch < epoch or there.end_offset < offset:",
                 "if False:",
-            ),
-        ),
-        "epochs_not_cut": plant_of_several(
-            "A follower that cuts its log keeps the epochs that began behind its end, and cuts for ever.",
-            "settled",
-            12,
-            (
-                "barnabas.broker.log.log:Log.truncate_to",
-                "self.adopt(cut)\n    elif len(epochs := self.epochs.up_to(offset)) < len(self.epochs):",
-                "self.adopt(cut._replace(epochs=None))\n    elif epochs := None:",
-            ),
-        ),
-        "late_answer_taken": plant_of_several(
-            "A fetch's answer is taken in another epoch than it was asked for in.",
-            "epochs",
-            12,
-            (
-                "barnabas.broker.replica.fetcher:Fetcher._fetched",
-                "one is None or one.stage is not Stage.FETCHING",
-                "one is None",
             ),
         ),
         "follower_skips_producers": plant_of_several(
