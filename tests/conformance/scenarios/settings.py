@@ -62,10 +62,12 @@ def s01(world: World) -> Facts:
 
 LIMITS: dict[str, tuple[str, str]] = {
     "auto.create.topics.enable": ("true", "1, read only"),
+    "follower.replication.throttled.rate": ("9223372036854775807", "5"),
     "group.consumer.max.size": ("1000", "3, read only"),
     "group.consumer.regex.refresh.interval.ms": ("600000", "3, read only"),
     "group.coordinator.rebalance.protocols": ("classic,consumer", "7, read only"),
     "group.max.size": ("1000", "3, read only"),
+    "leader.replication.throttled.rate": ("9223372036854775807", "5"),
     "max.connection.creation.rate": ("1000", "3"),
     "max.connections": ("10000", "3"),
     "max.connections.per.ip": ("5000", "3"),
@@ -119,9 +121,9 @@ def told_otherwise() -> Facts:
     recorded("S02"),
     differs=told_otherwise(),
     note="a setting without effect is not told; limits of ours stand in docs/SECURITY.md; what is written as it would "
-    "be anyway is told as the default; Apache Kafka is given its one replica here; "
-    "the scenarios' broker has a listener for brokers alone; process.roles may "
-    "be left out; Apache Kafka keeps the interval of unclean elections to itself",
+    "be anyway is told as the default; Apache Kafka is given its one replica here; the scenarios' broker has a "
+    "listener for brokers alone; process.roles may be left out; Apache Kafka keeps the interval of unclean elections "
+    "to itself, and the rates of replication until they are set",
 )
 def s02(world: World) -> Facts:
     node = world.call("metadata", 12, {"topics": []}).body.brokers[0].node_id
