@@ -1,4 +1,4 @@
-"""What all tests share: Hypothesis' settings, the count of skips in the last line, strict mode, how a run is shared out."""
+"""What all tests share: Hypothesis' settings, counted skips, strict mode, and how a run is shared out to processes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,13 @@ pytest.register_assert_rewrite("tests.wire.matrix")  # its asserts are tests', t
 TOGETHER = "tests/spark/"
 """Shares one Spark session and one Apache Kafka; all else that is expensive lies within a file."""
 
-LONG_ONES = (TOGETHER, "tests/demo/", "tests/pages/", "tests/container/", "tests/examples/", "tests/durability/", "tests/hostile/")
+LONG_ONES = (
+    TOGETHER,
+    *(
+        f"tests/{folder}/"
+        for folder in ("demo", "pages", "container", "examples", "simulator", "durability", "hostile")
+    ),
+)
 """Begun first: what takes minutes in one piece would, begun last, leave the other processes idle."""
 
 _outcomes = {"passed": 0, "failed": 0, "skipped": 0}
