@@ -38,8 +38,8 @@ AGAIN_MS: Final = 100
 """After no answer, and where a heartbeat says that the broker has not all metadata yet."""
 REFUSED_AGAIN_MS: Final = 1000
 IN_USE_MS_MAX: Final = 60_000
-"""So long a broker that was killed waits for the end of its last session. Kafka's default of
-`initial.broker.registration.timeout.ms`."""
+"""So long a controller says in one go that the node id is in use, before that is believed: the last session of a broker
+that was killed ends by then. Kafka's default of `initial.broker.registration.timeout.ms`."""
 
 Later = Callable[[Callable[[int], None]], None]
 
@@ -92,7 +92,8 @@ class Member:
         self._told_epoch = registered
         self._hosted = False
         self._asking = False
-        self._next_ms = self._began_ms = now_ms
+        self._next_ms = now_ms
+        self._in_use_since_ms: int | None = None
         self._said = ""
         self._left: Gate | None = None
 
@@ -185,6 +186,10 @@ class Member:
     def _registered(self, response: BrokerRegistrationResponse | None, now_ms: int) -> None:
         self._asking = False
         me, code = self._me, -1 if response is None else response.error_code
+        if code != ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+            self._in_use_since_ms = None  # a controller that comes back gives every session its whole time again
+        elif self._in_use_since_ms is None:
+            self._in_use_since_ms = now_ms
         if response is not None and not code:
             self.epoch, self.stage = response.broker_epoch, Stage.FENCED
             self._told_epoch(self.epoch)
@@ -198,13 +203,13 @@ class Member:
                     "broker's; name its own controller in controller.quorum.voters, or an empty data directory"
                 )
             )
-        elif code == ErrorCode.DUPLICATE_BROKER_REGISTRATION and now_ms - self._began_ms >= IN_USE_MS_MAX:
+        elif self._in_use_since_ms is not None and now_ms - self._in_use_since_ms >= IN_USE_MS_MAX:
             self._end(
                 RegistrationRefused(
                     f"another broker has the node id {me.broker_id} and is alive; give each broker a node.id of its own"
                 )
             )
-        elif code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+        elif self._in_use_since_ms is not None:
             self._not_yet(f"the node id {me.broker_id} is in use, as it is until a killed broker's session is over")
             self._next_ms = now_ms + REFUSED_AGAIN_MS
         else:

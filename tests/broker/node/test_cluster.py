@@ -89,6 +89,22 @@ def test_a_node_id_that_is_in_use_is_refused_in_one_sentence():
     assert (alive(three), three[2].core.ready) == ([1, 2], True)
 
 
+def test_a_node_id_is_in_use_only_where_one_controller_says_so_for_a_minute():
+    """A controller that comes back gives every session its whole time again: it proves nobody alive."""
+    three = Cluster(1, 2)
+    three.kill(2)
+    three.advance(50)  # too soon to be fenced for its closed connections
+    three.start(2)
+    for _ in range(10):
+        three.advance(7000)
+        assert not three[2].core.ready, "its last session is not over"
+        three.kill(1)
+        three.advance(500)
+        three.start(1)
+    three.until(lambda: three[2].core.ready)
+    assert alive(three) == [1, 2]
+
+
 def test_a_broker_of_another_cluster_is_refused_in_one_sentence():
     three = Cluster(1)
     stranger = three.start(2, barnabas_cluster_id="another-one")
