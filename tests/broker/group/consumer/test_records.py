@@ -51,7 +51,7 @@ RECORDS: list[ConsumerRecord] = [
 ]
 
 
-@pytest.mark.parametrize("record", RECORDS, ids=str)
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
 def test_what_is_written_is_read(record: ConsumerRecord) -> None:
     assert decode(*encode(record)) == record
 
