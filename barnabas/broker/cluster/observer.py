@@ -1,7 +1,8 @@
 """A broker's side of carrying the metadata: it asks the controller for records, and its image follows, in order.
 
     request(now_ms)              what to send, or None: at the start, after each answer, at `next_deadline_ms`
-    answered(response, now_ms)   the Delta: what is different now, and the image has it already; None for nothing
+    answered(response, now_ms)   a job, for one change may concern thousands of partitions; its result is the Delta:
+                                 what is different now, and the image has it already; None for nothing
 
 An image at an offset is the same on every broker, for it is made of the same records in the same order. Nothing is ever
 taken back: the controller gives committed records alone. What can never be (the controller's log has lost records that
@@ -17,12 +18,15 @@ import logging
 from typing import Final
 
 from barnabas.broker.cluster.image import Delta, Image
-from barnabas.broker.cluster.records import UnknownRecord, decode
+from barnabas.broker.cluster.records import MetadataRecord, Partition, UnknownRecord, decode
 from barnabas.broker.cluster.snapshot_intake import Intake, SnapshotRefused
+from barnabas.broker.cluster.turns import SMALL_MAX
+from barnabas.broker.cluster.writing import aside
+from barnabas.broker.jobs import Job
 from barnabas.protocol.batch import batches, crc_ok, read_header
 from barnabas.protocol.errors import BarnabasError, ErrorCode, ProtocolError
 from barnabas.protocol.ids import Buffer
-from barnabas.protocol.records import decode_records
+from barnabas.protocol.records import decode_records, decode_slices
 from barnabas.protocol.requests.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
 from barnabas.protocol.requests.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 
@@ -31,7 +35,7 @@ BACKOFF_MS: Final = 100
 WAIT_MS: Final = 500
 """How long the controller may wait for news. Kafka's `controller.quorum.fetch.timeout.ms` must be larger."""
 BYTES_MAX: Final = 64 * 1024
-"""Of an answer; a first batch comes whole. All of it is taken in in one step, 10 ms, which holds up everybody else."""
+"""Of an answer; a first batch comes whole, and is taken in in steps. All others are in one step, 10 ms."""
 
 logger = logging.getLogger(__name__)
 
@@ -89,13 +93,17 @@ class Observer:
         """When `request` has something to say again (monotonic ms)."""
         return None if self._in_flight or self.fault is not None else self._not_before_ms
 
-    def answered(self, response: FetchResponse | FetchSnapshotResponse | None, now_ms: int) -> Delta | None:
-        """Take an answer in; None says that there was none.
+    def answered(self, response: FetchResponse | FetchSnapshotResponse | None, now_ms: int) -> Job[Delta | None]:
+        """Take an answer in; None says that there was none. Nothing is asked for until that is over.
 
         Raises:
             MetadataRefused: it cannot go on; `fault` is that from now on.
         """
+        delta = yield from self._take_in(response, now_ms)
         self._in_flight = False
+        return delta
+
+    def _take_in(self, response: FetchResponse | FetchSnapshotResponse | None, now_ms: int) -> Job[Delta | None]:
         if response is None:
             return self._again(None, "the controller does not answer", now_ms)
         if response.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID:
@@ -119,9 +127,9 @@ class Observer:
             self._intake = Intake(self._node_id, self._cluster_id, part.snapshot_id, self.image)
             self._not_before_ms = now_ms
             return None
-        return self._apply(part.records, now_ms)
+        return (yield from self._apply(part.records, now_ms))
 
-    def _apply(self, records: Buffer | list[Buffer] | None, now_ms: int) -> Delta | None:
+    def _apply(self, records: Buffer | list[Buffer] | None, now_ms: int) -> Job[Delta | None]:
         data = b"".join(records) if isinstance(records, list) else bytes(records or b"")
         delta: Delta | None = None
         try:
@@ -131,8 +139,11 @@ class Observer:
                     return self._again(delta, f"the batch at offset {header.base_offset} came damaged", now_ms)
                 if header.base_offset != self.end_offset or header.leader_epoch < self.epoch:
                     return self._again(delta, f"offset {header.base_offset} came after {self.end_offset - 1}", now_ms)
-                changes = [decode(record.value or b"") for record in decode_records(data, position)]
-                delta = self.image.apply(changes, delta)
+                if header.record_count > SMALL_MAX:
+                    delta = yield from self._apply_large(data, position, delta or Delta())
+                else:
+                    changes = [decode(record.value or b"") for record in decode_records(data, position)]
+                    delta = self.image.apply(changes, delta)
                 self.end_offset, self.epoch = header.next_offset, header.leader_epoch
                 self.applied_ms = header.max_timestamp
         except UnknownRecord as error:
@@ -142,6 +153,17 @@ class Observer:
         self._said = ""
         if delta is not None:
             self._not_before_ms = now_ms
+        return delta
+
+    def _apply_large(self, data: bytes, position: int, delta: Delta) -> Job[Delta]:
+        """A change of many things: read in steps, made on the side where partitions are made, in force as a whole."""
+        records: list[MetadataRecord] = []
+        for some in decode_slices(data, position, SMALL_MAX):
+            records += [decode(record.value or b"") for record in some]
+            yield None
+        if not any(isinstance(one, Partition) for one in records):
+            return self.image.apply(records, delta)
+        self.image.take((yield from aside(self.image, records, delta)))
         return delta
 
     def _take_piece(self, response: FetchSnapshotResponse, now_ms: int) -> Delta | None:

@@ -21,6 +21,18 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 logger = logging.getLogger(__name__)
 
 
+def aside(image: Image, records: Sequence[MetadataRecord], delta: Delta) -> Job[Image]:
+    """What records make of the topics of an image, made on the side in bounded steps; `Image.take` puts it in force."""
+    side = Image()
+    for start in range(0, len(records), SMALL_MAX):
+        part = records[start : start + SMALL_MAX]
+        for topic_id in {one.topic_id for one in part if isinstance(one, Partition)}:
+            side.borrow(image, topic_id)
+        side.apply(part, delta)
+        yield None
+    return side
+
+
 class Writing:
     """Appends to the log and keeps both images.
 
@@ -75,7 +87,7 @@ class Writing:
             self._say_refused(refusal)
             done(refusal)
             return
-        side, delta = Image(), Delta()
+        delta = Delta()
         if not any(isinstance(one, Partition) for one in records):
             yield from wait(appended)
             if fault is None:
@@ -86,12 +98,7 @@ class Writing:
                     self.pending.apply(records[start : start + SMALL_MAX])
             done(fault)
             return
-        for start in range(0, len(records), SMALL_MAX):
-            part = records[start : start + SMALL_MAX]
-            for topic_id in {one.topic_id for one in part if isinstance(one, Partition)}:
-                side.borrow(self._committed, topic_id)
-            side.apply(part, delta)
-            yield None
+        side = yield from aside(self._committed, records, delta)
         yield from wait(appended)
         if fault is None:
             self._committed.take(side)

@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from barnabas.broker.cluster.image import Delta
 from barnabas.broker.cluster.observer import MetadataRefused, Observer
-from barnabas.broker.jobs import Gate
+from barnabas.broker.jobs import Gate, Job
 from barnabas.broker.ports import Lane, Peers
 from barnabas.broker.replica.follower import name_of
 from barnabas.protocol.errors import BarnabasError, ErrorCode
@@ -61,8 +61,9 @@ class Stage(Enum):
 class Member:
     """This broker's part in a cluster. All that comes from outside is acted on at the end of a step, through `later`.
 
-    `caught_up` opens when the metadata is there, `unfenced` when the broker takes part; both open early when all is
-    over, with the reason in `fault`. `epoch` is the broker's, -1 before it has one.
+    `run` takes on what is more than a step. `caught_up` opens when the metadata is there, `unfenced` when the broker
+    takes part; both open early when all is over, with the reason in `fault`. `epoch` is the broker's, -1 before it has
+    one.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class Member:
         heartbeat_ms: int,
         publish: Callable[[Delta], None],
         later: Later,
+        run: Callable[[Job[None]], object],
         now_ms: int,
         registered: Callable[[int], None] = lambda epoch: None,
     ) -> None:
@@ -89,6 +91,7 @@ class Member:
         self._heartbeat_ms = heartbeat_ms
         self._publish = publish
         self._later = later
+        self._run = run
         self._told_epoch = registered
         self._hosted = False
         self._asking = False
@@ -152,15 +155,22 @@ class Member:
             self._send(request, self._observed, Lane.METADATA)
 
     def _observed(self, response: Any | None, now_ms: int) -> None:
+        steps = self._follow(response, now_ms)
+        for _ in steps:  # there is more than one step's
+            self._run(steps)
+            return
+
+    def _follow(self, response: Any | None, now_ms: int) -> Job[None]:
         try:
-            delta = self.observer.answered(response, now_ms)
+            delta = yield from self.observer.answered(response, now_ms)
         except MetadataRefused as refusal:
             self._end(refusal)
             return
         if delta is not None:
             self._publish(delta)
         self._look(now_ms)
-        self._observe(now_ms)
+        if self.fault is None:
+            self._observe(now_ms)
 
     def _look(self, now_ms: int) -> None:
         observer = self.observer

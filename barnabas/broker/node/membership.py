@@ -8,6 +8,7 @@ lead        once the metadata is replayed, of the controller itself
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from barnabas.broker.cluster.feed import MetadataFeed
@@ -77,6 +78,7 @@ def join(core: Core, mine: Identity) -> None:
         config.broker_heartbeat_interval_ms,
         core.publish,
         core.replicas.actions.add,
+        partial(core.jobs.add, "metadata"),
         core.now_ms,
         lambda epoch: proof.note(core.disk, core.boot_id, epoch),
     )

@@ -18,8 +18,10 @@ from barnabas.broker.cluster.observer import BACKOFF_MS, BYTES_MAX, MetadataRefu
 from barnabas.broker.cluster.records import BrokerChange, Cluster, Config, PartitionChange, RegisterBroker
 from barnabas.broker.cluster.snapshot_intake import PIECE_BYTES
 from barnabas.broker.cluster.topic_rules import NewTopic
+from barnabas.broker.cluster.turns import SMALL_MAX
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.delayed import Timer
+from barnabas.broker.jobs import at_once
 from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.broker.node.jobs import JobQueue
 from barnabas.explain.stage import CountingEntropy
@@ -152,13 +154,13 @@ def follow(world, observer):
         world.settle()
         if not asked or not answers:
             return answers
-        observer.answered(answers[0], world.now_ms)
+        at_once(observer.answered(answers[0], world.now_ms))
     raise AssertionError("it never comes to rest")
 
 
 def disconnect(world, observer):
     """What it waits for will not come; until it may ask again."""
-    observer.answered(None, world.now_ms)
+    at_once(observer.answered(None, world.now_ms))
     world.now_ms += BACKOFF_MS
 
 
@@ -187,7 +189,7 @@ def test_who_has_all_waits_and_is_told_at_once_when_something_is_committed(world
     world.step()
     assert not answers, "appended is not committed"
     world.settle()
-    delta = observer.answered(answers.pop(), world.now_ms)
+    delta = at_once(observer.answered(answers.pop(), world.now_ms))
     assert sorted(key.partition for key in delta.partitions) == [0, 1, 2]
     assert list(observer.image.to_records()) == list(world.image.to_records())
 
@@ -200,7 +202,7 @@ def test_who_waits_for_nothing_is_answered_when_its_time_is_up(world):
     assert not answers
     world.now_ms += 1
     world.step()
-    assert observer.answered(answers.pop(), world.now_ms) is None
+    assert at_once(observer.answered(answers.pop(), world.now_ms)) is None
     assert len(world.feed) == 0
 
 
@@ -266,7 +268,7 @@ def pieces(world, observer):
             part = answers[0].topics[0].partitions[0]
             if part.position + len(part.unaligned_records) == part.size:
                 return found
-        assert observer.answered(answers[0], world.now_ms) is None, "nothing of it is to be seen yet"
+        assert at_once(observer.answered(answers[0], world.now_ms)) is None, "nothing of it is to be seen yet"
 
 
 def test_who_is_further_back_than_the_log_is_given_the_snapshot_in_pieces(world):
@@ -280,7 +282,7 @@ def test_who_is_further_back_than_the_log_is_given_the_snapshot_in_pieces(world)
     assert max(sizes) == PIECE_BYTES
     assert sum(sizes) == len(world.log.held.data)
     assert (observer.end_offset, observer.image.topics) == (0, {})
-    delta = observer.answered(found[-1], world.now_ms)
+    delta = at_once(observer.answered(found[-1], world.now_ms))
     assert len(delta.partitions) == 8 * 250
     assert observer.end_offset == world.log.log.log_start_offset
     follow(world, observer)
@@ -305,7 +307,7 @@ def test_who_has_been_away_is_told_what_is_different_and_no_more(world):
     world.settle()
     image = observer.image
     (last,) = pieces(world, observer)
-    delta = observer.answered(last, world.now_ms)
+    delta = at_once(observer.answered(last, world.now_ms))
     assert observer.image is image, "all rooms look at this one"
     assert sorted(map(str, delta.partitions)) == ["anew-0", "changes-1"]
     gone = {str(key): topic_id for key, topic_id in delta.removed.items()}
@@ -359,12 +361,12 @@ def test_a_snapshot_that_came_damaged_changes_nothing_and_is_asked_for_again(wor
     elif damage == "error":
         part.error_code = ErrorCode.SNAPSHOT_NOT_FOUND
     part.unaligned_records = bytes(data)
-    assert observer.answered(last, world.now_ms) is None
+    assert at_once(observer.answered(last, world.now_ms)) is None
     assert (observer.end_offset, observer.image.topics, observer.image.brokers) == (0, {}, {})
     if damage == "short":  # what is missing does not come, and that is told
         answers: list[Any] = []
         world.ask(observer, answers.append)
-        observer.answered(answers[0], world.now_ms)
+        at_once(observer.answered(answers[0], world.now_ms))
     (line,) = caplog.messages
     assert line.startswith(f"metadata: the snapshot at {world.log.log.log_start_offset} cannot be taken in: ")
     world.now_ms += BACKOFF_MS
@@ -376,13 +378,13 @@ def test_a_snapshot_that_came_damaged_changes_nothing_and_is_asked_for_again(wor
 def test_a_snapshot_that_a_newer_one_replaced_is_begun_anew(world, small_pieces):
     with_snapshot(world, 2)
     observer = new_observer()
-    assert observer.answered(asked(world, observer), world.now_ms) is None
-    assert observer.answered(asked(world, observer), world.now_ms) is None
+    assert at_once(observer.answered(asked(world, observer), world.now_ms)) is None
+    assert at_once(observer.answered(asked(world, observer), world.now_ms)) is None
     world.create("later")
     world.settle()
     world.snapshot()
     world.settle()
-    assert observer.answered(asked(world, observer), world.now_ms) is None
+    assert at_once(observer.answered(asked(world, observer), world.now_ms)) is None
     assert observer.next_deadline_ms() == world.now_ms + BACKOFF_MS
     world.now_ms += BACKOFF_MS
     follow(world, observer)
@@ -435,10 +437,49 @@ def test_much_metadata_is_taken_in_a_few_batches_at_a_time(world):
         world.ask(observer, answers.append)
         world.settle()
         sizes.append(len(answers[0].responses[0].partitions[0].records))
-        observer.answered(answers[0], world.now_ms)
+        at_once(observer.answered(answers[0], world.now_ms))
     assert max(sizes) <= BYTES_MAX < sum(sizes)
     assert len(sizes) > 4
     assert list(observer.image.to_records()) == list(world.image.to_records())
+
+
+def steps_of(world, observer):
+    """The steps in which the next answer is taken in; the image is as before until the last one."""
+    answers: list[Any] = []
+    assert world.ask(observer, answers.append)
+    world.settle()
+    before, end = list(observer.image.to_records()), observer.end_offset
+    steps = observer.answered(answers[0], world.now_ms)
+    number = 0
+    while True:
+        try:
+            assert next(steps) is None
+        except StopIteration as over:
+            return number + 1, over.value
+        number += 1
+        assert (list(observer.image.to_records()), observer.end_offset) == (before, end)
+        assert observer.request(world.now_ms + BACKOFF_MS) is None, "one answer after the other"
+
+
+def test_a_change_of_thousands_of_partitions_is_taken_in_in_steps_and_in_force_as_a_whole(world):
+    """A topic of ten thousand was a step of 80 ms at each broker that heard of it."""
+    observer = new_observer()
+    world.create("few", 3)
+    world.settle()
+    follow(world, observer)
+    disconnect(world, observer)
+    world.create("many", 3000)
+    world.settle()
+    steps, delta = steps_of(world, observer)
+    assert steps >= 2 * 3000 // SMALL_MAX
+    assert len(delta.partitions) == 3000
+    assert list(observer.image.to_records()) == world.truth[observer.end_offset]
+    world.controller.create_partitions([("few", 2003, None)], False, lambda results: None)
+    world.settle()
+    steps, delta = steps_of(world, observer)
+    assert steps >= 2 * 2000 // SMALL_MAX
+    assert len(delta.partitions) == 2000
+    assert list(observer.image.to_records()) == world.truth[observer.end_offset]
 
 
 def test_who_asks_for_less_than_a_batch_is_given_one(world):
@@ -472,7 +513,7 @@ def test_an_answer_that_is_of_no_use_changes_nothing_and_is_asked_for_again(worl
     elif damage == "nothing":
         answer.responses = []
     part.records = bytes(data)
-    observer.answered(None if damage == "none" else answer, world.now_ms)
+    at_once(observer.answered(None if damage == "none" else answer, world.now_ms))
     assert (observer.end_offset, observer.image.brokers) == (0, {})
     world.now_ms += BACKOFF_MS
     follow(world, observer)
@@ -562,7 +603,7 @@ class Following(RuleBasedStateMachine):
     def answer(self, one, lost):
         if self.answers[one]:
             response = self.answers[one].pop(0)
-            self.observers[one].answered(response if lost else None, self.world.now_ms)
+            at_once(self.observers[one].answered(response if lost else None, self.world.now_ms))
 
     @rule(ms=st.sampled_from([1, 100, 500]))
     def wait(self, ms):
@@ -581,7 +622,7 @@ class Following(RuleBasedStateMachine):
         for one, observer in self.observers.items():
             if observer.next_deadline_ms() is None:  # its connection is gone
                 self.answers[one] = []
-                observer.answered(None, self.world.now_ms)
+                at_once(observer.answered(None, self.world.now_ms))
 
     @invariant()
     def images_are_equal_at_equal_offsets(self):
@@ -597,12 +638,12 @@ class Following(RuleBasedStateMachine):
         self.world.settle()
         for one, observer in self.observers.items():
             for response in self.answers[one]:
-                observer.answered(response, self.world.now_ms)
+                at_once(observer.answered(response, self.world.now_ms))
         self.world.now_ms += 1000
         self.world.step()
         for one, observer in self.observers.items():
             if observer.next_deadline_ms() is None:
-                observer.answered(self.answers[one][-1], self.world.now_ms)
+                at_once(observer.answered(self.answers[one][-1], self.world.now_ms))
             for _ in range(2):  # a snapshot that it was given may be none any more
                 self.world.now_ms += 1000
                 follow(self.world, observer)

@@ -8,6 +8,7 @@ from typing import Any
 from barnabas.broker.cluster.image import Image
 from barnabas.broker.cluster.metadata_log import TOPIC_ID
 from barnabas.broker.cluster.observer import Observer
+from barnabas.broker.jobs import at_once
 from barnabas.broker.node.member import Member
 from barnabas.broker.ports import Lane
 from barnabas.protocol.errors import ErrorCode
@@ -49,6 +50,7 @@ def test_a_broker_that_leaves_may_be_told_twice_that_it_may() -> None:
         2000,
         lambda delta: None,
         lambda callback: callback(0),
+        at_once,
         0,
     )
     member.tick(0)
