@@ -23,9 +23,10 @@ from barnabas.broker.group.values import CoordinatorRecord
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import KafkaError
 
-WORK_AT_ONCE: Final = 10_000
-"""Partitions that a heartbeat shares out at once, a member counted as `MEMBER_WORK` of them: 8 ms."""
+WORK_AT_ONCE: Final = 5_000
+"""Partitions that a heartbeat shares out at once, members and topics counted as below: 5 ms."""
 MEMBER_WORK: Final = 16
+TOPIC_WORK: Final = 4
 WORK_PER_BATCH: Final = 5_000
 """The same, written at once: 300 members, 4 ms."""
 
@@ -34,10 +35,11 @@ logger = logging.getLogger(__name__)
 
 def is_large(topics: Topics, group: ConsumerGroup, more: Collection[str]) -> bool:
     """Whether a target of a group is a job of its own, once these topics are wanted too."""
-    work = MEMBER_WORK * len(group.members) + len(group.names)
+    names = {*group.names, *more}
+    work = MEMBER_WORK * len(group.members) + TOPIC_WORK * len(names)
     if work > WORK_AT_ONCE:
         return True
-    for name in {*group.names, *more}:
+    for name in names:
         known = topics.get(name)
         work += 0 if known is None else known[1]
     return work > WORK_AT_ONCE

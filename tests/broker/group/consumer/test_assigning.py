@@ -46,15 +46,26 @@ def shared_out(world: ConsumerWorld, topic: str = "t") -> list[int]:
 
 
 def test_many_partitions_are_not_shared_out_within_a_heartbeat(world: ConsumerWorld) -> None:
-    """Neither 10,000 partitions, nor as many members as take as long."""
-    world.topics.have("big", 10_001)
+    """Neither 5,000 partitions, nor as many members as take as long."""
+    world.topics.have("big", 5_001)
     told = world.beat("a", topics=["big"])
     assert (told.error_code, told.member_epoch, world.given(told)) == (0, 1, {})
     assert world.end_jobs() > 1
     told = world.beat("a", 1)
-    assert (told.member_epoch, world.given(told)) == (2, {"big": list(range(10_001))})
+    assert (told.member_epoch, world.given(told)) == (2, {"big": list(range(5_001))})
     world.comes("b", group="small")
     assert not world.jobs
+
+
+def test_many_topics_are_not_shared_out_within_the_first_heartbeat_of_a_group(world: ConsumerWorld) -> None:
+    """A thousand of ten partitions each were a step of 15 to 30 ms, for nobody had wanted them before."""
+    wanted = [f"topic-{number}" for number in range(900)]
+    for name in wanted:
+        world.topics.have(name, 2)
+    told = world.beat("a", topics=wanted)
+    assert (told.error_code, told.member_epoch, world.given(told)) == (0, 1, {})
+    assert world.end_jobs() > 1
+    assert world.given(world.beat("a", 1)) == {name: [0, 1] for name in wanted}
 
 
 def test_many_members_are_not_assigned_within_a_heartbeat() -> None:
