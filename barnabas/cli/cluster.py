@@ -59,7 +59,7 @@ def parser() -> Options:
         "drain",
         "move all partitions of a broker to the others, a few at a time; ended by Ctrl-C it goes on where it was",
         "barnabas cluster drain 3",
-        "barnabas cluster drain 3 && barnabas cluster remove 3",
+        "until barnabas cluster drain 3 -b localhost:9093; do sleep 1; done  # cluster remove 3 takes it out then",
     )
     drained.add_argument("node_id", type=_node, metavar="N", help="its node id")
     client_options(drained)

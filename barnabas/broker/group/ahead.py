@@ -20,10 +20,10 @@ from barnabas.broker.context import RequestContext
 from barnabas.broker.group.values import CommittedOffset, OffsetRecord
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.kafka.coordinator.offsets import COMMITS_MAX
-from barnabas.protocol.requests.offset_commit import OneCommitResponse
 
 if TYPE_CHECKING:
     from barnabas.broker.group.shard import Shard
+    from barnabas.protocol.requests.offset_commit import OneCommitResponse
 
 WAITING_MAX: Final = COMMITS_MAX
 

@@ -92,4 +92,5 @@ def test_a_few_bytes_that_hold_many_records_never_become_a_list(memory: World, w
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 6 * len(TINY) + 500_000, "as a list they take 200 bytes each"
+    # Others' threads may take something, too: clients that tests before had left to themselves.
+    assert peak < 6 * len(TINY) + 800_000 < 200 * COUNT, "as a list they take 200 bytes each"
