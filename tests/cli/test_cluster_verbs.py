@@ -20,7 +20,6 @@ from barnabas.cli.cluster_up import Cluster
 from barnabas.cli.cluster_verbs import Refused, steer
 from barnabas.cli.look import state
 from barnabas.protocol.errors import ConfigError
-from tests.cli import test_cluster_up
 from tests.cli.process import BOUND_S, run
 from tests.cli.test_cluster_up import Up
 
@@ -198,14 +197,11 @@ def test_brokers_come_and_go_by_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_produce_is_seen_to_wait_for_a_follower_that_is_paused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_produce_is_seen_to_wait_for_a_follower_that_is_paused(tmp_path: Path) -> None:
     """docs/STORIES.md, "By hand": what stands there, command by command."""
     patient = ("broker.session.timeout.ms=120000", "replica.lag.time.max.ms=120000", "min.insync.replicas=2")
-    monkeypatch.setattr(test_cluster_up, "SETTINGS", patient)
     where = tmp_path / "four"
-    up = Up(where, "--brokers", "4", "--port", "0")
+    up = Up(where, "--brokers", "4", "--port", "0", settings=patient)
     try:
         with Admin(bootstrap_servers=up.servers) as admin:
             admin.create_topics(NewTopic("story", 1, 4))
