@@ -140,7 +140,9 @@ class Observer:
                 if header.base_offset != self.end_offset or header.leader_epoch < self.epoch:
                     return self._again(delta, f"offset {header.base_offset} came after {self.end_offset - 1}", now_ms)
                 if header.record_count > SMALL_MAX:
-                    delta = yield from self._apply_large(data, position, delta or Delta())
+                    if delta is not None:  # in force, and nobody acts on it before this is over: it is asked for again
+                        break
+                    delta = yield from self._apply_large(data, position)
                 else:
                     changes = [decode(record.value or b"") for record in decode_records(data, position)]
                     delta = self.image.apply(changes, delta)
@@ -155,9 +157,10 @@ class Observer:
             self._not_before_ms = now_ms
         return delta
 
-    def _apply_large(self, data: bytes, position: int, delta: Delta) -> Job[Delta]:
+    def _apply_large(self, data: bytes, position: int) -> Job[Delta]:
         """A change of many things: read in steps, made on the side where partitions are made, in force as a whole."""
         records: list[MetadataRecord] = []
+        delta = Delta()
         for some in decode_slices(data, position, SMALL_MAX):
             records += [decode(record.value or b"") for record in some]
             yield None

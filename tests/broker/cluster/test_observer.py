@@ -482,6 +482,32 @@ def test_a_change_of_thousands_of_partitions_is_taken_in_in_steps_and_in_force_a
     assert list(observer.image.to_records()) == world.truth[observer.end_offset]
 
 
+def test_nothing_is_in_force_untold_while_a_large_change_is_taken_in(world):
+    """Of what came before it in one answer the image had all, and nobody had acted on it."""
+    observer = new_observer()
+    world.create("t")
+    world.settle()
+    follow(world, observer)
+    disconnect(world, observer)
+    before = list(observer.image.to_records())
+    world.controller.delete_topics([world.image.topics["t"].topic_id], lambda results: None)
+    for name, partitions in (("t", 1), ("many", SMALL_MAX + 1), ("last", 1)):
+        world.create(name, partitions)
+        world.settle()
+    told = []
+    while observer.end_offset < world.log.log.high_watermark:
+        steps = observer.answered(asked(world, observer), world.now_ms)
+        try:
+            while True:
+                next(steps)
+                assert list(observer.image.to_records()) == before
+        except StopIteration as end:
+            told.append(sorted({key.topic for key in end.value.partitions}))
+        before = list(observer.image.to_records())
+        assert before == world.truth[observer.end_offset]
+    assert told == [["t"], ["last", "many"]]
+
+
 def test_who_asks_for_less_than_a_batch_is_given_one(world):
     request = new_observer().request(0)
     request.topics[0].partitions[0].partition_max_bytes = -1

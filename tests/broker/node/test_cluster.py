@@ -14,7 +14,7 @@ from barnabas.protocol.ids import NO_LEADER, NO_PRODUCER_EPOCH, TopicPartition
 from barnabas.protocol.requests.alter_partition import AlterPartitionRequest
 from barnabas.protocol.requests.broker_heartbeat import BrokerHeartbeatRequest
 from barnabas.protocol.requests.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from barnabas.protocol.requests.create_topics import CreatableTopic, CreateTopicsRequest
+from barnabas.protocol.requests.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from barnabas.protocol.requests.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from barnabas.protocol.requests.describe_quorum import DescribeQuorumRequest, RequestedPartitionData, RequestedTopicData
 from barnabas.protocol.requests.find_coordinator import FindCoordinatorRequest
@@ -311,6 +311,36 @@ def test_the_controller_tells_how_far_the_others_are(three):
     three.kill(3)
     three.advance(300_000)
     assert [one.replica_id for one in quorum(three, 2).observers] == [2]
+
+
+def test_a_topic_made_anew_before_a_large_one_keeps_what_is_acknowledged(three, monkeypatch):
+    """Broker 2 hears of all three changes at once; the records of the new topic are not for the log of the old one."""
+    three.create(replicas={0: [2]})
+    assert three.put(b"of the old one").error_code == 0
+    three.cut.add(frozenset((1, 2)))
+    assigned = [CreatableReplicaAssignment(0, [2])]
+    for request in (
+        CreateTopicsRequest([CreatableTopic("of-an-answer-that-is-under-way", 1, 1)]),
+        DeleteTopicsRequest([DeleteTopicState("t")]),
+        CreateTopicsRequest([CreatableTopic("t", -1, -1, assigned)]),
+        CreateTopicsRequest([CreatableTopic("many", 300, 2)]),
+    ):
+        three.ask(CONTROLLER, request, 6)
+    new, sent = three.state().topic_id, []
+    step = three[2].step
+
+    def stepped():
+        worked = step()
+        if three.state(node_id=2) is not None and three.state(node_id=2).topic_id == new and len(sent) < 9:
+            sent.append(three.produce(b"%d" % len(sent), node_id=2))
+        return worked
+
+    monkeypatch.setattr(three[2], "step", stepped)
+    three.cut.clear()
+    three.until(lambda: len(sent) == 9 and all(one.done for one in sent))
+    acknowledged = [number for number, one in enumerate(sent) if three.part(one).error_code == 0]
+    assert acknowledged
+    assert [int(value[-2:-1]) for _, _, value in three[2].values()] == acknowledged, "once, and in order"
 
 
 def test_a_change_while_the_controller_is_away_is_to_be_tried_again(three):
