@@ -47,6 +47,7 @@ class LogManager:
         failed: partitions whose directory cannot be used, and why. It is left as it is, nothing is made in its place,
             and they answer KAFKA_STORAGE_ERROR until the next start.
         losses: what was lost.
+        unnamed: logs with records whose directory did not say at the start whose they are, as after a power failure.
         room: how many producers they remember.
         cleaner: what is compacted, and what cannot be.
     """
@@ -65,6 +66,7 @@ class LogManager:
         self.logs: dict[TopicPartition, Log] = {}
         self.failed: dict[TopicPartition, Exception] = {}
         self.losses = Losses()
+        self.unnamed: set[TopicPartition] = set()
         self.apart = Apart(disk, config.barnabas_batch_records_max, config.barnabas_batch_bytes_max)
         self.room = Room()
         self.cleaner = Cleaner(config, self.losses.report)
@@ -168,6 +170,8 @@ class LogManager:
             raise
         if named != topic_id:
             log.set_topic_id(topic_id)
+            if log.log_end_offset:
+                self.unnamed.add(partition)
         return log
 
     def _new_log(self, partition: TopicPartition, topic_id: bytes, config: TopicConfig) -> Log:
@@ -250,28 +254,30 @@ class LogManager:
             log.release()
             logger.warning("%s was removed under the broker; there is nothing left of it to be deleted", log.directory)
             return
-        away = self._set_aside(log, DELETE_SUFFIX)
+        away = self._set_aside(log, DELETE_SUFFIX, log.topic_id)
         self._housekeeping.discard([away], log.config.file_delete_delay_ms)
 
-    def stray(self, partition: TopicPartition) -> None:
-        """Set aside the log of a partition that is in no topic: its bytes stay under another name.
+    def stray(self, partition: TopicPartition, why: str = "belongs to no topic of this cluster") -> None:
+        """Set aside the log of a partition that is in no topic, or may be another's: its bytes stay under another name.
 
         Raises:
             KafkaError: KAFKA_STORAGE_ERROR, its directory stays (see `failed`).
         """
-        name = self._set_aside(self.logs[partition], STRAY_SUFFIX)
+        log = self.logs[partition]
+        name = self._set_aside(log, STRAY_SUFFIX, ZERO_UUID if partition in self.unnamed else log.topic_id)
         logger.warning(
-            "%s belongs to no topic of this cluster; it is now called %s (docs/DURABILITY.md says how it comes back)",
+            "%s %s; it is now called %s (docs/DURABILITY.md says how it comes back)",
             partition,
+            why,
             name,
         )
 
-    def _set_aside(self, log: Log, suffix: str) -> str:
+    def _set_aside(self, log: Log, suffix: str, topic_id: bytes) -> str:
         partition = log.topic_partition
         del self.logs[partition]
         log.release()
         try:
-            name = free_name(self.disk, partition, log.topic_id, suffix)
+            name = free_name(self.disk, partition, topic_id, suffix)
             self.disk.rename(log.directory, name)
         except OSError as error:
             self.leave(partition, error)

@@ -6,14 +6,16 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Final
 
+from barnabas.broker.cluster.image import PartitionState
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import KafkaError
-from barnabas.protocol.ids import ZERO_UUID
+from barnabas.protocol.ids import NO_LEADER, ZERO_UUID
 
 if TYPE_CHECKING:
     from barnabas.broker.node.core import Core
 
 _LOOKED_AT_PER_STEP: Final = 1000
+_UNNAMED: Final = "does not say any more which topic of that name it is of, and is fetched anew from others"
 
 logger = logging.getLogger(__name__)
 
@@ -21,20 +23,32 @@ logger = logging.getLogger(__name__)
 def clear(core: Core) -> Job[None]:
     """Logs of topics that are no more (their deletion was cut short) keep their bytes under another name.
 
-    A log of a partition that is on other brokers by now is one that went while this one was away: it is deleted.
+    A log of a partition that is on other brokers by now is one that went while this one was away: it is deleted. One
+    that does not say whose it is may be that of an earlier topic of this name: nobody could tell its records from those
+    that belong there. Where others have all of it, it is fetched anew.
     """
+    unnamed = core.logs.unnamed
     for count, (key, log) in enumerate(list(core.logs.logs.items()), 1):
         if count % _LOOKED_AT_PER_STEP == 0:
             yield None
         topic = core.image.topics.get(key.topic)
         is_known = topic is not None and log.topic_id in (topic.topic_id, ZERO_UUID)
         state = topic.partitions.get(key.partition) if topic is not None and is_known else None
-        if state is not None and core.config.node_id in state.replicas:
+        is_here = state is not None and core.config.node_id in state.replicas
+        if is_here and not (key in unnamed and state is not None and _others_have_all(core, state)):
             continue
         with contextlib.suppress(KafkaError):  # said already; all else serves
-            if state is not None and log.topic_id != ZERO_UUID:
+            if is_here:
+                core.logs.stray(key, _UNNAMED)
+            elif state is not None and log.topic_id != ZERO_UUID:
                 logger.info("%s is on brokers %s by now, and its log here is deleted", key, list(state.replicas))
                 core.logs.delete(key)
             else:
                 core.logs.stray(key)
         yield None
+    unnamed.clear()
+
+
+def _others_have_all(core: Core, state: PartitionState) -> bool:
+    me = core.config.node_id
+    return state.leader not in (NO_LEADER, me) and me not in state.isr and me not in state.elr

@@ -10,6 +10,7 @@ from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.broker.node import proof
 from barnabas.broker.node.proof import LIFE_FILE
 from barnabas.protocol.ids import NO_LEADER
+from barnabas.protocol.requests.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.broker.node.cluster import CLUSTER_ID, Cluster
 from tests.broker.node.world import World, batch
 from tests.durability.plants import Change
@@ -157,3 +158,37 @@ def test_where_the_system_does_not_say_which_boot_it_is_a_clean_stop_alone_shows
     assert [proof.previous_epoch(disk, boot) for boot in ("boot", "another", "")] == [7, -1, -1]
     disk.write_atomic(CLEAN_SHUTDOWN_FILE, mark(None, 8))
     assert proof.previous_epoch(disk, "") == 8
+
+
+@pytest.mark.parametrize("end", ["kill", "stop"])
+def test_a_log_that_lost_its_topic_id_is_not_taken_for_that_of_a_later_topic(three, end, caplog):
+    """Nothing syncs `partition.metadata`; the same epochs and offsets told nobody that the records were others."""
+    three.create(replicas={0: [2, 3]}, flush_messages=1)
+    assert three.put(b"of the old one").error_code == 0
+    three.advance(1000)
+    if end == "stop":
+        three.stop(3)
+        three.disks[3].crash()
+        three.boots[3] += 1
+    else:
+        three.kill(3, power=True)
+    three.until(lambda: not three[CONTROLLER].core.image.is_alive(3))
+    assert three.disks[3].load("t-0/partition.metadata") == b""
+    three.ask(CONTROLLER, DeleteTopicsRequest([DeleteTopicState("t")]), 6)
+    three.create(replicas={0: [2, 3]})
+    for value in (b"first", b"second"):
+        assert three.put(value).error_code == 0
+    three.start(3)
+    three.until(lambda: sorted(three.state().isr) == [2, 3])
+    assert three[3].values() == three[2].values()
+    assert "does not say any more which topic of that name it is of" in caplog.text
+    assert any(name.endswith("-stray") for name in three.disks[3].list("")), "its bytes stay"
+
+
+def test_the_only_log_of_a_partition_is_kept_though_it_lost_its_topic_id(three):
+    three.create(replicas={0: [3]}, flush_messages=1)
+    assert three.put(b"first").error_code == 0
+    three.kill(3, power=True)
+    assert three.disks[3].load("t-0/partition.metadata") == b""
+    back(three, 3)
+    assert len(three[3].values()) == 1
