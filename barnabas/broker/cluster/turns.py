@@ -4,6 +4,9 @@ An operation is a job. A small one is run to its end where it is asked for. One 
 bounded steps: it begins when nothing is in flight, and whoever comes meanwhile waits in line, so that what it decides
 over stays as it is until its own records are in force.
 
+Of small ones so many are begun in one step, and so many are in flight (`AT_ONCE_MAX`): what is written with one sync is
+put in force in one step, and behind a large one thousands may have come.
+
 A defect of ours ends one operation, never the line: `failed`, which comes with each, answers who asked for it.
 """
 
@@ -23,6 +26,11 @@ logger = logging.getLogger(__name__)
 SMALL_MAX: Final = 250
 """Partitions that an operation may concern to be run as one step: a few ms."""
 
+OPERATION: Final = 7
+"""To begin an operation, to write it and to act on its commit takes as long as so many of its records."""
+AT_ONCE_MAX: Final = 256
+"""Records in flight, or partitions begun with in this step, and `OPERATION` for each operation: then others wait."""
+
 RunJob = Callable[[Job[None], Callable[[Exception | None], None]], object]
 """Takes on a job; the callback hears of its end, and of what it raised, if it did."""
 Failed = Callable[[KafkaError], None]
@@ -38,12 +46,13 @@ def answer_defect(defect: Exception, failed: Failed) -> None:
 
 
 class Turns:
-    """The line of operations. `in_flight` tells whether records were appended that are not committed yet."""
+    """The line of operations. `in_flight` tells what was appended and is not committed yet, as `AT_ONCE_MAX` counts."""
 
-    def __init__(self, run: RunJob, in_flight: Callable[[], bool]) -> None:
+    def __init__(self, run: RunJob, in_flight: Callable[[], int]) -> None:
         self._run = run
         self._in_flight = in_flight
         self._waiting: deque[tuple[int, Job[None], Failed]] = deque()
+        self._pausing = False
         self.alone = False
         """Whether a large operation is under way."""
 
@@ -54,16 +63,24 @@ class Turns:
 
     def do(self, step: Callable[[], None], failed: Failed) -> None:
         """Do a small operation that is a single step."""
-        if self.alone or self._waiting:
+        if self.alone or self._waiting or self._in_flight() >= AT_ONCE_MAX:
             self._waiting.append((0, _single(step), failed))
         else:
             _finish(_single(step), failed)
 
     def go_on(self) -> None:
         """Do what waits; to be called after each commit."""
-        while self._waiting and not self.alone:
+        begun = 0
+        while self._waiting and not self.alone and not self._pausing:
             partitions, operation, failed = self._waiting[0]
             if partitions <= SMALL_MAX:
+                if self._in_flight() >= AT_ONCE_MAX:
+                    return
+                if begun >= AT_ONCE_MAX:
+                    self._pausing = True
+                    self._run(_pause(), self._paused)
+                    return
+                begun += OPERATION + partitions
                 self._waiting.popleft()
                 _finish(operation, failed)
             elif self._in_flight():
@@ -72,6 +89,10 @@ class Turns:
                 self._waiting.popleft()
                 self.alone = True
                 self._run(operation, partial(self._ended, failed))
+
+    def _paused(self, _defect: Exception | None) -> None:
+        self._pausing = False
+        self.go_on()
 
     def _ended(self, failed: Failed, defect: Exception | None) -> None:
         if defect is not None:
@@ -86,6 +107,10 @@ def _finish(operation: Job[None], failed: Failed) -> None:
             pass
     except Exception as defect:
         answer_defect(defect, failed)
+
+
+def _pause() -> Job[None]:
+    yield None
 
 
 def _single(step: Callable[[], None]) -> Job[None]:

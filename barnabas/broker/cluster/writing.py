@@ -10,13 +10,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from barnabas.broker.cluster.image import Delta, Image
 from barnabas.broker.cluster.record_log import Commit, RecordLog
 from barnabas.broker.cluster.records import MetadataRecord, Partition
-from barnabas.broker.cluster.turns import SMALL_MAX, answer_defect
+from barnabas.broker.cluster.turns import OPERATION, SMALL_MAX, answer_defect
 from barnabas.broker.jobs import Gate, Job, wait
 from barnabas.protocol.errors import ErrorCode, KafkaError
+
+SLICES_MAX: Final = 4
+"""Slices that are in flight at a time: what is committed with one sync is put in force in one step."""
 
 logger = logging.getLogger(__name__)
 
@@ -62,9 +66,9 @@ class Writing:
         self.pending = image.copy()
 
     @property
-    def under_way(self) -> bool:
-        """Whether records were appended that are not committed yet."""
-        return bool(self._in_flight)
+    def under_way(self) -> int:
+        """The records that were appended and are not committed yet, and for each operation `OPERATION` more."""
+        return sum(map(len, self._in_flight)) + OPERATION * len(self._in_flight)
 
     def reload(self) -> None:
         """Start over from the committed image: it was just replayed."""
@@ -114,9 +118,12 @@ class Writing:
         faults: list[KafkaError | None] = []
         slices = [records[start : start + SMALL_MAX] for start in range(0, len(records), SMALL_MAX)]
         over = Gate()
+        room = Gate()
 
         def committed(fault: KafkaError | None) -> None:
             faults.append(fault)
+            if not room.is_open:
+                room.open()
             if len(faults) == ended_after:
                 over.open()
 
@@ -126,6 +133,9 @@ class Writing:
                 ended_after = number
                 break
             yield None
+            while number - len(faults) >= SLICES_MAX:
+                room = Gate()
+                yield from wait(room)
         yield from wait(over)
         done(next((fault for fault in faults if fault is not None), None))
 

@@ -23,7 +23,8 @@ def handle(
     services: Services, request: DescribeUserScramCredentialsRequest, context: RequestContext, now_ms: int
 ) -> None:
     """Say of each user that there is nothing to tell."""
-    services.work(_serve(request, context), request, context)
+    work = services.work_in_line if len(request.users or ()) > SLICE else services.work
+    work(_serve(request, context), request, context)
 
 
 def _serve(request: DescribeUserScramCredentialsRequest, context: RequestContext) -> Job[None]:

@@ -41,7 +41,8 @@ _COMING: Final = "The coordinator is not available."
 
 def handle(services: Services, request: FindCoordinatorRequest, context: RequestContext, now_ms: int) -> None:
     """Say for each key who coordinates it."""
-    services.work(_serve(services, request, context), request, context)
+    work = services.work_in_line if len(request.coordinator_keys) > SLICE else services.work
+    work(_serve(services, request, context), request, context)
 
 
 def _serve(services: Services, request: FindCoordinatorRequest, context: RequestContext) -> Job[None]:

@@ -7,11 +7,12 @@ where they are. A partition named twice is told once (Kafka: twice).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 
 from barnabas.broker.cluster.image import Image
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.services import CLUSTER, Operation, Services
-from barnabas.broker.handlers.steps import Slice, answer
+from barnabas.broker.handlers.steps import SLICE, Slice, answer
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import TopicPartition
@@ -27,7 +28,14 @@ def handle(
     services: Services, request: ListPartitionReassignmentsRequest, context: RequestContext, now_ms: int
 ) -> None:
     """Look through those that are named, or all."""
-    services.work(_serve(services, request, context), request, context)
+    counts: Iterable[int]
+    if request.topics is None:
+        counts = (len(topic.partitions) for topic in services.image.topics.values())
+    else:
+        counts = (len(topic.partition_indexes) for topic in request.topics)
+    large = any(total > SLICE for total in accumulate(counts))
+    work = services.work_in_line if large else services.work
+    work(_serve(services, request, context), request, context)
 
 
 def _serve(services: Services, request: ListPartitionReassignmentsRequest, context: RequestContext) -> Job[None]:

@@ -44,6 +44,8 @@ ONLY_LOOK: Final = frozenset(
         ApiKey.CONSUMER_GROUP_DESCRIBE,
         ApiKey.LIST_CONFIG_RESOURCES,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
     )
 )
 """APIs that change nothing: their work ends with the connection that asked."""
@@ -147,7 +149,14 @@ class Services:
         work(self.run, steps, lambda fault: self.failed(request, context, fault), asker)
 
     def work_in_line(self, steps: Job[None], request: Any, context: RequestContext) -> None:
-        """As `work`, of which only a few are under way at a time (see `line`)."""
+        """As `work`, of which only a few are under way at a time (see `line`).
+
+        A broker waits for nobody there: it asks for one thing at a time, and a flood of clients' large requests would
+        take it out of every ISR.
+        """
+        if context.connection.peer >= 0:
+            self.work(steps, request, context)
+            return
         line = self.file_line if context.api_key in _READ_FILES else self.line
         self.work(line.within(context.connection.id, steps), request, context)
 

@@ -10,14 +10,33 @@ from barnabas.protocol.ids import TopicPartition
 
 
 class HostedPartitions:
-    """Partitions by name. `offline` holds those whose log cannot be used, and what the metadata says of them."""
+    """Partitions by name, and how many of them each topic has.
 
-    __slots__ = ("offline", "online", "shared")
+    `offline` holds those whose log cannot be used, and what the metadata says of them.
+    """
+
+    __slots__ = ("offline", "online", "shared", "topics")
 
     def __init__(self, shared: Shared) -> None:
         self.shared = shared
         self.online: dict[TopicPartition, Partition] = {}
         self.offline: dict[TopicPartition, PartitionState] = {}
+        self.topics: dict[str, int] = {}
+
+    def add(self, partition: Partition) -> None:
+        """It is hosted here from now on; it was not before."""
+        key = partition.topic_partition
+        self.online[key] = partition
+        self.topics[key.topic] = self.topics.get(key.topic, 0) + 1
+
+    def take(self, key: TopicPartition) -> Partition | None:
+        """It is hosted here no longer, if it was."""
+        partition = self.online.pop(key, None)
+        if partition is not None:
+            left = self.topics.pop(key.topic) - 1
+            if left:
+                self.topics[key.topic] = left
+        return partition
 
     def get(self, key: TopicPartition) -> Partition:
         """The partition.

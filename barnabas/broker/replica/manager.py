@@ -222,11 +222,9 @@ class ReplicaManager:
             else:
                 self._remove(key, now_ms)
                 gone[key.topic] = None
-        if gone:
-            hosted = {key.topic for key in self.hosted.online}
-            for topic in gone:
-                if topic not in hosted:
-                    self.shared.stats.forget_topic(topic)
+        for topic in gone:
+            if topic not in self.hosted.topics:
+                self.shared.stats.forget_topic(topic)
 
     def disown(self, removed: Iterable[TopicPartition]) -> None:
         """Lead these no longer: their topic is gone, and `apply` will hear of it a few at a time.
@@ -280,7 +278,8 @@ class ReplicaManager:
                 logger.info("%s is online", key)
                 del self.hosted.offline[key]
                 self._refused.pop(key, None)
-            partition = self.hosted.online[key] = Partition(key, state.topic_id, log, self.shared)
+            partition = Partition(key, state.topic_id, log, self.shared)
+            self.hosted.add(partition)
         if state.leader == self.shared.broker_id:
             if partition.become_leader(state, now_ms):
                 self._follow_nobody(key)
@@ -340,7 +339,7 @@ class ReplicaManager:
         self.hosted.offline.pop(key, None)
         self.shared.complaints.forget(key)
         self._refused.pop(key, None)
-        partition = self.hosted.online.pop(key, None)
+        partition = self.hosted.take(key)
         if partition is not None:
             self._follow_nobody(key)
             partition.stop()

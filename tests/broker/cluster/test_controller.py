@@ -11,8 +11,10 @@ from barnabas.broker.cluster import topic_rules
 from barnabas.broker.cluster.controller import LocalController
 from barnabas.broker.cluster.image import Delta, Image
 from barnabas.broker.cluster.producer_ids import ProducerIdPool
-from barnabas.broker.cluster.records import BrokerChange, MetadataRecord, RegisterBroker
+from barnabas.broker.cluster.records import BrokerChange, MetadataRecord, PartitionChange, RegisterBroker
 from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult
+from barnabas.broker.cluster.turns import AT_ONCE_MAX, OPERATION, SMALL_MAX
+from barnabas.broker.cluster.writing import SLICES_MAX
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.node.jobs import JobQueue
 from barnabas.broker.ports import IsrAnswer, IsrProposal
@@ -212,6 +214,83 @@ def test_who_asks_for_producer_ids_waits_for_the_block_in_line() -> None:
     other.take(lambda fault, producer_id: taken.append((fault, producer_id)))
     cluster.log.commit()
     assert taken[-1] == (None, 1000)
+
+
+def _operations(cluster: Cluster, count: int, size: int, validate_only: bool, answers: list[Any]) -> None:
+    for number in range(count):
+        topics = [NewTopic(f"{number}-{at}") for at in range(size)]
+        cluster.controller.create_topics(topics, validate_only, answers.append)
+
+
+@pytest.mark.parametrize("size", [1, 30, 200])
+def test_what_one_sync_commits_is_bounded_however_many_small_operations_came(size: int) -> None:
+    """Four thousand that came behind a large one were begun in one step, and put in force in one step: 3 s."""
+    cluster = Cluster()
+    answers: list[Any] = []
+    cost = 2 * size + OPERATION  # a topic of one partition is two records
+    cluster.controller.create_topics([NewTopic("large", 1000)], False, answers.append)
+    _operations(cluster, 100, size, False, answers)
+    most = synced = 0
+    while len(answers) < 101:
+        while cluster.jobs.step():
+            pass
+        most = max(most, len(cluster.log.pending) * cost)
+        synced += 1
+        seen = len(answers)
+        for _ in range(len(cluster.log.pending)):
+            cluster.log.commit()
+        assert len(cluster.log.pending) <= len(answers) - seen + 1
+    assert most < AT_ONCE_MAX + cost
+    assert synced <= 100 * cost // AT_ONCE_MAX + 4, "no fewer are in flight than may be"
+    assert [one.error for results in answers for one in results] == [None] * (1 + 100 * size)
+
+
+@pytest.mark.parametrize("size", [1, 30, 200])
+def test_small_operations_that_write_nothing_are_begun_a_few_in_a_step(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Cluster()
+    answers: list[Any] = []
+    cluster.controller.create_topics([NewTopic("large", 1000)], True, answers.append)
+    _operations(cluster, 100, size, True, answers)
+    most = 0
+    while len(answers) < 101:
+        seen = len(answers)
+        assert cluster.jobs.step() or len(answers) == 101
+        most = max(most, len(answers) - seen)
+    assert (most - 2) * (size + OPERATION) < AT_ONCE_MAX, "the large one ends in a step with the first of them"
+    assert [results[0].name for results in answers[1:]] == [f"{number}-0" for number in range(100)], "in their order"
+    while cluster.jobs.step():
+        pass
+
+
+def test_of_a_decision_in_slices_a_few_are_in_flight() -> None:
+    cluster = Cluster()
+    answers: list[Any] = []
+    cluster.controller.create_topics([NewTopic("large", 5000)], False, answers.append)
+    while cluster.jobs.step() or cluster.log.pending:
+        while cluster.log.pending:
+            cluster.log.commit()
+    topic_id = answers[0][0].topic_id
+
+    def decision(image: Image) -> Any:
+        yield None
+        return [PartitionChange(topic_id, number, isr=(1,)) for number in range(5000)]
+
+    ended: list[Any] = []
+    cluster.controller.decide(decision, ended.append)
+    in_flight = []
+    while not ended:
+        while cluster.jobs.step():
+            pass
+        in_flight.append(len(cluster.log.pending))
+        for _ in range(len(cluster.log.pending)):
+            cluster.log.commit()
+        while cluster.jobs.step():
+            pass
+    assert ended == [None]
+    assert (max(in_flight), sum(in_flight)) == (SLICES_MAX, 5000 // SMALL_MAX)
+    assert all(state.isr == (1,) for state in cluster.image.topics["large"].partitions.values())
 
 
 class Watched:

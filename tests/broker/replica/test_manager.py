@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from barnabas.broker.replica.action_queue import ActionQueue
 from barnabas.protocol.errors import ErrorCode
@@ -114,6 +115,30 @@ def test_removing_what_is_not_here_has_no_effect():
     world = World()
     world.manager.apply({}, [P(0)], 0)
     assert world.manager.hosted.online == {}
+
+
+class _Unwalked(dict[Any, Any]):
+    def __iter__(self):
+        raise AssertionError("each deletion of one topic walked over all partitions")
+
+    keys = values = items = __iter__
+
+
+def test_a_topic_of_which_nothing_is_left_here_is_forgotten_without_a_look_at_all_others():
+    world = World()
+    for number in range(3):
+        world.host(P(number))
+    world.produce(P(0))
+    hosted = world.manager.hosted
+    hosted.online = _Unwalked(hosted.online)
+    assert "t" in world.manager.shared.stats._topics
+    for number, left in ((0, {"t": 2}), (2, {"t": 1})):
+        world.manager.apply({}, [P(number), P(number)], 0)
+        assert hosted.topics == left
+        assert "t" in world.manager.shared.stats._topics
+    world.manager.apply({P(1): State(replicas=(2,))}, [], 0)
+    assert hosted.topics == {}
+    assert "t" not in world.manager.shared.stats._topics
 
 
 def test_an_idle_broker_wakes_only_for_the_isr_task():
