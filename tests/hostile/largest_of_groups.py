@@ -70,6 +70,12 @@ def _newcomer(names: list[str]) -> ConsumerGroupHeartbeatRequest:
     )
 
 
+def _pattern(text: str) -> ConsumerGroupHeartbeatRequest:
+    return ConsumerGroupHeartbeatRequest(
+        "group of patterns", "m", rebalance_timeout_ms=1000, subscribed_topic_regex=text, topic_partitions=[]
+    )
+
+
 def _join(count: int, size: int) -> JoinGroupRequest:
     protocols = [JoinGroupRequestProtocol(f"protocol-{at}", bytes(size)) for at in range(count)]
     return JoinGroupRequest("group", 10_000, 10_000, "", None, "consumer", protocols)
@@ -112,6 +118,9 @@ LARGEST: dict[str, Largest] = {
         0,
         lambda share: _newcomer([f"n{at}" for at in range(NAMES_MAX // share)]),
     ),
+    "ConsumerGroupHeartbeat, a pattern of classes": (68, 1, lambda share: _pattern("\\PL" * (1300 // share))),
+    "ConsumerGroupHeartbeat, a pattern that repeats": (68, 1, lambda share: _pattern("x{0,1000}" * 8)),
+    "ConsumerGroupHeartbeat, a pattern that is taken": (68, 1, lambda share: _pattern("x?" * 2000)),
     "ConsumerGroupHeartbeat, partitions": (68, 1, lambda share: _heartbeat(["t"], ALL // share)),
     "ConsumerGroupDescribe": (69, 1, lambda share: ConsumerGroupDescribeRequest(_groups(FEW_TIMES // share))),
 }

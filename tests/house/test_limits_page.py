@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from barnabas.broker.config import BrokerConfig
-from barnabas.broker.group.consumer.patterns import LENGTH_MAX, MEMORY_MAX, PROGRAM_MAX
+from barnabas.broker.group.consumer.patterns import CLASSES_MAX, LENGTH_MAX, MEMORY_MAX, PROGRAM_MAX, REPEATS_MAX
 from barnabas.protocol.limits import REQUEST_ELEMENTS_MAX
 
 PAGE = (Path(__file__).parents[2] / "docs" / "SECURITY.md").read_text()
@@ -29,5 +29,6 @@ def test_the_page_names_the_settings_with_their_defaults() -> None:
 
 
 def test_the_page_names_the_bounds_of_a_pattern() -> None:
+    within = f"{REPEATS_MAX} repetitions (`{{n,m}}`, added up) and {CLASSES_MAX} classes of Unicode (`\\pL`) in it"
     compiled = f"{PROGRAM_MAX} instructions and {MEMORY_MAX >> 20} MiB once it is compiled"
-    assert f"{LENGTH_MAX} characters of a pattern, {compiled}: INVALID_REGULAR_EXPRESSION" in PAGE
+    assert f"{LENGTH_MAX} characters of a pattern, {within}, {compiled}: INVALID_REGULAR_EXPRESSION" in PAGE

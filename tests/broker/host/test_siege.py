@@ -84,15 +84,19 @@ class Bystander:
 
 
 @contextmanager
-def siege(*options: str, data_dir: Path | None = None, inside: Sequence[str] = ()) -> Iterator[Process]:
+def siege(
+    *options: str, data_dir: Path | None = None, kept: Path | None = None, inside: Sequence[str] = ()
+) -> Iterator[Process]:
     """A broker to be attacked in the body; what must hold is looked at when it is over.
 
-    It keeps its data in memory, unless a directory is given to have its own in; `inside` is a command that runs it.
+    It keeps its data in memory, unless a directory is given to have its own in, or one that is `kept` for the next;
+    `inside` is a command that runs it.
 
     Raises:
         TooMuch: it took more memory or time than it may.
     """
-    where = ("--memory",) if data_dir is None else ("--data-dir", tempfile.mkdtemp(dir=data_dir))
+    own = kept if data_dir is None else tempfile.mkdtemp(dir=data_dir)
+    where = ("--memory",) if own is None else ("--data-dir", str(own))
     with broker("--port", "0", *where, *options, inside=inside) as process, Bystander(process) as onlooker:
         idle = memory(process, "VmRSS")
         assert is_idle(process)

@@ -8,7 +8,15 @@ from collections.abc import Iterable
 import pytest
 
 from barnabas.broker.group.consumer import patterns
-from barnabas.broker.group.consumer.patterns import LENGTH_MAX, PROGRAM_MAX, WORK_PER_STEP, compile_pattern
+from barnabas.broker.group.consumer.patterns import (
+    CLASSES_MAX,
+    LENGTH_MAX,
+    MEMORY_MAX,
+    PROGRAM_MAX,
+    REPEATS_MAX,
+    WORK_PER_STEP,
+    compile_pattern,
+)
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
 FAULTS = {
@@ -75,8 +83,40 @@ def test_a_pattern_is_bounded() -> None:
 
 def test_so_is_what_it_compiles_to() -> None:
     """A few characters may stand for millions of instructions."""
-    assert f"{PROGRAM_MAX} is the most" in refused("x{0,1000}" * 5)
-    assert "too large" in refused("x{0,1000}" * 300)
+    assert f"{PROGRAM_MAX} is the most" in refused("((a{0,31}){0,31})" * 5)
+    assert "too large" in refused("((a{0,31}){0,31})" * 16)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        ("x{0,1000}" * 8, f"what it repeats adds up to 8000 times, {REPEATS_MAX} is the most"),
+        ("x{0,1000}" * 400, f"what it repeats adds up to 400000 times, {REPEATS_MAX} is the most"),
+        ("(x{900}y{5,}){99}", f"what it repeats adds up to 1004 times, {REPEATS_MAX} is the most"),
+        ("\\PL" * 1300, f"it has 1300 classes of Unicode, {CLASSES_MAX} is the most"),
+        ("[\\pL\\P{Greek}]" * 40, f"it has 80 classes of Unicode, {CLASSES_MAX} is the most"),
+    ],
+)
+def test_what_takes_long_to_read_is_refused_unread(pattern: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them held the loop for 140 ms until now, with one heartbeat."""
+    monkeypatch.setattr(patterns, "_re2", None)
+    assert refused(pattern).endswith(f"is not a valid regular expression: {reason}.")
+
+
+def test_what_takes_long_to_compile_is_given_up_early() -> None:
+    """Who has room for less is done earlier: 120,000 instructions are tried with room for 8,192."""
+    re2, narrow, wide = patterns._re2()
+    assert (narrow.max_mem, wide.max_mem) == (16 * PROGRAM_MAX, MEMORY_MAX)
+    re2.compile(b"\\PL" * 50, wide)
+    with pytest.raises(re2.error, match="too large"):
+        re2.compile(b"\\PL" * 50, narrow)
+    assert "too large" in refused("\\PL" * 50)
+
+
+def test_a_large_pattern_that_is_not_dear_is_taken() -> None:
+    compile_pattern("|".join("n" * 254 for _ in range(16)))
+    compile_pattern("[a-z]{1,249}" * 4)
+    compile_pattern("\\p{Greek}" * CLASSES_MAX)
 
 
 def test_no_pattern_makes_a_name_slow() -> None:
@@ -84,7 +124,7 @@ def test_no_pattern_makes_a_name_slow() -> None:
     name = "a" * 249
     pattern = compile_pattern("(a+)+b")
     assert not pattern.matches(name)
-    large = compile_pattern("(x?){1000}" * 2)
+    large = compile_pattern("(x?y?){1000}")
     steps = sum(1 for _ in large.matching([name] * 10))
     assert steps == 10
     assert sum(1 for _ in pattern.matching([name] * 10)) == 1
