@@ -110,7 +110,7 @@ class Members:
                 epoch = image.broker_epoch(asked.broker_id)
                 return []
             epoch = record.broker_epoch
-            proven = asked.previous_epoch == image.broker_epoch(asked.broker_id)  # -1 of both: it is new
+            proven = asked.previous_epoch == image.broker_epoch(asked.broker_id) >= 0  # who was forgotten shows nothing
             leaves = fenced if proven else unproven
             changes = yield from leaves(image, asked.broker_id, self._controller.terms_of)
             doubtful.extend([] if proven else nobody_has_all(image, changes))

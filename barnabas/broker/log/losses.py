@@ -45,7 +45,8 @@ class Losses:
 
     `count` and `size` (bytes) are of all losses, `last` holds the newest hundred; `failed_reads` counts reads that the
     device refused, or that found something else than records, `failed_writes` small files that could not be written
-    and are tried again: each file and cause is told once.
+    and are tried again: each file and cause is told once. `first` is called, once, when the next is reported: whatever
+    is to be cut is still there then.
     """
 
     def __init__(self) -> None:
@@ -55,9 +56,13 @@ class Losses:
         self.count = 0
         self.size = 0
         self.last: deque[Loss] = deque(maxlen=_REMEMBERED)
+        self.first: Callable[[], None] | None = None
 
     def report(self, loss: Loss) -> None:
         """Say it and count it."""
+        if self.first is not None:
+            first, self.first = self.first, None
+            first()
         self.count += 1
         self.size += loss.size
         self.last.append(loss)

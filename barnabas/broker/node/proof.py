@@ -2,7 +2,8 @@
 
     .kafka_cleanshutdown   the last stop was clean, in this broker epoch; a start takes it away, as in Kafka
     barnabas-life          the broker epoch of the last life, and the boot of the machine that it was in: as long as the
-                           machine was not started anew only the process died, and the system has all that it wrote
+                           machine was not started anew only the process died, and the system has all that it wrote;
+                           emptied as soon as a start finds something lost, before it mends it
 
 The epoch must be the one that the controller knows: a file of an earlier life, or of a directory that was put in the
 place of another, shows nothing. Neither file has to be on the device to be true; one that is missing or torn shows
@@ -41,15 +42,24 @@ def shows(disk: Disk, boot_id: str, broker_epoch: int) -> bool:
 
 def note(disk: Disk, boot_id: str, broker_epoch: int) -> None:
     """Another life has begun."""
-    if not boot_id:
-        return
+    if boot_id:
+        text = f"version=1\nbroker.epoch={broker_epoch}\nboot.id={boot_id}\n"
+        disk.write_atomic(LIFE_FILE, text.encode(), _written, durable=False)
 
-    def written(error: OSError | None) -> None:
-        if error is not None:
-            logger.warning("%s was not written: %s", LIFE_FILE, error)
 
-    text = f"version=1\nbroker.epoch={broker_epoch}\nboot.id={boot_id}\n"
-    disk.write_atomic(LIFE_FILE, text.encode(), written, durable=False)
+def withdraw(disk: Disk) -> None:
+    """Something of the logs is lost, and about to be cut: a start that is killed here leaves nothing that tells it."""
+    try:
+        disk.write_atomic(LIFE_FILE, b"", durable=False)
+    except OSError as error:  # a full disk
+        _written(error)
+        disk.remove(LIFE_FILE)
+    disk.write_atomic(LIFE_FILE, b"", _written, durable=False)  # after the note that may be under way
+
+
+def _written(error: OSError | None) -> None:
+    if error is not None:
+        logger.warning("%s was not written: %s", LIFE_FILE, error)
 
 
 def _of_marker(disk: Disk) -> int:

@@ -37,7 +37,7 @@ from barnabas.broker.config import parse_topics
 from barnabas.broker.delayed.timer import CallbackTask
 from barnabas.broker.handlers.api_versions import SUPPORTED_FEATURES
 from barnabas.broker.jobs import Gate, Job, wait
-from barnabas.broker.node import identity, strays
+from barnabas.broker.node import identity, proof, strays
 from barnabas.broker.node.identity import Identity
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -120,10 +120,12 @@ def run(core: Core, mine: Identity) -> Job[None]:
         core.settings.refresh()
     core.phase = Phase.RECOVERING
     core.release_held()
-    topics = core.image.topics
-    lost = core.logs.losses.count
+    topics, losses = core.image.topics, core.logs.losses
+    lost = losses.count
+    losses.first = partial(proof.withdraw, core.disk) if core.peers is not None else None
     clean = yield from core.logs.load(lambda name: topics[name].topic_id if name in topics else ZERO_UUID)
-    if core.peers is not None and core.logs.losses.count > lost:
+    losses.first = None
+    if core.peers is not None and losses.count > lost:
         yield from _disprove(core)
     yield from strays.clear(core)
     core.phase = Phase.HOSTING
@@ -218,8 +220,7 @@ def _registration(core: Core) -> RegisterBroker:
 
 def _come_back(core: Core) -> Job[None]:
     """Register the controller's own broker: others lead what they have in sync."""
-    from barnabas.broker.cluster.members import say_unproven  # clusters alone need both
-    from barnabas.broker.node import proof
+    from barnabas.broker.cluster.members import say_unproven  # clusters alone need it
 
     node_id = core.config.node_id
     doubtful: list[PartitionChange] = []
@@ -252,6 +253,7 @@ def _disprove(core: Core) -> Job[None]:
         return (yield from unproven(image, node_id, core.controller.terms_of))
 
     yield from _commit(core, lambda done: core.controller.decide(decide, done))
+    proof.note(core.disk, core.boot_id, core.image.broker_epoch(node_id))
 
 
 def _write(core: Core, records: list[MetadataRecord]) -> Job[None]:

@@ -25,7 +25,7 @@ from barnabas.protocol.requests.incremental_alter_configs import (
 )
 from barnabas.protocol.requests.init_producer_id import InitProducerIdRequest
 from barnabas.protocol.requests.metadata import MetadataRequest, MetadataRequestTopic
-from tests.broker.node.cluster import CLUSTER_ID, Cluster, Node
+from tests.broker.node.cluster import CLUSTER_ID, Answer, Cluster, Node
 from tests.broker.node.world import World, batch
 
 CONTROLLER = 1
@@ -326,8 +326,8 @@ def test_a_topic_made_anew_before_a_large_one_keeps_what_is_acknowledged(three, 
         CreateTopicsRequest([CreatableTopic("many", 300, 2)]),
     ):
         three.ask(CONTROLLER, request, 6)
-    new, sent = three.state().topic_id, []
-    step = three[2].step
+    sent: list[Answer] = []
+    new, step = three.state().topic_id, three[2].step
 
     def stepped():
         worked = step()

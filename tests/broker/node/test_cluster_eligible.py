@@ -7,7 +7,9 @@ from functools import partial
 import pytest
 
 from barnabas.broker.cluster.elections import UNCLEAN
+from barnabas.broker.jobs import Gate, wait
 from barnabas.broker.memory_disk import MemoryDisk
+from barnabas.broker.node import startup
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import NO_LEADER
 from barnabas.protocol.requests.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
@@ -17,10 +19,12 @@ from barnabas.protocol.requests.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from barnabas.protocol.requests.unregister_broker import UnregisterBrokerRequest
 from tests.broker.node.cluster import Cluster
 from tests.durability.plants import Change
 
 CONTROLLER = 1
+FILE = "t-0/00000000000000000000.log"
 
 
 @pytest.fixture
@@ -118,6 +122,57 @@ def test_what_a_start_finds_lost_says_more_than_any_proof(four, end, caplog):
     assert len(four[3].values()) == 1
 
 
+def test_what_a_start_finds_lost_counts_though_it_is_killed_before_it_could_tell(four, monkeypatch):
+    """The next start finds a log that is whole, up to where it was cut."""
+    away(four, 4, 3, 2)
+    size = len(four.disks[3].load(FILE))
+    four.disks[3].flip(FILE, size - 2)
+    with monkeypatch.context() as cut_short:
+        cut_short.setattr(startup, "_disprove", lambda core: wait(Gate()))
+        four.start(3)
+        four.until(lambda: four[3].core.logs.losses.count == 1)
+        four.kill(3)
+    assert len(four.disks[3].load(FILE)) < size
+    back(four, 3)
+    assert stands(four) == (NO_LEADER, (), (2,))
+    back(four, 2)
+    back(four, 4)
+    healed(four)
+    assert len(four[3].values()) == 1
+
+
+def test_the_controller_that_told_what_it_lost_is_believed_again(four):
+    """One loss costs it one place, not every place from then on."""
+    four.create("u", replicas={0: [1, 2]}, min_insync_replicas=2)
+    assert four.put(b"both have it", topic="u").error_code == 0
+    four.kill(CONTROLLER)
+    size = len(four.disks[CONTROLLER].load("u-0/00000000000000000000.log"))
+    four.disks[CONTROLLER].flip("u-0/00000000000000000000.log", size - 2)
+    four.start(CONTROLLER)
+    four.until(lambda: len(four.state(topic="u").isr) == 2)
+    away(four, 2)
+    assert four.put(b"one has it", topic="u", acks=1).error_code == 0
+    four.kill(CONTROLLER)
+    four.start(CONTROLLER)
+    four.until(lambda: four[CONTROLLER].core.ready)
+    assert (four.leader(topic="u"), four.state(topic="u").recovering) == (CONTROLLER, False)
+
+
+def test_one_that_was_forgotten_and_comes_back_without_its_disk_is_not_eligible(four):
+    """3 would lead an empty log: unregistered, it counted for a new broker, which has nothing to lose."""
+    away(four, 4, 3)
+    assert four.ask(CONTROLLER, UnregisterBrokerRequest(3), 0).error_code == 0
+    assert stands(four) == (2, (2,), (3,))
+    away(four, 2)
+    four.disks[3] = MemoryDisk()
+    back(four, 3)
+    assert stands(four) == (NO_LEADER, (), (2,))
+    back(four, 2)
+    back(four, 4)
+    healed(four)
+    assert len(four[2].values()) == 1
+
+
 def test_where_all_lost_power_the_last_that_led_leads_and_it_is_told(four, caplog):
     away(four, 4, 3, 2, power=True)
     back(four, 3)
@@ -191,7 +246,7 @@ def all_of_it(caplog):
     [
         ("barnabas.broker.cluster.succession:eligible", " and one != lost", ""),
         ("barnabas.broker.cluster.succession:_elect", "have_all = isr or elr", "have_all = state.replicas"),
-        ("barnabas.broker.node.startup:run", "core.logs.losses.count > lost", "core.logs.losses.count < lost"),
+        ("barnabas.broker.node.startup:run", "losses.count > lost", "losses.count < lost"),
         ("barnabas.broker.cluster.succession:smaller_minimum", "if not changed:", "if changed:"),
     ],
 )
