@@ -298,7 +298,9 @@ class Channel(asyncio.BufferedProtocol):
             out, size = self.out, self._out_bytes
             self.out, self._out_bytes = [], 0
             self.writes += 1
-            if len(out) == 1:
+            if self.rest is not None:
+                self.rest.add(out)
+            elif len(out) == 1:
                 self.transport.write(out[0])
             elif size <= JOIN_BYTES_MAX:
                 self.transport.write(b"".join(out))

@@ -59,10 +59,17 @@ class Rest:
 
     def __init__(self, channel: Channel, buffers: list[Buffer]) -> None:
         self._channel = channel
-        self._buffers: deque[memoryview] = deque(memoryview(one) for one in buffers)
-        self._left_bytes = sum(map(len, buffers))
-        self._own_bytes = own_bytes(buffers)
+        self._buffers: deque[memoryview] = deque()
+        self._left_bytes = self._own_bytes = 0
         channel.pause_writing()
+        self.add(buffers)
+
+    def add(self, buffers: list[Buffer]) -> None:
+        """What comes behind it: a request that was parked before is answered while its connection is stalled."""
+        self._buffers.extend(map(memoryview, buffers))
+        self._left_bytes += sum(map(len, buffers))
+        self._own_bytes += own_bytes(buffers)
+        self._charge()
 
     def go_on(self) -> None:
         """Write as much as the peer reads now, but no more than is written in a step; `resume_writing` comes after."""
@@ -76,14 +83,17 @@ class Rest:
         until = self._left_bytes - STEP_BYTES
         while self._left_bytes > max(until, 0) and transport.get_write_buffer_size() <= LEFT_BYTES_MAX:
             transport.write(self._portion())
-        unsent = transport.get_write_buffer_size()
-        channel.hold_unread(unsent + min(self._own_bytes, self._left_bytes))
-        if unsent <= LEFT_BYTES_MAX:  # else the transport tells when that is sent
+        self._charge()
+        if transport.get_write_buffer_size() <= LEFT_BYTES_MAX:  # else the transport tells when that is sent
             asyncio.get_running_loop().call_soon(self.go_on)
 
     def all(self) -> list[Buffer]:
         """All that is left, to be written as it is."""
         return list(self._buffers)
+
+    def _charge(self) -> None:
+        unsent = self._channel.transport.get_write_buffer_size()
+        self._channel.hold_unread(unsent + min(self._own_bytes, self._left_bytes))
 
     def _portion(self) -> Buffer:
         taken: list[memoryview] = []

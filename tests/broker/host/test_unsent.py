@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import socket
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -97,6 +98,36 @@ async def test_whoever_does_not_read_it_is_stalled_and_no_more_of_it_is_copied()
         raw.writer.transport.resume_reading()  # type: ignore[attr-defined]
         assert await raw.frame() == LARGE
         assert await raw.frame() == LARGE
+        await until(lambda: core.account.by_kind[UNREAD] == 0)
+
+
+async def test_what_is_answered_later_comes_behind_what_is_left() -> None:
+    """Two requests of one event: the first one's answer is larger than a portion, the second is parked meanwhile."""
+    core = FakeCore()
+    parked: list[RequestContext] = []
+    large = LARGE[: 3 * PORTION_BYTES]
+
+    def answers_the_first(request: Any, context: RequestContext, now_ms: int) -> None:
+        if not core.requests[:-1]:
+            context._channel.send([struct.pack(">i", len(large)), large])  # type: ignore[attr-defined]
+            context.respond(None)
+        else:
+            parked.append(context)
+
+    async with serving(core) as host, client(host.port) as raw:
+        channel, _ = await begun(core, host, raw)
+        core.handler = answers_the_first
+        core.requests.clear()
+        channel.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        raw.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        raw.send(b"".join(api_versions_request(number) for number in range(2)))
+        await until(lambda: bool(parked) and channel.rest is not None)
+        channel.send([struct.pack(">i", 5), b"later"])
+        parked[0].respond(None)
+        host.settle()
+        raw.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        assert await raw.frame() == large
+        assert await raw.frame() == b"later"
         await until(lambda: core.account.by_kind[UNREAD] == 0)
 
 
