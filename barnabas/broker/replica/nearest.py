@@ -26,6 +26,8 @@ def nearest(partition: Partition, rack: str, listener: str, offset: int) -> int:
     able = [
         (one.end.offset, one.last_caught_up_ms, one.broker_id)
         for one in partition.remotes.values()
-        if one.broker_id in in_sync and offset <= one.end.offset and racks(one.broker_id, listener) == rack
+        if one.broker_id in in_sync
+        and one.log_start_offset <= offset <= one.end.offset
+        and racks(one.broker_id, listener) == rack
     ]
     return max(able)[2] if able else NONE

@@ -8,7 +8,7 @@ import pytest
 
 from barnabas.broker.config.broker_config import RACK_AWARE
 from barnabas.protocol.errors import ErrorCode
-from barnabas.protocol.ids import ZERO_UUID
+from barnabas.protocol.ids import ZERO_UUID, TopicPartition
 from barnabas.protocol.requests.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.broker.node.cluster import Cluster
 
@@ -62,6 +62,19 @@ def test_who_is_sent_nowhere_reads_from_the_leader(three: Cluster, rack: str) ->
 
 def test_an_offset_that_nobody_has_is_answered_by_the_leader(three: Cluster) -> None:
     assert fetch(three, 1, "b", offset=99).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_who_has_deleted_that_offset_already_is_nobody_to_read_it_from() -> None:
+    """Each broker keeps to retention by itself: the leader and he would send a consumer to and fro."""
+    three = cluster()
+    assert three.put(b"second").error_code == 0
+    three.advance(1000)
+    three[2].core.replicas.hosted.online[TopicPartition("t", 0)].log.raise_log_start_offset(1)
+    three.advance(1000)
+    assert fetch(three, 2, "b").error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    told = fetch(three, 1, "b")
+    assert (told.preferred_read_replica, b"first" in bytes(told.records)) == (-1, True)
+    assert fetch(three, 1, "b", offset=1).preferred_read_replica == 2
 
 
 def test_a_fetch_that_waits_for_more_is_sent_away_at_once(three: Cluster) -> None:
