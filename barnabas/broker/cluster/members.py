@@ -153,7 +153,7 @@ class Members:
         self._decide(decide, decided)
 
     def unregister(self, broker_id: int, done: Commit) -> None:
-        """Do without a broker for good: it leads nothing, is in no ISR but where it is the last, and is forgotten."""
+        """Do without a broker for good: it leads nothing, is in no ISR, and is forgotten."""
 
         def decide(image: Image) -> Job[list[MetadataRecord]]:
             record = self._registrations.unregister(image, broker_id)

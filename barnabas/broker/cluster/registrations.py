@@ -147,7 +147,6 @@ class Registrations:
         if broker_id == self._node_id:
             detail = f"broker {broker_id} is the controller, which keeps the metadata and cannot be removed"
             raise KafkaError(ErrorCode.INVALID_REQUEST, detail)
-        self._sessions.pop(broker_id, None)
         return UnregisterBroker(broker_id)
 
     def expired(self, image: Image, now_ms: int) -> list[BrokerChange]:

@@ -183,3 +183,24 @@ def test_whatever_happens_epochs_rise_and_only_who_was_heard_in_time_is_alive(st
         world.expire()
         for broker in world.image.brokers:
             assert not world.image.is_alive(broker) or world.now_ms < heard[broker] + SESSION_MS
+
+
+def test_a_broker_that_could_not_be_forgotten_is_heard_and_missed_as_before(world):
+    world.register()
+    world.beat()
+    assert world.registrations.unregister(world.image, 2).broker_id == 2  # the disk is full: nobody writes it
+    world.now_ms = 1000
+    assert not world.beat().is_fenced
+    world.now_ms += SESSION_MS
+    world.expire()
+    assert not world.image.is_alive(2)
+
+
+def test_a_broker_that_was_forgotten_is_taken_in_as_a_new_one(world):
+    world.register()
+    world.beat()
+    world.write(world.registrations.unregister(world.image, 2))
+    refused(ErrorCode.BROKER_ID_NOT_REGISTERED, world.beat, epoch=10)
+    assert world.registrations.next_deadline_ms(world.image) is None
+    assert world.register() is not None
+    assert not world.beat().is_fenced
