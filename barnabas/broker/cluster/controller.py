@@ -32,7 +32,7 @@ from barnabas.broker.cluster.records import (
     ProducerIds,
 )
 from barnabas.broker.cluster.settings_room import SettingsRoom
-from barnabas.broker.cluster.succession import Terms, smaller_minimum, terms_from
+from barnabas.broker.cluster.succession import MIN_ISR, Terms, smaller_minimum, terms_from
 from barnabas.broker.cluster.topic_rules import NewTopic, Taken, TopicResult
 from barnabas.broker.cluster.turns import SMALL_MAX, RunJob, Turns
 from barnabas.broker.cluster.writing import Writing
@@ -179,8 +179,9 @@ class LocalController:
         self, resources: Sequence[Changes], validate_only: bool, done: Callable[[list[KafkaError | None]], None]
     ) -> None:
         """Change settings of resources, each named once: (type, name, changes). One error or None per resource."""
+        ends_elrs = any(one.name == MIN_ISR for _, _, changes in resources for one in changes)
         self._turns.take(
-            len(resources) * CHANGED_SETTINGS_WEIGHT,
+            len(resources) * CHANGED_SETTINGS_WEIGHT + (self._partition_count() if ends_elrs else 0),
             self._alter_configs(resources, validate_only, done),
             lambda fault: done([fault for _ in resources]),
         )
@@ -294,8 +295,10 @@ class LocalController:
         It is alone if it may concern many partitions; then it is written, and seen, in slices, so the order of its
         records is to make sense. `done` hears of the last commit, or of the KafkaError it was ended by.
         """
-        size = sum(len(topic.partitions) for topic in self.pending.topics.values())
-        self._turns.take(size, self._decide(decision, done), done)
+        self._turns.take(self._partition_count(), self._decide(decision, done), done)
+
+    def _partition_count(self) -> int:
+        return sum(len(topic.partitions) for topic in self.pending.topics.values())
 
     def _decide(self, decision: Callable[[Image], Job[list[MetadataRecord]]], done: Commit) -> Job[None]:
         try:

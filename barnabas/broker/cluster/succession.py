@@ -135,6 +135,7 @@ def smaller_minimum(image: Image, config: BrokerConfig, records: Sequence[Metada
     given = {one.resource_name: one.value for one in changed if one.resource_type == TOPIC_RESOURCE}
     of_all = [one.value for one in changed if one.resource_type == BROKER_RESOURCE]
     changes: list[MetadataRecord] = []
+    looked_at = 0
     for topic in list(image.topics.values()) if of_all else [image.topics[name] for name in given]:
         settings = dict(image.topic_overrides(topic.name))
         if topic.name in given:
@@ -144,7 +145,8 @@ def smaller_minimum(image: Image, config: BrokerConfig, records: Sequence[Metada
         for number, state in topic.partitions.items():
             if state.elr and state.isr and not eligible(state, state.isr, terms, NO_LEADER, state.replicas):
                 changes.append(PartitionChange(state.topic_id, number, elr=()))
-            if number % SMALL_MAX == SMALL_MAX - 1:
+            looked_at += 1
+            if looked_at % SMALL_MAX == 0:
                 yield None
     return changes
 

@@ -7,9 +7,10 @@ import pytest
 
 from barnabas.broker.cluster import controller as controller_module
 from barnabas.broker.cluster import image as image_module
-from barnabas.broker.cluster import topic_rules
+from barnabas.broker.cluster import succession, topic_rules
+from barnabas.broker.cluster.config_rules import Alteration
 from barnabas.broker.cluster.controller import LocalController
-from barnabas.broker.cluster.image import Delta, Image
+from barnabas.broker.cluster.image import BROKER_RESOURCE, Delta, Image
 from barnabas.broker.cluster.producer_ids import ProducerIdPool
 from barnabas.broker.cluster.records import BrokerChange, MetadataRecord, PartitionChange, RegisterBroker
 from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult
@@ -351,6 +352,35 @@ def test_many_partitions_are_made_in_bounded_steps_and_appear_at_once(monkeypatc
     assert cluster.image.topics["big"].partitions is not cluster.controller.pending.topics["big"].partitions
 
 
+def test_a_minimum_of_all_topics_is_looked_at_in_bounded_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It concerns every partition, though it is one setting: 10,000 topics were one step of 80 ms."""
+    cluster, looked_at = Cluster(), 0
+
+    def counted(*arguments: Any) -> tuple[int, ...]:
+        nonlocal looked_at
+        looked_at += 1
+        return ()
+
+    monkeypatch.setattr(succession, "eligible", counted)
+    for start in range(0, 600, 200):
+        cluster.create(*(NewTopic(f"t{number}", 1, 2) for number in range(start, start + 200)))
+    topics = cluster.image.topics.values()
+    cluster.controller.write([PartitionChange(one.topic_id, 0, isr=(1,), elr=(2,)) for one in topics], lambda _: None)
+    cluster.log.commit()
+    told: list[KafkaError | None] = []
+    change = Alteration("min.insync.replicas", 0, "1")
+    cluster.controller.alter_configs([(BROKER_RESOURCE, "", [change])], False, told.extend)
+    steps = []
+    while not told:
+        before = looked_at
+        cluster.jobs.step()
+        steps.append(looked_at - before)
+        while cluster.log.pending:
+            cluster.log.commit()
+    assert (told, sum(steps), max(steps)) == ([None], 600, 250)
+    assert not any(one.partitions[0].elr for one in cluster.image.topics.values())
+
+
 def test_who_comes_while_many_partitions_are_made_waits_in_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was under way before comes first, what comes after sees the topic: nothing is decided over a part of it."""
     watched = Watched(monkeypatch)
@@ -442,7 +472,7 @@ def test_a_defect_ends_one_operation_and_not_the_line(monkeypatch: pytest.Monkey
     controller.delete_topics([topic_id], told("delete"))
     wrong: Any = [("t", 9, 8)]
     controller.create_partitions(wrong, False, told("grow"))
-    wrong = [(2, "t", "none")]
+    wrong = [(2, "t", [Alteration("retention.ms", 0, object())])]  # type: ignore[arg-type]
     controller.alter_configs(wrong, False, lambda errors: said.append(errors[0] and int(errors[0].code)))
     controller.alter_partition(proposal, lambda answer: said.append(answer.error_code))
     controller.create_topics([NewTopic("after", 300)], False, told("after"))
