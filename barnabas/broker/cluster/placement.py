@@ -15,6 +15,7 @@ do. Source: `StripedReplicaPlacer` of Apache Kafka.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 from barnabas.broker.cluster.image import Image
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -77,6 +78,6 @@ class Placement:
             if at == had:
                 had = -1  # this rack has its replica: it is passed over once
             else:
-                chosen.extend(one for one in (next(turns[at], None),) if one is not None)
+                chosen.extend(islice(turns[at], 1))
             at = (at + 1) % len(racks)
         return tuple(chosen)
