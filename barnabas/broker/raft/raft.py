@@ -397,7 +397,7 @@ class Raft:
             data = PartitionData(0, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, records=b"")
             data.current_leader = LeaderIdAndEpoch(self.leader, self.epoch)
             return data
-        votes = replica in leading.fetched_ms
+        votes = replica in leading.ends and replica != self._me
         data = judge(log, (self._me, self.epoch), asked, log.end.end if votes else log.committed)
         if votes and not data.error_code and data.diverging_epoch is None and data.snapshot_id is None:
             leading.fetched(replica, asked.fetch_offset, now_ms)
