@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.log.types import CorruptLogError
 from barnabas.broker.ports import IsrProposal
+from barnabas.broker.replica import isr_changes
 from barnabas.protocol.batch import LOG_OVERHEAD, crc_ok
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import Buffer, TopicPartition
@@ -63,8 +64,6 @@ def unreadable(partition: Partition, broker_id: int, offset: int, error: Excepti
 
 def resign(partition: Partition, reason: str, offset: int = -1) -> None:
     """Have another lead, if one can; the log is believed no further than up to `offset` (-1: all of it)."""
-    from barnabas.broker.replica import isr_changes
-
     if not partition.is_leader or not partition.remotes:
         return
     if offset >= 0 and not 0 <= partition.damaged <= offset:
