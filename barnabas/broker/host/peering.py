@@ -104,17 +104,8 @@ class Peering:
         task.add_done_callback(lambda task: self._knocks.pop(task, None))
 
     async def _knock(self, broker_id: int, done: Callable[[bool], None]) -> None:
-        refused = False
-        loop, address = self.host.loop, self.address_of(broker_id)
-        try:
-            async with asyncio.timeout(_KNOCK_MS_MAX / 1000):
-                found = [] if address is None else await resolve(loop, *address)
-                for one in found:
-                    refused = await _refuses(loop, one, 0 if address is None else address[1])
-                    if not refused:
-                        break
-        except (OSError, OverflowError, ValueError):  # a timeout is an OSError, too
-            refused = False
+        address = self.address_of(broker_id)
+        refused = address is not None and await _all_refuse(self.host.loop, *address)
         self.host.complete(lambda: done(refused))
 
     def close(self) -> None:
@@ -124,6 +115,18 @@ class Peering:
             task.cancel()
         for line in lines.values():
             line.close()
+
+
+async def _all_refuse(loop: asyncio.AbstractEventLoop, host: str, port: int) -> bool:
+    try:
+        async with asyncio.timeout(_KNOCK_MS_MAX / 1000):
+            found = await resolve(loop, host, port)
+            for one in found:
+                if not await _refuses(loop, one, port):
+                    return False
+            return bool(found)
+    except (OSError, OverflowError, ValueError):  # a timeout is an OSError, too
+        return False
 
 
 async def _refuses(loop: asyncio.AbstractEventLoop, host: str, port: int) -> bool:
