@@ -45,7 +45,6 @@ def drain(admin: Admin, node_id: int, as_json: bool) -> int:
     """Move all that a broker has to others, some at a time, until it has nothing left.
 
     Raises:
-        ConfigError: there is no such broker.
         Undrainable: a partition has as many replicas as there are other brokers, or more; nothing was moved.
     """
     there = _all(admin)
