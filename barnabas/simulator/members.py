@@ -13,7 +13,7 @@ from barnabas.protocol.errors import KafkaError
 from barnabas.protocol.ids import TopicPartition
 from barnabas.simulator.history import Handed
 from barnabas.simulator.machine import Machine
-from barnabas.simulator.workload import ClientProcess, Tell
+from barnabas.simulator.workload import ClientProcess, Tell, started
 
 GROUP: Final = "g"
 COUNTERS: Final = "counters"
@@ -59,18 +59,9 @@ class Member(ClientProcess):
 
     async def _run(self) -> None:
         auto = self._settings.get("enable_auto_commit", True)
-        while True:
-            consumer = AsyncConsumer(
-                self._topic,
-                bootstrap_servers=self._server,
-                surroundings=self.machine.surroundings(),
-                auto_offset_reset="earliest",
-                group_id=GROUP,
-                **self._settings,
-            )
-            with suppress(ClientTimeout):  # no broker for a long time; what did not start is closed
-                await consumer.start()
-                break
+        consumer = await started(
+            self.machine, self._server, self._topic, auto_offset_reset="earliest", group_id=GROUP, **self._settings
+        )
         try:
             while True:
                 await self._poll(consumer, auto)
@@ -104,13 +95,7 @@ class Keeping(ClientProcess):
 
     async def _run(self) -> None:
         number = 0
-        while True:
-            consumer = AsyncConsumer(
-                bootstrap_servers=self._server, surroundings=self.machine.surroundings(), group_id=COUNTERS
-            )
-            with suppress(ClientTimeout):
-                await consumer.start()
-                break
+        consumer = await started(self.machine, self._server, group_id=COUNTERS)
         consumer.assign([self._partition])
         consumer.pause(self._partition)
         try:

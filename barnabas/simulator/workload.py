@@ -149,6 +149,14 @@ class Sending(ClientProcess):
             self._tell(Failed(self.machine.name, partition, value, str(error)))
 
 
+async def started(machine: Machine, server: str, *topics: str, **settings: Any) -> AsyncConsumer:
+    """A consumer, however long no broker is there for it."""
+    while True:
+        consumer = AsyncConsumer(*topics, bootstrap_servers=server, surroundings=machine.surroundings(), **settings)
+        with suppress(ClientTimeout):  # what did not start is closed
+            return await consumer.start()
+
+
 class Reading(ClientProcess):
     """A consumer that reads all partitions from the beginning, and on."""
 
@@ -160,19 +168,8 @@ class Reading(ClientProcess):
         self._server = server
         self._settings = settings
 
-    async def _started(self) -> AsyncConsumer:
-        while True:
-            consumer = AsyncConsumer(
-                bootstrap_servers=self._server,
-                surroundings=self.machine.surroundings(),
-                auto_offset_reset="earliest",
-                **self._settings,
-            )
-            with suppress(ClientTimeout):  # no broker for a long time; what did not start is closed
-                return await consumer.start()
-
     async def _run(self) -> None:
-        consumer = await self._started()
+        consumer = await started(self.machine, self._server, auto_offset_reset="earliest", **self._settings)
         consumer.assign(self.positions)
         try:
             while True:
