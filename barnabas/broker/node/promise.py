@@ -8,24 +8,16 @@ A broker that stands alone has neither.
 
 from __future__ import annotations
 
-import errno
-import logging
-from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from barnabas.broker.config.quorum import controller_of
-from barnabas.broker.delayed.timer import CallbackTask
 from barnabas.broker.jobs import Gate, Job, wait
+from barnabas.broker.node.room import until_room
 from barnabas.broker.raft import kept
 from barnabas.broker.raft.kept import Kept
 
 if TYPE_CHECKING:
     from barnabas.broker.node.core import Core
-
-AGAIN_MS: Final = 1000
-_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-
-logger = logging.getLogger(__name__)
 
 
 def load(core: Core) -> Kept:
@@ -38,30 +30,17 @@ def load(core: Core) -> Kept:
 
 
 def keep(core: Core, epoch: int) -> Job[None]:
-    """This node leads the epoch. Where the disk is full it waits for room, and looks every second.
+    """This node leads the epoch.
 
     Raises:
         OSError: the disk failed.
     """
     me = core.config.node_id
     data = kept.dump(Kept(epoch, me, me), [me])
-    told = False
-    while True:
+
+    def attempt() -> Job[None]:
         gate = Gate()
         core.disk.write_atomic(kept.FILE, data, gate.open)
-        try:
-            yield from wait(gate)
-            return
-        except OSError as fault:
-            if fault.errno not in _FULL:
-                raise
-            if not told:
-                logger.error("the start waits until there is room on the disk: %s", fault)
-        told = True
-        again = Gate()
-        core.replicas.shared.timer.add(CallbackTask(partial(_open, again)), core.now_ms + AGAIN_MS)
-        yield from wait(again)
+        yield from wait(gate)
 
-
-def _open(gate: Gate, _now_ms: int) -> None:
-    gate.open()
+    yield from until_room(core, attempt)

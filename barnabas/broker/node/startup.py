@@ -12,11 +12,9 @@ A restart takes the leadership of every partition away and gives it back: its le
 
 from __future__ import annotations
 
-import errno
 import logging
 from collections.abc import Callable
 from enum import IntEnum
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.cluster.image import Image
@@ -39,6 +37,7 @@ from barnabas.broker.handlers.api_versions import SUPPORTED_FEATURES
 from barnabas.broker.jobs import Gate, Job, wait
 from barnabas.broker.node import identity, proof, strays
 from barnabas.broker.node.identity import Identity
+from barnabas.broker.node.room import pause, until_room
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition
@@ -56,9 +55,7 @@ PARTITIONS_PER_STEP: Final = 2
 AT_ONCE_MAX: Final = 20
 """Partitions that are acted on before the answer leaves: a topic of few is there when its client hears of it."""
 _LOOKED_AT_PER_STEP: Final = 1000
-_AGAIN_MS: Final = 1000
 _LOOK_MS: Final = 20
-_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class Phase(IntEnum):
@@ -261,32 +258,14 @@ def _write(core: Core, records: list[MetadataRecord]) -> Job[None]:
 
 
 def _commit(core: Core, change: Callable[[Commit], None]) -> Job[None]:
-    """Have the metadata log take a change. Where the disk is full a start waits for room, and looks every second."""
-    told = False
-    while True:
+    """Have the metadata log take a change."""
+
+    def attempt() -> Job[None]:
         commit = _Commit()
         change(commit)
-        try:
-            yield from commit.wait()
-            return
-        except KafkaError as fault:
-            cause = fault.__cause__
-            if not isinstance(cause, OSError) or cause.errno not in _FULL:
-                raise
-            if not told:
-                logger.error("the start waits until there is room on the disk: %s", fault.detail)
-        told = True
-        yield from _pause(core, _AGAIN_MS)
+        yield from commit.wait()
 
-
-def _pause(core: Core, ms: int) -> Job[None]:
-    gate = Gate()
-    core.replicas.shared.timer.add(CallbackTask(partial(_open, gate)), core.now_ms + ms)
-    yield from wait(gate)
-
-
-def _open(gate: Gate, _now_ms: int) -> None:
-    gate.open()
+    yield from until_room(core, attempt)
 
 
 def _host_all(core: Core) -> Job[None]:
@@ -365,7 +344,7 @@ def _create_start_topics(core: Core) -> Job[None]:
 def _heard_of_oneself(core: Core) -> Job[None]:
     """The answer to a heartbeat comes before the metadata that tells of it, and of all that was before it."""
     while not core.image.is_alive(core.config.node_id) and (core.member is None or core.member.fault is None):
-        yield from _pause(core, _LOOK_MS)
+        yield from pause(core, _LOOK_MS)
 
 
 def _leave(core: Core, member: Member) -> Job[None]:
