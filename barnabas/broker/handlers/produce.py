@@ -1,8 +1,8 @@
 """Produce (0). A real broker appends each partition by itself and answers as `acks` asks.
 
 Order of the checks: topic id known (v13 on: UNKNOWN_TOPIC_ID), permission (29), partition known (3), one v2 batch
-(87, 2), zstd below v7 (76); then acks (21), internal topic (17; the client id `__admin_client` may), hosting and
-leadership (56, 6, 3), ISR (19), and what the log says. One partition's failure is no other's.
+(87, 2), zstd below v7 (76); then acks (21), internal topic (17; see `_may_write_internal`), hosting and leadership
+(56, 6, 3), ISR (19), and what the log says. One partition's failure is no other's.
 
 - acks=0 has no answer; if any partition failed, the connection is closed: the only signal there is.
 - v8 on tells the records at fault (`record_errors`), v10 on the current leader with NOT_LEADER_OR_FOLLOWER.
@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from barnabas.broker.cluster.image import TopicState
+from barnabas.broker.config.listeners import LOCAL
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers import leaders
 from barnabas.broker.handlers.services import Operation, Resource, Services, allow_all, topic_resource
@@ -92,7 +93,7 @@ def _append_one(
     connection, client_id = context.connection, context.client_id
     asker = connection.id, connection.client_host, client_id
     hosted = services.replicas.hosted  # straight there: every call counts on this way, and one through C costs most
-    done = append_one(hosted, key, records, request.acks, client_id == _ADMIN_CLIENT, asker, now_ms)
+    done = append_one(hosted, key, records, request.acks, _may_write_internal(context), asker, now_ms)
     if isinstance(done, AppendInfo):
         told = _made(OneBatchResponse)  # without `__init__`: to call that takes longer than to set all fields
         told.name, told.topic_id, told.index = request.name, request.topic_id, request.index
@@ -107,6 +108,15 @@ def _append_one(
 def _may_write(services: Services, context: RequestContext, name: str, known: TopicState | None) -> bool:
     resource = Resource("topic", name) if known is None else topic_resource(name)
     return services.authorise(context.connection.principal, _WRITE, resource)
+
+
+def _may_write_internal(context: RequestContext) -> bool:
+    """Whether who asks may write to internal topics: the administrator, over the local socket.
+
+    Apache Kafka has anybody in who calls himself `__admin_client`. What is written there is kept in memory as groups,
+    and counts for nobody; a name that anybody may use proves nothing.
+    """
+    return context.client_id == _ADMIN_CLIENT and context.connection.listener == LOCAL
 
 
 def _refusal(records: Buffer, version: int) -> int:
@@ -190,7 +200,7 @@ def _append_all(services: Services, request: ProduceRequest, context: RequestCon
             services.work(steps, ProduceRequest(acks=acks), context)
 
     asker = context.connection.id, context.connection.client_host, context.client_id
-    internal_allowed = context.client_id == _ADMIN_CLIENT
+    internal_allowed = _may_write_internal(context)
 
     def append(some: Sequence[tuple[TopicPartition, Buffer]], got: Callable[[Results], None]) -> int:
         return services.replicas.append_records(

@@ -61,7 +61,7 @@ def test_records_that_cannot_be_are_named_and_passed_over(caplog: pytest.LogCapt
     ):
         assert builder.try_append(world.wall_ms, *record)
     begin = world.core.logs.logs[THERE].log_end_offset
-    assert world.put(builder.build(), OFFSETS_TOPIC, client_id="__admin_client").error_code == 0
+    assert world.put_internal(builder.build(), OFFSETS_TOPIC).error_code == 0
     world.restart()
     assert beat(world, joined.member_epoch).error_code == 0, "who was there goes on"
     named = [one.getMessage() for one in caplog.records if "is passed over" in one.getMessage()]

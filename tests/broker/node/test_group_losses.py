@@ -233,7 +233,7 @@ def test_groups_of_other_partitions_are_not_served_from_this_one(caplog: pytest.
     for partition in (0, 1):
         offset = CommittedOffset(7, -1, "", world.wall_ms)
         assert builder.try_append(world.wall_ms, *encode(OffsetRecord(foreign, TopicPartition("t", partition), offset)))
-    assert world.put(builder.build(), OFFSETS_TOPIC, index, client_id="__admin_client").error_code == 0
+    assert world.put_internal(builder.build(), OFFSETS_TOPIC, index).error_code == 0
     commit(world, {1: 6})
     world.restart()
     assert [one.group_id for one in world.ask(ListGroupsRequest(), 4).groups] == ["g"]
@@ -253,7 +253,7 @@ def test_what_cannot_be_read_is_named_and_passed_over(caplog: pytest.LogCaptureF
     builder = BatchBuilder(10_000)
     for record in ((key, b"\x00\x63"), (b"\x03\xe8later", b"x"), (b"", b""), (key[:5], b"")):
         assert builder.try_append(world.wall_ms, *record)
-    put = world.put(builder.build(), OFFSETS_TOPIC, index, client_id="__admin_client")
+    put = world.put_internal(builder.build(), OFFSETS_TOPIC, index)
     assert put.error_code == 0
     commit(world, {2: 7})
     world.restart()

@@ -144,8 +144,14 @@ class Side:
         if kind == "produce":
             topic, partition, made, form, acks, timeout_ms, version, client = what
             records = FORMS[form](BATCHES[made](world, number))
+            from_whom = world.administrator() if client == "__admin_client" else None
             answer = world.produce(
-                {(topic, partition): records}, acks=acks, timeout_ms=timeout_ms, version=version, client_id=client
+                {(topic, partition): records},
+                acks=acks,
+                timeout_ms=timeout_ms,
+                version=version,
+                client_id=client,
+                connection=from_whom,
             )
             self.answers.append((version, answer))
         elif kind == "fetch":

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from barnabas.broker.config import BrokerConfig, Endpoint
+from barnabas.broker.config.listeners import LOCAL
 from barnabas.broker.context import Connection, RequestContext
 from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.broker.node.core import Core
@@ -206,6 +207,10 @@ class World:
             assert self.core.next_deadline_ms() == due_ms, "the host would not ask"
         return answer
 
+    def administrator(self) -> Connection:
+        """A connection over the local socket."""
+        return Connection(next(self._connections), LOCAL, "local", "kafka", self.now_ms)
+
     def ask(self, request: Any, version: int, client_id: str = "test") -> Any:
         """Send a request and let this moment come to rest; the response."""
         answer = self.send(request, version, client_id)
@@ -265,6 +270,10 @@ class World:
         assert answer.done, "no answer yet"
         part: produces.PartitionProduceResponse = answer.response.responses[0].partition_responses[0]
         return part
+
+    def put_internal(self, records: Any, topic: str, partition: int = 0) -> produces.PartitionProduceResponse:
+        """As `put`, as the administrator, who may write to internal topics."""
+        return self.put(records, topic, partition, client_id="__admin_client", connection=self.administrator())
 
     def fetch(
         self,
