@@ -5,6 +5,7 @@
 - A commit that is refused as a whole says so in every partition: who may commit stands in `group/offsets.py`.
 - v2 to v4 may say how long the offsets are to be kept. v5: `offsets.retention.minutes` alone. v7: static members.
 
+A topic named twice is told once, with all that was named under it; a partition named twice is told twice.
 So many partitions as one slice has are written as one batch, as in Kafka; more than that a slice at a time.
 """
 
@@ -109,13 +110,14 @@ def _serve(services: Services, request: OffsetCommitRequest, context: RequestCon
         reply.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return
     by = _committer(request, context)
-    response = OffsetCommitResponse()
+    topics: dict[tuple[str, bytes], OffsetCommitResponseTopic] = {}
     wanted: list[tuple[OffsetCommitResponsePartition, Commit]] = []
     current = Slice()
     for topic in request.topics:
-        told = OffsetCommitResponseTopic(topic.name, topic.topic_id)
+        named = topic.name, topic.topic_id
+        told = topics.get(named) or OffsetCommitResponseTopic(*named)
         if topic.partitions:
-            response.topics.append(told)
+            topics[named] = told
         state, code = _topic(services, topic, context)
         for part in topic.partitions:
             answer = OffsetCommitResponsePartition(part.partition_index, code)
@@ -134,6 +136,7 @@ def _serve(services: Services, request: OffsetCommitRequest, context: RequestCon
             if _is_refused(services, request, reply):
                 return
             yield None
+    response = OffsetCommitResponse(topics=list(topics.values()))
     shard: Shard | None = None
     for some in slices(wanted):
         if some:

@@ -6,6 +6,7 @@ from tests.conformance.members import JOIN, Member, beats_until, described, join
 from tests.conformance.raw import fitting
 from tests.conformance.scenario import Facts, scenario
 from tests.conformance.scenarios.joining import AGAIN, fresh
+from tests.conformance.scenarios.offsets import BY_NOBODY, offsets, part
 from tests.conformance.scenarios.versions import coordinator
 from tests.conformance.world import World, error
 
@@ -348,6 +349,35 @@ def g76(world: World) -> Facts:
         "type -1": ask(group, kind=-1),
         "v3": f"{error(old.error_code)} at {'a node' if old.port > 0 else 'none'}",
     }
+
+
+@scenario(
+    "G78",
+    "a partition named twice in an OffsetCommit, once more under its topic named again; a member that leaves twice",
+    {
+        "committed": "NONE NONE NONE",
+        "of no such topic": "UNKNOWN_TOPIC_OR_PARTITION(3) UNKNOWN_TOPIC_OR_PARTITION(3)",
+        "then": "NONE: t-0 7 'm'",
+        "leaves twice": "NONE: A NONE; A UNKNOWN_MEMBER_ID(25)",
+    },
+)
+def g78(world: World) -> Facts:
+    group, names = fresh(world)
+    topic = world.topic()
+    commits = [(topic, [part(0, 5), part(0, 6)]), (topic, [part(0, 7)])]
+    topics = [{"name": name, "partitions": parts} for name, parts in [*commits, ("absent", [part(), part()])]]
+    body = world.call("offset_commit", 9, {"group_id": group, **BY_NOBODY, "topics": topics}).body
+    facts = {
+        name: "; ".join(
+            " ".join(error(one.error_code) for one in told.partitions) for told in body.topics if told.name == which
+        )
+        for name, which in (("committed", topic), ("of no such topic", "absent"))
+    }
+    facts["then"] = offsets(world, group, [(topic, (0,))], {topic: "t"})
+    with Member(world, group, "A", names).stable() as a:
+        one = {"member_id": a.member_id}
+        facts["leaves twice"] = leave(world, group, one, one, names=names)
+    return facts
 
 
 @scenario(
