@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import struct
 import sys
+import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,9 +13,13 @@ from typing import Any
 
 import pytest
 
+from barnabas.broker.config.topics import OFFSETS_TOPIC
+from barnabas.broker.host.local import NAME
 from barnabas.protocol.api import ApiKey
+from barnabas.protocol.compression import Codec
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.kafka import codec
+from barnabas.protocol.records import BatchBuilder
 from barnabas.protocol.requests.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.requests.describe_groups import DescribeGroupsRequest
 from barnabas.protocol.requests.find_coordinator import FindCoordinatorRequest
@@ -33,10 +39,14 @@ from barnabas.protocol.requests.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from barnabas.protocol.requests.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.protocol.requests.sync_group import SyncGroupRequest
-from tests.broker.host.test_siege import siege
+from tests.broker.host.test_siege import ANSWER_S_MAX, MB, PEAK_BYTES_MAX, Bystander, memory, siege
+from tests.broker.node.world import START_WALL_MS
+from tests.cli.process import broker
 from tests.hostile.meter import exchange
 from tests.hostile.test_rows import Peer, frame
+from tests.measured import TooMuch
 
 pytestmark = [
     pytest.mark.slow,
@@ -44,6 +54,7 @@ pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc"),
 ]
 
+MEBIBYTE = 1024 * 1024
 OPTIONS = ("--set", "group.initial.rebalance.delay.ms=100", "--set", "offsets.topic.num.partitions=1")
 
 
@@ -145,6 +156,62 @@ def test_groups_without_end(tmp_path: Path) -> None:
         assert codes == {0, ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.GROUP_MAX_SIZE_REACHED}
         one = JoinGroupRequest(name, 60_000, 60_000, "", None, "test", range_of)
         assert ask(peer, ApiKey.JOIN_GROUP, 3, one).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+PARTITIONS = 8
+
+
+def written_as_the_administrator(data_dir: str, partition: int, batch: bytes) -> int:
+    """A batch for the groups' log, over the local socket; the error."""
+    topic = TopicProduceData(OFFSETS_TOPIC, partition_data=[PartitionProduceData(partition, batch)])
+    request = ProduceRequest(None, 1, 30_000, [topic])
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.connect(f"{data_dir}/{NAME}")
+        told = exchange(sock, b"".join(codec.encode_request(ApiKey.PRODUCE, 9, 1, "__admin_client", request)))
+    assert told is not None
+    (one,) = codec.decode_response(ApiKey.PRODUCE, 9, told[0])[1].responses[0].partition_responses
+    code: int = one.error_code
+    return code
+
+
+def holding(records: int, size: int) -> bytes:
+    """A batch of so many records in zstd, each with so many bytes that nobody can read."""
+    builder = BatchBuilder(2**31 - 1, Codec.ZSTD)
+    for _ in range(records):
+        assert builder.try_append(START_WALL_MS, b"key", bytes(size))
+    return bytes(builder.build())
+
+
+def test_a_log_of_groups_that_unpacks_to_a_hundred_times_as_much(tmp_path: Path) -> None:
+    """Every partition's load unpacked its own on the loop: ten batches of 15 KB took 1.4 GB until now."""
+    bombs = holding(120, MEBIBYTE), holding(30, MEBIBYTE), holding(50_000, 60)
+    assert max(map(len, bombs)) < 200_000
+    where = tempfile.mkdtemp(dir=tmp_path)
+    options = ("--port", "0", "--data-dir", where, "--set", f"offsets.topic.num.partitions={PARTITIONS}")
+    with broker(*options) as process, ExitStack() as stack:
+        idle = memory(process, "VmRSS")
+        coordinated(Peer(stack, process.port))
+        for partition in range(PARTITIONS):
+            assert [written_as_the_administrator(where, partition, one) for one in bombs] == [0, 0, 0]
+        assert process.end() == 0
+    with broker(*options) as process, Bystander(process) as onlooker, ExitStack() as stack:
+        peer = Peer(stack, process.port)
+        for number in range(4 * PARTITIONS):
+            request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(f"g{number}", topics=None)])
+            until_s = time.monotonic() + 300
+            while ask(peer, ApiKey.OFFSET_FETCH, 8, request).groups[0].error_code:
+                assert time.monotonic() < until_s
+                time.sleep(0.1)
+        peak = memory(process, "VmHWM") - idle
+        worst_s, most_s = onlooker.end()
+        measured = f"{peak / MB:.0f} MB at the peak, slowest answer {worst_s * 1e3:.0f} ms of {most_s * 1e3:.0f}"
+        print(f"start: {measured}")
+        assert process.end() == 0
+    told = [line for line in process.errors if "hold more than" in line]
+    assert len(told) == PARTITIONS, "each is named"
+    assert sum(map(len, process.errors)) < 200_000
+    if peak > PEAK_BYTES_MAX or worst_s > ANSWER_S_MAX:
+        raise TooMuch(measured)
 
 
 def test_settings_by_connections_that_are_gone() -> None:

@@ -29,6 +29,8 @@ from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.records import Record
 
 MEMBERS_PER_STEP: Final = 500
+NAMED_MAX: Final = 100
+"""Records of one log that are named when they are passed over; a batch may hold a million of them."""
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +42,7 @@ class Loader:
         self._shard = shard
         self._log = log
         self._others = 0
+        self._unreadable = 0
         self._elsewhere = 0
         self._such_as = ""
         self.cancelled = False
@@ -54,6 +57,8 @@ class Loader:
         yield from salvage(self._log, self._take, self._passed_over)
         if self.cancelled:
             return
+        if self._unreadable > NAMED_MAX:
+            logger.error("%s: %d records in all are passed over", shard.key, self._unreadable)
         if self._others:
             logger.warning(
                 "%s: %d records are of other groups or releases and stay as they are", shard.key, self._others
@@ -78,7 +83,11 @@ class Loader:
             except OtherRecord:
                 self._others += 1
             except ProtocolError as fault:
-                logger.error("%s: the record at offset %d is passed over: %s", self._shard.key, record.offset, fault)
+                self._unreadable += 1
+                if self._unreadable <= NAMED_MAX:
+                    logger.error(
+                        "%s: the record at offset %d is passed over: %s", self._shard.key, record.offset, fault
+                    )
 
     def _is_here(self, group_id: str) -> bool:
         """Whether a group belongs to this partition; known of those that are there already."""

@@ -66,7 +66,9 @@ class Apart:
         else:
             self._taken = False
 
-    def opened(self, data: Buffer, position: int, header: BatchHeader) -> Job[tuple[Buffer, bool]]:
+    def opened(
+        self, data: Buffer, position: int, header: BatchHeader, bytes_max: int = BYTES_MAX
+    ) -> Job[tuple[Buffer, bool]]:
         """The records of any batch at `position`, and whether that took a turn, which the caller is to `release`.
 
         Raises:
@@ -79,7 +81,7 @@ class Apart:
                 pass
         yield from self.take(header.record_count)
         try:
-            return (yield from self.unpacked(data, position, header, BYTES_MAX)), True
+            return (yield from self.unpacked(data, position, header, bytes_max)), True
         except BaseException:
             self.release()
             raise

@@ -9,6 +9,9 @@ Clients choose what stands within a batch, and may write what looks like many. S
 what may be summed up in vain grows with the bytes that are passed. Behind bytes that have used it up, a batch that is
 good may be passed over, until enough has been passed.
 
+So do they choose what a batch unpacks to. It is unpacked as any other is (`apart`): what holds much in a thread, one at
+a time in the whole broker. One that holds more than any honest one is passed over.
+
 Apache Kafka's coordinators go by offsets and lengths: one wrong bit ends the loading, or passes over what follows.
 """
 
@@ -18,6 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from barnabas.broker.jobs import Job
+from barnabas.broker.log.apart import Apart
 from barnabas.broker.log.log import Log
 from barnabas.broker.log.replay import RECORDS_PER_STEP
 from barnabas.broker.log.scan import WINDOW, batches_in, patient
@@ -34,7 +38,7 @@ from barnabas.protocol.batch import (
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.ids import Buffer
 from barnabas.protocol.primitives import crc32c
-from barnabas.protocol.records import Record, decode_slices
+from barnabas.protocol.records import SLICE_BYTES, Record, decode_slices_of
 
 _WINDOW: Final = 32 * 1024
 _SOUGHT_MAX: Final = 4 * 1024 * 1024
@@ -45,6 +49,9 @@ _IN_VAIN: Final = 16
 """Bytes that may be summed up in vain, for each byte of the segment so far."""
 _LARGE_IN_VAIN: Final = 4
 """How often a segment's bytes may be summed up in vain for batches larger than any that are sought."""
+UNPACKED_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Bytes that a batch may unpack to. The members of one group take a third of that (`group/holdings.py`), and a MiB of
+offsets, as well as they compress, some more."""
 _MAGIC_AT: Final = 16
 _MAGIC: Final = bytes([MAGIC])
 
@@ -149,7 +156,7 @@ def salvage(log: Log, take: Take, passed_over: PassedOver) -> Job[None]:
             if not crc_ok(view, at, header.size):
                 break
             if segment.base >= first or header.last_offset >= first:
-                yield from _hand_over(view, at, header, take, passed_over)
+                yield from _hand_over(log, view, at, header, take, passed_over)
             place.passed(header)
         if place.position == start:
             large = yield from _batch_at(segment, start, place.known)
@@ -159,19 +166,37 @@ def salvage(log: Log, take: Take, passed_over: PassedOver) -> Job[None]:
                 size = large.size
                 whole = yield from patient(lambda: segment.file.read(start, size))  # noqa: B023
                 if segment.base >= first or large.last_offset >= first:
-                    yield from _hand_over(whole, 0, large, take, passed_over)
+                    yield from _hand_over(log, whole, 0, large, take, passed_over)
                 place.passed(large)
         yield None
 
 
-def _hand_over(view: Buffer, at: int, header: BatchHeader, take: Take, passed_over: PassedOver) -> Job[None]:
+def _hand_over(log: Log, view: Buffer, at: int, header: BatchHeader, take: Take, passed_over: PassedOver) -> Job[None]:
     try:
-        for records in decode_slices(view, at, RECORDS_PER_STEP):
+        area, turn = yield from _opened(log.apart, view, at, header)
+    except ProtocolError as fault:
+        passed_over(header.base_offset, header.next_offset - 1, str(fault))
+        yield None  # it may have been unpacked before that was seen, and many such lie in a window
+        return
+    large = header.record_count > RECORDS_PER_STEP or len(area) > SLICE_BYTES
+    try:
+        for records in decode_slices_of(area, header, RECORDS_PER_STEP):
             take(header, records)
-            if header.record_count > RECORDS_PER_STEP:
+            if large:
                 yield None
     except ProtocolError as fault:
         passed_over(header.base_offset, header.next_offset - 1, str(fault))
+    finally:
+        if turn:
+            log.apart.release()
+    if large:
+        yield None
+
+
+def _opened(apart: Apart, view: Buffer, at: int, header: BatchHeader) -> Job[tuple[Buffer, bool]]:
+    if header.record_count > apart.records_max:
+        raise ProtocolError(f"the batch holds {header.record_count} records, more than {apart.records_max}")
+    return (yield from apart.opened(view, at, header, UNPACKED_BYTES_MAX))
 
 
 def _pass_over(place: _Place, segment: Segment, passed_over: PassedOver) -> Job[None]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from barnabas.broker.config import TopicConfig
+from barnabas.broker.log import apart as apart_module
 from barnabas.broker.log import replay as replaying
 from barnabas.broker.log import salvage as salvaging
 from barnabas.broker.log.replay import RECORDS_PER_STEP
 from barnabas.broker.log.salvage import salvage
 from barnabas.broker.log.segment import Segment
 from barnabas.protocol import batch as batch_module
-from barnabas.protocol.batch import HEADER_SIZE, LENGTH_AT, LOG_OVERHEAD, set_place
+from barnabas.protocol.batch import HEADER_SIZE, LENGTH_AT, LOG_OVERHEAD, set_crc, set_place
 from barnabas.protocol.primitives import crc32c
+from barnabas.protocol.records import Record, record_area
 from tests.broker.log.harness import NOW, append, batch, everything
 
 COUNT = 20
@@ -258,6 +262,78 @@ def test_a_batch_of_any_size_is_read_in_bounded_steps(memory, sums, broken):
     found, most, _ = sums(log)
     assert found == ([0, 2, 3] if broken else [0, 1, 2, 3])
     assert most <= MEBIBYTE
+
+
+def test_a_batch_that_holds_more_than_any_honest_one_is_named_and_passed_over(disk, monkeypatch):
+    """A few KB were unpacked to 128 MiB and kept whole, and so were those of each other partition beside it."""
+    monkeypatch.setattr(salvaging, "UNPACKED_BYTES_MAX", 2 * MEBIBYTE)
+    log = disk.new_log()
+    append(log, b"0000")
+    append(log, long_value(1, 2 * MEBIBYTE), codec=4)
+    append(log, long_value(2, 2 * MEBIBYTE - 1000), codec=4)
+    append(log, *[b"3"] * (RECORDS_PER_STEP + 1))
+    append(log, b"0004")
+    found, told = read(disk, log)
+    assert (found[:2], found[-2:]) == ([0, 2], [3, 4])
+    ((first, last, reason),) = told
+    assert (first, last) == (1, 1)
+    assert reason.endswith(f"hold more than {2 * MEBIBYTE} bytes, the most allowed")
+    log.apart.records_max = RECORDS_PER_STEP
+    found, told = read(disk, log)
+    assert found == [0, 2, 4]
+    assert [one[:2] for one in told] == [(1, 1), (3, 3 + RECORDS_PER_STEP)]
+
+
+def test_what_holds_much_is_unpacked_in_a_thread_one_at_a_time_over_all_logs(memory, monkeypatch):
+    """Each partition's loading is a job of its own, and unpacked on the loop, beside all others."""
+    begun = []
+    monkeypatch.setattr(memory.disk, "aside", lambda work, done: begun.append((work, done)))
+    logs = [memory.new_log(), memory.new_log()]
+    for log in logs:
+        log.apart = logs[0].apart
+        append(log, long_value(1, 2 * MEBIBYTE), codec=4)
+    found: list[int] = []
+    jobs = [
+        salvage(log, lambda _, records: found.extend(int(one.value or b"") for one in records), nothing_is_lost)
+        for log in logs
+    ]
+    waits: list[Any] = [next(token for token in job if token is not None) for job in jobs]
+    assert (len(begun), found) == (1, [])
+    work, done = begun[0]
+    work()
+    done(None)
+    assert (waits[0].is_open, waits[1].is_open) == (True, False)
+    assert next(jobs[0]) is None
+    assert (found, len(begun), waits[1].is_open) == ([1], 1, False), "it is kept while it is gone through"
+    assert not any(jobs[0])
+    assert waits[1].is_open, "then it is the other's turn"
+    jobs[1].close()
+
+
+@pytest.mark.parametrize("cut", [0, 5], ids=["whole", "broken"])
+def test_many_small_batches_that_hold_a_mebibyte_each_are_not_unpacked_in_one_step(memory, monkeypatch, cut):
+    """A window of 32 KiB has hundreds of them."""
+    log = memory.new_log()
+    whole = batch(long_value(1, 900_000), codec=4)
+    del whole[len(whole) - cut :]
+    set_place(whole, 0, 0, len(whole) - LOG_OVERHEAD, 0)
+    set_crc(whole, 0, len(whole))
+    for _ in range(COUNT):
+        log.append_as_leader(memoryview(bytearray(whole)), 0, now_ms=NOW)
+    unpacked, most = 0, 0
+
+    def counting(*args):
+        nonlocal unpacked
+        unpacked += 1
+        return record_area(*args)
+
+    monkeypatch.setattr(apart_module, "record_area", counting)
+    found: list[Record] = []
+    told: list[tuple[int, int, str]] = []
+    for token in salvage(log, lambda _, records: found.extend(records), lambda *one: told.append(one)):
+        assert token is None
+        most, unpacked = max(most, unpacked), 0
+    assert (len(found), len(told), most) == ((0, COUNT, 1) if cut else (COUNT, 0, 1))
 
 
 def test_other_segments_are_not_looked_through_for_each_batch(memory):
