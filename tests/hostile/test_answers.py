@@ -40,6 +40,7 @@ from barnabas.protocol.requests import elect_leaders as electing
 from barnabas.protocol.requests import find_coordinator as finding
 from barnabas.protocol.requests import incremental_alter_configs as incremental
 from barnabas.protocol.requests import join_group as joining
+from barnabas.protocol.requests import list_groups as listing
 from barnabas.protocol.requests import list_offsets as offsets
 from barnabas.protocol.requests import list_partition_reassignments as moved
 from barnabas.protocol.requests import list_transactions as transactions
@@ -49,6 +50,7 @@ from barnabas.protocol.requests import offset_fetch as committed
 from barnabas.protocol.requests import offset_for_leader_epoch as epochs
 from barnabas.protocol.requests import produce as producing
 from barnabas.protocol.requests import push_telemetry as telemetry
+from barnabas.protocol.requests import sync_group as syncing
 from barnabas.protocol.requests import update_features as features
 from tests.broker.node.world import World, batch
 from tests.hostile.largest import _headers
@@ -303,6 +305,9 @@ TELLS_ONCE: dict[int, Callable[[World], None]] = {
         producers.DescribeProducersRequest([producers.TopicRequest("t", [0, 0])]),
         lambda told: sum(len(one.partitions) for one in told.topics),
     ),
+    3: lambda world: _twice(
+        world, metadata.MetadataRequest([metadata.MetadataRequestTopic(name="t")] * 2), lambda told: len(told.topics)
+    ),
     66: lambda world: _twice(
         world, transactions.ListTransactionsRequest(["no"] * 2), lambda told: len(told.unknown_state_filters)
     ),
@@ -354,6 +359,33 @@ def test_above_the_quota_metadata_makes_nothing(world: World) -> None:
     told = above_the_quota(world, metadata.MetadataRequest([metadata.MetadataRequestTopic(name="made")], True))
     assert codes(told.topics) == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert "made" not in world.core.image.topics
+
+
+@pytest.mark.parametrize("version", [0, 7, 13])
+def test_metadata_takes_what_the_table_says(version: int) -> None:
+    parts = [metadata.MetadataResponsePartition(0, at, 1, 7, [1, 2, 3], [1], [2, 3]) for at in range(1_000)]
+    for count, most in ((0, 300), (1_000, 300 + 70 * 1_000)):
+        topics = [metadata.MetadataResponseTopic(0, f"{at:0249}", bytes(16), False, parts[:count]) for at in range(9)]
+        told = b"".join(codec.encode_response(3, version, 7, metadata.MetadataResponse(topics=topics)))
+        none = b"".join(codec.encode_response(3, version, 7, metadata.MetadataResponse()))
+        assert len(told) - len(none) <= 9 * most
+
+
+def test_groups_are_told_in_no_more_bytes_than_they_count(world: World) -> None:
+    """A type of 32 KB was not counted, and kept when all members had left."""
+    names = [f"{at}{letter * 8_000}" for at, letter in enumerate("ä漢g")]
+    protocols = [joining.JoinGroupRequestProtocol("range", bytes(20_000))]
+    for name in names:
+        request = joining.JoinGroupRequest(name, 10_000, 10_000, "", None, "\U0001f600" * 8_000, protocols)
+        member_id = send(world, request, 3).member_id
+        assigned = [syncing.SyncGroupRequestAssignment(member_id, bytes(20_000))]
+        assert send(world, syncing.SyncGroupRequest(name, 1, member_id, assignments=assigned), 3).error_code == 0
+    counted = world.core.groups.shared.holdings.total
+    for asked in (listing.ListGroupsRequest(), groups.DescribeGroupsRequest(names)):
+        key = key_of(type(asked))
+        told = send(world, asked)
+        assert len(told.groups) == 3
+        assert 3 * 40_000 < len(b"".join(codec.encode_response(key, VERSIONS[key][1], 7, told))) <= counted
 
 
 def test_the_numbers_are_those_of_the_code() -> None:

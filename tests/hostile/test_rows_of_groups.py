@@ -55,6 +55,10 @@ pytestmark = [
 ]
 
 MEBIBYTE = 1024 * 1024
+LONG_TYPE = "\U0001f600" + "t" * 32_000
+"""32 KB on the wire, four times that in memory."""
+SHORT_NAMES = struct.pack(">hi", 0, 30_000) + b"".join(b"\x00\x05%05d" % number for number in range(30_000))
+"""What a consumer subscribes to: 210 KB, and 3.7 MB as names in a set."""
 OPTIONS = ("--set", "group.initial.rebalance.delay.ms=100", "--set", "offsets.topic.num.partitions=1")
 
 
@@ -212,6 +216,30 @@ def test_a_log_of_groups_that_unpacks_to_a_hundred_times_as_much(tmp_path: Path)
     assert sum(map(len, process.errors)) < 200_000
     if peak > PEAK_BYTES_MAX or worst_s > ANSWER_S_MAX:
         raise TooMuch(measured)
+
+
+@pytest.mark.parametrize(
+    ("kind", "metadata", "count"), [(LONG_TYPE, b"", 5_000), ("consumer", SHORT_NAMES, 250)], ids=["types", "names"]
+)
+def test_groups_that_say_much_of_themselves(kind: str, metadata: bytes, count: int) -> None:
+    """Neither was counted: 5,000 types of 131 KB, or 250 times 30,000 names, took 0.7 and 1 GB until now."""
+    session_ms, at_once = 600_000, 25
+    protocols = [JoinGroupRequestProtocol("range", metadata)]
+    with siege(*OPTIONS, "--set", "group.initial.rebalance.delay.ms=0") as process, ExitStack() as stack:
+        peer = Peer(stack, process.port)
+        coordinated(peer)
+        codes: set[int] = set()
+        for start in range(0, count, at_once):
+            joins = [
+                frame(
+                    ApiKey.JOIN_GROUP, 3, JoinGroupRequest(f"g{n}", session_ms, session_ms, "", None, kind, protocols)
+                )
+                for n in range(start, start + at_once)
+            ]
+            told = exchange(peer.sock, b"".join(joins), answers=at_once)
+            assert told is not None
+            codes |= {codec.decode_response(ApiKey.JOIN_GROUP, 3, one)[1].error_code for one in told}
+        assert codes == {0, ErrorCode.GROUP_MAX_SIZE_REACHED}
 
 
 def test_settings_by_connections_that_are_gone() -> None:

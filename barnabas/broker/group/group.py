@@ -123,6 +123,7 @@ class Group:
         "previous_state",
         "protocol",
         "protocol_type",
+        "said_bytes",
         "state",
         "state_since_ms",
         "static",
@@ -162,6 +163,8 @@ class Group:
         """Whether its first generation waits for nothing but ids that were given out."""
         self.topics: frozenset[str] | None = None
         """What its members consume; None where the coordinator cannot know."""
+        self.said_bytes = 0
+        """Bytes that these take, and its protocol type."""
         self.offsets: dict[TopicPartition, CommittedOffset] = {}
         self.join_alarm: Alarm | None = None
         self.sync_alarm: Alarm | None = None

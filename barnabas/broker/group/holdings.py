@@ -24,6 +24,8 @@ PENDING_BYTES: Final = 600
 """An id that was given out, and its alarm (measured 500, with the id)."""
 OFFSET_BYTES: Final = 350
 """One committed offset (measured 230), and its place among others; its metadata comes on top."""
+NAME_BYTES: Final = 130
+"""A topic that a group consumes (measured 120), without its letters."""
 
 
 class Holdings:
@@ -41,6 +43,12 @@ class Holdings:
             not address or self.by_address.get(address, 0) + size <= ADDRESS_BYTES_MAX
         )
 
+    def leaves_half(self, address: str, size: int) -> bool:
+        """Whether the address may bring so many bytes more that groups can do without, and others have half left."""
+        return self.total + size <= BYTES_MAX // 2 and (
+            not address or self.by_address.get(address, 0) + size <= ADDRESS_BYTES_MAX // 2
+        )
+
     def take(self, address: str, size: int) -> None:
         """So many bytes more (fewer, if negative)."""
         self.total += size
@@ -50,3 +58,8 @@ class Holdings:
             self.by_address[address] = left
         else:
             self.by_address.pop(address, None)
+
+
+def size_of_text(text: str) -> int:
+    """Bytes that a text takes in memory, at most."""
+    return len(text) if text.isascii() else 4 * len(text)

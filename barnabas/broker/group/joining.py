@@ -21,7 +21,7 @@ from typing import Final
 from barnabas.broker.context import source_of
 from barnabas.broker.group.consumer.group import ConsumerGroup
 from barnabas.broker.group.group import Group, Member, Protocols
-from barnabas.broker.group.holdings import GROUP_BYTES, MEMBERS_BYTES_MAX
+from barnabas.broker.group.holdings import GROUP_BYTES, MEMBERS_BYTES_MAX, size_of_text
 from barnabas.broker.group.membership import (
     add_member,
     answer_join,
@@ -46,8 +46,9 @@ from barnabas.broker.group.rebalance import (
     prepare_or_complete,
 )
 from barnabas.broker.group.reply import Reply
-from barnabas.broker.group.shard import Shard, size_of_text
+from barnabas.broker.group.shard import Shard
 from barnabas.broker.group.state import GroupState
+from barnabas.broker.group.subscriptions import note_type
 from barnabas.broker.group.tombstones import of_group
 from barnabas.broker.group.values import GroupRecord, StoredGroup
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -185,14 +186,15 @@ def _add(
         request.session_timeout_ms,
         protocols,
     )
-    if not _has_room(shard, group, address, size_of_member(member)):
+    first = not group.members
+    if not _has_room(shard, group, address, size_of_member(member) + first * size_of_text(request.protocol_type)):
         raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
     member.address = address
     member.is_new = True
     if group.state is _PREPARING and group.previous_state is _EMPTY:
         group.new_member_added = True
-    if not group.members:
-        group.protocol_type = request.protocol_type
+    if first:
+        note_type(group, request.protocol_type, shard.shared.holdings)
     add_member(shard, group, member)
     group.park_join(member, reply)
     keep_alive(shard, group, member, now_ms, NEW_MEMBER_JOIN_MS)

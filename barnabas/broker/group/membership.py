@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from barnabas.broker.group.group import Group, Member, Protocols
-from barnabas.broker.group.holdings import MEMBER_BYTES, PENDING_BYTES
+from barnabas.broker.group.holdings import MEMBER_BYTES, PENDING_BYTES, size_of_text
 from barnabas.broker.group.reply import Reply
-from barnabas.broker.group.shard import Shard, size_of_text
+from barnabas.broker.group.shard import Shard
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.requests.join_group import JoinGroupResponse
 from barnabas.protocol.requests.sync_group import SyncGroupResponse

@@ -21,10 +21,10 @@ from barnabas.broker.context import RequestContext
 from barnabas.broker.group.consumer.committing import check_commit
 from barnabas.broker.group.consumer.group import ConsumerGroup
 from barnabas.broker.group.group import CONSUMER, Group
-from barnabas.broker.group.holdings import GROUP_BYTES
+from barnabas.broker.group.holdings import GROUP_BYTES, size_of_text
 from barnabas.broker.group.kinds import AnyGroup
 from barnabas.broker.group.rebalance import keep_alive
-from barnabas.broker.group.shard import Shard, growth_of, size_of_text
+from barnabas.broker.group.shard import Shard, growth_of
 from barnabas.broker.group.state import GroupState
 from barnabas.broker.group.values import (
     NO_EXPIRY,

@@ -32,7 +32,7 @@ from barnabas.broker.group.membership import (
 from barnabas.broker.group.reply import Reply
 from barnabas.broker.group.shard import Shard
 from barnabas.broker.group.state import GroupState
-from barnabas.broker.group.subscriptions import consumed_topics
+from barnabas.broker.group.subscriptions import note_topics
 from barnabas.broker.group.values import GroupRecord
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.requests.join_group import JoinGroupResponse, JoinGroupResponseMember
@@ -161,14 +161,14 @@ def _become_empty(shard: Shard, group: Group, now_ms: int) -> None:
     if shard.append([GroupRecord(group.group_id, stored)], now_ms):
         # The next leader finds members in the log who are gone, and puts them out when their sessions are over.
         group.adopt(stored)
-        group.topics = consumed_topics(group)
+        note_topics(group, shard.shared.holdings)
     logger.info("group %s is empty, generation %d", group.group_id, group.generation)
 
 
 def _begin_generation(shard: Shard, group: Group, now_ms: int) -> None:
     group.generation += 1
     group.protocol = group.elect_protocol()
-    group.topics = consumed_topics(group)
+    note_topics(group, shard.shared.holdings)
     group.move(_COMPLETING, shard.shared.wall_clock.now_ms())
     group.unsynced.clear()
     logger.info("group %s: generation %d of %d members", group.group_id, group.generation, len(group.members))

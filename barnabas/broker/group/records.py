@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from sys import intern
 from types import ModuleType
 from typing import Final
 
@@ -129,7 +130,8 @@ def decode(key: Buffer | None, value: Buffer | None) -> StoredRecord:
     except records.UnknownRecordType as fault:
         raise OtherRecord(str(fault)) from None
     if isinstance(named, OffsetCommitKey):
-        return OffsetRecord(named.group, TopicPartition(named.topic, named.partition), _offset_of(said))
+        topic = intern(named.topic)  # one for all offsets of a topic, which are counted so
+        return OffsetRecord(named.group, TopicPartition(topic, named.partition), _offset_of(said))
     if isinstance(named, GroupMetadataKey):
         return GroupRecord(named.group, _group_of(said))
     found: StoredRecord | None = _consumer().from_messages(named, said)

@@ -18,13 +18,13 @@ from barnabas.broker.group.alarms import Alarm
 from barnabas.broker.group.consumer.group import ConsumerGroup
 from barnabas.broker.group.consumer.replaying import release_all, replay_consumer
 from barnabas.broker.group.group import Group
-from barnabas.broker.group.holdings import GROUP_BYTES, OFFSET_BYTES
+from barnabas.broker.group.holdings import GROUP_BYTES, OFFSET_BYTES, size_of_text
 from barnabas.broker.group.kinds import AnyGroup
 from barnabas.broker.group.records import encode, encode_alone, encode_commits
 from barnabas.broker.group.reply import Reply
 from barnabas.broker.group.shared import Shared, told_for
 from barnabas.broker.group.state import Status
-from barnabas.broker.group.subscriptions import consumed_topics
+from barnabas.broker.group.subscriptions import note_topics
 from barnabas.broker.group.values import CommittedOffset, CoordinatorRecord, GroupRecord, OffsetRecord, Prepared
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import Buffer, TopicPartition
@@ -250,7 +250,7 @@ class Shard:
             group = Group(group_id)
             self.put(group)
         group.adopt(stored)
-        group.topics = consumed_topics(group)
+        note_topics(group, self.shared.holdings)
 
     def put(self, group: AnyGroup) -> AnyGroup:
         """A group more, or one in place of another, whose offsets it has from now on."""
@@ -262,6 +262,7 @@ class Shard:
                 release_all(self, before)
                 self.shared.holdings.take(before.address, -before.pattern_bytes)
             group.offsets, group.address = before.offsets, before.address
+            self.shared.holdings.take(group.address, size_of_group(group) - size_of_group(before))
         self.groups[group.group_id] = group
         return group
 
@@ -316,7 +317,7 @@ class Shard:
 
 def size_of_group(group: AnyGroup) -> int:
     """Bytes that a group takes, without members and offsets."""
-    return GROUP_BYTES + size_of_text(group.group_id)
+    return GROUP_BYTES + size_of_text(group.group_id) + (group.said_bytes if isinstance(group, Group) else 0)
 
 
 def size_with_offsets(group: AnyGroup) -> int:
@@ -336,8 +337,3 @@ def growth_of(key: TopicPartition, before: CommittedOffset | None, committed: Co
         return size_of_offset(key, committed)
     same = before.metadata == committed.metadata
     return 0 if same else size_of_offset(key, committed) - size_of_offset(key, before)
-
-
-def size_of_text(text: str) -> int:
-    """Bytes that a text takes in memory, at most."""
-    return len(text) if text.isascii() else 4 * len(text)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from barnabas.broker.group.group import CONSUMER, Group
+from barnabas.broker.group.holdings import NAME_BYTES, Holdings, size_of_text
 
 NAMES_MAX: Final = 30_000
 """Of a group, those once that members name in the same words: 9 ms."""
@@ -21,6 +22,43 @@ _COUNT: Final = struct.Struct(">hi")
 _LENGTH: Final = struct.Struct(">h")
 
 logger = logging.getLogger(__name__)
+
+
+def note_topics(group: Group, holdings: Holdings) -> None:
+    """Have a group know what its members consume, and count what that takes, and its protocol type.
+
+    Groups can do without: where these names leave no half of the room for what groups cannot, they are not known.
+    """
+    group.topics, size = topics_with_size(group, holdings)
+    _count(group, size, holdings)
+
+
+def note_type(group: Group, protocol_type: str, holdings: Holdings) -> None:
+    """The first member of a group says of which type it is; it consumes nothing yet."""
+    group.protocol_type = protocol_type
+    _count(group, size_of_text(protocol_type), holdings)
+
+
+def _count(group: Group, size: int, holdings: Holdings) -> None:
+    if size != group.said_bytes:
+        holdings.take(group.address, size - group.said_bytes)
+        group.said_bytes = size
+
+
+def topics_with_size(group: Group, holdings: Holdings) -> tuple[frozenset[str] | None, int]:
+    """What the members of a group consume, and the bytes that this and its protocol type take."""
+    kind = size_of_text(group.protocol_type or "")
+    topics = consumed_topics(group)
+    if not topics:
+        return topics, kind
+    size = NAME_BYTES * len(topics) + size_of_text("".join(topics)) + kind
+    growth = size - group.said_bytes
+    if growth > 0 and not holdings.leaves_half(group.address, growth):
+        logger.warning(
+            "group %s: there is no room for the names of the %d topics that it consumes", group.group_id, len(topics)
+        )
+        return None, kind
+    return topics, size
 
 
 def consumed_topics(group: Group) -> frozenset[str] | None:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from barnabas.broker.group.deleting import delete_group
-from barnabas.broker.group.holdings import Holdings
+from barnabas.broker.group.holdings import NAME_BYTES, Holdings
 from barnabas.broker.group.membership import size_of_member, size_of_pending
 from barnabas.broker.group.shard import size_of_group, size_of_offset
 from barnabas.broker.group.state import GroupState
@@ -292,6 +292,8 @@ class Members(RuleBasedStateMachine):
         holdings = Holdings()
         for group in self.world.groups:
             holdings.take(group.address, size_of_group(group))
+            consumed = sum(NAME_BYTES + len(name) for name in group.topics or ())
+            assert group.said_bytes == len(group.protocol_type or "") + consumed
             for key, committed in group.offsets.items():
                 holdings.take(group.address, size_of_offset(key, committed))
             for member in group.members.values():

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
+from collections.abc import Callable
+from itertools import starmap
 
 import pytest
 
@@ -10,9 +13,10 @@ from barnabas.broker.group import holdings
 from barnabas.broker.group.deleting import delete_group, forget_topics
 from barnabas.broker.group.expiry import OFFSETS_PER_STEP, expire
 from barnabas.broker.group.offsets import commit, delete
+from barnabas.broker.group.records import decode
 from barnabas.broker.group.state import GroupState
 from barnabas.broker.group.subscriptions import NAMES_MAX
-from barnabas.broker.group.values import Commit, Committer
+from barnabas.broker.group.values import Commit, CommittedOffset, Committer, OffsetRecord
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.kafka.consumer_protocol import ConsumerProtocolSubscription, encode_subscription
@@ -20,6 +24,19 @@ from tests.broker.group.world import World, durable
 
 NONE = ErrorCode.NONE
 MINUTE_MS = 60_000
+
+
+def memory_of(make: Callable[[], object]) -> int:
+    """Bytes that something takes."""
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        made = make()
+        taken = tracemalloc.get_traced_memory()[0] - before
+        del made
+        return taken
+    finally:
+        tracemalloc.stop()
 
 
 def consumers(*topics: str) -> dict[str, object]:
@@ -275,6 +292,65 @@ def test_metadata_is_counted_and_given_back() -> None:
     assert shared.holdings.total < held - 10_000
     list(delete_group(world.shard, "g", world.now_ms))
     assert (shared.holdings.total, shared.holdings.by_address) == (0, {})
+
+
+def test_what_a_group_says_of_itself_is_counted_and_given_back() -> None:
+    """Its type stayed when all had left, and the names of its topics took fifteen times what the members had sent."""
+    world = World()
+    holdings_ = world.shard.shared.holdings
+    (leader,), _ = world.stable(1, protocol_type="t" * 30_000)
+    world.leave(leader)
+    assert 30_000 < holdings_.total < 33_000
+    world.restart()
+    assert 30_000 < world.shard.shared.holdings.total < 33_000
+    list(delete_group(world.shard, "g", world.now_ms))
+    assert world.shard.shared.holdings.total == 0
+    (leader,), _ = world.stable(1, **consumers(*(f"{number:05}" for number in range(10_000))))
+    held = world.shard.shared.holdings.total
+    assert 135 * 10_000 + 7 * 10_000 < held < 145 * 10_000
+    assert memory_of(lambda: frozenset([f"{number:05}" for number in range(10_000)])) < 135 * 10_000
+    world.restart()
+    assert world.shard.shared.holdings.total in range(held - 100, held + 100)
+    world.leave(leader)
+    assert world.shard.shared.holdings.total < 5_000
+
+
+def test_offsets_that_a_start_finds_take_no_more_than_they_count() -> None:
+    """Each had a topic's name of its own: 480 bytes for one of a hundred letters."""
+    world = World()
+    world.commit(dict.fromkeys(range(2_000), 1_000_000), topic="t" * 100)
+    written = world.journal.records
+    groups: dict[TopicPartition, CommittedOffset | None] = {}
+
+    def read() -> None:
+        groups.update((one.key, one.committed) for one in starmap(decode, written) if isinstance(one, OffsetRecord))
+
+    assert memory_of(read) < 2_000 * holdings.OFFSET_BYTES
+    assert len(groups) == 2_000
+
+
+def test_an_unknown_type_has_to_fit_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holdings, "BYTES_MAX", 40_000)
+    monkeypatch.setattr(holdings, "ADDRESS_BYTES_MAX", 20_000)
+    world = World()
+    told = world.join(version=3, protocol_type="t" * 20_000)
+    assert told.error == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert world.join(version=3, protocol_type="t" * 5_000, group="h").waits
+
+
+def test_where_groups_take_half_the_room_what_they_consume_is_not_known(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody is refused for it: it is as with more names than are looked at."""
+    monkeypatch.setattr(holdings, "BYTES_MAX", 80_000)
+    monkeypatch.setattr(holdings, "ADDRESS_BYTES_MAX", 40_000)
+    world = World()
+    for group, count, known in (("g", 50, True), ("h", 100, False), ("i", 1, True)):
+        world.stable(1, group=group, **consumers(*(f"{number}" for number in range(count))))
+        assert (world.shard.groups[group].topics is not None) is known  # type: ignore[union-attr]
+    assert {one.getMessage() for one in caplog.records if one.levelname == "WARNING"} == {
+        "group h: there is no room for the names of the 100 topics that it consumes"
+    }
 
 
 def test_many_offsets_expire_in_steps() -> None:

@@ -24,9 +24,9 @@ from barnabas.broker.group.consumer.values import (
     MemberRecord,
     PatternRecord,
 )
-from barnabas.broker.group.holdings import GROUP_BYTES
+from barnabas.broker.group.holdings import GROUP_BYTES, size_of_text
 from barnabas.broker.group.kinds import AnyGroup
-from barnabas.broker.group.shard import Shard, size_of_text
+from barnabas.broker.group.shard import Shard
 from barnabas.broker.group.values import CoordinatorRecord, Prepared
 from barnabas.protocol.errors import ErrorCode, KafkaError
 

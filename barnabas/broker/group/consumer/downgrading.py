@@ -20,13 +20,14 @@ from barnabas.broker.group.consumer.group import NOTHING, ConsumerGroup, Consume
 from barnabas.broker.group.consumer.records import keys_of_member
 from barnabas.broker.group.consumer.values import Assignment, Subscription
 from barnabas.broker.group.group import CONSUMER, Group, Member
+from barnabas.broker.group.holdings import size_of_text
 from barnabas.broker.group.membership import size_of_member
 from barnabas.broker.group.rebalance import keep_alive, prepare
 from barnabas.broker.group.records import encode
-from barnabas.broker.group.shard import Shard, size_of_text
+from barnabas.broker.group.shard import Shard
 from barnabas.broker.group.shared import told_for
 from barnabas.broker.group.state import Status
-from barnabas.broker.group.subscriptions import consumed_topics
+from barnabas.broker.group.subscriptions import topics_with_size
 from barnabas.broker.group.tombstones import of_group
 from barnabas.broker.group.values import GroupRecord, Prepared, StoredGroup
 from barnabas.broker.jobs import Job, at_once
@@ -195,7 +196,8 @@ def _prepare(shard: Shard, group: ConsumerGroup, staying: Sequence[Staying], gen
             yield None
     stored = made.stored(assignments, wall_ms)
     made.adopt(stored)
-    made.topics = consumed_topics(made)
+    made.address = group.address
+    made.topics, made.said_bytes = topics_with_size(made, shared.holdings)
     held: dict[str, int] = {}
     for one in staying:
         member = made.members[one.member_id]

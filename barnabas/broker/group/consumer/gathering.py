@@ -27,9 +27,9 @@ from barnabas.broker.group.consumer.members import keep_alive
 from barnabas.broker.group.consumer.settings import assignment_interval_ms
 from barnabas.broker.group.consumer.targets import may_compute
 from barnabas.broker.group.consumer.values import Current
-from barnabas.broker.group.holdings import GROUP_BYTES
+from barnabas.broker.group.holdings import GROUP_BYTES, size_of_text
 from barnabas.broker.group.kinds import AnyGroup
-from barnabas.broker.group.shard import Shard, size_of_text
+from barnabas.broker.group.shard import Shard
 from barnabas.broker.group.state import Status
 from barnabas.broker.jobs import Job, at_once
 from barnabas.protocol.errors import ErrorCode, KafkaError

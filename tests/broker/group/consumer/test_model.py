@@ -24,7 +24,7 @@ from barnabas.broker.group.consumer.group import ConsumerGroup
 from barnabas.broker.group.consumer.replaying import size_of_member, size_of_patterns
 from barnabas.broker.group.deleting import delete_group
 from barnabas.broker.group.group import Group
-from barnabas.broker.group.holdings import Holdings
+from barnabas.broker.group.holdings import NAME_BYTES, Holdings
 from barnabas.broker.group.membership import size_of_member as size_of_classic
 from barnabas.broker.group.membership import size_of_pending
 from barnabas.broker.group.shard import size_of_group, size_of_offset
@@ -336,6 +336,8 @@ class Members(RuleBasedStateMachine):
             for key, committed in group.offsets.items():
                 holdings.take(group.address, size_of_offset(key, committed))
             if isinstance(group, Group):
+                consumed = sum(NAME_BYTES + len(name) for name in group.topics or ())
+                assert group.said_bytes == len(group.protocol_type or "") + consumed
                 for member in group.members.values():
                     holdings.take(member.address, size_of_classic(member))
                 for member_id, pending in group.pending.items():
