@@ -1,7 +1,7 @@
 """Compaction: of each key only the newest record stays (Kafka's LogCleaner and Cleaner).
 
-    dirty range      [cleaned_to, first uncleanable): never the active segment, nothing at or above the last stable
-                     offset, no segment with a record younger than `min.compaction.lag.ms`
+    dirty range      [cleaned_to, first uncleanable): whole segments; never the active one, none that reaches the last
+                     stable offset, none with a record younger than `min.compaction.lag.ms`
     map              newest offset of each key in the dirty range (as far as the map holds)
     rewrite          every segment below the map's end, in groups that fit `segment.bytes`, batch by batch:
                      a record stays if no newer one of its key is in the map and it is no tombstone past its horizon
@@ -98,7 +98,8 @@ def cleanable(log: LogView, now_ms: int) -> Job[Cleanable]:
     clean_bytes = dirty_bytes = 0
     earliest = -1
     for segment, following in zip(log.segments[:-1], log.bases[1:], strict=True):
-        if segment.base >= end:
+        if following > end:  # a record that may be cut again must not replace another
+            end = min(end, segment.base)
             break
         if following > first_dirty:
             if config.min_compaction_lag_ms > 0:

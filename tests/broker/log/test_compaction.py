@@ -170,6 +170,24 @@ def test_nothing_above_the_last_stable_offset_is_touched(memory):
     assert [offset for offset, _, _ in content(memory, log)] == [1, 2, 3]
 
 
+def test_what_is_not_committed_yet_replaces_nothing_that_is_in_its_segment(memory):
+    """A new leader may not have it: cut, it would have taken the committed record with it."""
+    log = new_log(memory)
+    for value, following in ((b"old", b""), (b"committed", b"uncommitted")):
+        log.append_as_leader(batch(value, keys=[b"a"]), 0, now_ms=NOW)
+        if following:
+            log.append_as_leader(batch(following, keys=[b"a"]), 0, now_ms=NOW)
+        log.roll(NOW)
+    log.advance_high_watermark(2)
+    clean(memory, log)
+    memory.call(lambda: log.truncate_to(2))
+    assert (1, b"a", b"committed") in content(memory, log)
+    put(log, b"a", b"new")
+    log.roll(NOW)
+    clean(memory, log)
+    assert content(memory, log) == [(2, b"a", b"new")]
+
+
 def test_young_segments_wait(memory):
     log = new_log(memory, min_compaction_lag_ms=1000)
     put(log, b"a", b"1", timestamps=[NOW - 2000])
