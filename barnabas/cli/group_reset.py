@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.cli.group_look import existing, find, occupied
-from barnabas.cli.times import iso_ms, number
+from barnabas.cli.times import duration_ms, iso_ms, number
 from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.ids import TopicPartition
 
@@ -19,7 +20,7 @@ _IDLE: Final = ("Empty", "Dead", "")
 
 
 class Target(NamedTuple):
-    """Where to go: `kind` is earliest, latest, offset or timestamp (ms since the epoch)."""
+    """Where to go: `kind` is earliest, latest, offset, timestamp (ms since the epoch), shift or ago (ms)."""
 
     kind: str
     number: int = -1
@@ -47,13 +48,30 @@ def target(text: str) -> Target:
         return Target(text)
     at = text.startswith("@")
     found = number(text.removeprefix("@"))
-    time = iso_ms(text) if found is None and not at else found
-    if time is None:
+    since_ms = iso_ms(text) if found is None and not at else found
+    if since_ms is None:
         raise argparse.ArgumentTypeError(
             f"{text}: write earliest, latest, an offset such as 42, a time such as 2026-11-22T09:30:00 "
-            "(UTC unless it names a zone), or @ and milliseconds since 1970"
+            "(UTC unless it names a zone), or @ and milliseconds since 1970; --shift-by goes from where it is, "
+            "--by-duration from now"
         )
-    return Target("timestamp" if at or found is None else "offset", time)
+    return Target("timestamp" if at or found is None else "offset", since_ms)
+
+
+def shift(text: str) -> Target:
+    """What `--shift-by` says."""
+    count = number(text[1:] if text[:1] in ("+", "-") else text)
+    if count is None:
+        raise argparse.ArgumentTypeError(f"{text}: write how many records further, such as 10, or back, such as -10")
+    return Target("shift", -count if text.startswith("-") else count)
+
+
+def ago(text: str) -> Target:
+    """What `--by-duration` says."""
+    found = duration_ms(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text}: write how long ago, such as 90s, 1h30m, 7d, or PT1H30M")
+    return Target("ago", found)
 
 
 def chosen(text: str) -> Chosen:
@@ -99,14 +117,14 @@ def plan(admin: Admin, settings: Mapping[str, Any], name: str, to: Target, wante
     committed = {where: each.offset for where, each in admin.group_offsets(name).items()}
     there = existing(admin, [each.topic for each in wanted] or [where.topic for where in committed])
     meant = select(wanted, there) if wanted else sorted(committed)
-    found = _destinations(settings, to, [where for where in meant if where in there])
+    found = _destinations(settings, to, [where for where in meant if where in there], committed)
     gone = (None, "the partition is no more")
     return [Move(where, committed.get(where), *found.get(where, gone)) for where in meant]
 
 
 def _destinations(
-    settings: Mapping[str, Any], to: Target, wanted: Sequence[TopicPartition]
-) -> Mapping[TopicPartition, tuple[int, str]]:
+    settings: Mapping[str, Any], to: Target, wanted: Sequence[TopicPartition], committed: Mapping[TopicPartition, int]
+) -> Mapping[TopicPartition, tuple[int | None, str]]:
     """Offset and a note for each partition; what lies outside a log goes to its nearer edge, as in Kafka's tool."""
     from barnabas.client.consumer import Consumer
 
@@ -116,13 +134,21 @@ def _destinations(
             return {where: (first[where], "") for where in wanted}
         if to.kind == "latest":
             return {where: (last[where], "") for where in wanted}
-        if to.kind == "timestamp":
-            at = consumer.offsets_for_times(dict.fromkeys(wanted, to.number))
+        if to.kind in ("timestamp", "ago"):
+            since_ms = to.number if to.kind == "timestamp" else max(int(time.time() * 1000) - to.number, 0)
+            at = consumer.offsets_for_times(dict.fromkeys(wanted, since_ms))
             return {
                 where: (each.offset, "") if each else (last[where], "no record is so young: the end")
                 for where, each in at.items()
             }
-    return {where: _within(to.number, first[where], last[where]) for where in wanted}
+    if to.kind == "offset":
+        return {where: _within(to.number, first[where], last[where]) for where in wanted}
+    return {
+        where: _within(committed[where] + to.number, first[where], last[where])
+        if where in committed
+        else (None, "nothing is committed to go from")
+        for where in wanted
+    }
 
 
 def _within(offset: int, first: int, last: int) -> tuple[int, str]:

@@ -18,7 +18,7 @@ from barnabas.cli.group_look import (
     total_lag,
     unknown,
 )
-from barnabas.cli.group_reset import Chosen, chosen, plan, target
+from barnabas.cli.group_reset import Chosen, ago, chosen, plan, shift, target
 from barnabas.cli.options import Options, Verbs, client_options, json_option, named, settings_of
 from barnabas.cli.speak import cell, fail, say, say_json, table
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
@@ -70,8 +70,15 @@ def parser() -> Options:
         "barnabas groups reset billing --to earliest                          # what it would do",
         "barnabas groups reset billing --to earliest --execute                # and do it",
         "barnabas groups reset billing --to 2026-11-22T09:30:00 --topic orders:0,2",
+        "barnabas groups reset billing --shift-by -100",
+        "barnabas groups reset billing --by-duration 1h30m                    # or PT1H30M, as in Kafka's tool",
     )
-    reset.add_argument("--to", metavar="WHERE", type=target, required=True, help="earliest, latest, an offset, a time")
+    to = reset.add_mutually_exclusive_group(required=True)
+    to.add_argument("--to", metavar="WHERE", type=target, help="earliest, latest, an offset, a time")
+    to.add_argument(
+        "--shift-by", metavar="N", dest="to", type=shift, help="so many records further than it is, or -N back"
+    )
+    to.add_argument("--by-duration", metavar="DURATION", dest="to", type=ago, help="where it was so long ago (1h30m)")
     reset.add_argument("--execute", action="store_true", help="do it; else it is only shown")
     for one in (offsets, reset):
         one.add_argument("group", metavar="GROUP", type=_name)
@@ -149,6 +156,10 @@ def _say_members(group: Group) -> None:
     else:
         rows = [[each.member_id, each.client_id, each.host, _words(each.assignment)] for each in group.members]
         head = ["member", "client id", "host", "partitions"]
+        if any(each.instance_id for each in group.members):  # static members
+            head.append("instance")
+            for row, each in zip(rows, group.members, strict=True):
+                row.append(each.instance_id or "-")
         if group.epoch >= 0:  # of the consumer protocol: where each is on its way to what it is to have
             head += ["epoch", "is to have"]
             for row, each in zip(rows, group.members, strict=True):

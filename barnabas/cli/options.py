@@ -38,6 +38,10 @@ _ELSEWHERE: Final = {
     "--producer-property": "--setting (-X)",
     "--compression-codec": "--compression (-z)",
     "--config": "--set",
+    "--to-earliest": "--to earliest",
+    "--to-latest": "--to latest",
+    "--to-offset": "--to OFFSET",
+    "--to-datetime": "--to TIME",
     **dict.fromkeys(("--list", "--create", "--describe", "--alter", "--reset-offsets", "--delete"), _VERB),
 }
 """Options of Kafka's own tools, of kcat and of rpk, and what they are here."""

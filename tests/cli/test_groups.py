@@ -18,6 +18,7 @@ import pytest
 from barnabas import Admin, Consumer, KafkaError, OffsetAndMetadata, TopicPartition
 from barnabas.cli.group_look import find, standings, total_lag
 from barnabas.cli.group_reset import Target, target
+from barnabas.cli.times import duration_ms
 from barnabas.protocol.errors import ErrorCode
 from tests.cli.process import BOUND_S, clean_environment
 from tests.cli.terminal import Terminal
@@ -52,6 +53,17 @@ def test_a_group_with_a_member_is_listed_described_and_its_lag_told(at: Terminal
     assert heads == ["member", "client", "id", "host", "partitions"]
     assert who[1:] == ["me", "/127.0.0.1", f"{topic}-0", f"{topic}-1"]
     assert rest == lag
+
+
+def test_static_members_are_shown_with_their_instances(at: Terminal) -> None:
+    topic, group = at.topic(), at.name()
+    settings = {"bootstrap.servers": at.server, "group.id": group, "client.id": "me", "group.instance.id": "pod-0"}
+    with Consumer(topic, config=settings) as consumer:
+        while consumer.health().state != "stable":
+            consumer.poll(0.1)
+        _, heads, who, *_ = at.good("groups", "describe", group)
+    assert heads == ["member", "client", "id", "host", "partitions", "instance"]
+    assert (who[1], who[-1]) == ("me", "pod-0")
 
 
 def test_settings_of_a_group(at: Terminal) -> None:
@@ -125,6 +137,26 @@ def test_where_a_reset_can_go(at: Terminal) -> None:
     }
     for to, new in goes.items():
         assert at.good("groups", "reset", group, "--to", to)[1] == [f"{topic}-0", "3", *new], to
+    relative = {
+        ("--shift-by", "1"): ["4"],
+        ("--shift-by", "-2"): ["1"],
+        ("--shift-by", "-3"): ["1", "0", "is", "before", "the", "first", "record"],
+        ("--shift-by", "+9"): ["5", "12", "is", "beyond", "the", "end"],
+        ("--by-duration", "1h"): ["5", "no", "record", "is", "so", "young:", "the", "end"],
+        ("--by-duration", "P99999D"): ["1"],
+    }
+    for where, new in relative.items():
+        assert at.good("groups", "reset", group, *where)[1] == [f"{topic}-0", "3", *new], where
+
+
+def test_nothing_is_shifted_where_nothing_is_committed(at: Terminal) -> None:
+    """As in Kafka's tool; other partitions of the topic go on."""
+    topic = at.topic()
+    group = at.group(topic, 3)
+    rows = at.good("groups", "reset", group, "--shift-by", "-1", "--topic", topic, "--execute")
+    why = ["nothing", "is", "committed", "to", "go", "from"]
+    assert rows[1:3] == [[f"{topic}-0", "3", "2"], [f"{topic}-1", "-", "-", *why]]
+    assert at.committed(group) == {TopicPartition(topic, 0): 2}
 
 
 def test_a_reset_makes_a_group_of_topics_that_are_named(at: Terminal) -> None:
@@ -220,10 +252,17 @@ def test_consume_makes_no_topic(at: Terminal) -> None:
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (["groups", "reset", "g"], "the following arguments are required: --to"),
+        (["groups", "reset", "g"], "one of the arguments --to --shift-by --by-duration is required"),
         (["groups", "reset", "g", "--to", "soon"], "argument --to: soon: write earliest, latest, an offset such as 42"),
         (["groups", "reset", "g", "--to", "1969-12-31"], "argument --to: 1969-12-31: write earliest"),
         (["groups", "reset", "g", "--to", "9" * 19], "argument --to: 9999999999999999999: write earliest"),
+        (["groups", "reset", "g", "--shift-by", "x"], "argument --shift-by: x: write how many records further"),
+        (["groups", "reset", "g", "--by-duration", "1"], "argument --by-duration: 1: write how long ago, such as 90s"),
+        (["groups", "reset", "g", "--to", "1", "--shift-by", "1"], "argument --shift-by: not allowed with"),
+        (
+            ["groups", "reset", "g", "--to-latest"],
+            "one of the arguments --to --shift-by --by-duration is required; --to",
+        ),
         (["groups", "reset", "g", "--to", "1", "--topic", ":1"], "argument --topic: :1: write TOPIC, TOPIC:PARTITION"),
         (["groups", "reset", "g", "--to", "1", "--topic", "t:"], "argument --topic: t:: write TOPIC, TOPIC:PARTITION"),
         (["groups", "reset", "g", "--to", "1", "--topic", "t:x"], "argument --topic: t:x: write TOPIC"),
@@ -243,6 +282,19 @@ def test_times_are_utc_unless_they_name_a_zone() -> None:
     assert target("1970-01-02") == target("1970-01-02T02:00+02:00") == target("@86400000")
     assert target("@86400000") == Target("timestamp", 86_400_000)
     assert target("86400000") == Target("offset", 86_400_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("90s", 90_000), ("1h30m", 5_400_000), ("PT1H30M", 5_400_000), ("7d", 604_800_000), ("P1DT2H", 93_600_000)],
+)
+def test_durations_are_as_in_kafkas_tool_or_shorter(text: str, found: int) -> None:
+    assert duration_ms(text) == found
+
+
+@pytest.mark.parametrize("text", ["", "P", "PT", "T", "1", "h", "1.5h", "-1h", "1h1h", "1s1h", "P1Y", "1h 30m"])
+def test_what_is_no_duration(text: str) -> None:
+    assert duration_ms(text) is None
 
 
 class Newer:
