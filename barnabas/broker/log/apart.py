@@ -7,7 +7,7 @@ its turn, so that one is unpacked at a time in the whole broker, however many ar
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
@@ -55,8 +55,13 @@ class Apart:
         if self._taken:
             gate = Gate()
             self._came += 1
-            heappush(self._waiting, (records, self._came, gate))
-            yield from wait(gate)
+            place = records, self._came, gate
+            heappush(self._waiting, place)
+            try:
+                yield from wait(gate)
+            except BaseException:  # whoever asked is gone: nobody waits for ever for a turn that nobody takes
+                self._leave(place)
+                raise
         self._taken = True
 
     def release(self) -> None:
@@ -65,6 +70,14 @@ class Apart:
             heappop(self._waiting)[-1].open()
         else:
             self._taken = False
+
+    def _leave(self, place: tuple[int, int, Gate]) -> None:
+        """Whoever waited does so no more; if the turn was his already it is the next one's."""
+        if place[-1].is_open:
+            self.release()
+        else:
+            self._waiting.remove(place)
+            heapify(self._waiting)
 
     def opened(
         self, data: Buffer, position: int, header: BatchHeader, bytes_max: int = BYTES_MAX

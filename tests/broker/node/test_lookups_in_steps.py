@@ -10,6 +10,7 @@ import pytest
 from barnabas.broker.context import Connection
 from barnabas.broker.handlers.list_offsets import BY_TIME_AT_ONCE
 from barnabas.broker.log import search
+from barnabas.broker.log.apart import RECORDS_AT_ONCE
 from barnabas.broker.log.search import BATCHES_AT_ONCE, HEADERS_AT_ONCE
 from barnabas.protocol.batch import set_max_timestamp
 from barnabas.protocol.requests.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -127,3 +128,37 @@ def test_a_lookup_goes_on_for_whoever_else_waits_for_it(world: World) -> None:
     assert other.response.topics[0].partitions[0].offset == -1
     assert not world.core.logs.apart.searches
     assert not world.core.jobs.snapshot()
+
+
+@pytest.mark.parametrize("leaves", [72, 73])
+def test_whoever_leaves_while_he_waits_for_his_turn_keeps_nobody_from_theirs(world: World, leaves: int) -> None:
+    """His turn came all the same, nobody took it, and no batch that holds much was ever looked into again."""
+    many = batch(*[b"v"] * (RECORDS_AT_ONCE + 1), at_ms=world.wall_ms, codec=4)
+    set_max_timestamp(many, 0, len(many), world.wall_ms + 1000, log_append_time=False)
+    assert world.put(many).error_code == 0
+    apart = world.core.logs.apart
+    asking = {number: connected(world, number) for number in (71, 72, 73)}
+    sent = {number: ask(world, world.wall_ms + number, connection=one) for number, one in asking.items()}
+    while world.core.run_job_step(world.now_ms):
+        pass
+    assert (apart._taken, len(apart._waiting)) == (True, 2)
+    world.core.disconnected(asking[leaves])
+    world.settle()
+    assert [number for number, one in sent.items() if not one.done] == [leaves]
+    assert (apart._taken, apart._waiting) == (False, [])
+    later = ask(world, world.wall_ms + 500)
+    world.settle()
+    assert later.done
+
+
+def test_a_job_that_is_dropped_while_it_waits_for_its_turn_is_in_line_no_more(world: World) -> None:
+    apart = world.core.logs.apart
+    turns = [apart.take(number) for number in range(3)]
+    assert not list(turns[0])
+    waits = [next(turn) for turn in turns[1:]]
+    assert all(waits)
+    turns[1].close()
+    apart.release()
+    assert not list(turns[2])
+    apart.release()
+    assert (apart._taken, apart._waiting) == (False, [])
