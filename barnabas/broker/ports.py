@@ -210,9 +210,9 @@ class Lane(IntEnum):
     MEMBERSHIP = 2
     """Registration and heartbeats."""
     CHANGES = 3
-    """What rooms ask of the controller: AlterPartition, AllocateProducerIds, CreateTopics on first use."""
+    """What rooms ask of the controller: AlterPartition, AllocateProducerIds."""
     FORWARDED = 4
-    """What clients asked of a broker that is not the controller."""
+    """What clients asked of a broker that is not the controller, and the topics that they are the first to use."""
 
 
 class Peers(Protocol):

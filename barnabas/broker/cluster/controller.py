@@ -289,13 +289,16 @@ class LocalController:
 
         self._turns.do(allocate, lambda fault: done(fault, -1, 0))
 
-    def decide(self, decision: Callable[[Image], Job[list[MetadataRecord]]], done: Commit) -> None:
+    def decide(
+        self, decision: Callable[[Image], Job[list[MetadataRecord]]], done: Commit, *, first: bool = False
+    ) -> None:
         """Have `decision` made over all that was appended so far, in its turn, and what it gives back written.
 
         It is alone if it may concern many partitions; then it is written, and seen, in slices, so the order of its
-        records is to make sense. `done` hears of the last commit, or of the KafkaError it was ended by.
+        records is to make sense. `done` hears of the last commit, or of the KafkaError it was ended by. `first`: it
+        does not wait for what clients have asked for.
         """
-        self._turns.take(self._partition_count(), self._decide(decision, done), done)
+        self._turns.take(self._partition_count(), self._decide(decision, done), done, first=first)
 
     def _partition_count(self) -> int:
         return sum(len(topic.partitions) for topic in self.pending.topics.values())

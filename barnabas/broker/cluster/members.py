@@ -160,7 +160,7 @@ class Members:
             changes = yield from fenced(image, broker_id, self._controller.terms_of)
             return [*changes, record]
 
-        self._decide(decide, done)
+        self._decide(decide, done, first=False)
 
     def elect(
         self, election: int, named: Sequence[TopicPartition] | None, done: Callable[[KafkaError | None, Elected], None]
@@ -172,7 +172,7 @@ class Members:
             keys = elections.needing(image, election) if named is None else iter(named)
             return (yield from elections.asked(image, keys, election, told, self._controller.terms_of))
 
-        self._decide(decide, lambda fault: done(fault, told))
+        self._decide(decide, lambda fault: done(fault, told), first=False)
 
     def tick(self, now_ms: int) -> None:
         """Fence those whose session is over, and hold the elections that are due."""
@@ -259,7 +259,9 @@ class Members:
 
         self._decide(decide, done)
 
-    def _decide(self, decision: Callable[[Image], Job[list[MetadataRecord]]], done: Commit) -> None:
+    def _decide(
+        self, decision: Callable[[Image], Job[list[MetadataRecord]]], done: Commit, *, first: bool = True
+    ) -> None:
         """Have the controller decide; a leader that was not in sync is counted, one that may lack something told of."""
         unclean: list[str] = []
         eligible = 0
@@ -284,7 +286,7 @@ class Members:
                 logger.warning(what, len(unclean), some_of(unclean))
             done(fault)
 
-        self._controller.decide(decide, decided)
+        self._controller.decide(decide, decided, first=first)
 
     def _interval_ms(self, election: int) -> int:
         if election == PREFERRED:

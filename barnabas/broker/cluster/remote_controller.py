@@ -43,12 +43,14 @@ class RemoteController:
 
     Args:
         ask: the way to it.
+        create: another one, for topics that clients are the first to use: that waits there for what clients ask.
         node_id: this broker.
         epoch: in which this broker is registered now.
     """
 
-    def __init__(self, ask: Ask, node_id: int, epoch: Callable[[], int]) -> None:
+    def __init__(self, ask: Ask, create: Ask, node_id: int, epoch: Callable[[], int]) -> None:
         self._ask = ask
+        self._create = create
         self._node_id = node_id
         self._epoch = epoch
 
@@ -101,7 +103,7 @@ class RemoteController:
                 results.append(TopicResult(topic.name, answer.topic_id, fault, *counts))
             done(results)
 
-        self._ask(request, told)
+        self._create(request, told)
 
     def delete_topics(self, topic_ids: Sequence[bytes], done: Callable[[list[TopicResult]], None]) -> None:
         """Refused: such requests are forwarded whole."""

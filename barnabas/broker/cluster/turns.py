@@ -7,6 +7,10 @@ over stays as it is until its own records are in force.
 Of small ones so many are begun in one step, and so many are in flight (`AT_ONCE_MAX`): what is written with one sync is
 put in force in one step, and behind a large one thousands may have come.
 
+There are two lines. What the cluster itself needs comes first (a broker is fenced, an ISR changes), and does not wait
+for what clients have asked for: a flood of that would put off every election. A large operation under way is not broken
+off for it.
+
 A defect of ours ends one operation, never the line: `failed`, which comes with each, answers who asked for it.
 """
 
@@ -51,28 +55,29 @@ class Turns:
     def __init__(self, run: RunJob, in_flight: Callable[[], int]) -> None:
         self._run = run
         self._in_flight = in_flight
+        self._first: deque[tuple[int, Job[None], Failed]] = deque()
         self._waiting: deque[tuple[int, Job[None], Failed]] = deque()
         self._pausing = False
         self.alone = False
         """Whether a large operation is under way."""
 
-    def take(self, partitions: int, operation: Job[None], failed: Failed) -> None:
-        """Do an operation that concerns so many partitions, now if it can be."""
-        self._waiting.append((partitions, operation, failed))
+    def take(self, partitions: int, operation: Job[None], failed: Failed, *, first: bool = False) -> None:
+        """Do an operation that concerns so many partitions, now if it can be; `first`: the cluster itself needs it."""
+        (self._first if first else self._waiting).append((partitions, operation, failed))
         self.go_on()
 
     def do(self, step: Callable[[], None], failed: Failed) -> None:
-        """Do a small operation that is a single step."""
-        if self.alone or self._waiting or self._in_flight() >= AT_ONCE_MAX:
-            self._waiting.append((0, _single(step), failed))
+        """Do a small operation that is a single step, and that the cluster itself needs."""
+        if self.alone or self._first or self._in_flight() >= AT_ONCE_MAX:
+            self._first.append((0, _single(step), failed))
         else:
             _finish(_single(step), failed)
 
     def go_on(self) -> None:
         """Do what waits; to be called after each commit."""
         begun = 0
-        while self._waiting and not self.alone and not self._pausing:
-            partitions, operation, failed = self._waiting[0]
+        while (line := self._first or self._waiting) and not self.alone and not self._pausing:
+            partitions, operation, failed = line[0]
             if partitions <= SMALL_MAX:
                 if self._in_flight() >= AT_ONCE_MAX:
                     return
@@ -81,12 +86,12 @@ class Turns:
                     self._run(_pause(), self._paused)
                     return
                 begun += OPERATION + partitions
-                self._waiting.popleft()
+                line.popleft()
                 _finish(operation, failed)
             elif self._in_flight():
                 return
             else:
-                self._waiting.popleft()
+                line.popleft()
                 self.alone = True
                 self._run(operation, partial(self._ended, failed))
 

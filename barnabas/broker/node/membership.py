@@ -35,7 +35,8 @@ def proposals(core: Core) -> Proposals:
     """The controller as this broker's rooms see it."""
     if controller_of(core.config).node_id == core.config.node_id:
         return core.controller
-    remote = RemoteController(_way_to_controller(core, Lane.CHANGES), core.config.node_id, lambda: _epoch(core))
+    ask, create = (_way_to_controller(core, lane) for lane in (Lane.CHANGES, Lane.FORWARDED))
+    remote = RemoteController(ask, create, core.config.node_id, lambda: _epoch(core))
     if core.isr_controller is core.controller:
         core.isr_controller = remote
     return remote

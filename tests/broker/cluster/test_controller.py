@@ -294,6 +294,37 @@ def test_of_a_decision_in_slices_a_few_are_in_flight() -> None:
     assert all(state.isr == (1,) for state in cluster.image.topics["large"].partitions.values())
 
 
+def test_what_the_cluster_needs_waits_for_no_client() -> None:
+    """A leader died while 60 large requests of clients were waiting: for 19 s nobody else was elected."""
+    cluster = Cluster()
+    cluster.create(NewTopic("t"))
+    said: list[str] = []
+    for number in range(20):
+        size = 1000 if number % 2 else 1
+        new = [NewTopic(f"n{number}", size)]
+        cluster.controller.create_topics(new, number % 3 > 0, lambda results: said.append(results[0].name))
+    topic_id = cluster.image.topics["t"].topic_id
+
+    def decision(image: Image) -> Any:
+        yield None
+        return [PartitionChange(topic_id, 0, leader=-1)]
+
+    before = len(said)
+    proposal = IsrProposal(TopicPartition("t", 0), topic_id, 0, 0, (1,))
+    cluster.controller.decide(decision, lambda fault: said.append("clients"))
+    cluster.controller.decide(decision, lambda fault: said.append("fence"), first=True)
+    cluster.controller.alter_partition(proposal, lambda answer: said.append("isr"))
+    cluster.controller.allocate_producer_ids(1, lambda fault, first, count: said.append("ids"))
+    while cluster.jobs.step() or cluster.log.pending or cluster.deferred:
+        while cluster.log.pending:
+            cluster.log.commit()
+        while cluster.deferred:
+            cluster.deferred.pop()()
+    assert len(said) == 20 + 4
+    assert max(said.index(name) for name in ("fence", "isr", "ids")) <= before + 4, "and the one that was under way"
+    assert said[-1] == "clients"
+
+
 class Watched:
     """A cluster whose jobs are stepped one by one; after each step nobody may see a part of a topic."""
 
@@ -398,14 +429,14 @@ def test_who_comes_while_many_partitions_are_made_waits_in_line(monkeypatch: pyt
     cluster.controller.allocate_producer_ids(1, lambda error, first, count: said.append(("ids", first, count)))
     cluster.controller.create_topics([NewTopic("after")], False, told("after"))
     assert said == []
-    assert len(cluster.log.pending) == 1
+    assert len(cluster.log.pending) == 2, "ids are the cluster's need"
     watched.run()
     assert said == [
         ("before", None),
+        ("ids", 0, 1000),
         ("big", None),
         ("again", 36),
         ("only looked", None),
-        ("ids", 0, 1000),
         ("after", None),
     ]
     assert "fits" not in cluster.image.topics
