@@ -17,16 +17,16 @@ torn tail, or what ends before the ledger says that it does (`judgement`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from barnabas.broker.cluster import judgement
 from barnabas.broker.cluster.image import Image
 from barnabas.broker.cluster.judgement import DIRECTORY, SUFFIX, newest_snapshot, snapshots
 from barnabas.broker.cluster.ledger import LEDGER_FILE, Ledger, LedgerUnreadable
+from barnabas.broker.cluster.record_bytes import BATCH_BYTES_MAX, batch_of, log_config, snapshot_of
 from barnabas.broker.cluster.record_log import Commit
-from barnabas.broker.cluster.records import MetadataRecord, decode, encode
-from barnabas.broker.config import TopicConfig
+from barnabas.broker.cluster.records import MetadataRecord, decode
 from barnabas.broker.config.topics import METADATA_TOPIC, METADATA_TOPIC_ID
 from barnabas.broker.jobs import Gate, Job, wait
 from barnabas.broker.log import AppendOrigin, Log
@@ -36,11 +36,8 @@ from barnabas.broker.log.replay import replay
 from barnabas.broker.ports import Disk, WallClock
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
-from barnabas.protocol.records import BatchBuilder
 
 TOPIC_ID: Final = METADATA_TOPIC_ID
-_BATCH_BYTES_MAX: Final = 16 * 1024 * 1024
-_RECORDS_PER_STEP: Final = 250
 
 logger = logging.getLogger(__name__)
 
@@ -72,19 +69,13 @@ class MetadataLog:
         snapshot_bytes_max: int,
         losses: Losses | None = None,
         *,
-        segment_bytes: int = _BATCH_BYTES_MAX,
+        segment_bytes: int = BATCH_BYTES_MAX,
         holds_snapshot: bool = False,
     ) -> None:
         self._disk = disk
         self._clock = clock
         self._snapshot_bytes_max = snapshot_bytes_max
-        config = TopicConfig(
-            segment_bytes=segment_bytes,
-            max_message_bytes=_BATCH_BYTES_MAX,
-            segment_index_bytes=1024 * 1024,
-            retention_ms=-1,
-            file_delete_delay_ms=0,
-        )
+        config = log_config(segment_bytes)
         self.ledger = Ledger(disk)
         self._log = Log(disk, DIRECTORY, TopicPartition(METADATA_TOPIC, 0), TOPIC_ID, config, losses=losses)
         self._epoch = 0
@@ -208,16 +199,7 @@ class MetadataLog:
         if self._ending:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "the broker is stopping")
         now_ms = self._clock.now_ms()
-        builder = BatchBuilder(_BATCH_BYTES_MAX)
-        for number, record in enumerate(records, 1):
-            if not builder.try_append(now_ms, None, encode(record)):
-                detail = f"a change of the metadata may take up to {_BATCH_BYTES_MAX} bytes; ask for less at a time"
-                raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, detail)
-            if number % _RECORDS_PER_STEP == 0:
-                yield None
-        if len(records) > _RECORDS_PER_STEP:
-            yield None
-        data = builder.build()
+        data = yield from batch_of(records, now_ms)
         log = self._log
         log.append_as_leader(data, self._epoch, now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
         end = log.log_end_metadata
@@ -251,22 +233,9 @@ class MetadataLog:
     def _write_snapshot(self, image: Image, end: int) -> Job[None]:
         covered_bytes = self._bytes_since_snapshot
         now_ms = self._clock.now_ms()
-        data = bytearray()
-        base = 0
-        for records in _slices(image.to_records()):
-            builder = BatchBuilder(_BATCH_BYTES_MAX)
-            for record in records:
-                value = encode(record)
-                if not builder.try_append(now_ms, None, value):
-                    data += builder.build()
-                    builder = BatchBuilder(_BATCH_BYTES_MAX)
-                    builder.try_append(now_ms, None, value)  # the first always fits
-            data += builder.build()
-            base += len(records)
-            yield None
+        written = yield from snapshot_of(image, now_ms)
         name = f"{end:020d}-{self._epoch:010d}{SUFFIX}"
         gate = Gate()
-        written = bytes(data)
         self._disk.write_atomic(f"{DIRECTORY}/{name}", written, gate.open)
         yield from wait(gate)
         self._hold(end, self._epoch, written)
@@ -276,7 +245,7 @@ class MetadataLog:
                 self._disk.remove(f"{DIRECTORY}/{other.name}")
         self._log.raise_log_start_offset(end)
         yield from self._log.retain(now_ms)
-        logger.info("metadata snapshot %s: %d records, %d bytes", name, base, len(data))
+        logger.info("metadata snapshot %s: %d bytes", name, len(written))
 
     def _hold(self, end: int, epoch: int, data: bytes) -> None:
         if self._holds_snapshot:
@@ -294,14 +263,3 @@ class MetadataLog:
         """
         yield from self._log.close()
         yield from wait(self.note())
-
-
-def _slices(records: Iterator[MetadataRecord]) -> Iterator[list[MetadataRecord]]:
-    part: list[MetadataRecord] = []
-    for record in records:
-        part.append(record)
-        if len(part) == _RECORDS_PER_STEP:
-            yield part
-            part = []
-    if part:
-        yield part

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.cluster import metadata_log
+from barnabas.broker.cluster import record_bytes
 from barnabas.broker.cluster.image import Image
 from barnabas.broker.cluster.judgement import DIRECTORY, MetadataUnreadable, Snapshot, newest_snapshot
 from barnabas.broker.cluster.metadata_log import MetadataLog
@@ -250,7 +250,7 @@ def test_a_broken_snapshot_is_not_served_from() -> None:
 
 def test_what_does_not_fit_into_a_batch_is_refused_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """Settings may be long; a record left out of an operation would be missed, or the next start would trip over it."""
-    monkeypatch.setattr(metadata_log, "_BATCH_BYTES_MAX", 4096)
+    monkeypatch.setattr(record_bytes, "BATCH_BYTES_MAX", 4096)
     disk = MemoryDisk()
     harness = Harness(disk)
     fill(harness, range(1, 5))
