@@ -206,13 +206,15 @@ class Lane(IntEnum):
     RECORDS = 0
     """What followers fetch."""
     METADATA = 1
-    """Fetches of the metadata log, which wait for news."""
+    """Fetches of the metadata log, which wait for news; of controllers by each other, too."""
     MEMBERSHIP = 2
     """Registration and heartbeats."""
     CHANGES = 3
     """What rooms ask of the controller: AlterPartition, AllocateProducerIds."""
     FORWARDED = 4
     """What clients asked of a broker that is not the controller, and the topics that they are the first to use."""
+    QUORUM = 5
+    """Votes, and who leads: what controllers ask of each other."""
 
 
 class Peers(Protocol):

@@ -20,7 +20,7 @@ SECURITY = "authentication and access control are still to come"
 TRANSACTIONS = "transactions are still to come"
 SHARE = "share groups (KIP-932) are not served: queues over partitions, with a coordinator and a log of their own"
 STREAMS = "streams groups (KIP-1071) are not served; Kafka Streams uses the classic protocol then"
-VOTERS = "the metadata has one voter, this broker"
+VOTERS = "the voters are those that `controller.quorum.voters` names"
 TOKENS = "delegation tokens need authentication, which is still to come"
 
 GAPS: dict[int, tuple[str, str]] = {

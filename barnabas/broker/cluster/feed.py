@@ -70,7 +70,7 @@ class _Waiting:
 
 
 class MetadataFeed:
-    """Serves the metadata log of this node, which is the active controller.
+    """Serves the metadata log of this node: the active controller's, or any controller's to its own broker.
 
     Args:
         node_id: this node.
@@ -103,6 +103,10 @@ class MetadataFeed:
         self._waiting: dict[_Waiting, None] = {}
         self._snapshot = snapshot
         self._observed: dict[int, Observed] = {}
+
+    def led_by(self, leader: int, epoch: int) -> None:
+        """Among several controllers: who leads now."""
+        self._leader = LeaderIdAndEpoch(leader, epoch)
 
     def fetch(self, request: FetchRequest, respond: Respond, now_ms: int) -> None:
         """Answer an observer, now or when something is committed. `respond` is called once."""

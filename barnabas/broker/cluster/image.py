@@ -20,6 +20,7 @@ from barnabas.broker.cluster.records import (
     Config,
     FeatureLevel,
     MetadataRecord,
+    NewEpoch,
     Partition,
     PartitionChange,
     ProducerIds,
@@ -394,6 +395,10 @@ def _cluster(image: Image, record: Cluster, delta: Delta) -> None:
     image.cluster_id = record.cluster_id
 
 
+def _new_epoch(image: Image, record: NewEpoch, delta: Delta) -> None:
+    pass
+
+
 _APPLY: Final[dict[type, Callable[[Image, Any, Delta], None]]] = {
     RegisterBroker: _register,
     BrokerChange: _change_broker,
@@ -406,4 +411,5 @@ _APPLY: Final[dict[type, Callable[[Image, Any, Delta], None]]] = {
     ProducerIds: _producer_ids,
     FeatureLevel: _feature,
     Cluster: _cluster,
+    NewEpoch: _new_epoch,
 }

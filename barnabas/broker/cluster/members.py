@@ -97,6 +97,12 @@ class Members:
         for election in (PREFERRED, UNCLEAN):
             self._elect_ms[election] = now_ms + self._interval_ms(election)
 
+    def doubt_all(self, image: Image, own_id: int) -> None:
+        """Another node was the controller until now: whose process is gone, and was heard of by that one alone?"""
+        for broker_id, broker in image.brokers.items():
+            if not broker.fenced and broker_id != own_id:
+                self._evidence.closed(broker_id, broker.broker_epoch)
+
     def register(self, asked: Registration, done: Registered, now_ms: int) -> None:
         """Take in a broker, which is fenced at first; `done(None, epoch)`, later."""
         epoch = -1

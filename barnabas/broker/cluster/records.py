@@ -119,6 +119,12 @@ class Cluster(NamedTuple):
     cluster_id: str
 
 
+class NewEpoch(NamedTuple):
+    """One of several controllers begins an epoch (Kafka's LeaderChange): what came before it is committed with it."""
+
+    leader: int
+
+
 MetadataRecord: TypeAlias = (
     RegisterBroker
     | BrokerChange
@@ -131,6 +137,7 @@ MetadataRecord: TypeAlias = (
     | ProducerIds
     | FeatureLevel
     | Cluster
+    | NewEpoch
 )
 
 _KINDS: Final[dict[int, Any]] = {
@@ -145,6 +152,7 @@ _KINDS: Final[dict[int, Any]] = {
     9: ProducerIds,
     10: FeatureLevel,
     11: Cluster,
+    12: NewEpoch,
 }
 _NUMBERS: Final = {kind: number for number, kind in _KINDS.items()}
 

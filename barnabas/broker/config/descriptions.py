@@ -113,9 +113,17 @@ _BROKER: Final = {
     "auto.leader.rebalance.enable": "Whether partitions are given back to their preferred leader, the first replica.",
     "broker.heartbeat.interval.ms": "How often (ms) a broker of a cluster tells the controller that it is there.",
     "broker.session.timeout.ms": "A broker of a cluster that is silent for so long (ms) leads nothing any more.",
-    "controller.quorum.bootstrap.servers": "Known, but controller.quorum.voters names the controller.",
-    "process.roles": "In a cluster: broker,controller of its controller, broker of all others.",
-    "controller.quorum.voters": "The controller of the cluster: its id, and its listener for brokers (1@host:9093).",
+    "controller.quorum.bootstrap.servers": "Known, but controller.quorum.voters names the controllers.",
+    "controller.quorum.election.backoff.max.ms": "A candidate that was not elected waits up to so long "
+    "(ms), by chance.",
+    "controller.quorum.election.timeout.ms": "An election among several controllers takes up to so long "
+    "(ms), or twice.",
+    "controller.quorum.fetch.timeout.ms": "So long (ms) without a fetch that succeeds ends a controller's trust in the "
+    "active one; half as long again without any majority ends its lead.",
+    "controller.quorum.request.timeout.ms": "One controller waits so long (ms) for an answer of another.",
+    "process.roles": "In a cluster: broker,controller of its controllers, broker of all others.",
+    "controller.quorum.voters": "The controller of the cluster, or several: its id, and its listener for brokers "
+    "(1@host:9093).",
     "leader.imbalance.check.interval.seconds": "How often (s) the controller looks for partitions to be given back.",
     "replica.high.watermark.checkpoint.interval.ms": "How often (ms) high watermarks are written to the disk.",
     "follower.replication.throttled.rate": "So many bytes a second this broker fetches of listed replicas out of sync.",

@@ -1,7 +1,9 @@
-"""Settings of clusters: which node decides (`controller.quorum.voters`), and how often records are kept."""
+"""Settings of clusters: which nodes decide (`controller.quorum.voters`), and how often records are kept."""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from barnabas.broker.config.broker_config import BrokerConfig
@@ -22,26 +24,32 @@ def replication(brokers: int) -> dict[str, str]:
 
 
 class Voter(NamedTuple):
-    """The controller: its node id, and host and port of its listener for brokers."""
+    """A controller: its node id, and host and port of its listener for brokers."""
 
     node_id: int
     host: str
     port: int
 
 
-def controller_of(config: BrokerConfig) -> Voter:
-    """Who is the controller; this node itself, without an address, where `controller.quorum.voters` names nobody.
+def voters_of(config: BrokerConfig) -> tuple[Voter, ...]:
+    """Which nodes are controllers, by id; this node alone, without an address, where nobody is named.
 
     Raises:
-        ConfigError: an entry that is not ID@HOST:PORT, or more than one.
+        ConfigError: an entry that is not ID@HOST:PORT, or an id that is named twice.
     """
     entries = config.controller_quorum_voters
     if not entries:
-        return Voter(config.node_id, "", 0)
+        return (Voter(config.node_id, "", 0),)
     told = f"controller.quorum.voters={','.join(entries)}"
-    if len(entries) > 1:
-        raise ConfigError(f"{told}: one node is the controller of a cluster so far; name one")
-    number, at, address = entries[0].partition("@")
+    voters = sorted(_voter(entry, told) for entry in entries)
+    for one, other in itertools.pairwise(voters):
+        if one.node_id == other.node_id:
+            raise ConfigError(f"{told}: node {one.node_id} is named twice; name each controller once")
+    return tuple(voters)
+
+
+def _voter(entry: str, told: str) -> Voter:
+    number, at, address = entry.partition("@")
     host, colon, port = address.rpartition(":")
     node_id = number.strip()
     if not (at and colon and host and node_id.isascii() and node_id.isdigit()):
@@ -51,13 +59,23 @@ def controller_of(config: BrokerConfig) -> Voter:
     return Voter(int(node_id), host.strip("[]"), int(port))
 
 
+def is_controller(config: BrokerConfig) -> bool:
+    """Whether this node is a controller, the only one or one of several."""
+    return any(one.node_id == config.node_id for one in voters_of(config))
+
+
+def ids_told(voters: Sequence[Voter]) -> str:
+    """Whom they are, for people: node 1; nodes 1, 2, 3."""
+    return f"node{'s' if len(voters) > 1 else ''} {', '.join(str(one.node_id) for one in voters)}"
+
+
 def roles_must_fit(config: BrokerConfig) -> None:
     """What `process.roles` says, if it says something, is what `controller.quorum.voters` makes of this node.
 
     Raises:
         ConfigError: it is not, or nobody is said to be the controller in the way that is read here.
     """
-    controller, roles, servers = controller_of(config), config.process_roles, config.controller_quorum_bootstrap_servers
+    voters, roles, servers = voters_of(config), config.process_roles, config.controller_quorum_bootstrap_servers
     if servers and not config.controller_quorum_voters:
         raise ConfigError(
             f"controller.quorum.bootstrap.servers={','.join(servers)}: a broker must know its controller's id, too; "
@@ -66,12 +84,12 @@ def roles_must_fit(config: BrokerConfig) -> None:
     told = f"process.roles={','.join(roles)}"
     if roles and "broker" not in roles:
         raise ConfigError(f"{told}: every node is a broker here, the controller too; write broker,controller")
-    if "controller" in roles and controller.node_id != config.node_id:
+    if "controller" in roles and not is_controller(config):
         raise ConfigError(
-            f"{told}: controller.quorum.voters names node {controller.node_id}, and this is node {config.node_id}; "
+            f"{told}: controller.quorum.voters names {ids_told(voters)}, and this is node {config.node_id}; "
             "write broker"
         )
-    if roles == ("broker",) and controller.node_id == config.node_id:
+    if roles == ("broker",) and is_controller(config):
         raise ConfigError(
             f"{told}: this node, {config.node_id}, is to be the controller, too; write broker,controller, or the other "
             "node's ID@HOST:PORT in controller.quorum.voters"

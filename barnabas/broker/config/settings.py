@@ -72,6 +72,10 @@ class BrokerSettings(TypedDict, total=False):
     broker_heartbeat_interval_ms: int | None
     broker_session_timeout_ms: int | None
     controller_quorum_bootstrap_servers: str | Sequence[str] | None
+    controller_quorum_election_backoff_max_ms: int | None
+    controller_quorum_election_timeout_ms: int | None
+    controller_quorum_fetch_timeout_ms: int | None
+    controller_quorum_request_timeout_ms: int | None
     controller_quorum_voters: str | Sequence[str] | None
     follower_replication_throttled_rate: int | None
     leader_imbalance_check_interval_seconds: int | None

@@ -19,7 +19,7 @@ from barnabas.broker.config.listeners import (
     listening_endpoints,
 )
 from barnabas.broker.config.properties import parse_properties
-from barnabas.broker.config.quorum import controller_of, roles_must_fit
+from barnabas.broker.config.quorum import ids_told, is_controller, roles_must_fit, voters_of
 from barnabas.broker.config.topic_config import topic_config
 from barnabas.broker.config.topics import parse_topics
 from barnabas.broker.config.variables import cluster_id, kafka_settings, own_settings
@@ -42,6 +42,10 @@ OF_CLUSTERS: Final = frozenset(
         "broker.heartbeat.interval.ms",
         "broker.session.timeout.ms",
         "controller.quorum.bootstrap.servers",
+        "controller.quorum.election.backoff.max.ms",
+        "controller.quorum.election.timeout.ms",
+        "controller.quorum.fetch.timeout.ms",
+        "controller.quorum.request.timeout.ms",
         "controller.quorum.voters",
         "inter.broker.listener.name",
         "leader.imbalance.check.interval.seconds",
@@ -152,21 +156,27 @@ def _groups_must_fit(config: BrokerConfig) -> None:
 
 def _cluster_must_fit(config: BrokerConfig) -> None:
     """What a broker needs to be one of a cluster."""
-    controller = controller_of(config)
+    voters = voters_of(config)
     roles_must_fit(config)
-    if controller.node_id != config.node_id and not config.barnabas_cluster_id:
+    if not is_controller(config) and not config.barnabas_cluster_id:
         raise ConfigError(
             "barnabas.cluster.id is missing: a broker is let into no cluster that it does not name; write the "
-            f"cluster.id that meta.properties of node {controller.node_id} has"
+            f"cluster.id that meta.properties of {ids_told(voters)} has"
+        )
+    if len(voters) > 1 and not config.barnabas_cluster_id:
+        raise ConfigError(
+            f"barnabas.cluster.id is missing: {ids_told(voters)} are controllers of one cluster, and must all name it; "
+            "write the same one for each of them (a new one is 22 letters, digits, - or _)"
         )
     between = between_brokers(config)
-    if between is not None and controller.node_id == config.node_id and controller.port:
+    mine = next((one for one in voters if one.node_id == config.node_id and one.port), None)
+    if between is not None and mine is not None:
         bound = listening_endpoints(config)
         here = {one.port for one in (*bound, *advertised_endpoints(config, bound)) if one.listener == between}
-        if not here & {controller.port, 0}:
+        if not here & {mine.port, 0}:
             raise ConfigError(
                 f"node.id={config.node_id}: by controller.quorum.voters the controller of that id listens for brokers "
-                f"at {controller.host}:{controller.port}, and {between} of this node at port {min(here)}; give it a "
+                f"at {mine.host}:{mine.port}, and {between} of this node at port {min(here)}; give it a "
                 "node.id of its own, or the controller's port"
             )
     interval_ms, session_ms = config.broker_heartbeat_interval_ms, config.broker_session_timeout_ms

@@ -3,8 +3,9 @@
 - Told of is partition 0 of `__cluster_metadata`, asked for by itself; anything else, and anything beside it, is
   UNKNOWN_TOPIC_OR_PARTITION.
 - One voter, which has all there is: every record is its own, and is committed once it is written. The epoch is the
-  metadata log's. The other brokers of a cluster are observers: where they last asked from, when that was, and when they
-  last had all; for five minutes after they have fallen silent.
+  metadata log's. Of several controllers each: how far its log is on its device, as the leader has heard, and when it
+  last fetched, which is when it last had all, if it has (else -1). The other brokers of a cluster are observers: where
+  they last asked from, when that was, and when they last had all; for five minutes after they have fallen silent.
 - v2 (KIP-853): no directory ids, as for voters that are configured; `nodes` tells the listener that was asked, for the
   controller has none of its own.
 """
@@ -17,6 +18,7 @@ from barnabas.broker.config.topics import METADATA_TOPIC
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.services import CLUSTER, Operation, Services
 from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.ids import ZERO_UUID
 from barnabas.protocol.requests.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
@@ -33,7 +35,7 @@ _NOT_HERE: Final = "This server does not host this topic-partition."
 
 
 def handle(services: Services, request: DescribeQuorumRequest, context: RequestContext, now_ms: int) -> None:
-    """Answer with the one voter, and with those that follow it."""
+    """Answer with the voters, and with those that follow them."""
     if not services.authorise(context.connection.principal, Operation.DESCRIBE, CLUSTER):
         context.respond(DescribeQuorumResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
         return
@@ -57,10 +59,9 @@ def handle(services: Services, request: DescribeQuorumRequest, context: RequestC
         return
     end, epoch = services.metadata_end()
     wall_ms = services.replicas.shared.wall_clock.now_ms()
-    voter = ReplicaState(
-        services.node_id, log_end_offset=end, last_fetch_timestamp=wall_ms, last_caught_up_timestamp=wall_ms
-    )
+    voters = _voters(services, end, now_ms, wall_ms)
     seen = {} if services.members is None else services.members.feed.observers(now_ms)
+    voting = {one.replica_id for one in voters}
     observers = [
         ReplicaState(
             one,
@@ -69,17 +70,32 @@ def handle(services: Services, request: DescribeQuorumRequest, context: RequestC
             last_caught_up_timestamp=-1 if each.caught_up_ms < 0 else wall_ms - (now_ms - each.caught_up_ms),
         )
         for one, each in seen.items()
+        if one not in voting
     ]
     told = PartitionData(
         0,
         leader_id=services.node_id,
         leader_epoch=epoch,
         high_watermark=end,
-        current_voters=[voter],
+        current_voters=voters,
         observers=observers,
     )
     nodes = [_node(services, context)] if context.api_version >= _NODES_FROM else []
     context.respond(DescribeQuorumResponse(topics=[TopicData(METADATA_TOPIC, [told])], nodes=nodes))
+
+
+def _voters(services: Services, end: int, now_ms: int, wall_ms: int) -> list[ReplicaState]:
+    me, leading = services.node_id, None if services.quorum is None else services.quorum.leading
+    mine = ReplicaState(me, log_end_offset=end, last_fetch_timestamp=wall_ms, last_caught_up_timestamp=wall_ms)
+    if leading is None:
+        return [mine]
+    mine.log_end_offset = leading.ends[me]
+    voters = [mine]
+    for one, fetched_ms in leading.fetched_ms.items():
+        fetched_wall_ms = -1 if fetched_ms < 0 else wall_ms - (now_ms - fetched_ms)
+        caught_up_ms = fetched_wall_ms if leading.ends[one] >= end else -1
+        voters.append(ReplicaState(one, ZERO_UUID, leading.ends[one], fetched_wall_ms, caught_up_ms))
+    return sorted(voters, key=lambda voter: voter.replica_id)
 
 
 def _node(services: Services, context: RequestContext) -> Node:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.broker.config import BrokerConfig
-from barnabas.broker.config.quorum import controller_of
+from barnabas.broker.config.quorum import voters_of
 from barnabas.broker.introduction import Introduction
 from barnabas.broker.peers.way import Action, Open, Way, Write
 from barnabas.broker.ports import Entropy, Lane
@@ -45,17 +45,17 @@ class Peering:
         self._listener = listener
         self._secret = secret
         self._entropy = entropy
-        self._controller = controller_of(config)
+        self._voters = {one.node_id: one for one in voters_of(config) if one.host}
         self.host: Host
         """Whose core asks; set before anything is asked."""
         self._lines: dict[tuple[int, Lane], Line] = {}
         self._knocks: dict[asyncio.Task[None], None] = {}
 
     def address_of(self, broker_id: int) -> tuple[str, int] | None:
-        """Where a broker listens for brokers: the controller as the settings have it, the others as they have told."""
-        controller = self._controller
-        if broker_id == controller.node_id and controller.host:
-            return controller.host, controller.port
+        """Where a broker listens for brokers: controllers as the settings have it, the others as they have told."""
+        voter = self._voters.get(broker_id)
+        if voter is not None:
+            return voter.host, voter.port
         broker = self.host.core.image.brokers.get(broker_id)
         return None if broker is None else broker.endpoint(self._listener)
 
@@ -78,8 +78,14 @@ class Peering:
         fetch has two seconds there, `controller.quorum.request.timeout.ms`).
         """
         config = self._config
+        quorum_ms = max(config.controller_quorum_request_timeout_ms, _WAIT_MS_MIN)
+        if lane is Lane.QUORUM:
+            return quorum_ms
         if lane in _OF_SESSIONS:
-            return min(config.replica_socket_timeout_ms, max(config.broker_session_timeout_ms // 2, _WAIT_MS_MIN))
+            session_ms = max(config.broker_session_timeout_ms // 2, _WAIT_MS_MIN)
+            if lane is Lane.METADATA and len(self._voters) > 1:
+                session_ms = min(session_ms, quorum_ms)
+            return min(config.replica_socket_timeout_ms, session_ms)
         return config.replica_socket_timeout_ms
 
     def send(

@@ -9,7 +9,7 @@
 
 All times are monotonic whole ms, given by the caller and never going back. Every method must be called on one thread.
 Whatever called the core, it ends in `_settle`: deferred checks run there, after the caller's own work is done. Only a
-request that has left nothing to do, as its handler says, goes without.
+request that has left nothing to do, as its handler says, goes without. Long because all rooms come together here.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ from barnabas.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from barnabas.broker.node.member import Member
+    from barnabas.broker.node.voter import Voter
 
 # An enum's member is looked up in its class at every use, and every request asks for these.
 _FIRST_PHASE: Final = startup.FIRST_PHASE
@@ -113,7 +114,7 @@ class Core:
             holds_snapshot=peers is not None,
         )
         self.controller = LocalController(
-            config, self.metadata, self.image, entropy, self.publish, self.defer, self._run_alone
+            config, self.metadata, self.image, entropy, self.publish, self.defer, self.run_alone
         )
         self.replicas: ReplicaManager
         self.groups: GroupCoordinator
@@ -126,9 +127,10 @@ class Core:
         self.fresh = False  # whether the data directory was empty until this start
         self.peers = peers
         self.member: Member | None = None  # its part in the cluster of another controller, where it is not its own
+        self.voter: Voter | None = None  # its part in the quorum, where it is one of several controllers
         self.isr_controller: Controller = controller if controller is not None else self.controller
         self.handlers = Handlers()
-        self._peer_handlers = PeerHandlers()
+        self.peer_handlers = PeerHandlers()
         self._held: dict[int, list[tuple[Any, RequestContext]]] = {}  # too early for the phase; gone with a connection
         self._deferred: deque[Callable[[], None]] = deque()
         self.ahead: Sequence[Any] = ()  # answers made before what they say is written: they leave behind a step
@@ -259,10 +261,11 @@ class Core:
         self._settle(now_ms)
 
     def _serve_or_hold(self, request: Any, context: RequestContext) -> None:
-        if min(self.phase, self._stopped_in) < _FIRST_PHASE.get(context.api_key, _RECOVERING):
+        early = min(self.phase, self._stopped_in) < _FIRST_PHASE.get(context.api_key, _RECOVERING)
+        if early and not (self.voter is not None and self.voter.serves(request, context)):
             self._held.setdefault(context.connection.id, []).append((request, context))
             return
-        handlers = self.handlers if context.connection.peer < 0 else self._peer_handlers
+        handlers = self.handlers if context.connection.peer < 0 else self.peer_handlers
         try:
             handlers[context.api_key](self.services, request, context, self.now_ms)
         except Exception as fault:
@@ -345,7 +348,8 @@ class Core:
 
     # -- metadata
 
-    def _run_alone(self, operation: Job[None], ended: Callable[[Exception | None], None]) -> None:
+    def run_alone(self, operation: Job[None], ended: Callable[[Exception | None], None]) -> None:
+        """Take on what the controller does in more than one step."""
         self.jobs.add("metadata", operation, ended)
 
     def metadata_end(self) -> tuple[int, int]:

@@ -9,6 +9,7 @@
                   is answered with that
     UNFENCED      a heartbeat is answered with a fence: it was silent  FENCED, and again unfenced by the next
     any           no answer                                            as it was, asked again
+                  another controller leads now (`led_by`)              as it was, asked again at once, of that one
                   the metadata can be followed no further              over: no heartbeat goes out any more
 
 The controller's metadata is followed from the beginning, beside all that. Once its image has its own registration, and
@@ -28,6 +29,7 @@ from typing import Any, Final
 from barnabas.broker.cluster.image import Delta
 from barnabas.broker.cluster.observer import MetadataRefused, Observer
 from barnabas.broker.jobs import Gate, Job
+from barnabas.broker.node.whereabouts import Whereabouts
 from barnabas.broker.ports import Lane, Peers
 from barnabas.broker.replica.follower import name_of
 from barnabas.protocol.errors import BarnabasError, ErrorCode
@@ -63,12 +65,13 @@ class Member:
 
     `run` takes on what is more than a step. `caught_up` opens when the metadata is there, `unfenced` when the broker
     takes part; both open early when all is over, with the reason in `fault`. `epoch` is the broker's, -1 before it has
-    one.
+    one. Who the controller is, `where` knows; `source`, if it is given, says who is asked for the metadata instead, and
+    `observed` is called when more of that is here.
     """
 
     def __init__(
         self,
-        controller_id: int,
+        where: Whereabouts,
         asked: BrokerRegistrationRequest,
         observer: Observer,
         peers: Peers,
@@ -78,8 +81,14 @@ class Member:
         run: Callable[[Job[None]], object],
         now_ms: int,
         registered: Callable[[int], None] = lambda epoch: None,
+        source: Callable[[], int] | None = None,
+        observed: Callable[[int], None] = lambda now_ms: None,
     ) -> None:
-        self.controller_id = controller_id
+        self._where = where
+        self._source = source
+        self._told_observed = observed
+        self._leader = where.current, -1
+        self._turn = 0
         self.observer = observer
         self.stage = Stage.REGISTERING
         self.epoch = -1
@@ -152,9 +161,12 @@ class Member:
     def _observe(self, now_ms: int) -> None:
         request = self.observer.request(now_ms)
         if request is not None:
-            self._send(request, self._observed, Lane.METADATA)
+            source = self._where.current if self._source is None else self._source()
+            self._send(source, request, partial(self._observed, source), Lane.METADATA)
 
-    def _observed(self, response: Any | None, now_ms: int) -> None:
+    def _observed(self, source: int, response: Any | None, now_ms: int) -> None:
+        if self._where.answered(source, response):
+            self.led_by(self._where.current, -1, now_ms)
         steps = self._follow(response, now_ms)
         for _ in steps:  # there is more than one step's
             self._run(steps)
@@ -177,21 +189,33 @@ class Member:
         has_itself = self.epoch >= 0 and observer.image.broker_epoch(self._me.broker_id) == self.epoch
         if has_itself and observer.caught_up and not self.caught_up.is_open:
             self.caught_up.open()
+        self._told_observed(now_ms)
 
     # Registration and heartbeats
+
+    def led_by(self, leader: int, epoch: int, now_ms: int) -> None:
+        """Who is the active controller; what another one was asked is asked anew, at once."""
+        if self._leader == (leader, epoch):
+            return
+        self._leader = leader, epoch
+        if leader >= 0 and self.fault is None:
+            self._turn += 1
+            self._asking = False
+            self._next_ms = now_ms
+            self._speak(now_ms)
 
     def _speak(self, now_ms: int) -> None:
         if self._asking or self._is_gone or now_ms < self._next_ms:
             return
         self._asking = True
         if self.epoch < 0:
-            self._send(self._me, self._registered, Lane.MEMBERSHIP)
+            self._tell(self._me, self._registered)
             return
         leaves = self._left is not None
         beat = BrokerHeartbeatRequest(
             self._me.broker_id, self.epoch, self.observer.end_offset, not self._hosted, leaves
         )
-        self._send(beat, partial(self._heard, self._left), Lane.MEMBERSHIP)
+        self._tell(beat, partial(self._heard, self._left))
 
     def _registered(self, response: BrokerRegistrationResponse | None, now_ms: int) -> None:
         self._asking = False
@@ -209,7 +233,7 @@ class Member:
         elif code == ErrorCode.INCONSISTENT_CLUSTER_ID:
             self._end(
                 RegistrationRefused(
-                    f"the controller (node {self.controller_id}) is of another cluster than {me.cluster_id}, this "
+                    f"the controller (node {self._where.current}) is of another cluster than {me.cluster_id}, this "
                     "broker's; name its own controller in controller.quorum.voters, or an empty data directory"
                 )
             )
@@ -247,9 +271,13 @@ class Member:
             self._speak(now_ms)
 
     def _refused(self, what: str, code: int, now_ms: int) -> None:
-        name = "it does not answer" if code < 0 else name_of(code)
-        self._not_yet(f"the controller (node {self.controller_id}) does not {what}: {name}")
-        self._next_ms = now_ms + (AGAIN_MS if code < 0 else REFUSED_AGAIN_MS)
+        name, controller = "it does not answer" if code < 0 else name_of(code), self._where.current
+        if controller >= 0:
+            self._not_yet(f"the controller (node {controller}) does not {what}: {name}")
+        else:
+            self._not_yet(f"no controller is known that could {what}")
+        soon = code < 0 or code == ErrorCode.NOT_CONTROLLER  # one that was elected may not have begun
+        self._next_ms = now_ms + (AGAIN_MS if soon else REFUSED_AGAIN_MS)
 
     def _not_yet(self, reason: str) -> None:
         if reason != self._said:
@@ -268,8 +296,24 @@ class Member:
             if gate is not None and not gate.is_open:
                 gate.open()
 
-    def _send(self, request: Any, then: Callable[[Any | None, int], None], lane: Lane) -> None:
+    def ask(self, request: Any, done: Callable[[Any | None], None], lane: Lane, version: int | None = None) -> None:
+        """Ask the active controller something that its rooms or its clients want."""
+        self._peers.send(self._where.current, request, done, lane, version)
+
+    def _tell(self, request: Any, then: Callable[[Any | None, int], None]) -> None:
+        turn, controller = self._turn, self._where.current
+
+        def came(response: Any | None, now_ms: int) -> None:
+            if turn != self._turn:  # another one has been asked since
+                return
+            if self._where.answered(controller, response):
+                self._leader = self._where.current, -1
+            then(response, now_ms)
+
+        self._send(controller, request, came, Lane.MEMBERSHIP)
+
+    def _send(self, node_id: int, request: Any, then: Callable[[Any | None, int], None], lane: Lane) -> None:
         def done(response: Any | None) -> None:
             self._later(lambda now_ms: then(response, now_ms))
 
-        self._peers.send(self.controller_id, request, done, lane)
+        self._peers.send(node_id, request, done, lane)

@@ -1,7 +1,7 @@
 """A broker among others: what it needs to be one of a cluster, or its controller. Loaded where there are `peers` alone.
 
 proposals   before the rooms are made: where they ask for changes, here or over the network
-join        after that, of a broker that another node decides for
+join        after that, of a broker that another node decides for, or one of several
 lead        once the metadata is replayed, of the controller itself
 """
 
@@ -18,22 +18,25 @@ from barnabas.broker.cluster.observer import Observer
 from barnabas.broker.cluster.proposals import Proposals
 from barnabas.broker.cluster.registrations import Registrations
 from barnabas.broker.cluster.remote_controller import RemoteController
-from barnabas.broker.config.quorum import controller_of
+from barnabas.broker.config.quorum import is_controller, voters_of
 from barnabas.broker.handlers import forwarded
 from barnabas.broker.handlers.registry import FORWARDED
 from barnabas.broker.node import proof
 from barnabas.broker.node.identity import Identity
 from barnabas.broker.node.member import Member
-from barnabas.broker.ports import Lane
+from barnabas.broker.node.whereabouts import Whereabouts
+from barnabas.broker.ports import Lane, Peers
+from barnabas.protocol.api import SPOKEN, key_of
 from barnabas.protocol.requests.broker_registration import BrokerRegistrationRequest, Listener
 
 if TYPE_CHECKING:
     from barnabas.broker.node.core import Core
+    from barnabas.broker.node.voter import Voter
 
 
 def proposals(core: Core) -> Proposals:
     """The controller as this broker's rooms see it."""
-    if controller_of(core.config).node_id == core.config.node_id:
+    if is_controller(core.config) and len(voters_of(core.config)) == 1:
         return core.controller
     ask, create = (_way_to_controller(core, lane) for lane in (Lane.CHANGES, Lane.FORWARDED))
     remote = RemoteController(ask, create, core.config.node_id, lambda: _epoch(core))
@@ -47,22 +50,56 @@ def _epoch(core: Core) -> int:
 
 
 def _way_to_controller(core: Core, lane: Lane) -> Callable[..., None]:
-    peers, voter = core.peers, controller_of(core.config).node_id
-    assert peers is not None
-
     def ask(request: Any, done: Callable[[Any | None], None], version: int | None = None) -> None:
-        peers.send(voter, request, done, lane, version)
+        assert core.member is not None, "nothing is asked for before this broker is one of a cluster"
+        core.member.ask(request, done, lane, version)
 
     return ask
 
 
+class Ways:
+    """The other brokers (`ports.Peers`), and this node's own voter among them."""
+
+    def __init__(self, core: Core, peers: Peers, voter: Voter | None) -> None:
+        self._core = core
+        self._peers = peers
+        self._voter = voter
+
+    def send(
+        self,
+        broker_id: int,
+        request: Any,
+        done: Callable[[Any | None], None],
+        lane: Lane = Lane.RECORDS,
+        version: int | None = None,
+    ) -> None:
+        """Send a request; nobody (-1) does not answer."""
+        if broker_id < 0:
+            self._core.defer(lambda: done(None))
+        elif self._voter is not None and broker_id == self._core.config.node_id:
+            key = key_of(type(request))
+            self._voter.ask(request, key, SPOKEN[key][1] if version is None else version, done)
+        else:
+            self._peers.send(broker_id, request, done, lane, version)
+
+    def knock(self, broker_id: int, done: Callable[[bool], None]) -> None:
+        """As the peers have it."""
+        self._peers.knock(broker_id, done)
+
+
 def join(core: Core, mine: Identity) -> None:
-    """Begin to follow the controller, unless this broker is it."""
+    """Begin to follow the controller, unless this broker is the only one; as one of several it gets its voter, too."""
     config, peers = core.config, core.peers
-    voter = controller_of(config).node_id
+    voters = [one.node_id for one in voters_of(config)]
     assert peers is not None
-    if voter == config.node_id:
+    if voters == [config.node_id]:
         return
+    voter: Voter | None = None
+    if config.node_id in voters:
+        from barnabas.broker.node.voter import SERVED, Voter  # one controller alone needs none of it
+
+        core.voter = voter = Voter(core, mine, voters)
+        core.peer_handlers.update(dict.fromkeys(SERVED, voter.handle))
     asked = BrokerRegistrationRequest(
         config.node_id,
         mine.cluster_id,
@@ -72,16 +109,17 @@ def join(core: Core, mine: Identity) -> None:
         previous_broker_epoch=proof.previous_epoch(core.disk, core.boot_id),
     )
     core.member = Member(
-        voter,
+        Whereabouts(voters, None if voter is None else lambda: voter.leader),
         asked,
         Observer(config.node_id, mine.cluster_id, TOPIC_ID, core.image),
-        peers,
+        Ways(core, peers, voter),
         config.broker_heartbeat_interval_ms,
         core.publish,
         core.replicas.actions.add,
         partial(core.jobs.add, "metadata"),
         core.now_ms,
         lambda epoch: proof.note(core.disk, core.boot_id, epoch),
+        *(() if voter is None else (lambda: config.node_id, voter.observed)),
     )
     core.services.forward = _way_to_controller(core, Lane.FORWARDED)
     core.handlers.update(dict.fromkeys(FORWARDED, forwarded.handle))

@@ -1,7 +1,7 @@
 """The way up, and the way down, of one broker: jobs that run while it serves already.
 
-    NEW -> LOADING     the metadata log is replayed, or followed up to its end where another node is the controller;
-                       requests wait, but for ApiVersions
+    NEW -> LOADING     the metadata log is replayed, or followed up to its end where another node is the controller, or
+                       several are; requests wait, but for ApiVersions, and what controllers ask of each other
         -> RECOVERING  this broker is registered, fenced, and leads nothing: errors 6 and 5; new topics wait
         -> HOSTING     all logs are open; partitions come up
         -> READY       unfenced, leader of what it has in sync; topics of the configuration are there
@@ -109,7 +109,10 @@ def run(core: Core, mine: Identity) -> Job[None]:
     if core.peers is not None:
         from barnabas.broker.node import promise  # clusters alone need it
 
-        last_epoch = promise.load(core).epoch
+        known = promise.load(core)
+        last_epoch = known.epoch
+        if core.voter is not None:
+            yield from core.voter.start(known)
     if core.member is None:
         noted = yield from _take_charge(core, mine, last_epoch)
     else:
@@ -367,11 +370,15 @@ def shut_down(core: Core, begun: Phase) -> Job[None]:
     """Close what is open. Logs that were not all recovered yet are left to the next start."""
     if core.member is not None:
         yield from _leave(core, core.member)
+    if core.voter is not None:
+        core.voter.resign(core.now_ms)
     if begun in (Phase.HOSTING, Phase.READY):
         epoch = core.image.broker_epoch(core.config.node_id) if core.member is None else core.member.epoch
         yield from core.logs.shutdown(epoch)
     elif begun >= Phase.LOADING:
         for log in core.logs.logs.values():
             log.release()
-    if begun >= Phase.RECOVERING and core.member is None:
+    if core.voter is not None:
+        yield from core.voter.close()
+    elif begun >= Phase.RECOVERING and core.member is None:
         yield from core.metadata.close()

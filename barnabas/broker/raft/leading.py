@@ -32,10 +32,13 @@ class Leading:
         self._begin_ms = dict.fromkeys(self._others, now_ms)
         self.ends = dict.fromkeys(voters, -1)
         """Up to where each voter has the log on its device; -1 before it is known."""
+        self.fetched_ms = dict.fromkeys(self._others, -1)
+        """When each of the others has fetched last; -1: not yet."""
 
     def fetched(self, voter: int, offset: int, now_ms: int) -> None:
         """A voter has fetched from an offset, and so has all below it."""
         self.ends[voter] = max(self.ends[voter], offset)
+        self.fetched_ms[voter] = now_ms
         self._begin_ms[voter] = now_ms + self._fetch_ms // 2
         self._heard.add(voter)
         if len(self._heard) + 1 >= self._majority:

@@ -392,18 +392,25 @@ class Raft:
 
         A voter that has all up to a place of this log counts; an observer is given what is committed alone.
         """
+        data = self.judged(replica, asked)
+        leading = self.leading
+        if leading is None or replica not in leading.ends or replica == self._me:
+            return data
+        if not data.error_code and data.diverging_epoch is None and data.snapshot_id is None:
+            leading.fetched(replica, asked.fetch_offset, now_ms)
+            self._raise(now_ms)
+            data.high_watermark = data.last_stable_offset = self._log.committed
+        return data
+
+    def judged(self, replica: int, asked: FetchPartition) -> PartitionData:
+        """As `fetch`, of one that was counted when it came."""
         log, leading = self._log, self.leading
         if leading is None:
             data = PartitionData(0, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, records=b"")
             data.current_leader = LeaderIdAndEpoch(self.leader, self.epoch)
             return data
         votes = replica in leading.ends and replica != self._me
-        data = judge(log, (self._me, self.epoch), asked, log.end.end if votes else log.committed)
-        if votes and not data.error_code and data.diverging_epoch is None and data.snapshot_id is None:
-            leading.fetched(replica, asked.fetch_offset, now_ms)
-            self._raise(now_ms)
-            data.high_watermark = data.last_stable_offset = log.committed
-        return data
+        return judge(log, (self._me, self.epoch), asked, log.end.end if votes else log.committed)
 
     def appended(self) -> None:
         """The leader has appended: it counts once it is on the device."""

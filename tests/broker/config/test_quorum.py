@@ -1,29 +1,30 @@
-"""Who is the controller, as `controller.quorum.voters` says."""
+"""Who are the controllers, as `controller.quorum.voters` says."""
 
 from __future__ import annotations
 
 import pytest
 
 from barnabas.broker.config import BrokerConfig, ConfigError, load
-from barnabas.broker.config.quorum import Voter, controller_of, replication
+from barnabas.broker.config.quorum import Voter, replication, voters_of
 
 
 @pytest.mark.parametrize(
     ("entries", "expected"),
     [
-        ((), Voter(7, "", 0)),
-        (("1@host:9093",), Voter(1, "host", 9093)),
-        (("7@[::1]:1",), Voter(7, "::1", 1)),
+        ((), (Voter(7, "", 0),)),
+        (("1@host:9093",), (Voter(1, "host", 9093),)),
+        (("7@[::1]:1",), (Voter(7, "::1", 1),)),
+        (("2@b:2", "1@a:1"), (Voter(1, "a", 1), Voter(2, "b", 2))),
     ],
 )
-def test_it_is_the_voter_or_this_node_itself(entries, expected):
-    assert controller_of(BrokerConfig(node_id=7, controller_quorum_voters=entries)) == expected
+def test_they_are_the_voters_or_this_node_itself(entries, expected):
+    assert voters_of(BrokerConfig(node_id=7, controller_quorum_voters=entries)) == expected
 
 
 @pytest.mark.parametrize(
     ("entries", "told"),
     [
-        (("1@a:1", "2@b:2"), "one node is the controller of a cluster so far"),
+        (("1@a:1", "2@c:3", "1@b:2"), "node 1 is named twice"),
         (("host:9093",), "write it as ID@HOST:PORT"),
         (("x@host:9093",), "write it as ID@HOST:PORT"),
         (("1@9093",), "write it as ID@HOST:PORT"),
@@ -35,7 +36,7 @@ def test_it_is_the_voter_or_this_node_itself(entries, expected):
 )
 def test_what_names_nobody_is_refused(entries, told):
     with pytest.raises(ConfigError, match=r"controller\.quorum\.voters=") as caught:
-        controller_of(BrokerConfig(controller_quorum_voters=entries))
+        voters_of(BrokerConfig(controller_quorum_voters=entries))
     assert told in str(caught.value)
 
 

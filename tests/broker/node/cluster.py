@@ -185,8 +185,8 @@ class Cluster:
         """How often a broker's machine was started anew."""
         self.nodes: dict[int, Node] = {}
         self.paused: set[int] = set()
-        self.cut: set[frozenset[int]] = set()
-        """Pairs of brokers between which nothing passes."""
+        self.cut: set[frozenset[int] | tuple[int, int]] = set()
+        """Pairs of brokers between which nothing passes, both ways, or from the first to the second."""
         self.wires: list[Wire] = []
         self.knocks: list[tuple[Node, int, Callable[[bool], None]]] = []
         self.taken: set[int] = set()
@@ -266,13 +266,14 @@ class Cluster:
         if wire.calls and (not there or self.now_ms >= wire.calls[0].deadline_ms):
             self._close(wire)
             return True
-        if frozenset((wire.sender.node_id, wire.target)) in self.cut:
+        sender = wire.sender.node_id
+        if frozenset((sender, wire.target)) in self.cut:
             return False
-        if wire.answer is not None and wire.sender.node_id not in self.paused:
+        if wire.answer is not None and sender not in self.paused and (wire.target, sender) not in self.cut:
             call, frame, wire.answer, wire.asked = wire.calls.popleft(), wire.answer, None, False
             wire.sender.told(call.done, codec.decode_response(call.key, call.version, memoryview(frame))[1])
             return True
-        if wire.calls and not wire.asked and wire.target not in self.paused:
+        if wire.calls and not wire.asked and wire.target not in self.paused and (sender, wire.target) not in self.cut:
             self._arrives(wire, wire.calls[0])
             return True
         return False
@@ -280,7 +281,8 @@ class Cluster:
     def _knock(self, node: Node, target: int, done: Callable[[bool], None]) -> None:
         """Whether a broker's address refuses: its process is gone, and its machine is there and can be reached."""
         there = target in self.nodes or target in self.taken or target in self.off
-        node.told(done, not there and frozenset((node.node_id, target)) not in self.cut)
+        pairs = frozenset((node.node_id, target)), (node.node_id, target), (target, node.node_id)
+        node.told(done, not there and self.cut.isdisjoint(pairs))
 
     def _arrives(self, wire: Wire, call: Call) -> None:
         wire.asked = True

@@ -18,10 +18,11 @@ class Run:
     """One seed: what was acknowledged, and which brokers are down."""
 
     BROKERS: tuple[int, ...] = (1, 2, 3)
+    KIND: type[Cluster] = Cluster
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
-        self.cluster = Cluster(
+        self.cluster = self.KIND(
             *self.BROKERS,
             replica_lag_time_max_ms=5000,
             leader_imbalance_check_interval_seconds=20 if seed % 4 < 2 else 300,

@@ -10,6 +10,7 @@ from barnabas.broker.cluster.metadata_log import TOPIC_ID
 from barnabas.broker.cluster.observer import Observer
 from barnabas.broker.jobs import at_once
 from barnabas.broker.node.member import Member
+from barnabas.broker.node.whereabouts import Whereabouts
 from barnabas.broker.ports import Lane
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.requests.broker_heartbeat import BrokerHeartbeatResponse
@@ -43,7 +44,7 @@ class Peers:
 def test_a_broker_that_leaves_may_be_told_twice_that_it_may() -> None:
     peers = Peers()
     member = Member(
-        1,
+        Whereabouts([1]),
         BrokerRegistrationRequest(2, "the-cluster", b"i" * 16),
         Observer(2, "the-cluster", TOPIC_ID, Image()),
         peers,

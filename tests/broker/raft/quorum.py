@@ -86,6 +86,9 @@ class MemoryLog:
                 found = Mark(offset, entry.epoch)
         return found
 
+    def snapshot_bytes(self) -> bytes:
+        return json.dumps(self.snapshot).encode()
+
     def begin_epoch(self, epoch: int, leader: int) -> None:
         self.propose(Entry(epoch, -leader))
 
@@ -232,7 +235,7 @@ class Voter:
         elif (asked.snapshot_id.end_offset, asked.snapshot_id.epoch) != log.start:
             told.error_code = ErrorCode.SNAPSHOT_NOT_FOUND
         else:
-            data = json.dumps(log.snapshot).encode()
+            data = log.snapshot_bytes()
             told.size, told.position = len(data), asked.position
             told.unaligned_records = data[asked.position : asked.position + PIECE]
         return FetchSnapshotResponse(topics=[TopicSnapshotResult("", [told])])

@@ -1,0 +1,234 @@
+"""Three controllers, each a broker too: whoever leads decides, and what a majority has outlives any one of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.requests.create_topics import CreatableTopic, CreateTopicsRequest
+from barnabas.protocol.requests.describe_quorum import (
+    DescribeQuorumRequest,
+    RequestedPartitionData,
+    RequestedTopicData,
+)
+from tests.broker.node.controllers import Controllers
+from tests.broker.node.test_cluster_by_chance import STEPS, Run
+
+
+def fenced(cluster: Controllers, node_id: int) -> set[int]:
+    return {one.broker_id for one in cluster[node_id].core.image.brokers.values() if one.fenced}
+
+
+def test_three_begin_together_and_one_of_them_decides():
+    cluster = Controllers()
+    assert cluster.active
+    cluster.create(partitions=3)
+    assert cluster.put(b"one").error_code == 0
+    cluster.advance(30_000)
+    assert [fenced(cluster, one) for one in (1, 2, 3)] == [set()] * 3
+    assert len(cluster.leaders) == 1
+    cluster.check()
+
+
+@pytest.mark.parametrize("power", [False, True])
+def test_another_decides_when_the_active_controller_is_gone(power):
+    cluster = Controllers()
+    cluster.create(partitions=3, flush_messages=1)
+    gone = cluster.active
+    cluster.kill(gone, power=power)
+    took_ms = cluster.until(lambda: cluster.active not in (0, gone))
+    assert took_ms < (6000 if power else 1000)
+    here, other = cluster.active, cluster.others()[0]
+    cluster.until(lambda: fenced(cluster, here) == {gone})
+    cluster.create("second", factor=2, node_id=other)
+    cluster.advance(1000)
+    for partition in range(3):
+        leader = cluster.state(partition, node_id=here).leader
+        assert cluster.put(b"x", partition=partition, node_id=leader).error_code == 0
+    cluster.start(gone)
+    cluster.until(lambda: cluster[gone].core.ready)
+    cluster.until(lambda: "second" in cluster[gone].core.image.topics and not fenced(cluster, here))
+    cluster.check()
+
+
+def test_sessions_begin_anew_with_each_controller():
+    """Nobody else is fenced, though the new one has heard of nobody before."""
+    cluster = Controllers(1, 2, 3, 4, broker_session_timeout_ms=3000, broker_heartbeat_interval_ms=1000)
+    gone = cluster.active
+    cluster.kill(gone)
+    cluster.fail_over()
+    for _ in range(20):
+        cluster.advance(500)
+        assert fenced(cluster, cluster.active) <= {gone}
+    assert fenced(cluster, 4) == {gone}
+    cluster.check()
+
+
+def test_a_change_that_no_majority_has_is_dropped():
+    cluster = Controllers()
+    cluster.create()
+    old = cluster.active
+    for one in cluster.others():
+        cluster.cut.add(frozenset((old, one)))
+    lost = cluster.send(old, CreateTopicsRequest([CreatableTopic("lost", 1, 1)]), 7)
+    cluster.advance(10)
+    alone = cluster.voter(old).log.end.end
+    cluster.fail_over()
+    new = cluster.active
+    kept = cluster.send(new, CreateTopicsRequest([CreatableTopic("kept", 1, 1)]), 7)
+    cluster.until(lambda: kept.done)
+    assert kept.response.topics[0].error_code == 0
+    cluster.until(lambda: lost.done)
+    assert lost.response.topics[0].error_code == ErrorCode.NOT_CONTROLLER
+    assert cluster.voter(old).reign is None
+    cluster.cut.clear()
+    cluster.until(lambda: all("kept" in node.core.image.topics for node in cluster.nodes.values()))
+    assert not any("lost" in node.core.image.topics for node in cluster.nodes.values())
+    assert alone > 0
+    cluster.check()
+
+
+def test_one_that_is_cut_off_one_way_gives_up():
+    """It hears the others and cannot answer, or is not heard: somebody else leads, and nobody is led by both."""
+    for way in (0, 1):
+        cluster = Controllers()
+        old = cluster.active
+        for one in cluster.others():
+            cluster.cut.add((old, one) if way else (one, old))
+        cluster.until(lambda: cluster.active not in (0, old))  # noqa: B023
+        cluster.until(lambda: cluster.voter(old).reign is None)  # noqa: B023
+        cluster.cut.clear()
+        cluster.until(lambda: not fenced(cluster, 1) and not fenced(cluster, old))  # noqa: B023
+        cluster.check()
+
+
+def test_a_paused_controller_finds_that_it_was_deposed():
+    cluster = Controllers()
+    cluster.create()
+    old = cluster.active
+    cluster.paused.add(old)
+    cluster.until(lambda: cluster.active not in (0, old))
+    cluster.paused.clear()
+    cluster.until(lambda: cluster.voter(old).reign is None)
+    cluster.until(lambda: not fenced(cluster, cluster.active))
+    cluster.check()
+
+
+def test_one_of_three_can_do_nothing_and_decides_again_with_another():
+    cluster = Controllers()
+    cluster.create()
+    first, second = cluster.others()
+    cluster.kill(first)
+    cluster.kill(second)
+    left = next(iter(cluster.nodes))
+    cluster.until(lambda: cluster.voter(left).reign is None)
+    answer = cluster.send(left, CreateTopicsRequest([CreatableTopic("late", 1, 1)]), 7)
+    cluster.until(lambda: answer.done)
+    assert answer.response.topics[0].error_code == ErrorCode.NOT_CONTROLLER
+    cluster.start(first)
+    cluster.until(lambda: cluster.active > 0)
+    cluster.until(lambda: cluster[first].core.ready)
+    cluster.create("late", factor=2, node_id=first)
+    cluster.check()
+
+
+def test_all_lose_their_power_at_once_and_nothing_is_lost():
+    cluster = Controllers()
+    for number in range(5):
+        cluster.create(f"topic-{number}")
+    for one in (1, 2, 3):
+        cluster.kill(one, power=True)
+    for one in (1, 2, 3):
+        cluster.start(one)
+    cluster.until(lambda: all(node.core.ready for node in cluster.nodes.values()))
+    assert len(cluster[1].core.image.topics) == 5
+    cluster.check()
+
+
+def test_one_that_was_away_for_long_begins_with_a_snapshot():
+    cluster = Controllers(metadata_log_max_record_bytes_between_snapshots=2000)
+    away = cluster.others()[0]
+    cluster.kill(away)
+    here = cluster.active
+    cluster.until(lambda: fenced(cluster, here) == {away})
+    for number in range(30):
+        cluster.create(f"topic-{number}", factor=2, node_id=here)
+    assert cluster.voter(here).log.start.end > 0
+    cluster.start(away)
+    cluster.until(lambda: cluster[away].core.ready)
+    assert cluster.voter(away).log.start.end > 0
+    assert len(cluster[away].core.image.topics) == 30
+    cluster.check()
+    for one in (1, 2, 3):
+        cluster.kill(one, power=True)
+    for one in (1, 2, 3):
+        cluster.start(one)
+    cluster.until(lambda: all(node.core.ready for node in cluster.nodes.values()))
+    assert [len(cluster[one].core.image.topics) for one in (1, 2, 3)] == [30] * 3
+    cluster.check()
+
+
+def test_a_broker_without_a_vote_finds_who_leads():
+    cluster = Controllers(1, 2, 3, 4)
+    for _ in range(3):
+        gone = cluster.active
+        cluster.kill(gone)
+        cluster.fail_over()
+        cluster.create(f"without-{len(cluster.leaders)}", factor=2, node_id=4)
+        cluster.start(gone)
+        cluster.until(lambda: not fenced(cluster, 4) and all(node.core.ready for node in cluster.nodes.values()))
+    cluster.check()
+
+
+def test_a_controller_that_stops_lets_another_lead_at_once():
+    cluster = Controllers()
+    cluster.create(partitions=3)
+    gone = cluster.active
+    cluster.stop(gone)
+    assert cluster.until(lambda: cluster.active not in (0, gone)) < 500
+    assert fenced(cluster, cluster.active) == {gone}
+    for partition in range(3):
+        assert cluster.state(partition, node_id=cluster.active).leader not in (-1, gone)
+    cluster.check()
+
+
+def test_the_quorum_is_described_with_its_voters():
+    cluster = Controllers(1, 2, 3, 4)
+    cluster.create()
+    cluster.advance(3000)
+    asked = DescribeQuorumRequest([RequestedTopicData("__cluster_metadata", [RequestedPartitionData(0)])])
+    for node_id in (1, 2, 3, 4):
+        (part,) = cluster.ask(node_id, asked, 2).topics[0].partitions
+        assert part.leader_id == cluster.active
+        assert part.high_watermark == cluster.voter(cluster.active).log.committed
+        assert [one.replica_id for one in part.current_voters] == [1, 2, 3]
+        assert {one.log_end_offset for one in part.current_voters} == {part.high_watermark}
+        assert [one.replica_id for one in part.observers] == [4]
+
+
+class QuorumRun(Run):
+    """As `Run`; controllers are killed, paused and cut off like any others."""
+
+    KIND = Controllers
+    cluster: Controllers
+
+    def step(self) -> None:
+        active = self.cluster.active
+        if active and not self.down and self.random.random() < 0.2:
+            self.cluster.kill(active, power=self.synced)
+            self.down.add(active)
+            self.cluster.advance(self.random.choice([0, 100, 1000, 3000]))
+        super().step()
+        self.cluster.check()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_was_acknowledged_is_there_whatever_happens_to_controllers(seed):
+    run = QuorumRun(seed)
+    assert [run.cluster.put(b"before", partition=number).error_code for number in (0, 1)] == [0, 0]
+    for _ in range(STEPS):
+        run.step()
+    run.heal()
+    run.check()
+    run.cluster.check()
+    assert len(run.cluster.leaders) > 1
