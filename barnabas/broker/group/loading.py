@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 class Loader:
-    """Reads one log into one shard, unless the shard's time is over meanwhile (`cancelled`)."""
+    """Reads one log into one shard, until the shard's time is over (`cancelled`)."""
 
     def __init__(self, shard: Shard, log: Log) -> None:
         self._shard = shard
@@ -54,9 +54,12 @@ class Loader:
             OSError: the disk failed.
         """
         shard = self._shard
-        yield from salvage(self._log, self._take, self._passed_over)
-        if self.cancelled:
-            return
+        steps = salvage(self._log, self._take, self._passed_over)
+        for token in steps:
+            yield token
+            if self.cancelled:
+                steps.close()
+                return
         if self._unreadable > NAMED_MAX:
             logger.error("%s: %d records in all are passed over", shard.key, self._unreadable)
         if self._others:
@@ -73,7 +76,7 @@ class Loader:
         shard.end = self._log.log_end_offset
 
     def _take(self, header: BatchHeader, records: Sequence[Record]) -> None:
-        if header.is_control or self.cancelled:
+        if header.is_control:
             return
         for record in records:
             try:
