@@ -35,12 +35,13 @@ class Alarm(TimerTask):
 
 
 class Alarms:
-    """All alarms of one coordinator."""
+    """All alarms of one coordinator; `now_ms` is the end of the last step, or the time it was told last."""
 
-    __slots__ = ("spent", "timer")
+    __slots__ = ("now_ms", "spent", "timer")
 
     def __init__(self, now_ms: int) -> None:
         self.timer = Timer(now_ms)
+        self.now_ms = now_ms
         self.spent = 0
 
     def set(self, alarm: Alarm, deadline_ms: int) -> None:
@@ -54,6 +55,7 @@ class Alarms:
 
     def advance(self, now_ms: int) -> None:
         """The clock has moved: ring what is due."""
+        self.now_ms = now_ms
         self.timer.advance(now_ms)
         self.ring_due(now_ms)
 

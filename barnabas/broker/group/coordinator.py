@@ -71,9 +71,9 @@ class GroupCoordinator:
         self._believed_ms = believed_ms
         self._run = run
         self._loaders: dict[int, Loader] = {}
-        self._now_ms = now_ms
         self._expiry = Alarm(self._expire_all)
-        self._timer = self.shared.alarms.timer
+        self._alarms = self.shared.alarms
+        self._timer = self._alarms.timer
         self._told_ms: int | None = None
         register(registry, self.shared.counts, self.groups)
 
@@ -81,8 +81,7 @@ class GroupCoordinator:
 
     def tick(self, now_ms: int) -> None:
         """Ring what is due."""
-        self._now_ms = now_ms
-        self.shared.alarms.advance(now_ms)
+        self._alarms.advance(now_ms)
 
     def catch_up(self, now_ms: int) -> None:
         """Write what was answered ahead; the end of every step, and before an answer leaves."""
@@ -91,9 +90,9 @@ class GroupCoordinator:
 
     def drain(self, now_ms: int) -> None:
         """What was due at once; the end of every step."""
-        self._now_ms = now_ms
+        self._alarms.now_ms = now_ms
         if self._timer.due:
-            self.shared.alarms.ring_due(now_ms)
+            self._alarms.ring_due(now_ms)
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to do."""
@@ -114,7 +113,7 @@ class GroupCoordinator:
 
         self.resigned(index)
         if not self.shards:
-            self.shared.alarms.set(self._expiry, self._now_ms + self._interval_ms)
+            self._alarms.set(self._expiry, self._alarms.now_ms + self._interval_ms)
         shard = self.shards[index] = Shard(TopicPartition(OFFSETS_TOPIC, index), epoch, journal, self.shared)
         loader = self._loaders[index] = Loader(shard, log)
 
@@ -127,7 +126,7 @@ class GroupCoordinator:
                 shard.status = Status.FAILED
                 return
             if shard.groups:
-                self._run(activate(shard, self._now_ms), lambda _: None)
+                self._run(activate(shard, self._alarms.now_ms), lambda _: None)
             else:
                 shard.status = Status.ACTIVE
 
@@ -153,7 +152,7 @@ class GroupCoordinator:
             shard.remove(group)
         shard.end_all(ErrorCode.NOT_COORDINATOR)
         if not self.shards:
-            self.shared.alarms.stop(self._expiry)
+            self._alarms.stop(self._expiry)
 
     def committed(self, index: int) -> None:
         """The high watermark of a partition rose."""
@@ -208,7 +207,7 @@ class GroupCoordinator:
 
         for shard in self.shards.values():
             if shard.groups:
-                self._run(forget_topics(shard, gone, self._now_ms), lambda _: None)
+                self._run(forget_topics(shard, gone, self._alarms.now_ms), lambda _: None)
 
     @property
     def _interval_ms(self) -> int:
@@ -217,7 +216,7 @@ class GroupCoordinator:
     def _expire_all(self, now_ms: int) -> None:
         from barnabas.broker.group.expiry import expire
 
-        self.shared.alarms.set(self._expiry, now_ms + self._interval_ms)
+        self._alarms.set(self._expiry, now_ms + self._interval_ms)
         wall_ms = self._believed_ms(now_ms)
         for shard in self.shards.values():
             if shard.groups:

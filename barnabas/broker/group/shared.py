@@ -48,6 +48,7 @@ class Shared:
         "entropy",
         "group_overrides",
         "holdings",
+        "resolving",
         "run",
         "topics",
         "wall_clock",
@@ -75,3 +76,5 @@ class Shared:
         self.ahead = Ahead()
         self.alarms = Alarms(now_ms)
         self.holdings = Holdings()
+        self.resolving = 0
+        """Groups whose patterns are being looked for."""

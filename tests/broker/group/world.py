@@ -195,7 +195,7 @@ class World:
         while (due := alarms.timer.next_deadline_ms()) is not None and due <= end:
             self.now_ms = max(self.now_ms, due)
             alarms.advance(self.now_ms)
-        self.now_ms = end
+        self.now_ms = alarms.now_ms = end
 
     def until(self, *told: Told) -> None:
         """Let time pass until all of these are answered."""

@@ -2,6 +2,10 @@
 
 At most every 10 s for a group, where a pattern is new, where topics have come or gone, and now and then: what is found
 is written, and the group epoch rises if that is something else than before. What could not be written waits as long.
+
+RE2 takes time linear in a name, but a dear pattern takes 10 ms for each, and a hundred of them over all topics take
+hours. Apache Kafka has a thread for that; here it has half of the loop at most, that of all groups together, and ends
+with the last member who has the pattern.
 """
 
 from __future__ import annotations
@@ -9,14 +13,16 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from barnabas.broker.group.alarms import Alarm
 from barnabas.broker.group.consumer.group import ConsumerGroup
 from barnabas.broker.group.consumer.hashing import group_hash, hash_topics
 from barnabas.broker.group.consumer.replaying import size_of_patterns
 from barnabas.broker.group.consumer.values import EpochRecord, PatternRecord, Resolved
 from barnabas.broker.group.shard import Shard
+from barnabas.broker.group.shared import Shared
 from barnabas.broker.group.state import Status
 from barnabas.broker.group.values import CoordinatorRecord
-from barnabas.broker.jobs import Job
+from barnabas.broker.jobs import Gate, Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
 BATCH_MS: Final = 10_000
@@ -26,6 +32,11 @@ BATCH_BYTES: Final = 256 * 1024
 MATCHES_MAX: Final = 20_000
 """Topics that all patterns of a group match, each counted by itself: what is written of them is one step (20 ms), and a
 target of more does not fit into a batch. Apache Kafka has no such bound."""
+REST_MS: Final = 5
+"""So long nothing is looked for after a step of one pattern, but for its first, or as long as that step has taken; and
+as often as groups are at it."""
+REST_MS_MAX: Final = 100
+"""A step takes less, so the machine slept."""
 
 logger = logging.getLogger(__name__)
 
@@ -45,24 +56,26 @@ def refresh_if_due(shard: Shard, group: ConsumerGroup, now_ms: int) -> None:
         if complete and last.version == shared.topics.version and wall_ms <= last.at_ms + interval_ms:
             return
     group.resolving = True
-    shared.run(_refresh(shard, group, now_ms), lambda fault: _ended(group, fault))
+    shared.resolving += 1
+    shared.run(_refresh(shard, group, now_ms), lambda fault: _ended(shared, group, fault))
 
 
-def _ended(group: ConsumerGroup, fault: Exception | None) -> None:
+def _ended(shared: Shared, group: ConsumerGroup, fault: Exception | None) -> None:
     group.resolving = False
+    shared.resolving -= 1
     if fault is not None:
         logger.error("group %s: its regular expressions cannot be resolved: %s", group.group_id, fault)
 
 
 def _refresh(shard: Shard, group: ConsumerGroup, now_ms: int) -> Job[None]:
-    from barnabas.broker.group.consumer.patterns import compile_pattern
-
     topics, wall_ms = shard.shared.topics, shard.shared.wall_clock.now_ms()
     version, names = topics.version, list(topics.names())
     found: dict[str, Resolved] = {}
     matches = 0
     for text in list(group.patterns):
-        matching = yield from compile_pattern(text).matching(names)
+        matching = yield from _matching(shard, group, text, names)
+        if matching is None:
+            continue
         matches += len(matching)
         if matches > MATCHES_MAX:
             group.resolve_from_ms = wall_ms + BATCH_MS
@@ -78,6 +91,35 @@ def _refresh(shard: Shard, group: ConsumerGroup, now_ms: int) -> Job[None]:
     except KafkaError as fault:
         group.resolve_from_ms = wall_ms + BATCH_MS
         logger.warning("group %s: what its patterns match cannot be written yet: %s", group.group_id, fault)
+
+
+def _matching(shard: Shard, group: ConsumerGroup, text: str, names: list[str]) -> Job[list[str] | None]:
+    """The names that a pattern means; None: nobody has it any more."""
+    from barnabas.broker.group.consumer.patterns import compile_pattern
+
+    if text not in group.patterns or not _is_here(shard, group):
+        return None
+    looking, is_first, alarms = compile_pattern(text).matching(names), True, shard.shared.alarms
+    while True:
+        began_ms = alarms.now_ms
+        try:
+            next(looking)
+        except StopIteration as end:
+            found: list[str] = end.value
+            return found
+        yield None
+        if text not in group.patterns or not _is_here(shard, group):
+            return None
+        if not is_first:
+            yield _rest(shard.shared, alarms.now_ms - began_ms)
+        is_first = False
+
+
+def _rest(shared: Shared, spent_ms: int) -> Gate:
+    """Opens when others have had the loop for as long as a step has taken."""
+    gate, rest_ms = Gate(), min(max(spent_ms, REST_MS), REST_MS_MAX)
+    shared.alarms.set(Alarm(lambda _: gate.open()), shared.alarms.now_ms + rest_ms * shared.resolving)
+    return gate
 
 
 def _write(shard: Shard, group: ConsumerGroup, found: dict[str, Resolved], now_ms: int) -> Job[None]:
