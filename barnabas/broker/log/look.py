@@ -12,7 +12,14 @@ from barnabas.broker.config import TopicConfig
 from barnabas.broker.jobs import Job
 from barnabas.broker.log.apart import BYTES_AT_ONCE, RECORDS_AT_ONCE, Apart
 from barnabas.broker.log.types import InvalidRecord
-from barnabas.protocol.batch import COMPRESSION_MASK, BatchHeader, crc_ok, read_header, set_max_timestamp
+from barnabas.protocol.batch import (
+    COMPRESSION_MASK,
+    LOG_APPEND_TIME,
+    BatchHeader,
+    crc_ok,
+    read_header,
+    set_max_timestamp,
+)
 from barnabas.protocol.compression import LZ4_FAST, Codec, DecompressionError, HoldsTooMuch
 from barnabas.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from barnabas.protocol.ids import NO_TIMESTAMP, Buffer, TopicPartition
@@ -126,7 +133,8 @@ def look_at_once(view: memoryview, header: BatchHeader, asked: Asked) -> tuple[m
         Costly: it is too much for that.
         KafkaError: what is wrong with them.
     """
-    bytes_max = BYTES_AT_ONCE if asked.codec == header.compression else _CONVERTED_AT_ONCE
+    same = asked.codec == header.attributes & COMPRESSION_MASK
+    bytes_max = BYTES_AT_ONCE if same else _CONVERTED_AT_ONCE
     if header.record_count > RECORDS_AT_ONCE or len(view) > bytes_max:
         raise Costly(view, header, asked)
     SPENT.work += WORK_AT_ONCE  # what is refused, or unpacked in vain, is the last of its step
@@ -137,13 +145,17 @@ def look_at_once(view: memoryview, header: BatchHeader, asked: Asked) -> tuple[m
         raise Costly(view, header, asked) from None
     except ProtocolError as error:
         raise _unreadable(error, asked.partition) from error
-    steps = _judged(area, walked, view, header, asked, None)
-    while True:
+    if same and walked.in_order and header.base_offset == 0 and _all_pass(header, walked, asked):  # nearly every batch
+        view, header = _with_largest(view, header, walked)
+    else:
+        steps = _judged(area, walked, view, header, asked, None)
         try:
-            next(steps)
+            while True:
+                next(steps)
         except StopIteration as stop:
-            SPENT.work += _work_of(len(area), walked, asked.codec != header.compression) - WORK_AT_ONCE
-            return stop.value  # type: ignore[no-any-return]
+            view, header = stop.value
+    SPENT.work += _work_of(len(area), walked, not same) - WORK_AT_ONCE
+    return view, header
 
 
 def _work_of(size: int, walked: Walked, rewritten: bool) -> int:
@@ -216,7 +228,6 @@ def _judged(
     in_order = walked.in_order and header.base_offset == 0
     if not in_order and header.compression:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"compressed records sent to {partition} have wrong offsets")
-    largest = header.base_timestamp + walked.largest_delta if header.record_count else NO_TIMESTAMP
     if codec != header.compression:
         attributes = header.attributes & ~COMPRESSION_MASK | codec
         rewriter = BatchRewriter(header._replace(attributes=attributes), level=level_of(config, codec))
@@ -232,8 +243,14 @@ def _judged(
         view = memoryview(rewriter.build() if apart is None else (yield from apart.done(rewriter.build)))
         if len(view) > config.max_message_bytes:
             raise too_large(len(view), config, partition)
-        header = read_header(view)
-    elif largest != header.max_timestamp and not header.is_log_append_time:
+        return view, read_header(view)
+    return _with_largest(view, header, walked)
+
+
+def _with_largest(view: memoryview, header: BatchHeader, walked: Walked) -> tuple[memoryview, BatchHeader]:
+    """The header tells the largest timestamp of its records."""
+    largest = header.base_timestamp + walked.largest_delta if header.record_count else NO_TIMESTAMP
+    if largest != header.max_timestamp and not header.attributes & LOG_APPEND_TIME:
         set_max_timestamp(view, 0, len(view), largest, log_append_time=False)
         header = header._replace(max_timestamp=largest)
     return view, header
@@ -248,21 +265,28 @@ def _unreadable(error: ProtocolError, partition: TopicPartition) -> KafkaError:
     return InvalidRecord(f"a record sent to {partition} is malformed: {error}")
 
 
+def _all_pass(header: BatchHeader, walked: Walked, asked: Asked) -> bool:
+    """Whether what was seen of all records says that none is at fault: without a key, or out of the topic's time."""
+    config, _, now_ms, _ = asked
+    if walked.null_keys and "compact" in config.cleanup_policy:
+        return False
+    age_ms = now_ms - header.base_timestamp
+    return config.message_timestamp_type == "LogAppendTime" or (
+        age_ms - walked.smallest_delta <= config.message_timestamp_before_max_ms
+        and walked.largest_delta - age_ms <= config.message_timestamp_after_max_ms
+        and not header.attributes & LOG_APPEND_TIME
+    )
+
+
 def _check_records(area: Buffer, header: BatchHeader, walked: Walked, asked: Asked) -> Job[None]:
     """(f) The records at fault, if there are any: only then is each looked at once more."""
+    if _all_pass(header, walked, asked):
+        return
     config, partition, now_ms, _ = asked
     compact = "compact" in config.cleanup_policy
     append_time = config.message_timestamp_type == "LogAppendTime"
     earliest = now_ms - config.message_timestamp_before_max_ms
     latest = now_ms + config.message_timestamp_after_max_ms
-    base = header.base_timestamp
-    within = append_time or (
-        not header.is_log_append_time
-        and earliest <= base + walked.smallest_delta
-        and base + walked.largest_delta <= latest
-    )
-    if within and not (compact and walked.null_keys):
-        return
     errors: list[tuple[int, str | None]] = []
     code = ErrorCode.INVALID_RECORD
     index = -1

@@ -159,14 +159,20 @@ def _as_asked(
 ) -> ClientBatch:
     """(f) and (g): the records looked at where anything asks for it, and the time and codec that the topic wants."""
     append_time = asked.append_time
-    late = header.max_timestamp - now_ms > config.message_timestamp_after_max_ms
-    flagged = header.is_log_append_time
+    attributes = header.attributes
+    flagged = attributes & LOG_APPEND_TIME
     if append_time and flagged:
         message = "Producer should not set timestamp type to LogAppendTime."
         count = min(header.record_count, ERRORS_MAX)
         raise refused([(index, message) for index in range(count)], ErrorCode.INVALID_TIMESTAMP)
-    codec = header.compression if asked.codec is None else asked.codec
-    if walked or asked.walked or codec != header.compression or (late and not append_time):
+    own = attributes & COMPRESSION_MASK
+    codec = own if asked.codec is None else asked.codec
+    if (
+        walked
+        or asked.walked
+        or codec != own
+        or (not append_time and header.max_timestamp - now_ms > config.message_timestamp_after_max_ms)
+    ):
         view, header = look_at_once(view, header, Asked(config, partition, now_ms, codec))
     if append_time or flagged:
         return stamped(view, header, config, now_ms)

@@ -68,13 +68,13 @@ def plain_area(data: Buffer, position: int, header: BatchHeader, bytes_max: int 
     Raises:
         ProtocolError: the batch is cut, its data broken, or its count more than its bytes can hold.
     """
-    end = position + header.size
-    if header.length < batch.LENGTH_MIN or end > len(data):
-        raise ProtocolError(
-            f"batch at byte {position} has length {header.length}, {len(data) - position} bytes are left"
-        )
+    length = header.length
+    end = position + batch.LOG_OVERHEAD + length
+    if length < batch.LENGTH_MIN or end > len(data):
+        raise ProtocolError(f"batch at byte {position} has length {length}, {len(data) - position} bytes are left")
     area = memoryview(data)[position + HEADER_SIZE : end]
-    plain = decompress(header.compression, area, bytes_max=bytes_max) if header.compression else area
+    codec = header.attributes & batch.COMPRESSION_MASK
+    plain = decompress(codec, area, bytes_max=bytes_max) if codec else area
     if not 0 <= header.record_count * RECORD_SIZE_MIN <= len(plain):
         raise ProtocolError(f"batch at byte {position} announces {header.record_count} records in {len(plain)} bytes")
     return plain
