@@ -9,6 +9,7 @@
 ./dev bench --only steps        the longest step of the loop for the largest request of each API
 ./dev bench --compare FILE      beside an earlier run's JSON
 ./dev bench --against REV       this checkout and another revision in interleaved pairs, without peers (--only, --pairs)
+./dev bench --against REV --turns   small requests alone, both revisions at once, in short turns (--pairs: starts)
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import importlib
 import sys
 from pathlib import Path
 
-from tests.benchmarks import pairs
+from tests.benchmarks import pairs, turns
 from tests.benchmarks.report import Row, compare, machine, page, save, show
 from tests.benchmarks.servers import Peers, Server, kafka
 
@@ -47,6 +48,7 @@ def main() -> int:
         "--against", metavar="REV", help="another revision, in interleaved pairs; 1 when a row is harmed"
     )
     parser.add_argument("--pairs", type=int, default=PAIRS, help=f"how many pairs ({PAIRS}; fewer than 6 prove little)")
+    parser.add_argument("--turns", action="store_true", help="with --against: small requests, both revisions at once")
     options = parser.parse_args()
     chosen = options.only.split(",")
     unknown = sorted(set(chosen) - {*GROUPS, *ON_REQUEST})
@@ -55,12 +57,16 @@ def main() -> int:
 
     if options.pairs < 1:
         parser.error(f"--pairs {options.pairs}: at least 1")
+    if options.turns and not options.against:
+        parser.error("--turns is of --against REV")
     if options.kafka and options.alone:
         parser.error("--kafka and --alone exclude each other")
 
     print(machine(), flush=True)
     if options.against:
         try:
+            if options.turns:
+                return turns.measure(options.against, options.pairs)
             return pairs.measure(options.against, options.only, options.pairs)
         except pairs.NoSuchRevision as error:
             parser.error(str(error))
