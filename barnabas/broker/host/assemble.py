@@ -187,7 +187,7 @@ class Assembly:
 
     def forked(self) -> None:
         """In the child of a fork: sockets and lock are the parent's, who alone shall hold them."""
-        let_go(sock for one in self.listening for sock in one.sockets)
+        let_go(sock for one in self.listening for sock in one.handles)
         let_go(channel.transport.get_extra_info("socket") for channel in self.host.channels.values())
         if self.lock is not None:
             self.lock.release()

@@ -111,7 +111,7 @@ class Host:
         self._look_ready()
         self.settle()
         for one in listening:
-            for sock in one.sockets:
+            for sock in one.handles:
                 create = self.loop.create_unix_server if one.endpoint.listener == LOCAL else self.loop.create_server
                 backlog = self.config.socket_listen_backlog_size
                 server = await create(self._factory(one.endpoint.listener), sock=sock, backlog=backlog)

@@ -13,6 +13,8 @@ from typing import Final, NamedTuple
 from barnabas.broker.config.listeners import WILDCARDS, Endpoint
 from barnabas.protocol.errors import BarnabasError, ConfigError
 
+AT_ONCE: Final = 16
+"""Connections that come in between two looks at the sockets."""
 _ATTEMPTS_MAX: Final = 32
 _ABSENT: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT})
 
@@ -22,14 +24,24 @@ class BindError(BarnabasError):
 
 
 class Listening(NamedTuple):
-    """One listener that is bound: `endpoint` with its real port, and its sockets."""
+    """One listener that is bound: `endpoint` with its real port, and its sockets, one for each address.
+
+    `doors` are further handles of these. uvloop takes one connection in from each handle between two looks at all
+    sockets (libuv since 1.47): with one of them, who came behind 300 others that asked for much waited for 300 rounds.
+    """
 
     endpoint: Endpoint
     sockets: tuple[socket.socket, ...]
+    doors: tuple[socket.socket, ...] = ()
+
+    @property
+    def handles(self) -> tuple[socket.socket, ...]:
+        """All that connections come in by."""
+        return self.sockets + self.doors
 
     def close(self) -> None:
         """Close the sockets."""
-        for one in self.sockets:
+        for one in self.handles:
             one.close()
 
 
@@ -89,7 +101,8 @@ def _listen_on(endpoint: Endpoint, addresses: list[tuple[str, bool]], backlog: i
             if endpoint.port == 0 and sockets and error.errno == errno.EADDRINUSE and attempt < _ATTEMPTS_MAX:
                 continue
             raise BindError(_sentence(address, port, error)) from error
-        return Listening(endpoint._replace(port=port), tuple(sockets))
+        doors = tuple(one.dup() for _ in range(AT_ONCE - 1) for one in sockets)
+        return Listening(endpoint._replace(port=port), tuple(sockets), doors)
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 

@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+import asyncio
 import socket
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from barnabas.broker.config import BrokerConfig, ConfigError, Endpoint
+from barnabas.broker.host.host import Host
 from barnabas.broker.host.sockets import BindError, Listening, listen
+from barnabas.broker.metrics import MetricsRegistry
+from tests.broker.host.fake_core import FakeCore
 
 
 def addresses(listening: list[Listening]) -> list[tuple[str, int]]:
@@ -72,3 +77,38 @@ def test_a_burst_of_connections_waits_for_no_second_try() -> None:
         opened.callback(listening[0].close)
         for _ in range(burst):  # nobody accepts: who finds no room is let in by no later try either
             opened.enter_context(socket.create_connection(("127.0.0.1", listening[0].endpoint.port), timeout=30))
+
+
+CROWD = 64
+ROUNDS_MAX = 12
+"""Four for the crowd, some more for who comes in to be made a connection."""
+
+
+async def _rounds(port: int, host: Host) -> int:
+    """How often the loop looks at its sockets until a crowd that connected at once has come in."""
+    rounds = 0
+    with ExitStack() as stack:
+        for _ in range(CROWD):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port)))  # it waits in the system's queue
+        while len(host.channels) < CROWD:
+            await asyncio.sleep(0)
+            rounds += 1
+    return rounds
+
+
+def test_many_come_in_between_two_looks_at_the_sockets() -> None:
+    """One did, and each look took 5 ms of others' work: who came behind 300 waited for a second."""
+    uvloop = pytest.importorskip("uvloop")
+
+    async def crowd() -> int:
+        listening = listen([Endpoint("PLAINTEXT", "127.0.0.1", 0)], CROWD)
+        host = Host(cast("Any", FakeCore()), BrokerConfig(), MetricsRegistry())
+        await host.start(listening)
+        try:
+            return await _rounds(listening[0].endpoint.port, host)
+        finally:
+            await host.stop()
+            listening[0].close()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(crowd()) <= ROUNDS_MAX
