@@ -198,7 +198,7 @@ def test_a_log_of_groups_that_unpacks_to_a_hundred_times_as_much(tmp_path: Path)
         for partition in range(PARTITIONS):
             assert [written_as_the_administrator(where, partition, one) for one in bombs] == [0, 0, 0]
         assert process.end() == 0
-    with broker(*options) as process, Bystander(process) as onlooker, ExitStack() as stack:
+    with broker(*options) as process, Bystander(process, records=False) as onlooker, ExitStack() as stack:
         peer = Peer(stack, process.port)
         for number in range(4 * PARTITIONS):
             request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(f"g{number}", topics=None)])
@@ -207,8 +207,8 @@ def test_a_log_of_groups_that_unpacks_to_a_hundred_times_as_much(tmp_path: Path)
                 assert time.monotonic() < until_s
                 time.sleep(0.1)
         peak = memory(process, "VmHWM") - idle
-        worst_s, most_s = onlooker.end()
-        measured = f"{peak / MB:.0f} MB at the peak, slowest answer {worst_s * 1e3:.0f} ms of {most_s * 1e3:.0f}"
+        worst_s = max(one.worst_s for one in onlooker.end().values())
+        measured = f"{peak / MB:.0f} MB at the peak, slowest answer {worst_s * 1e3:.0f} ms"
         print(f"start: {measured}")
         assert process.end() == 0
     told = [line for line in process.errors if "hold more than" in line]

@@ -16,7 +16,7 @@ from barnabas.protocol.records import BatchBuilder
 from barnabas.protocol.requests.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.protocol.requests.metadata import MetadataRequest, MetadataRequestTopic
 from barnabas.protocol.requests.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.broker.host.test_siege import siege
+from tests.broker.host.test_siege import VERSIONS, siege
 from tests.broker.node.world import START_WALL_MS
 from tests.hostile.test_rows import Peer, frame
 
@@ -73,7 +73,8 @@ def test_many_requests_in_one_moment(name: str) -> None:
     count, make = ROWS[name]
     data = make()
     topics = ("--topic", "t:1", "--topic", "keyed:1", "--topic", "mid:490", "--topic", "wide:200")
-    with siege(*topics, "--set", "log.cleanup.policy=compact") as process, ExitStack() as stack:
+    # what asks for records waits in the same line as all the others
+    with siege(*topics, "--set", "log.cleanup.policy=compact", held=VERSIONS) as process, ExitStack() as stack:
         peers = [Peer(stack, process.port) for _ in range(count)]
         for peer in peers:
             peer.say(data)
