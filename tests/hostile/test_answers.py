@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +204,24 @@ def _twice(world: World, request: Any, count: Callable[[Any], int], version: int
     assert count(send(world, request, version)) == 1
 
 
+def moving_twice(world: World) -> None:
+    """A partition is told while it moves; here it stays on its way to a broker that there is not."""
+    topic = world.core.image.topics["t"]
+    topic.partitions[0] = replace(topic.partitions[0], replicas=(1, 2), adding=(2,))
+    asked = moved.ListPartitionReassignmentsTopics("t", [0, 0])
+    _twice(
+        world,
+        moved.ListPartitionReassignmentsRequest(100, [asked, asked]),
+        lambda told: sum(len(one.partitions) for one in told.topics),
+    )
+
+
+def _as_it_is(world: World) -> features.FeatureUpdateKey:
+    """The level that a feature has: to ask for another is refused, for all features together."""
+    name, level = next(iter(world.core.image.features.items()))
+    return features.FeatureUpdateKey(name, level)
+
+
 MET: dict[Promise, Callable[[World], Any]] = {
     (0, "MESSAGE_TOO_LARGE"): too_many_records,
     (0, "INVALID_RECORD"): too_many_headers,
@@ -287,18 +306,15 @@ TELLS_ONCE: dict[int, Callable[[World], None]] = {
         electing.ElectLeadersRequest(0, [electing.TopicPartitions("t", [0, 0])]),
         lambda told: sum(len(one.partition_result) for one in told.replica_election_results),
     ),
-    46: lambda world: _twice(
-        world,
-        moved.ListPartitionReassignmentsRequest(100, [moved.ListPartitionReassignmentsTopics("t", [0, 0])]),
-        lambda told: 1 + sum(len(one.partitions) for one in told.topics),  # nothing moves
-    ),
+    46: lambda world: moving_twice(world),
     50: lambda world: _twice(
         world, scram.DescribeUserScramCredentialsRequest([scram.UserName("u")] * 2), lambda told: len(told.results)
     ),
     57: lambda world: _twice(
         world,
-        features.UpdateFeaturesRequest(100, [features.FeatureUpdateKey("f", 1)] * 2),
-        lambda told: max(len(told.results), 1),  # none are told where the whole is refused
+        features.UpdateFeaturesRequest(100, [_as_it_is(world)] * 2),
+        lambda told: len(told.results),
+        1,  # the last version that tells of each
     ),
     61: lambda world: _twice(
         world,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import struct
 from fcntl import ioctl
@@ -20,6 +21,7 @@ from barnabas.broker.host.host import Host
 from barnabas.broker.host.in_flight import DECODED_WEIGHT
 from barnabas.broker.host.progress import RESET
 from barnabas.broker.host.receive import SHARED_BYTES, SHARED_BYTES_RECOVERING, SHARED_BYTES_SHORT, Receiver
+from barnabas.broker.host.refusals import ADDRESS_LINES_MAX
 from barnabas.broker.host.states import LEFT, STALLED
 from barnabas.broker.host.turns import TURN_MS_MAX, Turns
 from barnabas.protocol.api import ApiKey
@@ -64,7 +66,13 @@ async def test_who_holds_most_is_not_read_from_and_others_are_served(caplog: pyt
         assert core.account.total <= core.account.limit
         await served(host)
         assert core.account.by_kind[RECEIVED] == core.account.total
-        assert "MiB waits for memory" in caplog.text
+        told = re.findall(
+            r"the connection of (127\.0\.0\.1) \(#(\d+)\) with ([\d.]+) MiB waits for memory", caplog.text
+        )
+        assert len(told) == ADDRESS_LINES_MAX, "of one address no more"
+        assert {int(number) for _, number, _ in told} <= set(range(1, 13)), "none but those twelve"
+        assert all(float(held) * MIB >= relief_module.SMALL_BYTES for *_, held in told)
+        assert f"{core.account.limit // MIB} MiB for requests are held" in caplog.text
         for one in peers:
             await one.__aexit__(None, None, None)
         await until(lambda: not host.channels)
@@ -106,7 +114,7 @@ async def test_who_has_a_turn_and_does_not_use_it_is_ended(
             now_ms += 1
             host.relief._decide()
             assert await raw.ended() == b""
-        assert "the rest of its frame comes too slowly" in caplog.text
+        assert "the connection of 127.0.0.1 (#1) with 4.0 MiB is ended: memory is short and the rest" in caplog.text
         assert host.relief.ended == 1
         core.account.release(0, PARKED, 5 * MIB)
 
