@@ -1,25 +1,24 @@
-"""`python -m tests.hostile --seconds N --seed S`: extreme requests against a real process, for as long as you like."""
+"""`python -m tests.hostile --seconds N --seed S --share 0.15`: extreme requests, as long and as fast as you like."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 
-from tests.broker.host.test_siege import siege
-from tests.hostile.run import play
+from tests.hostile.soak import soak
 
 
-def main() -> None:
+def main() -> int:
     """Play, and say what came of it."""
     parser = argparse.ArgumentParser(prog="python -m tests.hostile", description=__doc__)
     parser.add_argument("--seconds", type=float, default=3600)
     parser.add_argument("--seed", type=int, default=time.time_ns() % 2**32)
+    parser.add_argument("--share", type=float, default=1.0, help="of one processor, for attacker and broker together")
     options = parser.parse_args()
     print(f"hostile: seed {options.seed}", flush=True)
-    with siege("--topic", "t:3") as process:
-        played = play(process.port, options.seed, options.seconds)
-    print(f"hostile: {played}; the broker stood")
+    return soak(options.seconds, str(options.seed), options.share)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -16,7 +16,7 @@ from barnabas.protocol.kafka import codec as kafka
 from barnabas.protocol.native import codec as native
 from tests.broker.host.test_siege import siege
 from tests.broker.node.world import World
-from tests.hostile.extremes import Extreme, chosen, extreme
+from tests.hostile.extremes import TOPICS, Extreme, chosen, extreme
 from tests.hostile.run import play
 
 SOCKET_S = 60.0
@@ -43,11 +43,17 @@ def serve(world: World, one: Extreme) -> str:
     return "answered"
 
 
+def prepare(world: World) -> None:
+    """Make the topics that extreme requests name."""
+    for name, settings in TOPICS.items():
+        world.create(name, 3, 1, **{key.replace(".", "_"): value for key, value in settings.items()})
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_extreme_request_is_answered_or_refused(seed: int) -> None:
     random = Random(seed)
     world = World(num_partitions=1)
-    world.create("t", 3)
+    prepare(world)
     ended = {serve(world, extreme(random)) for _ in range(PER_SEED)}
     assert ended == {"answered", "refused"}
     assert world.core.replicas.shared.parked_partitions == 0
