@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from barnabas.protocol.api import VERSIONS
+from barnabas.protocol.api import VERSIONS, ApiKey
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.kafka import codec as kafka
 from barnabas.protocol.limits import FEW, REQUEST_ELEMENTS_MAX
@@ -25,6 +25,8 @@ from tests.hostile.tour import tour
 SOCKET_S = 60.0
 SEED = 9
 """Always the same requests: others are drawn by `python -m tests.hostile` and `./dev soak`."""
+MEMBERS_WAIT_MS = 10_000
+"""For the others of their group; no other request waits for longer than `extremes.SAFE` says."""
 SEEDS = range(8)
 PER_SEED = 40
 
@@ -39,6 +41,8 @@ def serve(world: World, one: Extreme) -> str:
     answer = world.send(request, header.api_version)
     world.settle()
     world.advance(60)
+    if not answer.done and one.api_key in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP):
+        world.advance(MEMBERS_WAIT_MS)
     assert answer.done or answer.closed is not None, f"no answer to {one}"
     if answer.response is not None:
         frames = dialect.encode_response(header.api_key, header.api_version, header.correlation_id, answer.response)
