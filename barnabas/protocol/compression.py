@@ -97,7 +97,7 @@ class CompressStream:
     def __init__(self, codec: int, *, level: int | None = None) -> None:
         cramjam = _cramjam()
         self._codec = codec
-        self._held: list[bytes] = []
+        self._held = bytearray()
         self._stream: Any = None
         if codec == Codec.GZIP:
             self._stream = cramjam.gzip.Compressor(level=level if level is not None else 6)
@@ -109,17 +109,22 @@ class CompressStream:
         elif codec != Codec.SNAPPY:
             raise ValueError(f"codec {codec} cannot be compressed by pieces")
 
+    @property
+    def least_bytes(self) -> int:
+        """Bytes that this is compressed, at least, where all of it is held until then: snappy's 3 are 64 at most."""
+        return len(self._held) * 3 // 64
+
     def add(self, data: bytes) -> None:
         """Take the next piece."""
         if self._stream is None:
-            self._held.append(data)
+            self._held += data
         else:
             self._stream.compress(data)
 
     def finish(self) -> Buffer:
         """All of it, compressed."""
         if self._stream is None:
-            return compress(self._codec, b"".join(self._held))
+            return compress(self._codec, self._held)
         return memoryview(self._stream.finish())
 
 

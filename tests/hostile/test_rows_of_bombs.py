@@ -125,6 +125,19 @@ def test_the_bundled_client_is_not_filled_either() -> None:
         assert said.count("ConsumerRecord(") == 1
 
 
+@pytest.mark.parametrize("codec", ["uncompressed", "snappy"])
+def test_what_unpacks_to_much_for_a_topic_that_wants_it_packed_otherwise(codec: str) -> None:
+    """5 KB were there four times as they unpack, of a batch that is too large anyway: 530 MB until now."""
+    builder = BatchBuilder(2**31 - 1, Codec.ZSTD)
+    for _ in range(126):
+        assert builder.try_append(START_WALL_MS, b"key", bytes(1024 * 1024))
+    records = bytes(builder.build(-1, -1, -1))
+    assert len(records) < 10_000
+    with siege("--topic", "t:1", "--set", f"compression.type={codec}") as process, ExitStack() as stack:
+        for _ in range(4):
+            assert produce(Peer(stack, process.port), records) == ErrorCode.MESSAGE_TOO_LARGE
+
+
 def test_recompression_at_the_highest_level() -> None:
     """zstd 22: the loop stopped for 3 s and more until now."""
     builder = BatchBuilder(2**31 - 1, Codec.NONE)

@@ -240,6 +240,8 @@ def _judged(
                 rewriter.add(records)
             else:
                 yield from apart.done(lambda records=records: rewriter.add(records))  # type: ignore[misc]
+            if rewriter.least_bytes > config.max_message_bytes:  # before all of it is held twice
+                raise too_large(rewriter.least_bytes, config, partition, "at least ")
         view = memoryview(rewriter.build() if apart is None else (yield from apart.done(rewriter.build)))
         if len(view) > config.max_message_bytes:
             raise too_large(len(view), config, partition)
@@ -323,11 +325,11 @@ def refused(errors: list[tuple[int, str | None]], code: ErrorCode) -> InvalidRec
     return InvalidRecord(f"{len(errors)} records were rejected, the first of them: {shown}", errors)
 
 
-def too_large(size: int, config: TopicConfig, partition: TopicPartition) -> KafkaError:
+def too_large(size: int, config: TopicConfig, partition: TopicPartition, least: str = "") -> KafkaError:
     """A batch of more bytes than the topic takes."""
     return KafkaError(
         ErrorCode.MESSAGE_TOO_LARGE,
-        f"a batch of {size} bytes for {partition} exceeds max.message.bytes {config.max_message_bytes}",
+        f"a batch of {least}{size} bytes for {partition} exceeds max.message.bytes {config.max_message_bytes}",
     )
 
 

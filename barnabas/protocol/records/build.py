@@ -171,10 +171,17 @@ class BatchRewriter:
     def __init__(self, header: BatchHeader, *, level: int | None = None) -> None:
         self._header = header
         self._level = level
-        self._area = bytearray()
+        self._area = bytearray(0 if header.compression else HEADER_SIZE)
         self._stream: CompressStream | None = None
         self._count = 0
         self._max_timestamp = NO_TIMESTAMP
+
+    @property
+    def least_bytes(self) -> int:
+        """Bytes that the batch has by now at least, as far as that is known."""
+        if not self._header.compression:
+            return len(self._area)
+        return HEADER_SIZE if self._stream is None else HEADER_SIZE + self._stream.least_bytes
 
     def add(self, records: Iterable[Record]) -> None:
         """Add records, which follow those before; nothing of them is kept but their bytes, compressed as they grow."""
@@ -193,12 +200,14 @@ class BatchRewriter:
             self._area.clear()
 
     def build(self) -> bytearray:
-        """The finished batch."""
+        """The finished batch, once."""
         header = self._header
         if self._count and not header.is_log_append_time:
             header = header._replace(max_timestamp=self._max_timestamp)
         header = header._replace(record_count=self._count)
-        if self._stream is None:
+        if not header.compression:
+            data = self._area
+        elif self._stream is None:
             data = _joined([bytes(HEADER_SIZE), bytes(self._area)], header.compression, self._level)
         else:
             self._stream.add(bytes(self._area))

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import struct
 import tracemalloc
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
+from barnabas.broker.log import look
 from barnabas.broker.log.look import ERRORS_MAX, Costly, look_apart
 from barnabas.protocol.batch import LOG_APPEND_TIME, RECORD_COUNT_AT, set_crc
 from barnabas.protocol.compression import compress
-from barnabas.protocol.errors import ErrorCode
-from barnabas.protocol.records import RECORD_SIZE_MIN
-from tests.broker.log.harness import NOW, World, batch
+from barnabas.protocol.errors import ErrorCode, KafkaError
+from barnabas.protocol.records import RECORD_SIZE_MIN, BatchRewriter, Record
+from tests.broker.log.harness import NOW, World, append_apart, batch, everything
 from tests.broker.log.test_compaction import COMPACT, clean, put
 
 MANY = 2**31 - 1
@@ -94,3 +96,28 @@ def test_a_few_bytes_that_hold_many_records_never_become_a_list(memory: World, w
         tracemalloc.stop()
     # Others' threads may take something, too: clients that tests before had left to themselves.
     assert peak < 6 * len(TINY) + 800_000 < 200 * COUNT, "as a list they take 200 bytes each"
+
+
+@pytest.mark.parametrize(("codec", "most"), [("uncompressed", 2), ("snappy", 23)])
+def test_what_is_too_large_however_it_is_packed_is_refused_before_it_is_held_twice(
+    memory: World, codec: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of it was written anew, and then measured."""
+    added = []
+
+    class Counting(BatchRewriter):
+        __slots__ = ()
+
+        def add(self, records: Iterable[Record]) -> None:
+            added.append(records)
+            super().add(records)
+
+    monkeypatch.setattr(look, "BatchRewriter", Counting)
+    log = memory.new_log(compression_type=codec)
+    with pytest.raises(KafkaError, match=r"of at least 10[0-9]{5} bytes for t-0 exceeds max.message.bytes") as caught:
+        append_apart(memory, log, *[bytes(1024 * 1024)] * 40, codec=4)
+    assert (caught.value.code, log.log_end_offset) == (ErrorCode.MESSAGE_TOO_LARGE, 0)
+    assert len(added) <= most
+    fits = [bytes(1024 if codec == "snappy" else 400)] * 2001
+    append_apart(memory, log, *fits, codec=4)
+    assert [one.value for one in everything(memory, log)] == fits
