@@ -71,6 +71,7 @@ def _serve(hosted: HostedPartitions, key: TopicPartition, line: deque[Late]) -> 
             except Exception as error:
                 fault = error
             late.done(fault)
+            fault = None  # it holds this frame, and those that hold what the batch unpacks to: all go with it
             line.popleft()
     finally:
         del hosted.shared.late[key]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -267,3 +269,19 @@ def test_records_of_many_headers_are_looked_at_in_steps(
         most = max(most, sum(passed))
     assert offset_of(sent) == 0
     assert most <= 20_000 or not settings
+
+
+def test_what_a_refused_batch_unpacked_to_goes_with_its_answer(world: World) -> None:
+    """The error held the frames that it came through, and one of them held it: 130 MB stayed for the collector."""
+    world.create("u", compression_type="uncompressed")
+    records = batch(*[bytes(400_000)] * 10, codec=4)
+    gc.collect()
+    gc.disable()
+    tracemalloc.start()
+    try:
+        for _ in range(3):
+            assert world.put(bytes(records), "u").error_code == ErrorCode.MESSAGE_TOO_LARGE
+        assert tracemalloc.get_traced_memory()[0] < 1_000_000
+    finally:
+        tracemalloc.stop()
+        gc.enable()
