@@ -24,7 +24,7 @@ examples:
   barnabas broker --memory --port 0 --topic flights:4      # a free port, which is printed
   barnabas broker --config server.properties --set log.retention.ms=60000
 
-exit codes: 0 it was stopped, 2 it could not start, and changed nothing
+exit codes: 0 it was stopped, 1 its data directory has failed, 2 it could not start, and changed nothing
 """
 
 
@@ -77,9 +77,10 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a broker; the exit code (2: it could not start, and changed nothing)."""
+    """Run a broker; the exit code (1: its data directory failed, 2: it could not start, and changed nothing)."""
     given = parser().parse_args(arguments)
     gc.disable()  # until it serves: all that is made now stays, and so do the modules that are loaded next
+    from barnabas.broker.host.directory import DirectoryFailed
     from barnabas.broker.host.process import fail, run
     from barnabas.protocol.errors import BarnabasError
 
@@ -92,6 +93,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.ignore_stored_settings:
             logging.getLogger("barnabas").warning("settings that are stored are ignored until the next start")
         run(loaded.config, data_dir, stored_settings=not given.ignore_stored_settings)
+    except DirectoryFailed as error:
+        fail(str(error))
+        return 1
     except BarnabasError as error:
         return fail(str(error))
     except OSError as error:  # the disk under the data directory

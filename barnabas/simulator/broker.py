@@ -12,6 +12,7 @@ from typing import Final
 from barnabas.broker.config import BrokerConfig, load
 from barnabas.broker.config.listeners import Endpoint
 from barnabas.broker.host.admission import Admission
+from barnabas.broker.host.directory import guard
 from barnabas.broker.host.host import Host
 from barnabas.broker.host.memory import account_for
 from barnabas.broker.host.peering import Peering
@@ -121,6 +122,7 @@ class BrokerProcess:
         endpoints = self._endpoints()
         core.set_endpoints(endpoints)
         host = self.host = Host(core, config, registry, secret)
+        guard(host)
         if peering is not None:
             peering.host = host
         host.now_ms = machine.clock.mono_ms

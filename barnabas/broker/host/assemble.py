@@ -12,6 +12,7 @@ from barnabas.broker.config import BrokerConfig, advertised_endpoints, listening
 from barnabas.broker.config.listeners import HTTP, LOCAL, between_brokers, http_endpoint
 from barnabas.broker.host.clock import SystemWallClock, boot_id
 from barnabas.broker.host.data_dir import DataDirLock
+from barnabas.broker.host.directory import guard
 from barnabas.broker.host.disk_threads import Lane
 from barnabas.broker.host.entropy import SystemEntropy
 from barnabas.broker.host.host import Host
@@ -93,6 +94,7 @@ class Assembly:
                 core.boot_id = boot_id()
             core.set_endpoints([*self.advertised, *([] if local is None else [local.endpoint])])
             self.host = Host(core, config, registry, secret)
+            guard(self.host)
             if self._peering is not None:
                 self._peering.host = self.host
         except BaseException:

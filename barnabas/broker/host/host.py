@@ -25,6 +25,7 @@ from barnabas.broker.host import looking
 from barnabas.broker.host.admission import Admission
 from barnabas.broker.host.channel import Channel
 from barnabas.broker.host.clock import mono_ms
+from barnabas.broker.host.directory import DirectoryFailed
 from barnabas.broker.host.disk_calls import open_files_max
 from barnabas.broker.host.http import names
 from barnabas.broker.host.in_flight import Orphans
@@ -87,6 +88,10 @@ class Host:
         self._jobs_due = False
         self._stopping = False
         self._gone = False
+        self.failed = asyncio.Event()
+        """Set once the data directory has failed as a whole, and all connections are broken; `failure` says how."""
+        self.failure: DirectoryFailed | None = None
+        self._ending: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
         self._empty = asyncio.Event()
         self.web = Web(self)
@@ -133,6 +138,23 @@ class Host:
             self._ready.set()
             self.buffers.share(SHARED_BYTES)
             self.relief.recovered()
+
+    def directory_failed(self, error: OSError) -> None:
+        """Nothing can be written any more: end as a process does that is killed, so that others lead."""
+        self.failure = DirectoryFailed(
+            f"the data directory takes nothing any more ({error.strerror or error}), and the broker has ended; mend "
+            "the disk and start it anew: as one of a cluster it fetches what it lacks"
+        )
+        logger.critical("%s", self.failure)
+
+        async def end() -> None:
+            await self.kill()
+            self.failed.set()
+            self.core.fault = self.core.fault or self.failure
+            self._ready.set()  # whoever waits for the start hears of it, too
+
+        if self._ending is None:
+            self._ending = self.loop.create_task(end())
 
     async def stop(self) -> None:
         """Stop accepting, let the core flush and write its checkpoints, answer what it answers, close."""

@@ -22,6 +22,7 @@ def run(config: BrokerConfig, data_dir: str | None, *, stored_settings: bool = T
     """Serve until SIGTERM, SIGINT or SIGHUP (but not under `nohup`); a second signal ends the process at once.
 
     Raises:
+        DirectoryFailed: nothing can be written to its data directory any more.
         BarnabasError: the broker could not start; nothing was changed.
     """
     raise_open_files_max()
@@ -38,7 +39,7 @@ async def _serve(assembly: Assembly) -> None:
     asked = asked_to_end(loop)
     collector, trim = Collector(), Trim(assembly.host, assembly.release_pages)
     starting = loop.create_task(assembly.start())
-    leaving = loop.create_task(asked.wait())
+    leaving, failing = loop.create_task(asked.wait()), loop.create_task(assembly.host.failed.wait())
     await asyncio.wait((starting, leaving), return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():  # a signal came while logs were being recovered: they are as they were
         starting.cancel()
@@ -50,11 +51,15 @@ async def _serve(assembly: Assembly) -> None:
         trim.begin()
         assembly.host.vigil.allow(assembly.config.barnabas_busy_poll_us)
         print(_banner(assembly), flush=True)
-        await leaving
+        await asyncio.wait((leaving, failing), return_when=asyncio.FIRST_COMPLETED)
     finally:
         leaving.cancel()
+        failing.cancel()
         collector.end()
         trim.end()
+    if assembly.host.failure is not None:
+        assembly.release()
+        raise assembly.host.failure
     await assembly.stop()
     gc.freeze()  # the process ends: nothing needs to be looked through and taken apart before
     logger.info("stopped")

@@ -161,6 +161,7 @@ class Flusher:
         self._running = False
         self._again = False
         log.adopt(Change(failed=error))
+        log.losses.on_refused(error)
         logger.error("%s takes no records any more until the broker is started anew: %s", log.directory, error)
         waiters, self._waiters = self._waiters, []
         refusal = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.directory} could not be made durable: {error}")

@@ -474,6 +474,7 @@ class Log:
         try:
             position = self.active.append(data, size, last_offset, max_timestamp, self.config.index_interval_bytes)
         except OSError as error:
+            self.losses.on_refused(error)
             raise self._storage_error(error) from error
         self.log_end_offset = last_offset + 1
         recent = self.recent
@@ -532,6 +533,7 @@ class Log:
         try:
             segment = Segment.create(self.disk, self.directory, self.log_end_offset, now_ms)
         except OSError as error:
+            self.losses.on_refused(error)
             raise self._storage_error(error) from error
         self._go_on_in(segment)
 

@@ -46,10 +46,11 @@ class Losses:
     `count` and `size` (bytes) are of all losses, `last` holds the newest hundred; `failed_reads` counts reads that the
     device refused, or that found something else than records, `failed_writes` small files that could not be written
     and are tried again: each file and cause is told once. `first` is called, once, when the next is reported: whatever
-    is to be cut is still there then.
+    is to be cut is still there then. `on_refused` hears of whatever could not be written.
     """
 
     def __init__(self) -> None:
+        self.on_refused: Callable[[Exception], None] = lambda error: None
         self.failed_reads = 0
         self.failed_writes = 0
         self._told: set[tuple[str, str]] = set()
@@ -77,6 +78,7 @@ class Losses:
     def unwritten(self, file: str, error: Exception) -> None:
         """A small file could not be written, which costs no record: count it, and say it if it was not said yet."""
         self.failed_writes += 1
+        self.on_refused(error)
         if self._is_new(file, error):
             logger.warning(
                 "%s cannot be written: %s (said once; it is tried again, and writes that fail are counted)", file, error

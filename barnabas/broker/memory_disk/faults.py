@@ -6,6 +6,7 @@
     unfinished  what was handed to a thread is done at a power failure, done in part or not begun, and nobody is told
     refuse      a call for room is refused: ENOSPC, or what else is asked for
     bad_reads, bad_syncs   files whose reads or syncs fail (EIO)
+    broken      everything fails (EIO)
 
 Chance is the test's own: with the same `below` a run is the same.
 """
@@ -33,6 +34,7 @@ class Faults:
         calls: calls that asked the disk for room so far (append, create, make_dir, rename, truncate, small files).
         bad_reads: paths whose reads fail.
         bad_syncs: paths whose syncs fail (of small files: whose replacement fails).
+        broken: whether every call for room, every read and every sync fails.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class Faults:
         self.calls = 0
         self.bad_reads: set[str] = set()
         self.bad_syncs: set[str] = set()
+        self.broken = False
         self._refused = range(0)
         self._code = errno.ENOSPC
 
@@ -67,8 +70,9 @@ class Faults:
             OSError: it is one of those to be refused.
         """
         self.calls += 1
-        if self.calls in self._refused:
-            raise OSError(self._code, os.strerror(self._code), path)
+        if self.broken or self.calls in self._refused:
+            code = errno.EIO if self.broken else self._code
+            raise OSError(code, os.strerror(code), path)
 
     def read(self, path: str) -> None:
         """A read of a file.
@@ -76,7 +80,7 @@ class Faults:
         Raises:
             OSError: EIO, the file is a bad one.
         """
-        if path in self.bad_reads:
+        if self.broken or path in self.bad_reads:
             raise OSError(errno.EIO, os.strerror(errno.EIO), path)
 
     def sync(self, path: str) -> None:
@@ -85,7 +89,7 @@ class Faults:
         Raises:
             OSError: EIO, the file is a bad one.
         """
-        if path in self.bad_syncs:
+        if self.broken or path in self.bad_syncs:
             raise OSError(errno.EIO, os.strerror(errno.EIO), path)
 
     def tossed(self) -> bool:

@@ -65,7 +65,7 @@ class MemoryFile:
         disk = self._disk
         if disk.late:
             disk.await_read(self._content, position, length)
-        if disk.faults.bad_reads:
+        if disk.faults.broken or disk.faults.bad_reads:
             disk.faults.read(self.path)
         return self._content.view(position, length)
 
