@@ -6,15 +6,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from barnabas.protocol.ids import TopicPartition
 from barnabas.simulator import faults
 from barnabas.simulator.broker import BrokerProcess
 from barnabas.simulator.brokers import Brokers
 from barnabas.simulator.faults import Fault
-from barnabas.simulator.history import Event, PowerLost
+from barnabas.simulator.history import Decided, Event, PowerLost
 from barnabas.simulator.members import Member
 from barnabas.simulator.network import Network
 from barnabas.simulator.world import MS, World
 
+_OF_A_PROCESS: Final = (faults.KILL, faults.KILLS, faults.POWER, faults.STOP, faults.PAUSE, faults.DIRECTORY)
 _KILLS: Final = 4
 _KILL_AGAIN_MS_MAX: Final = 40
 _BACK_MS_MAX: Final = 3000
@@ -52,6 +54,7 @@ class Adversary:
         self._synced = synced
         self._healed = False
         self._waiting: list[Fault] = []
+        self._isrs: dict[TopicPartition, tuple[str, ...]] = {}
         self._deeds: dict[str, Callable[[Fault, BrokerProcess], None]] = {
             faults.KILL: self._kill,
             faults.KILLS: self._kills,
@@ -70,12 +73,13 @@ class Adversary:
             faults.SLOW_DISK: self._slow_disk,
             faults.FULL: self._full,
             faults.JUMP: self._jump,
+            faults.DIRECTORY: self._directory,
         }
 
     def plan(self, planned: list[Fault]) -> None:
         """Have them happen when their time comes."""
         for fault in planned:
-            begin = self._wait if fault.on_answer else self._begin
+            begin = self._wait if fault.on_answer or fault.on_isr else self._begin
             self._world.at(fault.at_ms * MS, partial(begin, fault))
 
     def _wait(self, fault: Fault) -> None:
@@ -85,10 +89,20 @@ class Adversary:
         """A broker has answered who had something written, on that connection."""
         if self._waiting:
             name = connection.partition(".")[0]
-            now = [one for one in self._waiting if self._brokers[one.node].name == name]
-            self._waiting = [one for one in self._waiting if one not in now]
-            for fault in now:
-                self._world.after(0, partial(self._begin, fault))
+            self._begin_now([one for one in self._waiting if one.on_answer and self._brokers[one.node].name == name])
+
+    def decided(self, event: Decided) -> None:
+        """The controller has decided something of a partition."""
+        before = self._isrs.get(event.partition, event.isr)
+        self._isrs[event.partition] = event.isr
+        if self._waiting and before != event.isr:
+            leader = event.leader
+            self._begin_now([one for one in self._waiting if one.on_isr and self._brokers[one.node].name == leader])
+
+    def _begin_now(self, some: list[Fault]) -> None:
+        self._waiting = [one for one in self._waiting if one not in some]
+        for fault in some:
+            self._world.after(0, partial(self._begin, fault))
 
     def heal(self) -> None:
         """End all that is wrong: ways are open, disks are quick and have room, all brokers run."""
@@ -97,6 +111,7 @@ class Adversary:
         self._network.heal()
         for broker in self._brokers.all:
             broker.device.fill(full=False)
+            broker.mend_directory()
             broker.device.slow = 1
             broker.resume()
             self._start(broker)
@@ -113,7 +128,7 @@ class Adversary:
             self._hit(self._members[fault.node], fault)
             return
         broker = self._brokers[fault.node]
-        if fault.kind in (faults.KILL, faults.KILLS, faults.POWER, faults.STOP, faults.PAUSE) and not broker.runs:
+        if fault.kind in _OF_A_PROCESS and not broker.runs:
             return
         if fault.kind == faults.STOP and broker.stops:
             return
@@ -144,7 +159,7 @@ class Adversary:
         self._world.count("ends while it recovers", core is not None and not core.ready)
 
     def _start(self, broker: BrokerProcess) -> None:
-        if not broker.runs:
+        if not broker.runs and not broker.device.faults.broken:
             broker.start()
 
     def _kill(self, fault: Fault, broker: BrokerProcess) -> None:
@@ -223,6 +238,16 @@ class Adversary:
     def _full(self, fault: Fault, broker: BrokerProcess) -> None:
         broker.device.fill(full=True)
         self._after(fault, partial(broker.device.fill, full=False))
+
+    def _directory(self, fault: Fault, broker: BrokerProcess) -> None:
+        """Every write, read and sync fails: the broker ends once it has found out, and begins when that is over."""
+        broker.fail_directory()
+
+        def mended() -> None:
+            broker.mend_directory()
+            self._start(broker)
+
+        self._after(fault, mended)
 
     def _jump(self, fault: Fault, broker: BrokerProcess) -> None:
         broker.machine.clock.jump(fault.jump_ms)

@@ -19,6 +19,7 @@ from barnabas.broker.host.peering import Peering
 from barnabas.broker.host.sockets import Listening
 from barnabas.broker.metrics import MetricsRegistry
 from barnabas.broker.node.core import Core
+from barnabas.protocol.errors import BarnabasError
 from barnabas.simulator.device import Device
 from barnabas.simulator.loop import ProcessLoop
 from barnabas.simulator.machine import Machine
@@ -57,6 +58,7 @@ class BrokerProcess:
         self.host: Host | None = None
         self.stops = False
         self._alone = alone
+        self._failed_in = -1
         self._loop: ProcessLoop | None = None
         self._look = look
         self._tasks: list[asyncio.Task[None]] = []
@@ -131,8 +133,16 @@ class BrokerProcess:
         listening = [Listening(one, (socket_of((one.host, one.port)),)) for one in endpoints]
 
         async def serve() -> None:
-            await host.start(listening)
-            await host.ready()
+            try:
+                await host.start(listening)
+                await host.ready()
+                await host.failed.wait()
+            except (BarnabasError, OSError):
+                if self._failed_in != self.incarnation:
+                    raise
+            machine.world.note(f"{self.name} ends: {host.failure or 'it cannot start'}")
+            machine.world.count("ends of brokers whose directory failed")
+            self._gone_later(loop)
 
         def begin() -> None:
             self._tasks.append(loop.create_task(serve()))
@@ -163,7 +173,12 @@ class BrokerProcess:
 
         async def stop() -> None:
             await host.stop()
-            loop.world.after(0, gone)
+            self._gone_later(loop, ended)
+
+        loop.call_soon(lambda: self._tasks.append(loop.create_task(stop())))
+
+    def _gone_later(self, loop: ProcessLoop, ended: Callable[[], None] = lambda: None) -> None:
+        """The process of that loop comes to its end, unless it did already."""
 
         def gone() -> None:
             if self._loop is loop:
@@ -171,7 +186,19 @@ class BrokerProcess:
                 self.device.kill()
                 ended()
 
-        loop.call_soon(lambda: self._tasks.append(loop.create_task(stop())))
+        loop.world.after(0, gone)
+
+    def fail_directory(self) -> None:
+        """From now on its disk refuses everything: it ends once it has found out."""
+        self._failed_in = self.incarnation
+        self.device.faults.broken = True
+
+    def mend_directory(self) -> None:
+        """The disk is well again, and the process ends that has not: a log whose sync failed takes nothing any more."""
+        if self.device.faults.broken:
+            self.device.faults.broken = False
+            if self.runs:
+                self.kill()
 
     def pause(self) -> None:
         """Stop it where it stands (SIGSTOP)."""

@@ -36,7 +36,7 @@ class Brokers:
         self._by_id: dict[int, BrokerProcess] = {}
         for number in range(1, plan.brokers + 1):
             machine = Machine(world, network, f"broker{number}", host_of(number))
-            look = BrokerWatch(tell).look
+            look = BrokerWatch(tell, self.__getitem__ if plan.synced else None).look
             self._by_id[number] = BrokerProcess(machine, number, settings, look, alone=alone)
         self.all = list(self._by_id.values())
         self.server = ",".join(f"{one.machine.host}:{PORT}" for one in self.all)

@@ -81,6 +81,10 @@ class Device(MemoryDisk):
         content = self._file(path)
         return content.view(0, content.size)
 
+    def synced_bytes_of(self, path: str) -> int:
+        """How many of them no power failure takes."""
+        return self._file(path).synced
+
     def fill(self, *, full: bool) -> None:
         """Leave room for some hundred bytes, or for all there will be."""
         self.capacity = self.used + 700 if full else None

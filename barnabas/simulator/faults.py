@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 KILL, KILLS, POWER, STOP, PAUSE = "kill", "kills", "power", "stop", "pause"
 CUT, CUT_TO, CUT_FROM, RESET, SLOW = "cut", "cut to", "cut from", "reset", "slow"
-FULL, JUMP = "full", "jump"
+FULL, JUMP, DIRECTORY = "full", "jump", "directory fails"
 SPLIT, SPLIT_TO, SPLIT_FROM, SLOW_DISK = "split", "split to", "split from", "slow disk"
 """`cut`: between a broker and clients; `split`: between it and other brokers."""
 KILL_MEMBER, PAUSE_MEMBER = "kill member", "pause member"
@@ -16,8 +16,20 @@ BLACKOUT = "blackout"
 """The power of all brokers fails at once, and comes back to each at its own time."""
 
 KINDS: Final = (KILL, KILLS, POWER, POWER, STOP, PAUSE, CUT, CUT_TO, CUT_FROM, RESET, SLOW, FULL, JUMP)
-KINDS_OF_SEVERAL: Final = (*KINDS, KILL, POWER, PAUSE, SPLIT, SPLIT, SPLIT_TO, SPLIT_FROM, SLOW_DISK, BLACKOUT)
-RESTARTS: Final = frozenset({KILL, KILLS, POWER, STOP, BLACKOUT})
+KINDS_OF_SEVERAL: Final = (
+    *KINDS,
+    KILL,
+    POWER,
+    PAUSE,
+    SPLIT,
+    SPLIT,
+    SPLIT_TO,
+    SPLIT_FROM,
+    SLOW_DISK,
+    BLACKOUT,
+    DIRECTORY,
+)
+RESTARTS: Final = frozenset({KILL, KILLS, POWER, STOP, BLACKOUT, DIRECTORY})
 _ON_ANSWER: Final = frozenset({KILL, POWER, BLACKOUT, PAUSE, CUT, CUT_FROM, SPLIT, SPLIT_FROM})
 """What may begin with an answer."""
 KINDS_OF_MEMBERS: Final = (KILL_MEMBER, PAUSE_MEMBER)
@@ -29,7 +41,8 @@ class Fault(NamedTuple):
     """One fault: when it begins, what it is, how long it lasts, how far a clock jumps, and which broker it hits.
 
     `on_answer`: it begins with the next answer from then on by which the broker says that it has written something,
-    while that is on its way: what it says counts.
+    while that is on its way: what it says counts. `on_isr`: with the next change of the ISR of a partition that it
+    leads, which it does not know yet.
     """
 
     at_ms: int
@@ -38,6 +51,7 @@ class Fault(NamedTuple):
     jump_ms: int = 0
     on_answer: bool = False
     node: int = 1
+    on_isr: bool = False
 
 
 def draw_faults(chance: random.Random, duration_ms: int, brokers: int, *, synced: bool) -> list[Fault]:
@@ -59,7 +73,8 @@ def draw_faults(chance: random.Random, duration_ms: int, brokers: int, *, synced
         on_answer = kind in _ON_ANSWER and chance.randrange(4) > 0
         at_ms = chance.choice(bursts) + chance.randrange(_BURST_MS) if bursts else chance.randrange(1000, duration_ms)
         node = 1 if brokers == 1 else chance.randrange(brokers) + 1
-        faults.append(Fault(at_ms, kind, for_ms, jump_ms, on_answer, node))
+        on_isr = kind in _ON_ANSWER and not on_answer and brokers > 1
+        faults.append(Fault(at_ms, kind, for_ms, jump_ms, on_answer, node, on_isr))
     return sorted(faults)
 
 

@@ -102,7 +102,7 @@ class OffsetFrames:
         header, request = codec.decode_request(frame)
         key = name, header.correlation_id
         told = _name_of(*key)
-        names = self._names(name)
+        names = self.names(name)
         self._asked[key] = header.api_key, header.api_version, request, names
         if header.api_key == ApiKey.OFFSET_FETCH:
             for group in _groups(request):
@@ -167,7 +167,7 @@ class OffsetFrames:
         """The core of the broker that has a connection of that name."""
         return self._core_of(int(name.partition(".")[0].removeprefix("broker")))
 
-    def _names(self, name: str) -> dict[bytes, str]:
+    def names(self, name: str) -> dict[bytes, str]:
         """The topics that a broker knows, for later versions have ids for names."""
         core = self.core(name)
         assert core is not None

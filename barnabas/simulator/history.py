@@ -102,13 +102,43 @@ class Committed(NamedTuple):
 
 
 class Epochs(NamedTuple):
-    """Leader epochs of a log, (epoch, first offset): what its broker knows, and what the batches say."""
+    """Leader epochs of a log, (epoch, first offset): what its broker knows, and what the batches say.
+
+    `is_cut`: the log was cut since it was looked at before. `leads`: the epoch in which its broker leads it, or -1.
+    """
 
     broker: str
     partition: TopicPartition
     end: int
     known: tuple[tuple[int, int], ...]
     found: tuple[tuple[int, int], ...]
+    is_cut: bool = False
+    leads: int = -1
+
+
+class Counted(NamedTuple):
+    """A leader has another end of a follower's log; its disk holds everything below `synced` for good by now."""
+
+    leader: str
+    partition: TopicPartition
+    follower: str
+    end: int
+    synced: int
+
+
+class Proposed(NamedTuple):
+    """A change of an ISR that a leader proposed on one partition epoch was made, as another; the same: none was due."""
+
+    partition: TopicPartition
+    based_on: int
+    made: int
+
+
+class Registered(NamedTuple):
+    """The controller has a broker in this epoch, which every life of a broker has anew."""
+
+    broker: str
+    epoch: int
 
 
 class PowerLost(NamedTuple):
@@ -234,6 +264,9 @@ Event: TypeAlias = (
     | Decided
     | Committed
     | Epochs
+    | Counted
+    | Proposed
+    | Registered
     | PowerLost
     | Parked
     | Completed

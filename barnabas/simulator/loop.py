@@ -105,9 +105,10 @@ class ProcessLoop(asyncio.AbstractEventLoop):
         before = _get_running_loop()
         _set_running_loop(self)
         try:
-            for _ in range(len(self._ready)):
-                handle = self._ready.popleft()
-                if not handle.cancelled():
+            ready = self._ready
+            for _ in range(len(ready)):
+                handle = ready.popleft()
+                if not handle._cancelled:
                     handle._run()
             for look in self.looks:
                 look()

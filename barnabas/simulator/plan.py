@@ -127,7 +127,7 @@ def _with_group(plan: Plan, chance: Random, defaults: bool) -> None:
     plan.faults = sorted([*plan.faults, *draw_member_faults(chance, plan.duration_ms, len(plan.members))])
     if defaults:
         return
-    heartbeat_ms, session_ms = chance.choice((100, 500)), chance.choice((1500, 6000))
+    heartbeat_ms, session_ms = chance.choice((250, 500)), chance.choice((1500, 6000))
     plan.broker |= {
         "group.min.session.timeout.ms": "100",
         "group.initial.rebalance.delay.ms": str(chance.choice((0, 500, 3000))),
@@ -175,7 +175,7 @@ def _consumer(chance: Random, defaults: bool) -> dict[str, Any]:
     if defaults:
         return {}
     return {
-        "fetch_max_wait_ms": chance.choice((100, 500, 2000)),
+        "fetch_max_wait_ms": chance.choice((300, 500, 2000)),
         "fetch_min_bytes": chance.choice((1, 400)),  # one partition may give no more than 500
         "fetch_max_bytes": chance.choice((1000, 50 * 1024 * 1024)),
         "max_partition_fetch_bytes": chance.choice((500, 1024 * 1024)),

@@ -15,7 +15,7 @@ from barnabas.simulator.adversary import Adversary
 from barnabas.simulator.brokers import Brokers
 from barnabas.simulator.checks import Checks, all_checks
 from barnabas.simulator.group_watch import OffsetFrames
-from barnabas.simulator.history import Acknowledged, Answered, Event, Failed, Healed, Over, Polled, Sent
+from barnabas.simulator.history import Acknowledged, Answered, Decided, Event, Failed, Healed, Over, Polled, Sent
 from barnabas.simulator.machine import Machine
 from barnabas.simulator.members import Keeping, Member
 from barnabas.simulator.network import Network
@@ -125,6 +125,8 @@ class _Run:
             self.world.note(f"{event[0]} {type(event).__name__.lower()} {where} {offset} {value!r}")
         elif isinstance(event, Answered) and event.writes:
             self.adversary.answered(event.connection)
+        elif isinstance(event, Decided):
+            self.adversary.decided(event)
         try:
             self.checks.see(event)
         except Broken as broken:

@@ -37,6 +37,24 @@ class Sight:
         return found
 
 
+def synced_end(device: Device, log: Log) -> int:
+    """The offset below which all of a log is on stable storage."""
+    for segment in log.segments:
+        path = segment.path(LOG_SUFFIX)
+        if not device.exists(path):
+            return segment.base
+        size = min(device.synced_bytes_of(path), segment.size)
+        if size < segment.size:
+            end = segment.base
+            data = device.bytes_of(path)
+            for at, length in batches(data, 0, segment.size):
+                if at + length > size:
+                    break
+                end = read_header(data, at).next_offset
+            return end
+    return log.log_end_offset
+
+
 def epochs_of(device: Device, log: Log) -> tuple[tuple[int, int], ...]:
     """Leader epochs as the batches have them: each with the offset of its first one."""
     found: list[tuple[int, int]] = []

@@ -16,7 +16,8 @@ from barnabas.protocol.kafka import codec
 from barnabas.simulator.broker import BrokerProcess
 from barnabas.simulator.group_watch import GroupWatch, OffsetFrames
 from barnabas.simulator.history import Answered, Asked, Completed, Event, Looked, Parked
-from barnabas.simulator.replica_watch import ReplicaWatch
+from barnabas.simulator.proposal_watch import ProposalFrames
+from barnabas.simulator.replica_watch import Peers, ReplicaWatch
 from barnabas.simulator.wire import Wire
 from barnabas.simulator.world import World
 
@@ -43,11 +44,13 @@ COUNTED: Final = frozenset(
 class BrokerWatch:
     """Looks at one broker after each of its turns, and tells of what has changed."""
 
-    def __init__(self, tell: Callable[[Event], None]) -> None:
+    def __init__(self, tell: Callable[[Event], None], peers: Peers | None = None) -> None:
+        """`peers` as in `ReplicaWatch`."""
         self._tell = tell
+        self._peers = peers
         self._incarnation = 0
         self._stands: dict[TopicPartition, tuple[int, int]] = {}
-        self._replicas = ReplicaWatch(tell)
+        self._replicas = ReplicaWatch(tell, peers)
         self._groups = GroupWatch(tell)
         self._parked: dict[DelayedOperation, int] = {}
         self._count = 0
@@ -62,7 +65,7 @@ class BrokerWatch:
         if broker.incarnation != self._incarnation:
             self._incarnation = broker.incarnation
             self._stands.clear()
-            self._replicas = ReplicaWatch(self._tell)
+            self._replicas = ReplicaWatch(self._tell, self._peers)
             self._groups = GroupWatch(self._tell)
             self._parked.clear()
             self._counts = []
@@ -74,12 +77,13 @@ class BrokerWatch:
         if core.ready:
             self._replicas.look(broker, core)
             self._groups.look(broker, core)
+        known = self._stands
         for partition, log in core.logs.logs.items():
             stands = (log.high_watermark, log.log_end_offset)
-            if self._stands.get(partition) != stands:
-                self._stands[partition] = stands
+            if known.get(partition) != stands:
+                known[partition] = stands
                 self._tell(Looked(broker.name, self._incarnation, partition, *stands))
-                self._replicas.moved(broker, partition, log)
+                self._replicas.moved(broker, core, partition, log)
         self._look_at_parked(broker, core)
 
     def _look_at_parked(self, broker: BrokerProcess, core: Core) -> None:
@@ -116,6 +120,7 @@ class FrameWatch:
         self._offsets = offsets
         self._asked: dict[tuple[str, int], tuple[int, int]] = {}
         self._begun: dict[tuple[str, bool], bytearray] = {}
+        self._proposals = ProposalFrames(world, tell)
 
     def tap(self, wire: Wire, read: bool, data: bytes) -> None:
         """Bytes of one direction, in order."""
@@ -137,6 +142,8 @@ class FrameWatch:
             self._asked[name, correlation_id] = key, version
         elif key in OffsetFrames.KEYS:
             self._offsets.read(name, frame)
+        elif key == ApiKey.ALTER_PARTITION:
+            self._proposals.read(name, frame)
         self._tell(Asked(name, correlation_id))
 
     def _written(self, name: str, frame: bytes) -> None:
@@ -153,6 +160,7 @@ class FrameWatch:
                     self._world.count(f"error {code} {ErrorCode(code).name}")
         else:
             writes = self._offsets.written(name, correlation_id, frame)
+            self._proposals.written(name, correlation_id, frame, self._offsets)
         self._tell(Answered(name, correlation_id, writes))
 
     def _recognised(self, name: str, response: Any) -> Iterator[int]:

@@ -64,7 +64,8 @@ class Wire(asyncio.Transport):
             self._read_later()
         elif isinstance(item, int):
             self.pipe.room += item
-            self.loop.call_soon(self._flush)
+            if self._out:
+                self.loop.call_soon(self._flush)
         elif item is End.RESET:
             self.failed(ConnectionResetError("connection reset by peer"))
         else:

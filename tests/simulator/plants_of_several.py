@@ -43,7 +43,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "answered_at_the_end": plant_of_several(
             "A produce is answered once its records are in the leader's log.",
             "inconsistent offsets",
-            1,
+            2,
             (
                 f"{_PARTITION}.reached",
                 "self.log.high_watermark >= required_offset",
@@ -95,14 +95,14 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "joining_counts_late": plant_of_several(
             "Whom a leader wants to take into the ISR counts once the controller's answer is here.",
             "in sync",
-            6,
+            10,
             (f"{_PARTITION}.advance_high_watermark", "maximal = isr.maximal", "maximal = isr.committed"),
             (f"{_PARTITION}._may_join", "return ", "return False and "),
         ),
         "all_have_what_the_leader_has": plant_of_several(
             "A new leader believes that its followers have all that it has.",
             "in sync",
-            9,
+            11,
             (
                 "barnabas.broker.replica.remote_replica:RemoteReplica.reset",
                 "self.end = UNKNOWN",
@@ -122,10 +122,30 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "follower_skips_producers": plant_of_several(
             "A follower does not note what producers have written.",
             "duplicate",
-            4,
+            11,
             (
                 "barnabas.broker.log.log:Log.append_as_follower",
                 "if header.producer_id >= 0:",
+                "if False:",
+            ),
+        ),
+        "unsynced_follower_counts": plant_of_several(
+            "A follower asks for more before it has synced what it has.",
+            "synced",
+            0,
+            (
+                "barnabas.broker.replica.follower:Follower.is_busy",
+                "self.stage is not _FETCHING or ",
+                "self.stage is not _FETCHING or True or ",
+            ),
+        ),
+        "stale_proposals_count": plant_of_several(
+            "The controller makes a change of the ISR that was proposed before the last one.",
+            "proposals",
+            5,
+            (
+                "barnabas.broker.cluster.leadership:judge",
+                "if proposal.partition_epoch < state.partition_epoch:",
                 "if False:",
             ),
         ),

@@ -16,6 +16,7 @@ from barnabas.simulator.history import (
     Committing,
     CommitTold,
     Completed,
+    Counted,
     Decided,
     Epochs,
     Event,
@@ -32,6 +33,8 @@ from barnabas.simulator.history import (
     Parked,
     Polled,
     PowerLost,
+    Proposed,
+    Registered,
     Sent,
 )
 from barnabas.simulator.world import Broken
@@ -135,7 +138,13 @@ REPLICAS: list[Event] = [
     Looked("d", 2, P, 1, 2),
     committed("c"),
     epochs([(0, 0), (1, 3), (2, 9)], [(0, 0), (1, 3)]),
+    epochs([(0, 0), (1, 3), (2, 9)], [(0, 0), (1, 3)])._replace(is_cut=True, leads=2),
     epochs([], []),
+    Counted("b", P, "c", 2, 3),
+    Proposed(P, 5, 6),
+    Proposed(P, 6, 6),
+    Registered("d", 7),
+    Registered("d", 7),
 ]
 """Shrinks, a second life, an election, a leader that was replaced, power lost without a sync."""
 
@@ -284,6 +293,23 @@ FORGED: dict[str, tuple[str, Sequence[Event]]] = {
             decided((0, 2), "b", "bc"),
         ],
     ),
+    "InSync: is registered anew, in sync without it": (
+        "in sync: b has committed",
+        [
+            Registered("c", 4),
+            decided((0, 0), "b", "bc"),
+            Looked("c", 1, P, 0, 3),
+            Looked("b", 1, P, 3, 3),
+            PowerLost("c", False),
+            Registered("c", 4),
+            Looked("c", 2, P, 0, 2),
+            Registered("c", 9),
+            Looked("c", 2, P, 0, 2),
+        ],
+    ),
+    "SyncedFirst": ("synced: b counts t-0 at c up to 3", [Counted("b", P, "c", 3, 2)]),
+    "Proposals: on an earlier state": ("proposals: of t-0", [Proposed(P, 5, 7)]),
+    "Proposals: backwards": ("proposals: of t-0", [Proposed(P, 5, 4)]),
     "Minimum": ("minimum: b", [led("b", 0, "b"), Looked("b", 1, P, 0, 3), Looked("b", 1, P, 3, 3)]),
     "Minimum: after a shrink": (
         "minimum: b",
@@ -300,6 +326,10 @@ FORGED: dict[str, tuple[str, Sequence[Event]]] = {
     "EpochCaches: unknown": ("epochs: b", [epochs([(0, 0)], [(0, 0), (1, 3)])]),
     "EpochCaches: elsewhere": ("epochs: b", [epochs([(0, 0), (1, 4)], [(0, 0), (1, 3)])]),
     "EpochCaches: not cut": ("epochs: b.*past", [epochs([(0, 0), (1, 10)], [(0, 0)])]),
+    "EpochCaches: not cut at its begin": (
+        "epochs: b.*1 was cut off",
+        [epochs([(0, 0), (1, 9)], [(0, 0)])._replace(is_cut=True, leads=2)],
+    ),
     "EpochCaches: do not rise": ("epochs: b.*rise", [epochs([(1, 0), (0, 3)], [])]),
     "CommittedOffsets: older": (
         "committed offsets: 3 tells 1.*is 2",

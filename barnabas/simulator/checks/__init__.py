@@ -57,7 +57,9 @@ def all_checks() -> list[Check]:
     from barnabas.simulator.checks.owners import Owners
     from barnabas.simulator.checks.parked import ParkedOperations
     from barnabas.simulator.checks.polls import Polls
+    from barnabas.simulator.checks.proposals import Proposals
     from barnabas.simulator.checks.settled import Settled
+    from barnabas.simulator.checks.synced import SyncedFirst
     from barnabas.simulator.checks.unseen import Unseen
     from barnabas.simulator.checks.zombies import Zombies
 
@@ -73,6 +75,8 @@ def all_checks() -> list[Check]:
         Decisions(),
         InSync(),
         Minimum(),
+        SyncedFirst(),
+        Proposals(),
         Agreement(),
         EpochCaches(),
         ParkedOperations(),

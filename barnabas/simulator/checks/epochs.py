@@ -1,4 +1,7 @@
-"""Epochs: what a replica knows of leader epochs is what its batches say."""
+"""Epochs: what a replica knows of leader epochs is what its batches say; a cut leaves none that was cut off.
+
+cut at 5    knows epochs 0 from 0, 2 from 5    broken: 2 has no record here, and its broker would tell of it
+"""
 
 from __future__ import annotations
 
@@ -25,3 +28,7 @@ class EpochCaches(Check):
         past = [start for _, start in event.known if start > event.end]
         if past:
             raise Broken(f"{what}: {past[0]} is past the log's end {event.end}")
+        if event.is_cut:
+            kept = [epoch for epoch, start in event.known if start >= event.end and epoch != event.leads]
+            if kept:
+                raise Broken(f"{what}: epoch {kept[0]} was cut off")

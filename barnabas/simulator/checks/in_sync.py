@@ -3,14 +3,14 @@
     high watermark 7 at broker1, ISR {1, 2}    2's log ends at 7: as it must    at 6: broken
 
 So nobody can be elected who lacks it. Apart is a member that lost power with records that no sync had covered, until
-it is neither.
+it is neither, or is registered anew: it cannot show then that it lost nothing.
 """
 
 from __future__ import annotations
 
 from barnabas.protocol.ids import TopicPartition
 from barnabas.simulator.checks import Check
-from barnabas.simulator.history import Decided, Looked, PowerLost
+from barnabas.simulator.history import Decided, Looked, PowerLost, Registered
 from barnabas.simulator.world import Broken
 
 
@@ -22,7 +22,13 @@ class InSync(Check):
         self._ends: dict[tuple[TopicPartition, str], int] = {}
         self._isr: dict[TopicPartition, tuple[str, ...]] = {}
         self._lost: set[tuple[TopicPartition, str]] = set()
-        self.rules = {Looked: self._looked, Decided: self._decided, PowerLost: self._lost_power}
+        self._registered: dict[str, int] = {}
+        self.rules = {
+            Looked: self._looked,
+            Decided: self._decided,
+            PowerLost: self._lost_power,
+            Registered: self._comes_back,
+        }
 
     def _looked(self, event: Looked) -> None:
         self._ends[event.partition, event.broker] = event.end
@@ -39,6 +45,11 @@ class InSync(Check):
     def _lost_power(self, event: PowerLost) -> None:
         if not event.synced:
             self._lost.update((partition, event.broker) for partition, one in self._ends if one == event.broker)
+
+    def _comes_back(self, event: Registered) -> None:
+        if event.epoch > self._registered.get(event.broker, -1):
+            self._registered[event.broker] = event.epoch
+            self._lost = {one for one in self._lost if one[1] != event.broker}
 
     def _compare(self, partition: TopicPartition) -> None:
         committed, by = self._committed.get(partition, (0, ""))
