@@ -37,7 +37,7 @@ def parser() -> Options:
     verbs = Verbs(options, required=False)
     up = verbs.add(
         "up",
-        "run a cluster on this machine until Ctrl-C, each broker a process; the first is the controller",
+        "run a cluster on this machine until Ctrl-C, each broker a process; of three or more three are controllers",
         "barnabas cluster up --brokers 3",
         "barnabas cluster up --dir ./trio --port 0  # free ports, which are printed, and kept in ./trio",
     )
@@ -58,8 +58,8 @@ def parser() -> Options:
     drained = verbs.add(
         "drain",
         "move all partitions of a broker to the others, a few at a time; ended by Ctrl-C it goes on where it was",
-        "barnabas cluster drain 3",
-        "until barnabas cluster drain 3 -b localhost:9093; do sleep 1; done  # cluster remove 3 takes it out then",
+        "barnabas cluster drain 4",
+        "until barnabas cluster drain 4 -b localhost:9093; do sleep 1; done  # cluster remove 4 takes it out then",
     )
     drained.add_argument("node_id", type=_node, metavar="N", help="its node id")
     client_options(drained)
@@ -106,7 +106,7 @@ _STEERING: Final = {
     ),
     "remove": (
         "stop a broker that was drained, and have the cluster forget it; its data stays",
-        "barnabas cluster remove 3",
+        "barnabas cluster remove 4",
     ),
 }
 """What is done to a cluster on this machine, in words, and examples."""

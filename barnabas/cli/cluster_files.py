@@ -22,7 +22,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from barnabas.broker.config.quorum import replication
+from barnabas.broker.config.properties import parse_properties
+from barnabas.broker.config.quorum import controllers, replication
 from barnabas.cli.cluster import BROKERS_MAX
 from barnabas.protocol.errors import ConfigError
 from barnabas.protocol.ids import format_uuid
@@ -156,6 +157,13 @@ def grown(directory: Path, plan: Plan) -> Place:
     return place
 
 
+def controllers_of(directory: Path) -> list[int]:
+    """Which brokers are controllers, as the settings of the first have it."""
+    text = (directory / f"broker-{CONTROLLER}.properties").read_text(encoding="utf-8")
+    voters = parse_properties(text).get("controller.quorum.voters", "")
+    return [int(one.partition("@")[0]) for one in voters.split(",") if one.partition("@")[0].strip().isdigit()]
+
+
 def shrunk(directory: Path, plan: Plan, node_id: int) -> None:
     """The cluster without a broker, whose files stay; its id is given to no other."""
     _write(directory, Plan(plan.cluster_id, tuple(one for one in plan.brokers if one.node_id != node_id)))
@@ -222,14 +230,14 @@ def _is_free(port: int) -> bool:
 
 
 def _properties(directory: Path, plan: Plan, broker: Place) -> dict[str, object]:
-    controller = plan.brokers[CONTROLLER - 1]
+    voters = plan.brokers[: controllers(len(plan.brokers))]
     return {
         "node.id": broker.node_id,
         "log.dirs": (directory / f"broker-{broker.node_id}").as_posix(),
         "listeners": f"PLAINTEXT://{HOST}:{broker.port},{LISTENER}://{HOST}:{broker.broker_port}",
         "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{LISTENER}:PLAINTEXT",
         "inter.broker.listener.name": LISTENER,
-        "controller.quorum.voters": f"{controller.node_id}@{HOST}:{controller.broker_port}",
+        "controller.quorum.voters": ",".join(f"{one.node_id}@{HOST}:{one.broker_port}" for one in voters),
         "barnabas.cluster.id": plan.cluster_id,
         "barnabas.cluster.secret.file": (directory / SECRET).as_posix(),
     } | replication(len(plan.brokers))

@@ -1,8 +1,8 @@
 """`barnabas cluster up`: a cluster on this machine, each broker a process, until Ctrl-C, SIGTERM or `cluster stop`.
 
-The brokers are started together, the controller among them; the line that tells where they serve comes when all do. One
-that ends while it should serve is told of, and the others go on; so is one that `cluster start` brings back. At
-the end the controller stops last, so that it hears the others go.
+The brokers are started together, their controllers among them; the line that tells where they serve comes when all do.
+One that ends while it should serve is told of, and the others go on; so is one that `cluster start` brings back. At
+the end the first controller stops last, so that it hears the others go.
 """
 
 from __future__ import annotations

@@ -20,7 +20,17 @@ from pathlib import Path
 from typing import Final
 
 from barnabas.broker.host.data_dir import DataDirLock, DataDirUnusable
-from barnabas.cli.cluster_files import CONTROLLER, HOST, Place, Plan, grown, plan_of, settings_of, shrunk
+from barnabas.cli.cluster_files import (
+    CONTROLLER,
+    HOST,
+    Place,
+    Plan,
+    controllers_of,
+    grown,
+    plan_of,
+    settings_of,
+    shrunk,
+)
 from barnabas.cli.cluster_processes import (
     LOOK_S,
     READY_S_MAX,
@@ -108,8 +118,8 @@ def _remove(directory: Path, plan: Plan, node_id: int) -> None:
     from barnabas.protocol.errors import ErrorCode, KafkaError
 
     plan.place(node_id)
-    if node_id == CONTROLLER:
-        raise Refused(f"broker {node_id} is the controller, which keeps the metadata, and cannot be removed")
+    if node_id in controllers_of(directory):
+        raise Refused(f"broker {node_id} is a controller, which keeps the metadata, and cannot be removed")
     with Admin(bootstrap_servers=plan.bootstrap_servers) as admin:
         topics = admin.describe_all_topics(internal=True).values()
         left = sum(node_id in part.replicas for topic in topics for part in topic.partitions)

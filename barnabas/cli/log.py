@@ -1,4 +1,4 @@
-"""`barnabas log check|segments|dump|repair`: the files of a data directory, looked at with the broker's own eyes."""
+"""`barnabas log check|segments|dump|repair|voters`: files of a data directory, looked at with the broker's own eyes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def parser() -> Options:
     """The options of `barnabas log`."""
     options = Options(
         prog="barnabas log",
-        description="Check, show and repair the logs of a data directory. Only repair changes anything.",
+        description="Check, show and repair the logs of a data directory. Only repair and voters change anything.",
         examples=("barnabas log check ~/.local/share/barnabas", "barnabas log dump DATA_DIR/orders-0"),
     )
     verbs = Verbs(options)
@@ -70,13 +70,23 @@ def parser() -> Options:
         "dir", metavar="DIR", type=named("a directory"), help="a data directory that no broker serves from"
     )
     repair.add_argument("--yes", action="store_true", help="do it (else it is only said what would be done)")
+    voters = verbs.add(
+        "voters",
+        "make brokers controllers beside the only one of their cluster; all of them are stopped meanwhile",
+        "barnabas log voters DATA_DIR_1 DATA_DIR_2 DATA_DIR_3   # the controller's comes first",
+    )
+    voters.add_argument(
+        "dirs", metavar="DIR", nargs="+", type=named("a directory"), help="data directories, the controller's first"
+    )
     return options
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run one verb; the exit code (1: something is broken, or is not there)."""
     given = parser().read(arguments)
-    return {"check": _check, "segments": _segments, "dump": dump, "repair": _repair}[given.verb](given)
+    return {"check": _check, "segments": _segments, "dump": dump, "repair": _repair, "voters": _voters}[given.verb](
+        given
+    )
 
 
 def _check(given: argparse.Namespace) -> int:
@@ -213,3 +223,16 @@ def _repair(given: argparse.Namespace) -> int:
     if not given.yes:
         say("nothing was changed; --yes does it")
     return 0 if given.yes else REFUSED
+
+
+def _voters(given: argparse.Namespace) -> int:
+    from contextlib import ExitStack
+
+    from barnabas.broker.node.growth import grow
+    from barnabas.cli.offline import Offline
+
+    with ExitStack() as stack:
+        disks = [stack.enter_context(Offline(one, alone=True)).disk for one in given.dirs]
+        ids = ", ".join(map(str, grow(disks)))
+    say(f"nodes {ids} are the controllers now; write all of them in controller.quorum.voters of every broker")
+    return 0

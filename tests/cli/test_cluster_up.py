@@ -185,7 +185,25 @@ def test_whoever_is_killed_nothing_acknowledged_is_lost(up: Up) -> None:
 
 
 @pytest.mark.slow
-def test_a_wiped_disk_rejoins_and_whoever_may_lead_is_told(up: Up) -> None:
+def test_another_controller_decides_once_the_active_one_is_killed(up: Up) -> None:
+    with Admin(bootstrap_servers=up.servers) as admin:
+        admin.create_topics(NewTopic("t", PARTITIONS, 3, {"min.insync.replicas": 2}))
+        before = admin.describe_quorum()
+        assert [one.replica_id for one in before.voters] == [1, 2, 3]
+        sent = Sent(up.servers)
+        sent.send(10)
+        up.kill(before.leader_id)
+        sent.send(10)
+        sent.close()
+        admin.create_topics(NewTopic("after", 1, 2))
+        after = admin.describe_quorum()
+        assert (after.leader_id != before.leader_id, after.leader_epoch > before.leader_epoch) == (True, True)
+    records = read(up.servers, len(sent.acknowledged))
+    assert {at: records[at] for at in sent.acknowledged} == sent.acknowledged
+
+
+@pytest.mark.slow
+def test_a_wiped_disk_rejoins(up: Up) -> None:
     with Admin(bootstrap_servers=up.servers) as admin:
         admin.create_topics(NewTopic("t", PARTITIONS, 3, {"min.insync.replicas": 2}))
     sent = Sent(up.servers)
@@ -216,10 +234,20 @@ def test_a_wiped_disk_rejoins_and_whoever_may_lead_is_told(up: Up) -> None:
         back.wait(BOUND_S)
         assert back.stdout is not None
         back.stdout.close()
-    told = may_lead(up.servers)
-    assert {each["partition"]: (each["in_sync"], each["eligible"]) for each in told} == {
-        number: ([1], [3]) for number in range(PARTITIONS)
-    }
+
+
+@pytest.mark.slow
+def test_whoever_may_lead_is_told(tmp_path: Path) -> None:
+    pair = Up(tmp_path / "pair", "--brokers", "2", "--port", "0")
+    try:
+        with Admin(bootstrap_servers=pair.servers) as admin:
+            admin.create_topics(NewTopic("t", PARTITIONS, 2, {"min.insync.replicas": 2}))
+        pair.kill(2)
+        assert {each["partition"]: (each["in_sync"], each["eligible"]) for each in may_lead(pair.servers)} == {
+            number: ([1], [2]) for number in range(PARTITIONS)
+        }
+    finally:
+        pair.end()
 
 
 def may_lead(servers: str) -> list[dict[str, Any]]:

@@ -23,6 +23,11 @@ def replication(brokers: int) -> dict[str, str]:
     }
 
 
+def controllers(brokers: int) -> int:
+    """How many of so many brokers are controllers, unless somebody says it: three outlive one, two do not."""
+    return 3 if brokers >= 3 else 1
+
+
 class Voter(NamedTuple):
     """A controller: its node id, and host and port of its listener for brokers."""
 

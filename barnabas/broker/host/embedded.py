@@ -103,7 +103,7 @@ class AsyncBroker:
     (`{"num.partitions": 3}`), and keywords are the same names with underscores (`num_partitions=3`). None means unset.
 
     `brokers=3` makes it a cluster of three: records are kept three times, and acks=all waits for two of them. `brokers`
-    has a handle for each, by node id. The first is the controller; each has a directory below `data_dir`.
+    has a handle for each, by node id. Of three or more three are controllers; each has a directory below `data_dir`.
 
     Raises:
         ConfigError: a setting that nobody knows, or a value that cannot be used.

@@ -45,7 +45,6 @@ class Peering:
         self._listener = listener
         self._secret = secret
         self._entropy = entropy
-        self._voters = {one.node_id: one for one in voters_of(config) if one.host}
         self.host: Host
         """Whose core asks; set before anything is asked."""
         self._lines: dict[tuple[int, Lane], Line] = {}
@@ -53,9 +52,9 @@ class Peering:
 
     def address_of(self, broker_id: int) -> tuple[str, int] | None:
         """Where a broker listens for brokers: controllers as the settings have it, the others as they have told."""
-        voter = self._voters.get(broker_id)
-        if voter is not None:
-            return voter.host, voter.port
+        for voter in voters_of(self._config):
+            if voter.node_id == broker_id and voter.host:
+                return voter.host, voter.port
         broker = self.host.core.image.brokers.get(broker_id)
         return None if broker is None else broker.endpoint(self._listener)
 
@@ -83,7 +82,7 @@ class Peering:
             return quorum_ms
         if lane in _OF_SESSIONS:
             session_ms = max(config.broker_session_timeout_ms // 2, _WAIT_MS_MIN)
-            if lane is Lane.METADATA and len(self._voters) > 1:
+            if lane is Lane.METADATA and len(voters_of(config)) > 1:
                 session_ms = min(session_ms, quorum_ms)
             return min(config.replica_socket_timeout_ms, session_ms)
         return config.replica_socket_timeout_ms

@@ -1,4 +1,4 @@
-"""Several brokers of one cluster inside a program, on one loop; the first is the controller.
+"""Several brokers of one cluster inside a program, on one loop; of three or more three are controllers, else the first.
 
 Each keeps its ports, and what it has stored, over its own stops, starts and kills. Between themselves they talk over
 TCP as processes do, at 127.0.0.1, with a secret that nobody else has.
@@ -13,11 +13,13 @@ from typing import Any, Final
 
 from barnabas.broker.config import ConfigError, load
 from barnabas.broker.config.properties import parse_properties
-from barnabas.broker.config.quorum import replication
+from barnabas.broker.config.quorum import controllers, replication
 from barnabas.broker.host.assemble import Assembly
 from barnabas.broker.host.entropy import SystemEntropy
 from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.broker.node.identity import FILE
+from barnabas.broker.raft.kept import FILE as STATE_FILE
+from barnabas.broker.raft.kept import parse
 from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.ids import format_uuid
 
@@ -51,6 +53,12 @@ class Node:
         self.between = self._assembly.port_of(_BETWEEN)
         self._settings["listeners"] = _listeners(host, self.port, self.between)
 
+    def name_controllers(self, voters: str) -> None:
+        """Say where the controllers listen, whose ports are known by now; before the first start."""
+        self._settings["controller.quorum.voters"] = voters
+        if self._assembly is not None:
+            self._assembly.config.controller_quorum_voters = tuple(voters.split(","))
+
     def _put_together(self) -> Assembly:
         loaded = load(overrides=self._settings, overrides_from="config")
         return Assembly(loaded.config, self._data_dir, secret=self._secret, memory=self._memory)
@@ -59,6 +67,11 @@ class Node:
     def is_running(self) -> bool:
         """Whether it serves."""
         return self._serves
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it serves, and is the controller that decides."""
+        return self._serves and self._assembly is not None and self._assembly.host.core.is_active
 
     async def start(self) -> None:
         """Serve, again or for the first time; returns once it does. Nothing is done where it does already.
@@ -154,14 +167,17 @@ class Several:
         }
         shared.setdefault("barnabas.cluster.id", _cluster_id(data_dir))
         secret = os.urandom(32)
+        voters = _voters(data_dir, brokers)
+        shared["controller.quorum.voters"] = ",".join(f"{one}@{_HERE}:1" for one in voters)
         self.nodes: dict[int, Node] = {}
         try:
             for node_id in range(1, brokers + 1):
                 where = None if data_dir is None else os.path.join(data_dir, f"broker-{node_id}")
                 own_port = port + node_id - 1 if port else 0
                 self.nodes[node_id] = Node(node_id, shared, where, secret, host or _HERE, own_port)
-                if node_id == CONTROLLER:
-                    shared["controller.quorum.voters"] = f"{CONTROLLER}@{_HERE}:{self.nodes[CONTROLLER].between}"
+            found = ",".join(f"{one}@{_HERE}:{self.nodes[one].between}" for one in voters)
+            for node in self.nodes.values():
+                node.name_controllers(found)
         except BaseException:
             self.release()
             raise
@@ -169,16 +185,16 @@ class Several:
     async def start(self) -> None:
         """Serve with all of them."""
         try:
-            await self.nodes[CONTROLLER].start()
             await asyncio.gather(*(node.start() for node in self.nodes.values()))
         except BaseException:
             await self.stop()
             raise
 
     async def stop(self) -> None:
-        """Stop all of them, the controller last: it hears the others go."""
-        await asyncio.gather(*(node.close() for node_id, node in self.nodes.items() if node_id != CONTROLLER))
-        await self.nodes[CONTROLLER].close()
+        """Stop all of them, the active controller last: it hears the others go."""
+        last = next((node for node in self.nodes.values() if node.is_active), self.nodes[CONTROLLER])
+        await asyncio.gather(*(node.close() for node in self.nodes.values() if node is not last))
+        await last.close()
 
     def release(self) -> None:
         """Give back what was never started."""
@@ -221,6 +237,17 @@ def _check_directory(data_dir: str, brokers: int) -> None:
         raise ConfigError(
             f"data_dir={data_dir} is of {count} brokers; write brokers={count}, or name another directory"
         )
+
+
+def _voters(data_dir: str | None, brokers: int) -> list[int]:
+    """The controllers: those that the first one's directory has, where it is one of a cluster already."""
+    if data_dir is not None:
+        try:
+            with open(os.path.join(data_dir, f"broker-{CONTROLLER}", STATE_FILE), "rb") as file:
+                return parse(file.read())[1]
+        except OSError:
+            pass
+    return list(range(1, controllers(brokers) + 1))
 
 
 def _cluster_id(data_dir: str | None) -> str:

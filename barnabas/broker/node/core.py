@@ -150,6 +150,11 @@ class Core:
         """Whether requests with large answers are being served."""
         return self.phase is not _NEW and not (self.services.line.is_empty and self.services.file_line.is_empty)
 
+    @property
+    def is_active(self) -> bool:
+        """Whether this node is the controller that decides."""
+        return self.member is None or (self.voter is not None and self.voter.reign is not None)
+
     def set_endpoints(self, endpoints: Sequence[Endpoint]) -> None:
         """Say what clients are to connect to; before `start`."""
         self.endpoints = tuple(endpoints)

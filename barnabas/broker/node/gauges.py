@@ -33,7 +33,7 @@ def register(core: Core) -> None:
     registry.counter("kafka.log:LogManager", "LostBytes", None, lambda: losses.size)
     registry.counter("kafka.log:LogManager", "FailedReadCount", None, lambda: losses.failed_reads)
     registry.counter("kafka.log:LogManager", "FailedWriteCount", None, lambda: losses.failed_writes)
-    registry.gauge(kind, "ActiveControllerCount", None, lambda: int(_is_active(core)))
+    registry.gauge(kind, "ActiveControllerCount", None, lambda: int(core.is_active))
     registry.gauge(kind, "LastCommittedRecordOffset", None, lambda: _committed(core) - 1)
     applied = "last-applied-record-offset"
     registry.gauge("broker-metadata-metrics", applied, None, lambda: _applied(core) - 1)
@@ -50,11 +50,6 @@ def register(core: Core) -> None:
     metadata = "broker-metadata-metrics"
     registry.gauge(metadata, "last-applied-record-timestamp", None, lambda: _applied_ms(core))
     registry.gauge(metadata, "last-applied-record-lag-ms", None, lambda: _lag_ms(core))
-
-
-def _is_active(core: Core) -> bool:
-    """Whether this node is the controller that decides."""
-    return core.member is None or (core.voter is not None and core.voter.reign is not None)
 
 
 def _committed(core: Core) -> int:

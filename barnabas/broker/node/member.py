@@ -275,14 +275,14 @@ class Member:
         if controller >= 0:
             self._not_yet(f"the controller (node {controller}) does not {what}: {name}")
         else:
-            self._not_yet(f"no controller is known that could {what}")
+            self._not_yet(f"no controller is known that could {what}", logging.INFO)
         soon = code < 0 or code == ErrorCode.NOT_CONTROLLER  # one that was elected may not have begun
         self._next_ms = now_ms + (AGAIN_MS if soon else REFUSED_AGAIN_MS)
 
-    def _not_yet(self, reason: str) -> None:
+    def _not_yet(self, reason: str, level: int = logging.WARNING) -> None:
         if reason != self._said:
             self._said = reason
-            logger.warning("%s; it is asked again", reason)
+            logger.log(level, "%s; it is asked again", reason)
 
     def _answers(self) -> None:
         if self._said:

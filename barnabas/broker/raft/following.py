@@ -111,7 +111,8 @@ class Following:
         if pieces:
             return self._take_piece(part, now_ms)
         if part.error_code:
-            return self._again(f"it answers {part.error_code}", now_ms)
+            resigned = part.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return self._again(f"it answers {part.error_code}", now_ms, logging.INFO if resigned else logging.WARNING)
         return self._take(part, now_ms)
 
     def _take(self, part: Any, now_ms: int) -> Told:
@@ -175,11 +176,11 @@ class Following:
         if error is not None:
             self._end(f"the metadata log cannot be written: {error}")
 
-    def _again(self, reason: str, now_ms: int) -> Told:
+    def _again(self, reason: str, now_ms: int, level: int = logging.WARNING) -> Told:
         self._not_before_ms = now_ms + BACKOFF_MS
         if reason != self._said:
             self._said = reason
-            logger.warning("the leader of the metadata (node %d): %s; it is asked again", self._leader, reason)
+            logger.log(level, "the leader of the metadata (node %d): %s; it is asked again", self._leader, reason)
         return Told()
 
     def _end(self, reason: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.broker.node.growth import grow
+from barnabas.broker.node.identity import DataDirError
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.requests.create_topics import CreatableTopic, CreateTopicsRequest
 from barnabas.protocol.requests.describe_quorum import (
@@ -11,7 +13,8 @@ from barnabas.protocol.requests.describe_quorum import (
     RequestedPartitionData,
     RequestedTopicData,
 )
-from tests.broker.node.controllers import Controllers
+from tests.broker.node.cluster import Cluster
+from tests.broker.node.controllers import VOTERS, Controllers
 from tests.broker.node.test_cluster_by_chance import STEPS, Run
 
 
@@ -232,3 +235,36 @@ def test_what_was_acknowledged_is_there_whatever_happens_to_controllers(seed):
     run.check()
     run.cluster.check()
     assert len(run.cluster.leaders) > 1
+
+
+def test_one_controller_becomes_three_and_nothing_is_forgotten():
+    alone = Cluster(min_insync_replicas=2)
+    alone.create("old", partitions=3, flush_messages=1)
+    assert alone.put(b"one", topic="old").error_code == 0
+    for one in (2, 3, 1):
+        alone.stop(one)
+    assert grow([alone.disks[one] for one in (1, 3, 2)]) == [1, 2, 3]
+    cluster = Controllers(disks=alone.disks)
+    assert "old" in cluster[cluster.active].core.image.topics
+    assert cluster.put(b"two", topic="old").error_code == 0
+    cluster.kill(cluster.active)
+    cluster.fail_over()
+    assert "old" in cluster[cluster.active].core.image.topics
+    cluster.check()
+    with pytest.raises(DataDirError, match=r"nodes 1, 2, 3 are controllers already"):
+        grow([alone.disks[one] for one in (1, 2, 3)])
+
+
+def test_what_makes_no_quorum_is_refused():
+    """Voters that differ from the directory's; a broker that was none, and has not what was decided."""
+    alone = Cluster(min_insync_replicas=2)
+    alone.stop(2)
+    alone.stop(1)
+    alone.stop(3)
+    for one, told in ((1, "two quorums could decide at once"), (2, "in a data directory that was in use")):
+        node = alone.start(one, controller_quorum_voters=VOTERS)
+        alone.until(lambda: node.core.fault is not None)  # noqa: B023
+        assert told in str(node.core.fault)
+        alone.kill(one)
+    with pytest.raises(DataDirError, match=r"is no controller's of a cluster"):
+        grow([alone.disks[one] for one in (2, 1)])
