@@ -217,7 +217,12 @@ class Membership(Standing):
             self._send_sync([], now_ms)
 
     def _on_join_error(self, code: int, now_ms: int) -> None:
-        error = self._coordinator.heard(code, "JoinGroup", now_ms)
+        what = "JoinGroup"
+        if code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
+            offered = ", ".join(each.name for each in self.assignors)
+            what += f"; its members share in no way that this one offers ({offered}): "
+            what += "name one of theirs in partition.assignment.strategy (barnabas groups describe shows it)"
+        error = self._coordinator.heard(code, what, now_ms)
         assert error is not None
         if code in _LOSES_PLACE:
             self._lose(code, self._why)

@@ -67,6 +67,8 @@ def test_a_group_that_refuses_is_told_of_and_asked_again(code: int) -> None:
         cluster.run(200, [one])
     assert refused.value.code == code
     assert "group g: JoinGroup" in str(refused.value)
+    remedy = "(range, cooperative-sticky): name one of theirs in partition.assignment.strategy"
+    assert (remedy in str(refused.value)) == (code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     del cluster.refuse[JoinGroupRequest]
     cluster.settle(one)
 
