@@ -193,7 +193,7 @@ class Housekeeping:
             self._plan()
 
     def again(self) -> None:
-        """A small file of a log found no room."""
+        """A small file of a log found no room, or a log was cut below what is saved of it."""
         self._again(self._tasks["recovery"])
 
     def _again(self, task: _Task) -> None:
@@ -241,11 +241,13 @@ class Housekeeping:
         return self._config.log_retention_check_interval_ms
 
     def forget(self, partition: TopicPartition) -> None:
-        """A partition's log is no longer here."""
+        """A partition's log is no longer here: what is saved of it is not to be said of one that takes its place."""
         self._flushed_ms.pop(partition, None)
         self.cleaner.forget(partition)
         for noted in self._kept.values():
             noted.pop(partition, None)
+        for task in _TASKS.values():
+            self._again(self._tasks[task])
 
     def _flush_logs(self) -> Job[int]:
         for count, log in enumerate(self._each_log()):

@@ -70,7 +70,8 @@ class Log:
         discard: takes the paths of files that were renamed away and may be removed later (default: at once).
         losses: is told of what is lost, and of reads that fail.
         apart: where batches that hold much are looked through.
-        unsaved: is called when a small file could not be written: `write_again` shall be called soon.
+        unsaved: is called when a small file could not be written, or says too much: `write_again` shall be called,
+            and the recovery point be saved, soon.
         room: counts the producers and the segments of all logs.
 
     A new object is empty and not open: run `recover` (or `open_new` for a log that is made now).
@@ -214,6 +215,7 @@ class Log:
         if change.cut_to is not None:
             self.cuts += 1
             self._flusher.cut(change.cut_to)
+            self.unsaved()  # a start would miss what the saved recovery point says is there, and trust what comes there
 
     # Offsets
 

@@ -48,6 +48,7 @@ class LogManager:
             and they answer KAFKA_STORAGE_ERROR until the next start.
         losses: what was lost.
         unnamed: logs with records whose directory did not say at the start whose they are, as after a power failure.
+        gaps: logs that lack records in their midst or at their beginning, by what this start found, and from where on.
         room: how many producers they remember.
         cleaner: what is compacted, and what cannot be.
     """
@@ -67,6 +68,7 @@ class LogManager:
         self.failed: dict[TopicPartition, Exception] = {}
         self.losses = Losses()
         self.unnamed: set[TopicPartition] = set()
+        self.gaps: dict[TopicPartition, int] = {}
         self.apart = Apart(disk, config.barnabas_batch_records_max, config.barnabas_batch_bytes_max)
         self.room = Room()
         self.cleaner = Cleaner(config, self.losses.report)
@@ -83,7 +85,11 @@ class LogManager:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition}: {self.failed[partition]}")
         return log
 
-    def load(self, topic_id_of: Callable[[str], bytes] = lambda _: ZERO_UUID) -> Job[bool]:
+    def load(
+        self,
+        topic_id_of: Callable[[str], bytes] = lambda _: ZERO_UUID,
+        is_here: Callable[[TopicPartition], bool] = lambda _: True,
+    ) -> Job[bool]:
         """Open every log of the directory, after a clean shutdown or any other end. Returns whether it was clean.
 
         The clean shutdown marker is removed first: a crash from now on is no clean end. The metadata log is its
@@ -91,6 +97,7 @@ class LogManager:
 
         Args:
             topic_id_of: the id of the topic of a name, for a directory that does not name its own any more.
+            is_here: whether a partition is to have a log here; one that went to other brokers is no loss.
 
         Raises:
             OSError: the directory cannot be read.
@@ -125,14 +132,20 @@ class LogManager:
                 self._housekeeping.keep_noted(partition, points)
                 continue
             yield None
-        yield from self._report_missing(points, topic_id_of)
+        yield from self._report_missing(points, topic_id_of, is_here)
         return clean
 
-    def _report_missing(self, points: dict[str, checkpoint.Points], topic_id_of: Callable[[str], bytes]) -> Job[None]:
-        """Say which directories are gone of which something was noted, and whose topic is still there."""
+    def _report_missing(
+        self,
+        points: dict[str, checkpoint.Points],
+        topic_id_of: Callable[[str], bytes],
+        is_here: Callable[[TopicPartition], bool],
+    ) -> Job[None]:
+        """Say which directories are gone of which something was noted, and which are still to be there."""
         for count, partition in enumerate(points[checkpoint.HIGH_WATERMARK_FILE]):
             topic_id = topic_id_of(partition.topic)
-            if partition not in self.logs and partition not in self.failed and topic_id != ZERO_UUID:
+            gone = partition not in self.logs and partition not in self.failed
+            if gone and topic_id != ZERO_UUID and is_here(partition):
                 end = max(checkpoint.noted(points[file], partition, topic_id, 0) for file in points)
                 if end:
                     first = checkpoint.noted(points[checkpoint.LOG_START_FILE], partition, topic_id, 0)
@@ -155,6 +168,7 @@ class LogManager:
         def noted(file: str, otherwise: int) -> int:
             return checkpoint.noted(points[file], partition, topic_id, otherwise)
 
+        lost = self.losses.count
         try:
             yield from log.recover(
                 clean=clean,
@@ -168,6 +182,9 @@ class LogManager:
         except Exception:
             log.release()
             raise
+        lacking = [loss.first_offset for loss in self.losses.newest(self.losses.count - lost)]
+        if lacking and min(lacking) < log.log_end_offset:
+            self.gaps[partition] = max(min(lacking), 0)
         if named != topic_id:
             log.set_topic_id(topic_id)
             if log.log_end_offset:
@@ -274,6 +291,7 @@ class LogManager:
 
     def _set_aside(self, log: Log, suffix: str, topic_id: bytes) -> str:
         partition = log.topic_partition
+        self.gaps.pop(partition, None)
         del self.logs[partition]
         log.release()
         try:

@@ -124,7 +124,9 @@ def run(core: Core, mine: Identity) -> Job[None]:
     topics, losses = core.image.topics, core.logs.losses
     lost = losses.count
     losses.first = partial(proof.withdraw, core.disk) if core.peers is not None else None
-    clean = yield from core.logs.load(lambda name: topics[name].topic_id if name in topics else ZERO_UUID)
+    clean = yield from core.logs.load(
+        lambda name: topics[name].topic_id if name in topics else ZERO_UUID, partial(strays.belongs, core)
+    )
     losses.first = None
     if core.peers is not None and losses.count > lost:
         yield from _disprove(core)

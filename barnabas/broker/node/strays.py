@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from barnabas.broker.cluster.image import PartitionState
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import KafkaError
-from barnabas.protocol.ids import NO_LEADER, ZERO_UUID
+from barnabas.protocol.ids import NO_LEADER, ZERO_UUID, TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.broker.node.core import Core
@@ -18,6 +18,12 @@ _LOOKED_AT_PER_STEP: Final = 1000
 _UNNAMED: Final = "does not say any more which topic of that name it is of, and is fetched anew from others"
 
 logger = logging.getLogger(__name__)
+
+
+def belongs(core: Core, key: TopicPartition) -> bool:
+    """Whether this broker is to have a log of that partition, by what the metadata says."""
+    state = core.image.partition(key.topic, key.partition)
+    return state is not None and core.config.node_id in state.replicas
 
 
 def clear(core: Core) -> Job[None]:

@@ -279,6 +279,7 @@ class ReplicaManager:
                 del self.hosted.offline[key]
                 self._refused.pop(key, None)
             partition = Partition(key, state.topic_id, log, self.shared)
+            partition.damaged = self.logs.gaps.pop(key, -1)
             self.hosted.add(partition)
         if state.leader == self.shared.broker_id:
             if partition.become_leader(state, now_ms):

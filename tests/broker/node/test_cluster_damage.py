@@ -119,11 +119,30 @@ def test_what_cannot_be_opened_is_led_by_another():
     assert four.put(b"second", acks=1).base_offset == 1
 
 
+def test_one_that_lost_records_from_its_midst_has_them_again_before_it_may_lead():
+    """It asks from its end on, as far as the others have come: it would lead, and nobody know what it lacks."""
+    three = Cluster(auto_leader_rebalance_enable=False)
+    three.create("u", replicas={0: [2, 3, 1]}, segment_ms=1000, message_timestamp_type="LogAppendTime")
+    for value in (b"first", b"second", b"third"):
+        assert three.put(value, topic="u").error_code == 0
+        three.advance(2000)
+    assert len(three[3].log(topic="u").segments) == 3
+    three.kill(3)
+    three.until(lambda: 3 not in three.state(topic="u").isr)
+    three.disks[3].remove("u-0/00000000000000000001.log")
+    three.start(3)
+    three.until(lambda: len(three.state(topic="u").isr) == 3)
+    assert three[3].core.logs.losses.count
+    assert three[3].values(topic="u") == three[2].values(topic="u")
+    assert len(three[3].values(topic="u")) == 3
+
+
 @pytest.mark.parametrize(
     ("place", "old", "new"),
     [
         ("barnabas.broker.replica.damage:check_given", "if again and records", "if False"),
         ("barnabas.broker.replica.follower:Follower.begin", "if self.partition.damaged >= 0", "if False"),
+        ("barnabas.broker.log.manager:LogManager._open", "if lacking and", "if False and"),
         ("barnabas.broker.replica.damage:refused", "is not None", "is None"),
         ("barnabas.broker.replica.damage:never_opened", "state.leader != shared.broker_id", "True"),
     ],
@@ -141,3 +160,4 @@ def all_of_it(caplog):
     test_a_leader_with_a_flipped_bit_gives_up_and_fetches_it_anew_from_the_next(with_a_topic(), caplog)
     test_a_sync_that_fails_costs_the_leadership(with_a_topic())
     test_what_cannot_be_opened_is_led_by_another()
+    test_one_that_lost_records_from_its_midst_has_them_again_before_it_may_lead()

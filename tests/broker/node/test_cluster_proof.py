@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.broker.log.checkpoint import CLEAN_SHUTDOWN_FILE
+from barnabas.broker.log.checkpoint import CLEAN_SHUTDOWN_FILE, RECOVERY_POINT_FILE
 from barnabas.broker.log.closing import epoch_of_mark, mark
 from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.broker.node import proof
 from barnabas.broker.node.proof import LIFE_FILE
-from barnabas.protocol.ids import NO_LEADER
+from barnabas.protocol.ids import NO_LEADER, TopicPartition
+from barnabas.protocol.requests.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from barnabas.protocol.requests.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.broker.node.cluster import CLUSTER_ID, Cluster
 from tests.broker.node.world import World, batch
@@ -192,3 +197,40 @@ def test_the_only_log_of_a_partition_is_kept_though_it_lost_its_topic_id(three):
     assert three.disks[3].load("t-0/partition.metadata") == b""
     back(three, 3)
     assert len(three[3].values()) == 1
+
+
+def test_what_a_follower_had_to_cut_is_no_loss_of_a_later_start(three):
+    """What was saved as on the device was cut, rightly; taken for lost it would cost the broker its place."""
+    three.create(replicas={0: [2, 3, 1]}, min_insync_replicas=2, flush_messages=1)
+    assert three.put(b"first").error_code == 0
+    three.cut = {frozenset((2, 1)), frozenset((2, 3))}
+    assert three.put(b"2 alone has it", acks=1, node_id=2).error_code == 0
+    three.advance(100_000)  # it is saved that all of it is on the device
+    assert b"t 0 2 " in three.disks[2].load(RECOVERY_POINT_FILE)
+    three.cut = set()
+    three.until(lambda: len(three.state().isr) == 3)
+    three.advance(1000)
+    three.kill(2)
+    three.start(2)
+    three.until(lambda: three[2].core.ready)
+    assert (three[2].log().log_end_offset, three[2].core.logs.losses.count) == (1, 0)
+
+
+def test_what_went_elsewhere_and_came_back_is_no_loss_of_a_later_start(three):
+    """What was saved of the log that went is not said of the one that begins anew."""
+    three.create(replicas={0: [2, 3]}, flush_messages=1)
+    assert three.put(b"first").error_code == 0
+    three.advance(100_000)
+    assert b"t 0 1 " in three.disks[3].load(RECOVERY_POINT_FILE)
+    key, logs = TopicPartition("t", 0), three[3].core.logs.logs
+    for target in ([2], [2, 3]):
+        move = ReassignableTopic("t", [ReassignablePartition(0, target)])
+        assert three.ask(CONTROLLER, AlterPartitionReassignmentsRequest(5000, [move]), 1).error_code == 0
+        three.until(lambda target=target: (key in logs) == (3 in target))
+        three.advance(1000)
+        three.paused.add(2)  # nothing is fetched from it
+    assert three[3].log().log_end_offset == 0
+    three.kill(3)
+    three.start(3)
+    three.until(lambda: three[3].core.ready)
+    assert three[3].core.logs.losses.count == 0

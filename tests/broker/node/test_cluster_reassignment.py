@@ -243,6 +243,21 @@ def test_a_broker_that_is_stopped_for_good_is_forgotten(four):
     assert 4 in four[1].core.image.brokers, "it may come back, as a new one"
 
 
+def test_a_log_that_went_elsewhere_is_no_loss_of_a_start(four, caplog):
+    """It would cost the broker its place among those that may lead, in every other partition."""
+    four.create(replicas={0: [4, 2], 1: [2, 4]}, min_insync_replicas=2)
+    fill(four, 3)
+    four.advance(6_000)  # how far it was committed is noted
+    assert reassign(four, {0: [3, 2]}) == {0: 0}
+    four.until(lambda: hosted(four) == [2, 3])
+    four.kill(4)
+    assert b"t 0 3 " in four.disks[4].load("replication-offset-checkpoint")
+    four.start(4)
+    four.until(lambda: four[4].core.ready)
+    assert "the directory is gone" not in caplog.text
+    assert four[4].core.logs.losses.count == 0
+
+
 def test_one_that_leads_and_is_forgotten_leads_no_more(four):
     four.create(replicas={0: [4, 2, 3]})
     fill(four, 3)
