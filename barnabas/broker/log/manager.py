@@ -141,15 +141,17 @@ class LogManager:
         topic_id_of: Callable[[str], bytes],
         is_here: Callable[[TopicPartition], bool],
     ) -> Job[None]:
-        """Say which directories are gone of which something was noted, and which are still to be there."""
+        """Say which directories are gone, or another topic's, that are to be here and of which something was noted."""
         for count, partition in enumerate(points[checkpoint.HIGH_WATERMARK_FILE]):
             topic_id = topic_id_of(partition.topic)
-            gone = partition not in self.logs and partition not in self.failed
-            if gone and topic_id != ZERO_UUID and is_here(partition):
+            log = self.logs.get(partition)
+            here = partition in self.failed if log is None else log.topic_id in (topic_id, ZERO_UUID)
+            if not here and topic_id != ZERO_UUID and is_here(partition):
                 end = max(checkpoint.noted(points[file], partition, topic_id, 0) for file in points)
                 if end:
                     first = checkpoint.noted(points[checkpoint.LOG_START_FILE], partition, topic_id, 0)
-                    self.losses.report(Loss(str(partition), first, end, 0, str(partition), "the directory is gone"))
+                    why = "the directory is gone" if log is None else "the directory is another topic's"
+                    self.losses.report(Loss(str(partition), first, end, 0, str(partition), why))
             if count % _LOOKED_AT_PER_STEP == _LOOKED_AT_PER_STEP - 1:
                 yield None
 

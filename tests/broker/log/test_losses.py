@@ -8,6 +8,7 @@ import pytest
 
 from barnabas.broker.config import TopicConfig
 from barnabas.broker.log import Isolation, Log, cuttings
+from barnabas.broker.log.checkpoint import format_partition_metadata
 from barnabas.broker.log.losses import Loss, Losses
 from barnabas.broker.memory_disk import Faults, MemoryDisk
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -184,17 +185,21 @@ def test_a_log_that_ends_below_what_was_noted_is_said(memory, name, clean):
     assert len(values(memory, log)) == 8
 
 
-def test_a_directory_that_is_gone_is_said_while_its_topic_is_there(memory):
+@pytest.mark.parametrize("what", ["gone", "another topic's"])
+def test_a_directory_that_is_gone_is_said_while_its_topic_is_there(memory, what):
     key, deleted = TopicPartition("t", 0), TopicPartition("gone", 0)
     manager = manager_of(memory)
     for one in (key, deleted):
         append(manager.create(one, TOPIC_ID, TopicConfig()), b"a", b"b")
     memory.run(manager.shutdown())
     for one in (key, deleted):
-        memory.disk.remove(str(one))
+        if what == "gone":
+            memory.disk.remove(str(one))
+        else:
+            memory.disk.write_atomic(f"{one}/partition.metadata", format_partition_metadata(b"another topic id"))
     manager = manager_of(memory)
     memory.run(manager.load(lambda name: TOPIC_ID if name == "t" else ZERO_UUID))
-    assert list(manager.losses.last) == [Loss("t-0", 0, 2, 0, "t-0", "the directory is gone")]
+    assert list(manager.losses.last) == [Loss("t-0", 0, 2, 0, "t-0", f"the directory is {what}")]
 
 
 def test_a_topic_whose_directory_is_gone_can_be_deleted_and_made_anew(world, caplog):
