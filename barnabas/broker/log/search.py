@@ -83,7 +83,7 @@ class Search:
         self._steps.close()
 
     def _ended(self, fault: Exception | None) -> None:
-        self.ready, self.fault = True, fault
+        self.ready, self.fault = True, fault if fault is None else _bare(fault)
         waiting, self._waiting = self._waiting, []
         for callback in waiting:
             callback()
@@ -133,6 +133,15 @@ def first_in_segment(
     if search.fault is not None:
         raise search.fault
     return search.found
+
+
+def _bare(fault: Exception) -> Exception:
+    """An error that is kept without the frames that it came through, and what these hold; of a defect they are told."""
+    at: BaseException | None = fault if isinstance(fault, CorruptLogError) else None
+    while at is not None:
+        at.__traceback__ = None
+        at = at.__context__
+    return fault
 
 
 def _may_have(header: BatchHeader, timestamp_ms: int, from_offset: int) -> bool:

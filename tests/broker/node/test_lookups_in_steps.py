@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +14,9 @@ from barnabas.broker.handlers.list_offsets import BY_TIME_AT_ONCE
 from barnabas.broker.log import search
 from barnabas.broker.log.apart import RECORDS_AT_ONCE
 from barnabas.broker.log.search import BATCHES_AT_ONCE, HEADERS_AT_ONCE
-from barnabas.protocol.batch import set_max_timestamp
+from barnabas.protocol.batch import set_max_timestamp, set_place
+from barnabas.protocol.compression import compress, decompress
+from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.requests.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.broker.node.world import Answer, World, batch
 
@@ -162,3 +166,27 @@ def test_a_job_that_is_dropped_while_it_waits_for_its_turn_is_in_line_no_more(wo
     assert not list(turns[2])
     apart.release()
     assert (apart._taken, apart._waiting) == (False, [])
+
+
+def test_what_a_broken_batch_unpacked_to_goes_with_the_answer(world: World) -> None:
+    """The search held the error, which held the frames it came through, and one of them the search."""
+    records = batch(*[bytes(400_000)] * 10, at_ms=world.wall_ms, codec=4)
+    area = bytes(decompress(4, memoryview(records)[61:]))
+    records[61:] = compress(4, area + b"more")
+    set_place(records, 0, 0, len(records) - 12, 0)
+    set_max_timestamp(records, 0, len(records), world.wall_ms + 1000, log_append_time=False)
+    assert world.put(records).error_code == 0
+    del area
+    gc.collect()
+    gc.disable()
+    tracemalloc.start()
+    try:
+        for number in range(3):
+            sent = ask(world, world.wall_ms + 500 + number)
+            world.settle()
+            assert sent.response.topics[0].partitions[0].error_code == ErrorCode.CORRUPT_MESSAGE
+            del sent
+        assert tracemalloc.get_traced_memory()[0] < 1_000_000
+    finally:
+        tracemalloc.stop()
+        gc.enable()
