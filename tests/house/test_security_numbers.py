@@ -1,0 +1,193 @@
+"""Each number that docs/SECURITY.md gives in its tables is that of the constant or setting it speaks of.
+
+A row of an API is taken apart: what the code says must stand in it, and no number may be left over, so that one which
+nobody compares cannot come in. The table of connections is compared with the settings' own defaults.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barnabas.broker.cluster import mutation_quota, settings_room, topic_rules
+from barnabas.broker.config import BrokerConfig
+from barnabas.broker.config.topics import PARTITIONS_PER_OPERATION_MAX
+from barnabas.broker.group import holdings, subscriptions
+from barnabas.broker.group.consumer import advancing, patterns, resolving, upgrading
+from barnabas.broker.handlers import (
+    api_versions,
+    create_topics,
+    describe_configs,
+    describe_topic_partitions,
+    get_telemetry_subscriptions,
+    list_offsets,
+    produce,
+)
+from barnabas.broker.handlers.altering import SETTINGS_PER_RESOURCE_MAX
+from barnabas.broker.handlers.sessions import PARTITIONS_MAX, PER_CONNECTION_MAX
+from barnabas.broker.handlers.steps import SLICE
+from barnabas.broker.host import admission, logs, refusals, relief, turns, web
+from barnabas.broker.log import apart, look, producer_state, room, search
+from barnabas.broker.replica import fetch
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.limits import HEADER_TAGS_MAX, REQUEST_BYTES_MAX, TEXT_BYTES_PER_ELEMENT
+from barnabas.protocol.native.codec import REQUEST_HEAD_SIZE_MAX
+from barnabas.protocol.records.walk import HEADERS_MAX
+
+PAGE = (Path(__file__).parents[2] / "docs" / "SECURITY.md").read_text()
+CONFIG = BrokerConfig()
+MIB = 1 << 20
+KAFKAS = "2^31-1"
+SLICED = f"{SLICE} partitions a step"
+SETTINGS = f"{SETTINGS_PER_RESOURCE_MAX} settings of a resource"
+
+ROWS: dict[int, tuple[str, ...]] = {
+    ApiKey.PRODUCE: (
+        f"{produce.PARTITIONS_AT_ONCE_MAX} partitions a step",
+        f"{look.WORK_AT_ONCE} records looked through, {look.WORK_AT_ONCE // 1000} MB unpacked",
+        "1.25 MB written",  # four times as dear
+        f"{look.WORK_AT_ONCE // look.ROLL} segments opened",
+        f"{look.ERRORS_MAX} records at fault",
+        f"records ({CONFIG.barnabas_batch_records_max:,})",
+        f"unpacked bytes ({CONFIG.barnabas_batch_bytes_max // MIB} MiB)",
+        f"{HEADERS_MAX} headers of a record",
+    ),
+    ApiKey.FETCH: (
+        SLICED,
+        f"({CONFIG.barnabas_fetch_max_wait_ms // 60_000} min)",
+        f"{fetch.PARKED_PARTITIONS_MAX} partitions wait in all",
+    ),
+    ApiKey.LIST_OFFSETS: (
+        SLICED,
+        f"by time {list_offsets.BY_TIME_AT_ONCE}, of {search.HEADERS_AT_ONCE} batches' headers",
+        f"or {search.BATCHES_AT_ONCE} batches unpacked",
+    ),
+    ApiKey.METADATA: (f"{SLICE} topics and partitions a step", "300 bytes, and 70 of a partition", "error 3"),
+    ApiKey.OFFSET_COMMIT: (SLICED, f"`offset.metadata.max.bytes` ({CONFIG.offset_metadata_max_bytes})"),
+    ApiKey.OFFSET_FETCH: (SLICED,),
+    ApiKey.JOIN_GROUP: (f"`group.max.size` ({CONFIG.group_max_size}; Kafka's: {KAFKAS})",),
+    ApiKey.DESCRIBE_GROUPS: (f"{SLICE} groups, members and 2 KiB of what",),
+    ApiKey.LIST_GROUPS: (f"{SLICE} groups a step",),
+    ApiKey.API_VERSIONS: (f"{api_versions.SOFTWARE_CHARS_MAX} characters are kept",),
+    ApiKey.CREATE_TOPICS: (
+        f"{PARTITIONS_PER_OPERATION_MAX} partitions",
+        f"{create_topics.TOLD_MAX} different sets of settings",
+    ),
+    ApiKey.DELETE_RECORDS: (SLICED,),
+    ApiKey.INIT_PRODUCER_ID: (
+        f"remembers {producer_state.PRODUCERS_MAX} producers",
+        f"all partitions {producer_state.PRODUCERS_OF_ALL_MAX} ",
+        f"which keeps {producer_state.PRODUCERS_KEPT})",
+    ),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: (SLICED,),
+    ApiKey.DESCRIBE_CONFIGS: (
+        f"{describe_configs.SETTINGS_TOLD_MAX} settings told",
+        f"or {describe_configs.SETTINGS_MADE_MAX} that no two",
+    ),
+    ApiKey.ALTER_CONFIGS: (SETTINGS,),
+    ApiKey.DESCRIBE_LOG_DIRS: (SLICED,),
+    ApiKey.CREATE_PARTITIONS: (f"{PARTITIONS_PER_OPERATION_MAX} new partitions",),
+    ApiKey.DELETE_GROUPS: ("20 groups or 250 offsets a step",),
+    ApiKey.ELECT_LEADERS: (SLICED,),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: (SETTINGS,),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: (f"{topic_rules.PARTITIONS_PER_STEP} partitions a step",),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: (SLICED,),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (f"{SLICE} users a step",),
+    ApiKey.DESCRIBE_PRODUCERS: (f"{SLICE} partitions and producers a step",),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: (
+        f"`group.consumer.max.size` ({CONFIG.group_consumer_max_size}; Kafka's: {KAFKAS})",
+        f"{advancing.NAMES_MAX} topics in all lists",
+        f"{advancing.PATTERNS_MAX} patterns of a group (above {resolving.MATCHES_MAX} topics",
+        f"{patterns.LENGTH_MAX} characters of a pattern",
+        f"{patterns.REPEATS_MAX} repetitions",
+        f"{patterns.CLASSES_MAX} classes",
+        f"{patterns.PROGRAM_MAX} instructions and {patterns.MEMORY_MAX // MIB} MiB",
+        "(RE2)",
+        f"more than {subscriptions.NAMES_MAX} topics",
+        f"more than {upgrading.MEMBERS_AT_ONCE} members or {upgrading.BYTES_AT_ONCE // 1024} KiB",
+        "(16 x members + partitions above 10000)",
+    ),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: (f"{SLICE} groups and members a step",),
+    ApiKey.PUSH_TELEMETRY: (f"{get_telemetry_subscriptions.METRICS_BYTES_MAX // MIB} MiB of metrics",),
+    ApiKey.LIST_CONFIG_RESOURCES: (f"{SLICE} topics a step",),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: (f"{describe_topic_partitions.PAGE_MAX} partitions an answer, {SLICE} a step",),
+}
+"""What stands in the last column of an API's row. Few have no constant: what one is made of says their number."""
+
+PROSE = (
+    f"A request without records has {REQUEST_BYTES_MAX // MIB} MiB at most",
+    f"({REQUEST_HEAD_SIZE_MAX // MIB} MiB of head in the native dialect)",
+    f"{TEXT_BYTES_PER_ELEMENT} bytes of a\nname count as one element",
+    f"a header has {HEADER_TAGS_MAX} tagged fields",
+    f"| a connection | {producer_state.CONNECTION_MAX} | {producer_state.CONNECTION_OF_ALL_MAX:,}, and",
+    f"| producers (see below) | {producer_state.PRODUCERS_OF_ALL_MAX:,} of",
+    f"| index of segments (see below) | {room.SEGMENTS_MAX:,} segments",
+    f"| groups and what they have committed (see below) | {holdings.BYTES_MAX // MIB} MiB, half by one address",
+    f"| settings (see below) | {settings_room.ALL_BYTES_MAX // MIB} MiB",
+    f"{settings_room.VALUE_BYTES_MAX:,} bytes a value, {settings_room.RESOURCE_BYTES_MAX // 1024} KiB a resource",
+    f"once a client would owe more than {mutation_quota.OWED_MAX:,}",
+    f"(the members of one group have {holdings.MEMBERS_BYTES_MAX // MIB} MiB)",
+    f"counts {holdings.GROUP_BYTES:,} bytes",
+    f"an id that was given out {holdings.PENDING_BYTES}",
+    f"All of them remember {PARTITIONS_MAX} partitions",
+    f"({apart.RECORDS_AT_ONCE} records, {apart.BYTES_AT_ONCE // MIB} MiB unpacked",
+    f"A batch of more than {look.LARGE // MIB} MiB",
+    f"have {turns.TURN_MS_MAX} ms at a time",
+    f"requests of {turns.LARGE_BYTES // 1024} KiB and more",
+    f"after the loop last looked at its sockets\n  those of {turns.MEDIUM_BYTES // 1024} KiB and more do",
+    f"whoever holds {relief.SMALL_BYTES // 1024} KiB or more",
+    f"{admission.STRANGERS_MAX} at a time may be at it",
+    f"{logs.MESSAGE_CHARS_MAX:,} characters are written",
+)
+WORDS = (
+    (admission.BURST_S, "ten seconds' worth at once"),
+    (PER_CONNECTION_MAX, "One connection has ten"),
+    (web.ANSWERS_MAX, "Sixteen answers are under way at once"),
+    (refusals.ADDRESS_LINES_MAX, "five times a minute for an address"),
+    (refusals.LINES_MAX, "fifty times\nin all"),
+    (logs.KIND_LINES_MAX, "a hundred times a minute"),
+    (relief.AT_ONCE_MAX, "Fifty connections are ended in one step"),
+)
+SAID = {5: ("five",), 10: ("ten",), 16: ("sixteen",), 50: ("fifty",), 100: ("hundred",)}
+
+
+def rows() -> dict[int, str]:
+    """The last column of each API's row."""
+    found = re.findall(r"^\| \w+ \((\d+)\) \| \d+ \|(.*)\|$", PAGE, re.MULTILINE)
+    return {int(key): text for key, text in found}
+
+
+@pytest.mark.parametrize("key", ROWS, ids=lambda key: ApiKey(key).name)
+def test_a_row_says_what_the_code_says_and_no_other_number(key: int) -> None:
+    text = rows()[key]
+    for phrase in ROWS[key]:
+        assert phrase in text
+        text = text.replace(phrase, "")
+    assert not re.findall(r"\d+", text), text
+
+
+def test_no_row_with_a_number_is_left_out() -> None:
+    assert {key for key, text in rows().items() if re.search(r"\d", text)} == set(ROWS)
+
+
+@pytest.mark.parametrize("phrase", PROSE)
+def test_the_page_says_what_the_code_says(phrase: str) -> None:
+    assert phrase in PAGE
+
+
+@pytest.mark.parametrize(("number", "phrase"), WORDS)
+def test_numbers_in_words_are_those_of_the_code(number: int, phrase: str) -> None:
+    assert phrase in PAGE
+    assert any(word in phrase.lower() for word in SAID[number])
+
+
+def test_the_table_of_connections_has_the_settings_defaults() -> None:
+    table = PAGE.partition("## Connections")[2].partition("\n\n- ")[0]
+    told = re.findall(r"^\| `([a-z.]+)` \| ([\d,]+) \|", table, re.MULTILINE)
+    assert len(told) == table.count("\n| `")
+    for name, default in told:
+        value: Any = getattr(CONFIG, name.replace(".", "_"))
+        assert int(default.replace(",", "")) == value, name
