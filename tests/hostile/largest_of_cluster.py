@@ -31,11 +31,13 @@ from barnabas.protocol.requests.list_partition_reassignments import (
 )
 from barnabas.protocol.requests.list_transactions import ListTransactionsRequest
 from barnabas.protocol.requests.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from tests.hostile.largest import ALL, PAIRS, TOPICS, Largest, nobody, there
+from tests.hostile.largest import ALL, HALF, PAIRS, TOPICS, Largest, nobody, there
 
 FEW_TIMES = 10_000 - 10
 """Elements of the APIs that may have 10,000."""
 FEW = 1_000 - 10
+THIRD = ALL // 3 - 10
+"""Topics with a partition that has a replica."""
 
 
 def _alter(names: list[str]) -> AlterConfigsRequest:
@@ -80,8 +82,8 @@ def _move(names: list[str], partitions: int) -> AlterPartitionReassignmentsReque
 
 LARGEST: dict[str, Largest] = {
     "AlterConfigs": (33, 2, lambda share: _alter(there(TOPICS // share))),
-    "AlterConfigs of nobody": (33, 2, lambda share: _alter(nobody(PAIRS // share))),
-    "AlterConfigs, settings of one": (33, 2, lambda share: _alter_one(ALL // share)),
+    "AlterConfigs of nobody": (33, 2, lambda share: _alter(nobody(HALF // share))),
+    "AlterConfigs, settings of one": (33, 2, lambda share: _alter_one(PAIRS // share)),
     "DescribeLogDirs of everything": (35, 5, lambda share: DescribeLogDirsRequest(None)),
     "DescribeLogDirs": (35, 5, lambda share: _dirs(there(PAIRS // share), 1)),
     "DescribeLogDirs, one topic": (35, 5, lambda share: _dirs(["wide"], ALL // share)),
@@ -89,9 +91,9 @@ LARGEST: dict[str, Largest] = {
     "ElectLeaders": (43, 2, lambda share: _elect(there(PAIRS // share), 1)),
     "ElectLeaders, one topic": (43, 2, lambda share: _elect(["wide"], ALL // share)),
     "ElectLeaders of nobody": (43, 2, lambda share: _elect(nobody(PAIRS // share), 1)),
-    "AlterPartitionReassignments": (45, 1, lambda share: _move(there(PAIRS // share), 1)),
-    "AlterPartitionReassignments, one topic": (45, 1, lambda share: _move(["wide"], ALL // share)),
-    "AlterPartitionReassignments of nobody": (45, 1, lambda share: _move(nobody(PAIRS // share), 1)),
+    "AlterPartitionReassignments": (45, 1, lambda share: _move(there(THIRD // share), 1)),
+    "AlterPartitionReassignments, one topic": (45, 1, lambda share: _move(["wide"], PAIRS // share)),
+    "AlterPartitionReassignments of nobody": (45, 1, lambda share: _move(nobody(THIRD // share), 1)),
     "ListPartitionReassignments of everything": (46, 0, lambda share: ListPartitionReassignmentsRequest(1000, None)),
     "ListPartitionReassignments": (46, 0, lambda share: _moving(there(PAIRS // share))),
     "DescribeClientQuotas": (

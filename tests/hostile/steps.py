@@ -48,7 +48,7 @@ def largest_frame(name: str, dialect: Any) -> bytes:
     return frame(dialect, key, version, make(NATIVE_SHARE if dialect is native else 1))
 
 
-def longest_ms(port: int, meter: Meter, data: bytes) -> float:
+def longest_ms(port: int, meter: Meter, data: bytes, *, answered: bool = True) -> float:
     """The longest step that a request leads to (ms, as the machine of docs/SPEED.md would take).
 
     The scale is taken before and after, and the slower of the two counts: who shares the caches comes and goes.
@@ -56,7 +56,8 @@ def longest_ms(port: int, meter: Meter, data: bytes) -> float:
     before_ns = unit_ns()
     meter.forget()
     with socket.create_connection(("127.0.0.1", port), 60) as sock:
-        exchange(sock, data)
+        told = exchange(sock, data)
+    assert told or not answered, "it is refused, and so no measure of what it leads to"
     with socket.create_connection(("127.0.0.1", port), 60) as sock:  # what the answer left to do is begun
         exchange(sock, frame(kafka, ApiKey.API_VERSIONS, 0, kafka.decode_request(_API_VERSIONS)[1]))
     worst_ns = meter.worst.spent_ns

@@ -22,9 +22,10 @@ from barnabas.protocol.limits import FEW, NATIVE_SHARE, REQUEST_ELEMENTS_MAX
 from barnabas.protocol.native import codec as native
 from tests.broker.node.world import World
 from tests.hostile.extremes import TEXT_MAX, exact, paths
+from tests.hostile.steps import LARGEST, largest_frame
 from tests.hostile.test_extremes import serve
 
-DIALECTS = {"kafka": kafka, "native": native}
+DIALECTS: dict[str, Any] = {"kafka": kafka, "native": native}
 DATA_MAX = 2**20
 
 
@@ -85,6 +86,15 @@ def test_as_many_elements_as_are_allowed_are_served_and_one_more_is_refused(
     for elements, ended in ((allowed - around, "answered"), (allowed - around + 1, "refused")):
         one = exact(key, VERSIONS[key][1], DIALECTS[dialect], into=path, elements=elements)
         assert serve(world, one) == ended, one
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("name", [name for name in LARGEST if not name.startswith("Produce")])
+def test_the_largest_requests_are_accepted(name: str, dialect: str) -> None:
+    """A bound was lowered, and their steps were those of a refusal from then on."""
+    data = largest_frame(name, DIALECTS[dialect])
+    head = 8 if dialect == "native" else 4
+    assert DIALECTS[dialect].decode_request(memoryview(bytearray(data))[head:])[0].api_key == LARGEST[name][0]
 
 
 def arrays_of_brokers() -> Iterator[Any]:

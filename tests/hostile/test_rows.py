@@ -106,7 +106,7 @@ def test_refused_admin_requests() -> None:
     topics = CreateTopicsRequest([CreatableTopic(f"{'n' * 150}.{number}", 0, 1) for number in range(20_000)])
     resources = [
         AlterConfigsResource(2, f"{'n' * 200}{number}", [AlterableConfig("retention.ms", 0, "1")])
-        for number in range(10_000)
+        for number in range(5_000)
     ]
     with siege() as process, ExitStack() as stack:
         for _ in range(10):
