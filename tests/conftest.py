@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import signal
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
 from barnabas.broker.host.disk_calls import raise_open_files_max
+from tests.leftovers import Leftovers
 from tests.measured import again
 
 # How long an example takes, and how long it is to be drawn, is the machine's, and whoever is busy on it.
@@ -43,6 +45,12 @@ LONG_ONES = (
 )
 """Begun first: what takes minutes in one piece would, begun last, leave the other processes idle."""
 
+NOT_YET_CLEAN = tuple(
+    f"tests/{folder}/"
+    for folder in ("container", "demo", "durability", "hostile", "mqtt", "pages", "simulator", "spark", "wire")
+)
+"""Not all of these have been seen to leave nothing behind; what they leave is told. To be emptied."""
+
 _outcomes = {"passed": 0, "failed": 0, "skipped": 0}
 _forbidden: list[str] = []
 
@@ -53,13 +61,30 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="a skipped test is a failure, save those marked docker where no engine can run",
     )
+    parser.addoption(
+        "--patience",
+        metavar="SECONDS",
+        type=float,
+        default=10.0,
+        help="for what ends by itself behind a file of tests: a thread that was told to, the far side of a connection",
+    )
+    parser.addoption("--shuffle", metavar="SEED", help="files in an order of their own for each seed")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Leftovers(unit, NOT_YET_CLEAN, config.getoption("--patience")))
+
+
+def unit(nodeid: str) -> str:
+    """What goes in one piece: a file, or the folder of those that share a session."""
+    return TOGETHER if nodeid.startswith(TOGETHER) else nodeid.partition("::")[0]
 
 
 class InFiles(LoadFileScheduling):  # type: ignore[misc]
     """Several processes (`-n`, pytest-xdist) take a file each, in the order of collection, tests/spark whole."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return TOGETHER if nodeid.startswith(TOGETHER) else str(super()._split_scope(nodeid))
+        return unit(nodeid)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> InFiles:
@@ -71,7 +96,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     def turn(item: pytest.Item) -> int:
         return next((at for at, folder in enumerate(LONG_ONES) if item.nodeid.startswith(folder)), len(LONG_ONES))
 
-    if config.getoption("numprocesses", None) or hasattr(config, "workerinput"):
+    seed = config.getoption("--shuffle")
+    if seed is not None:
+        items.sort(key=lambda item: random.Random(f"{seed} {unit(item.nodeid)}").random())
+    elif config.getoption("numprocesses", None) or hasattr(config, "workerinput"):
         items.sort(key=turn)
 
 
@@ -81,6 +109,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.when == "teardown" and hasattr(report, "wasxfail"):
+        return  # it left something behind, which is told
     if report.when == "call" or report.outcome != "passed":
         _outcomes[report.outcome] += 1
     if report.skipped and not hasattr(report, "wasxfail"):

@@ -24,12 +24,12 @@ def shown(notebook: Any) -> list[Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["readings", pytest.param("spark_orders", marks=pytest.mark.spark)])
-def test_the_notebook_shows_what_it_was_kept_with(name: str) -> None:
+async def test_the_notebook_shows_what_it_was_kept_with(name: str) -> None:
     if name == "spark_orders":
         pytest.importorskip("pyspark", minversion="4.2")
     kept = nbformat.read(EXAMPLES / f"{name}.ipynb", as_version=4)
     again = copy.deepcopy(kept)
     for cell in again.cells:
         cell.pop("outputs", None)
-    nbclient.NotebookClient(again, timeout=SECONDS_MAX).execute()
+    await nbclient.NotebookClient(again, timeout=SECONDS_MAX).async_execute()  # `execute` would leave a loop of its own
     assert shown(again) == shown(kept)

@@ -197,6 +197,7 @@ class Kafka:
             cluster = self._cluster_id or run_tool("kafka.tools.StorageTool", "random-uuid").split()[-1]
             run_tool("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties))
         options = [f"-Xmx{self._heap_mb}m", f"-Xms{self._heap_mb // 2}m", "-XX:+UseG1GC", "-Djava.awt.headless=true"]
+        options.append(f"-Djava.io.tmpdir={self.directory}")  # killed, it leaves a library there
         if self._quick:
             options.append("-XX:TieredStopAtLevel=1")
         command = [java(), *options, "-cp", f"{libs()}/*", "kafka.Kafka", str(properties)]

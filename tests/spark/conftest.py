@@ -1,22 +1,26 @@
-"""One Spark session and one broker for all tests here: a session costs seconds."""
+"""One Spark session and one broker for all tests here: a session costs seconds. Neither outlives them."""
 
 from __future__ import annotations
 
 import itertools
+import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 pytest.importorskip("pyspark", minversion="4.2")
 pytest.importorskip("pyarrow")
 
+from pyspark import SparkContext
+
 from barnabas import Admin, Broker, Producer
 from barnabas.cli.look import get
 from barnabas.protocol.errors import BarnabasError
-from barnabas.spark_bridge import session
+from barnabas.spark_bridge import borrowed, session, sink, tasks
 from barnabas.spark_bridge.java import find_java_home
 from tests.oracle.spark_connector import kept_connector
 
@@ -63,7 +67,7 @@ class Cluster:
         self.admin.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster() -> Iterator[Cluster]:
     with Broker() as broker:
         cluster = Cluster(broker)
@@ -71,7 +75,7 @@ def cluster() -> Iterator[Cluster]:
         cluster.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     try:
         find_java_home()
@@ -85,9 +89,31 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     }
     if kept_connector():
         conf["spark.jars"] = kept_connector()
-    spark = session("tests", master="local[2]", conf=conf, log_file=directory / "spark.log")
-    yield spark
-    spark.stop()
+    with mock.patch.dict(os.environ):  # a session leaves there what it found
+        spark = session("tests", master="local[2]", conf=conf, log_file=directory / "spark.log")
+        yield spark
+        spark.stop()
+        end_the_machine()
+
+
+def end_the_machine() -> None:
+    """PySpark keeps its Java virtual machine, and connections to it, until the process ends."""
+    gateway: Any = SparkContext._gateway
+    SparkContext._gateway = SparkContext._jvm = None
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_worker() -> Iterator[None]:
+    """Tasks that run in this process make no worker of it, and what they keep for the next goes with the file."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tasks, "_settled", True)
+        yield
+    for idle in (borrowed._idle, sink._idle):
+        while idle._clients:
+            idle._clients.popitem()[1].close(0)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import sys
+import tempfile
 import threading
 import zlib
 from collections.abc import Callable
@@ -163,6 +164,8 @@ def main(servers: str, topic: str, directory: Path, master: str) -> None:
 
     ledger = Ledger(directory / "ledger", lambda rows: print(rows, flush=True))
     settings = {"spark.sql.shuffle.partitions": "2", "spark.executor.memory": "512m"}
+    for side in ("driver", "executor"):
+        settings[f"spark.{side}.extraJavaOptions"] = f"-Djava.io.tmpdir={tempfile.gettempdir()}"
     spark = session("killed", master=master, conf=settings, log_file=directory / "driver.log")
     query = start(spark, servers, topic, directory, ledger, **IN_TASKS)
     threading.Thread(target=end_with, args=(query,), daemon=True).start()

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -116,8 +117,16 @@ class Driver:
         root = Path(__file__).parents[2]
         self._spark_log = directory / "driver.log"
         self._log = (directory / "driver.err").open("w")
+        self._temporary = tempfile.TemporaryDirectory(prefix="spark-")  # who is killed leaves sockets and files
+        environment = {**os.environ, "TMPDIR": self._temporary.name}
         self._popen = subprocess.Popen(
-            command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True
+            command,
+            cwd=root,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
         )
         self.pid = self._popen.pid
 
@@ -165,6 +174,7 @@ class Driver:
         assert self._popen.stdout is not None
         for stream in (self._popen.stdin, self._popen.stdout, self._log):
             stream.close()
+        self._temporary.cleanup()
 
 
 @pytest.fixture
