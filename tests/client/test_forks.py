@@ -222,19 +222,21 @@ asyncio.run(next())
 
 
 @pytest.mark.parametrize(
-    "ending",
+    ("ending", "topic"),
     [
-        "loop = asyncio.new_event_loop(); kept = loop.run_until_complete(send())",
-        "loop = asyncio.new_event_loop(); threading.Thread(target=loop.run_forever, daemon=True).start()\n"
-        "asyncio.run_coroutine_threadsafe(send(), loop).result(30)",
+        ("loop = asyncio.new_event_loop(); kept = loop.run_until_complete(send())", "stopped-loop"),
+        (
+            "loop = asyncio.new_event_loop(); threading.Thread(target=loop.run_forever, daemon=True).start()\n"
+            "asyncio.run_coroutine_threadsafe(send(), loop).result(30)",
+            "running-loop",
+        ),
     ],
     ids=["stopped", "running"],
 )
-def test_a_loop_that_is_open_at_the_end_delivers(broker: Broker, ending: str) -> None:
-    before = len(values(broker.bootstrap_servers, "unclosed-loop", 1))
-    ended = run(SEND + ending + "\nsys.exit(7)", broker.bootstrap_servers)
+def test_a_loop_that_is_open_at_the_end_delivers(broker: Broker, ending: str, topic: str) -> None:
+    ended = run(SEND.replace("unclosed-loop", topic) + ending + "\nsys.exit(7)", broker.bootstrap_servers)
     assert (ended.returncode, ended.stderr) == (7, "")
-    assert len(values(broker.bootstrap_servers, "unclosed-loop", before + 12)) == before + 12
+    assert len(values(broker.bootstrap_servers, topic, 12)) == 12
 
 
 def test_a_loop_that_cannot_deliver_at_the_end_says_so_in_time(broker: Broker) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.durability.stories import play
 
-PLAYED_S = 120
+PLAYED_S = 60
 """So long stories are played, one after the other; `./dev soak` goes on for hours."""
 STORIES_MAX = 60
 """A slow machine plays on until all of them have come that must."""
