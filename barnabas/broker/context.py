@@ -6,7 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
+
+from barnabas.protocol.ids import Buffer
 
 _NETWORK_BITS: Final = 64
 
@@ -54,6 +56,25 @@ class Connection:
             ending()
 
 
+class Sealed(NamedTuple):
+    """A large answer of another broker (`Lane.FORWARDED`) as it came: to decode it and write it anew is a long step."""
+
+    api_key: int
+    version: int
+    frame: Buffer
+    """All but its length."""
+
+    def opened(self) -> Any:
+        """The answer decoded, in one step.
+
+        Raises:
+            ProtocolError: bytes that are no such answer.
+        """
+        from barnabas.protocol.kafka import codec  # a broker that stands alone may have no use for it
+
+        return codec.decode_response(self.api_key, self.version, self.frame)[1]
+
+
 class RequestContext(ABC):
     """One request's way back. Whoever runs the core says how an answer travels.
 
@@ -95,6 +116,11 @@ class RequestContext(ABC):
         """As `respond`, for an answer of many elements: a job writes it in bounded steps, where the way back can."""
         self.respond(response)
         yield None
+
+    def respond_sealed(self, response: Sealed) -> Iterator[None]:
+        """As `respond_in_steps`, with an answer of another broker at the version of this request."""
+        yield None
+        yield from self.respond_in_steps(response.opened())
 
     @abstractmethod
     def close(self, reason: str) -> None:

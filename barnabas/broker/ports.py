@@ -231,7 +231,8 @@ class Peers(Protocol):
         """Send a request, at the newest version if none is given.
 
         `done` is called with the answer, or with None when none will come (later, in any case). Requests on a lane to
-        one broker arrive in their order. The bytes of an answer are its receiver's, as long as it likes.
+        one broker arrive in their order. The bytes of an answer are its receiver's, as long as it likes. On the lane of
+        what is forwarded a large answer may come as `context.Sealed`.
         """
 
     def knock(self, broker_id: int, done: Callable[[bool], None]) -> None:

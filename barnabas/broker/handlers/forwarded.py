@@ -1,8 +1,9 @@
 """What clients ask of a broker that is not the controller, and the controller alone decides: it is sent on, whole.
 
-A request goes at the client's version, and the answer comes back as it is. Kafka wraps both (Envelope, 58), for its
-controllers check permissions of the client itself. Nobody's are checked here: there is no authorizer yet. With one, the
-broker that the client asked must check before it sends a request on, for the controller sees another broker's only.
+A request goes at the client's version, and the answer comes back as it is; a large one is not even decoded. Kafka
+wraps both (Envelope, 58), for its controllers check permissions of the client itself. Nobody's are checked here: there
+is no authorizer yet. With one, the broker that the client asked must check before it sends a request on, for the
+controller sees another broker's only.
 
 - No answer, or a full line: NOT_CONTROLLER, which clients take for "later".
 """
@@ -11,8 +12,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas.broker.context import RequestContext
+from barnabas.broker.context import RequestContext, Sealed
 from barnabas.broker.handlers.services import Services
+from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode
 
 
@@ -21,6 +23,9 @@ def handle(services: Services, request: Any, context: RequestContext, now_ms: in
     assert services.forward is not None, "a broker that is its own controller serves this itself"
 
     def done(response: Any | None) -> None:
+        if isinstance(response, Sealed):
+            services.work(_pass_on(response, context), request, context)
+            return
         if response is None:
             from barnabas.broker.handlers.failures import error_response  # rarely needed
 
@@ -28,3 +33,7 @@ def handle(services: Services, request: Any, context: RequestContext, now_ms: in
         context.respond(response)
 
     services.forward(request, done, context.api_version)
+
+
+def _pass_on(response: Sealed, context: RequestContext) -> Job[None]:
+    yield from context.respond_sealed(response)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import ReferenceType
 
 from barnabas.broker.account import BROKER, REQUESTS
-from barnabas.broker.context import RequestContext
+from barnabas.broker.context import RequestContext, Sealed
 from barnabas.broker.handlers.services import ONLY_LOOK
 from barnabas.broker.host import dialects
 from barnabas.broker.host.states import State
@@ -122,6 +122,23 @@ class Request(RequestContext):
             logger.exception("no answer could be encoded for %s (API %d)", channel.name, self.api_key)
             channel.refuse("its answer could not be encoded")
             return
+        yield from self._send_in_steps(buffers, response.throttle_time_ms)
+
+    def respond_sealed(self, response: Sealed) -> Iterator[None]:
+        """As `respond_in_steps`, with another broker's answer: its bytes as they came, unless the client is native."""
+        channel = self._channel
+        kafka = channel.connection.dialect == dialects.KAFKA
+        if channel.outstanding is not self or channel.state is not _OPEN or not kafka:
+            yield from super().respond_sealed(response)
+            return
+        from barnabas.protocol.kafka import codec
+
+        key, version, frame = response
+        buffers, throttle_ms = codec.pass_on_response(key, version, self.correlation_id, frame)
+        yield from self._send_in_steps(buffers, throttle_ms)
+
+    def _send_in_steps(self, buffers: list[Buffer], throttle_ms: int) -> Iterator[None]:
+        channel = self._channel
         while sum(map(len, buffers)) > WRITTEN_PER_STEP and channel.state is _OPEN:
             piece, buffers = _split(buffers, WRITTEN_PER_STEP)
             channel.send([piece])
@@ -131,8 +148,8 @@ class Request(RequestContext):
         if channel.request_bytes:
             channel.answered()
         if channel.state is _OPEN:
-            if response.throttle_time_ms > 0:
-                channel.mute(response.throttle_time_ms)
+            if throttle_ms > 0:
+                channel.mute(throttle_ms)
             channel.send(buffers)
 
     def close(self, reason: str) -> None:

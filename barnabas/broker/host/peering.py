@@ -152,6 +152,7 @@ class Line:
             peering.timeout_ms(lane),
             partial(peering.introduce, broker_id),
             partial(peering.is_fenced, broker_id),
+            seals=lane is Lane.FORWARDED,
         )
         self._peering = peering
         self._host = peering.host

@@ -19,6 +19,7 @@ from barnabas.broker.cluster.proposals import Proposals
 from barnabas.broker.cluster.registrations import Registrations
 from barnabas.broker.cluster.remote_controller import RemoteController
 from barnabas.broker.config.quorum import is_controller, voters_of
+from barnabas.broker.context import Sealed
 from barnabas.broker.handlers import forwarded
 from barnabas.broker.handlers.registry import FORWARDED
 from barnabas.broker.node import proof
@@ -38,8 +39,12 @@ def proposals(core: Core) -> Proposals:
     """The controller as this broker's rooms see it."""
     if is_controller(core.config) and len(voters_of(core.config)) == 1:
         return core.controller
-    ask, create = (_way_to_controller(core, lane) for lane in (Lane.CHANGES, Lane.FORWARDED))
-    remote = RemoteController(ask, create, core.config.node_id, lambda: _epoch(core))
+    forward = _way_to_controller(core, Lane.FORWARDED)
+
+    def create(request: Any, done: Callable[[Any | None], None]) -> None:
+        forward(request, lambda response: done(response.opened() if isinstance(response, Sealed) else response))
+
+    remote = RemoteController(_way_to_controller(core, Lane.CHANGES), create, core.config.node_id, lambda: _epoch(core))
     if core.isr_controller is core.controller:
         core.isr_controller = remote
     return remote

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
+from barnabas.broker.context import Sealed
 from barnabas.protocol.api import SPOKEN, key_of
 from barnabas.protocol.errors import BarnabasError, EncodeError, ProtocolError
 from barnabas.protocol.ids import Buffer
@@ -31,6 +32,8 @@ BACKOFF_MS_MAX: Final = 1000
 WAITING_MAX: Final = 100
 """Requests on one lane to one broker; who asks for more is told that no answer comes."""
 CLIENT_ID: Final = "broker"
+SEALED_BYTES_MIN: Final = 16 * 1024
+"""Answers of so many bytes are not decoded where they are sent on: it takes 1 ms and more."""
 
 Done: TypeAlias = Callable[[Any | None], None]
 
@@ -95,6 +98,7 @@ class Way:
         timeout_ms: how long a request may take, from when it was asked.
         introduce: what to begin each connection with.
         stopped: whether it is known to serve no more, so that it is no wonder that it cannot be asked.
+        seals: whether large answers are handed out as they came (`context.Sealed`).
     """
 
     def __init__(
@@ -103,12 +107,15 @@ class Way:
         timeout_ms: int,
         introduce: Callable[[], Introducing],
         stopped: Callable[[], bool] = lambda: False,
+        *,
+        seals: bool = False,
     ) -> None:
         self.state = State.DOWN
         self._name = name
         self._timeout_ms = timeout_ms
         self._introduce = introduce
         self._stopped = stopped
+        self._seals = seals
         self._introduction: Introducing | None = None
         self._waiting: deque[_Asked] = deque()
         self._in_flight: _Asked | None = None
@@ -147,7 +154,11 @@ class Way:
             self._down("it sends what nobody asked for", now_ms)
             return
         try:
-            correlation_id, response = codec.decode_response(asked.key, asked.version, frame)
+            if self._seals and len(frame) >= SEALED_BYTES_MIN and self.state is State.READY:
+                correlation_id = int.from_bytes(frame[:4], "big")
+                response: Any = Sealed(asked.key, asked.version, frame)
+            else:
+                correlation_id, response = codec.decode_response(asked.key, asked.version, frame)
             if correlation_id != self._correlation_id:
                 raise ProtocolError(f"answer {correlation_id} came where {self._correlation_id} was due")
         except ProtocolError as fault:

@@ -44,6 +44,7 @@ __all__ = [
     "encode_response",
     "encode_response_in_steps",
     "encode_unsupported_api_versions",
+    "pass_on_response",
 ]
 
 # api_key i16 | api_version i16 | correlation_id i32 | client_id length i16
@@ -257,3 +258,21 @@ def decode_response(api_key: int, api_version: int, frame: Buffer) -> tuple[int,
     (correlation_id,) = _LENGTH.unpack_from(frame, 0)
     position = _skip_tags(frame, 4) if tagged else 4
     return correlation_id, decode(frame, position)[0]
+
+
+def pass_on_response(api_key: int, api_version: int, correlation_id: int, frame: Buffer) -> tuple[list[Buffer], int]:
+    """A response of that version as the answer to another request: its bytes, and the throttle time that it tells (ms).
+
+    Nothing behind that time, which comes first where there is one, is decoded.
+
+    Raises:
+        ProtocolError: its header is none.
+    """
+    api = APIS[api_key]
+    position = 4
+    if api.is_flexible(api_version) and api_key != ApiKey.API_VERSIONS:
+        position = _skip_tags(frame, 4)
+    first = next(field for field in api.response.fields if field.is_in(api_version))
+    throttle_ms = _LENGTH.unpack_from(frame, position)[0] if first.name == "throttle_time_ms" else 0
+    view = memoryview(frame)
+    return [_pack_response_head(len(view), correlation_id), view[4:]], throttle_ms

@@ -6,11 +6,22 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.peers.way import BACKOFF_MS, BACKOFF_MS_MAX, WAITING_MAX, Close, Open, State, Way, Write
+from barnabas.broker.context import Sealed
+from barnabas.broker.peers.way import (
+    BACKOFF_MS,
+    BACKOFF_MS_MAX,
+    SEALED_BYTES_MIN,
+    WAITING_MAX,
+    Close,
+    Open,
+    State,
+    Way,
+    Write,
+)
 from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.kafka import codec
 from barnabas.protocol.requests.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from barnabas.protocol.requests.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from barnabas.protocol.requests.list_offsets import ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopicResponse
 
 TIMEOUT_MS = 1000
 
@@ -35,11 +46,11 @@ class Introduction:
 
 
 class World:
-    def __init__(self):
+    def __init__(self, *, seals=False):
         self.now_ms = 0
         self.refuses = False
         self.answers: list[Any] = []
-        self.way = Way("broker 2", TIMEOUT_MS, lambda: Introduction(self.refuses))
+        self.way = Way("broker 2", TIMEOUT_MS, lambda: Introduction(self.refuses), seals=seals)
 
     def ask(self, replica=7, version=None):
         self.way.ask(ListOffsetsRequest(replica), lambda answer: self.answers.append(answer), self.now_ms, version)
@@ -208,3 +219,27 @@ def test_the_line_is_bounded_and_nobody_is_called_back_from_within(world):
         world.ask()
     assert world.answers == []
     assert world.told() == [None]
+
+
+@pytest.mark.parametrize("seals", [False, True])
+def test_a_large_answer_that_is_sent_on_is_not_decoded(seals):
+    """An answer of 11 MB, about 10,000 topics, took the broker that sent it on 0.7 s."""
+    world = World(seals=seals)
+    world.up()
+    world.answer(world.sent()[0], ListOffsetsResponse(topics=[ListOffsetsTopicResponse("t" * SEALED_BYTES_MIN)]))
+    (large,) = world.told()
+    assert isinstance(large, Sealed) == seals
+    assert (large.opened() if seals else large).topics[0].name == "t" * SEALED_BYTES_MIN
+    world.ask()
+    world.answer(world.sent()[0], ListOffsetsResponse(topics=[ListOffsetsTopicResponse("t")]))
+    assert [one.topics[0].name for one in world.told()] == ["t"]
+
+
+def test_a_large_answer_to_another_request_ends_the_connection():
+    world = World(seals=True)
+    world.up()
+    header = world.sent()[0]
+    header.correlation_id += 1
+    world.answer(header, ListOffsetsResponse(topics=[ListOffsetsTopicResponse("t" * SEALED_BYTES_MIN)]))
+    assert world.told() == [None]
+    assert world.way.state is State.DOWN

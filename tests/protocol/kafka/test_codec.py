@@ -337,3 +337,19 @@ def test_an_answer_of_many_bytes_takes_many_steps() -> None:
 def test_an_answer_of_many_elements_takes_many_steps() -> None:
     response = MetadataResponse(topics=[MetadataResponseTopic(0, f"t{number}") for number in range(5000)])
     assert len(list(codec.encode_response_in_steps(ApiKey.METADATA, 12, 7, response))) == 6
+
+
+@pytest.mark.parametrize("key", sorted(SPOKEN))
+def test_a_response_that_is_passed_on_is_the_answer_to_another_request(key: ApiKey) -> None:
+    first, last = SPOKEN[key]
+    for version in range(first, last + 1):
+        response = RESPONSES[key]()
+        fields = {one.name: one for one in APIS[key].response.fields}
+        tells = "throttle_time_ms" in fields and fields["throttle_time_ms"].is_in(version)
+        if tells:
+            response.throttle_time_ms = 77
+        came = memoryview(b"".join(codec.encode_response(key, version, 5, response)))[4:]
+        buffers, throttle_ms = codec.pass_on_response(key, version, 2**31 - 1, came)
+        assert b"".join(buffers) == b"".join(codec.encode_response(key, version, 2**31 - 1, response))
+        first_field = next(one for one in fields.values() if one.is_in(version))
+        assert throttle_ms == (77 if tells and first_field.name == "throttle_time_ms" else 0)
