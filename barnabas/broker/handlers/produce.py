@@ -93,7 +93,8 @@ def _append_one(
     connection, client_id = context.connection, context.client_id
     asker = connection.id, connection.client_host, client_id
     hosted = services.replicas.hosted  # straight there: every call counts on this way, and one through C costs most
-    done = append_one(hosted, key, records, request.acks, _may_write_internal(context), asker, now_ms)
+    internal = client_id == _ADMIN_CLIENT and _may_write_internal(context)
+    done = append_one(hosted, key, records, request.acks, internal, asker, now_ms)
     if isinstance(done, AppendInfo):
         told = _made(OneBatchResponse)  # without `__init__`: to call that takes longer than to set all fields
         told.name, told.topic_id, told.index = request.name, request.topic_id, request.index
