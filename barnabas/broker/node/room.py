@@ -20,6 +20,11 @@ _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 logger = logging.getLogger(__name__)
 
 
+def is_full(error: OSError | None) -> bool:
+    """Whether an error says that there is no room on the disk."""
+    return error is not None and error.errno in _FULL
+
+
 def until_room(core: Core, attempt: Callable[[], Job[None]]) -> Job[None]:
     """Write something. Where the disk is full it waits for room, and tries again every second.
 

@@ -29,6 +29,7 @@ from barnabas.broker.cluster.metadata_log import TOPIC_ID
 from barnabas.broker.cluster.quorum_log import QuorumLog
 from barnabas.broker.cluster.voter_feed import VoterFeed
 from barnabas.broker.context import Connection, RequestContext
+from barnabas.broker.delayed import CallbackTask
 from barnabas.broker.handlers import peer_fetch
 from barnabas.broker.handlers.failures import error_response
 from barnabas.broker.handlers.registry import FORWARDED
@@ -37,6 +38,7 @@ from barnabas.broker.jobs import Job
 from barnabas.broker.node import identity
 from barnabas.broker.node.identity import Identity
 from barnabas.broker.node.reign import Reign
+from barnabas.broker.node.room import AGAIN_MS, is_full
 from barnabas.broker.ports import Lane
 from barnabas.broker.raft import kept
 from barnabas.broker.raft.kept import Kept
@@ -187,10 +189,21 @@ class Voter:
             self.raft.suspect(voter, now_ms)
 
     def save(self, state: Kept, done: Done) -> None:
-        """Bring what this voter promised to the device."""
+        """Bring what this voter promised to the device; on a full disk nothing is promised until there is room."""
 
         def written(error: OSError | None) -> None:
-            self._later(lambda now_ms: done(error, now_ms))
+            self._later(partial(told, error))
+
+        def told(error: OSError | None, now_ms: int) -> None:
+            if is_full(error):
+                logger.error("this controller cannot vote until there is room on the disk: %s", error)
+                self._core.replicas.shared.timer.add(CallbackTask(attempt), now_ms + AGAIN_MS)
+            else:
+                done(error, now_ms)
+
+        def attempt(_now_ms: int) -> None:
+            if self.raft is not None:
+                self._core.disk.write_atomic(kept.FILE, kept.dump(state, self.voters), written)
 
         self._core.disk.write_atomic(kept.FILE, kept.dump(state, self.voters), written)
 

@@ -12,6 +12,7 @@ import barnabas
 import barnabas.aio
 from barnabas import Admin, BarnabasError, Broker, ConfigError, Consumer, NewTopic, Producer
 from barnabas.broker.host.several import Several
+from barnabas.cli import main
 from barnabas.client.admin import BROKER
 from barnabas.testing import barnabas_cluster  # noqa: F401 - the fixture
 
@@ -109,6 +110,20 @@ def test_a_directory_has_one_for_each_broker_and_is_of_one_cluster(tmp_path: Pat
     with Broker(brokers=2, data_dir=tmp_path) as cluster, Admin(cluster.bootstrap_servers) as admin:
         assert admin.describe_cluster().cluster_id == first
         assert read(cluster.bootstrap_servers, "kept", 1) == [b"one"]
+
+
+def test_one_controller_becomes_two_by_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def voters(cluster: Broker) -> list[int]:
+        with Admin(cluster.bootstrap_servers) as admin:
+            assert "t" in admin.list_topics()
+            return [one.replica_id for one in admin.describe_quorum().voters]
+
+    with Broker(brokers=2, topics={"t": 1}, data_dir=tmp_path) as cluster:
+        assert voters(cluster) == [1]
+    assert main(["log", "voters", str(tmp_path / "broker-1"), str(tmp_path / "broker-2")]) == 0
+    assert "nodes 1, 2 are the controllers now" in capsys.readouterr().out
+    with Broker(brokers=2, data_dir=tmp_path) as cluster:
+        assert voters(cluster) == [1, 2]
 
 
 def test_a_directory_of_one_broker_is_no_clusters(tmp_path: Path) -> None:

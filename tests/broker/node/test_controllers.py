@@ -237,6 +237,21 @@ def test_what_was_acknowledged_is_there_whatever_happens_to_controllers(seed):
     assert len(run.cluster.leaders) > 1
 
 
+def test_a_controller_whose_disk_is_full_votes_again_once_there_is_room():
+    cluster = Controllers()
+    gone, (full, other) = cluster.active, cluster.others()
+    for one in (full, other):
+        cluster.disks[one].faults.refuse(1, 1_000_000)
+    cluster.kill(gone)
+    cluster.advance(10_000)
+    assert not cluster.active, "nobody promises what it cannot keep"
+    for one in (full, other):
+        cluster.disks[one].faults.refuse(1, 0)
+    cluster.until(lambda: cluster.active in (full, other))
+    assert [cluster.voter(one).raft.fault for one in (full, other)] == [None, None]
+    cluster.check()
+
+
 def test_one_controller_becomes_three_and_nothing_is_forgotten():
     alone = Cluster(min_insync_replicas=2)
     alone.create("old", partitions=3, flush_messages=1)
