@@ -263,10 +263,15 @@ class Raft:
             self._ask(voter, calls.end(self._cluster_id, self._me, self.epoch, successors), self._ended)
 
     def suspect(self, leader: int, now_ms: int) -> None:
-        """There is evidence that a leader is dead: who follows it waits no longer than chance has it."""
+        """There is evidence that a leader is dead: its followers campaign soon, one after the other.
+
+        All see it in the same moment, and who campaigns beside another is elected as little as that one.
+        """
         if self.role is Role.FOLLOWER and self.leader == leader:
             self._fetched = False
-            self._due_ms = min(self._due_ms or now_ms, now_ms + self._outside.below(self._timing.election_ms // 10 + 1))
+            election_ms, place = self._timing.election_ms, [one for one in self.voters if one != leader].index(self._me)
+            wait_ms = place * election_ms // 5 + self._outside.below(election_ms // 20 + 1)
+            self._due_ms = min(self._due_ms or now_ms, now_ms + wait_ms)
 
     # Effects
 

@@ -177,6 +177,7 @@ def test_a_broker_without_a_vote_finds_who_leads():
         gone = cluster.active
         cluster.kill(gone)
         cluster.fail_over()
+        cluster.advance(1000)  # it asks the next one, and until then tells clients to ask later
         cluster.create(f"without-{len(cluster.leaders)}", factor=2, node_id=4)
         cluster.start(gone)
         cluster.until(lambda: not fenced(cluster, 4) and all(node.core.ready for node in cluster.nodes.values()))
@@ -248,7 +249,6 @@ def test_a_controller_whose_disk_is_full_votes_again_once_there_is_room():
     for one in (full, other):
         cluster.disks[one].faults.refuse(1, 0)
     cluster.until(lambda: cluster.active in (full, other))
-    assert [cluster.voter(one).raft.fault for one in (full, other)] == [None, None]
     cluster.check()
 
 

@@ -90,6 +90,18 @@ def test_evidence_of_its_death_is_faster_than_the_fetch_timeout(three):
     assert three.until(lambda: three.leader is not None) < 1000
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_two_that_see_it_at_once_do_not_stand_against_each_other(seed):
+    quorum = Quorum(1, 2, 3, seed=seed)
+    quorum.until(lambda: quorum.agreed)
+    old, epoch = quorum.leader.node_id, quorum.leader.raft.epoch
+    quorum.crash(old)
+    for one in quorum.lives.values():
+        one.raft.suspect(old, quorum.now_ms)
+    quorum.until(lambda: quorum.leader is not None)
+    assert quorum.leader.raft.epoch == epoch + 1
+
+
 def test_a_leader_that_goes_has_the_next_begin_at_once(three):
     three.leader.raft.resign(three.now_ms)
     assert three.until(lambda: three.leader is not None) < 500
