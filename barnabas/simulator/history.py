@@ -60,6 +60,13 @@ class Looked(NamedTuple):
     end: int
 
 
+class Gone(NamedTuple):
+    """A broker has deleted a replica, or begun another in its place: it is in no list any more, or was."""
+
+    broker: str
+    partition: TopicPartition
+
+
 class Led(NamedTuple):
     """A broker leads a partition, or `leads` no more; told when that, or its ISR, has changed.
 
@@ -260,6 +267,7 @@ Event: TypeAlias = (
     | Polled
     | Kept
     | Looked
+    | Gone
     | Led
     | Decided
     | Committed

@@ -26,6 +26,7 @@ class Plan:
         producers: settings of each producer.
         consumers: settings of each consumer.
         members: settings of each member of a consumer group; none where there is no group.
+        moves: whether somebody moves partitions between brokers.
     """
 
     seed: str
@@ -38,6 +39,7 @@ class Plan:
     faults: list[Fault]
     brokers: int = 1
     members: list[dict[str, Any]] = field(default_factory=list)
+    moves: bool = False
 
     @property
     def partitions_told(self) -> list[TopicPartition]:
@@ -99,6 +101,7 @@ def draw(seed: str, duration_ms: int = 60_000, brokers: int = 0) -> Plan:
     chance = World(seed).chance("groups")
     if chance.randrange(2) == 0:
         _with_group(plan, chance, defaults)
+    plan.moves = brokers > 1 and World(seed).chance("moves").randrange(4) == 0
     return plan
 
 

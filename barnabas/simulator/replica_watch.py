@@ -32,6 +32,11 @@ class ReplicaWatch:
         self._unfenced: list[int] = []
         self._decided: dict[TopicPartition, Decided] = {}
 
+    def forget(self, key: TopicPartition) -> None:
+        """The replica was deleted."""
+        for known in (self._sights, self._ends, self._epochs):
+            known.pop(key, None)
+
     def moved(self, broker: BrokerProcess, core: Core, key: TopicPartition, log: Log) -> None:
         """The log's high watermark, or its end, is another one. Batches of a compacted one need not stay."""
         end, before = log.log_end_offset, self._ends.get(key, 0)

@@ -19,6 +19,7 @@ from barnabas.simulator.history import Acknowledged, Answered, Decided, Event, F
 from barnabas.simulator.machine import Machine
 from barnabas.simulator.members import Keeping, Member
 from barnabas.simulator.network import Network
+from barnabas.simulator.operating import Moving
 from barnabas.simulator.plan import TOPIC, Plan
 from barnabas.simulator.watching import FrameWatch
 from barnabas.simulator.workload import ClientProcess, Reading, Reviewing, Sending
@@ -112,8 +113,11 @@ class _Run:
             Member(next(machines), server, TOPIC, settings, self.tell, until_ns) for settings in plan.members
         ]
         self.keeping = [Keeping(next(machines), server, partitions[0], self.tell)] if plan.members else []
+        self.moving = (
+            [Moving(next(machines), server, partitions, plan.brokers, self.tell, until_ns)] if plan.moves else []
+        )
         self.review = Reviewing(next(machines), server, partitions, self.tell)
-        self.clients: list[ClientProcess] = [*self.sending, *self.reading, *self.members, *self.keeping]
+        self.clients: list[ClientProcess] = [*self.sending, *self.reading, *self.members, *self.keeping, *self.moving]
         hosts = [each.machine.host for each in self.clients]
         self.adversary = Adversary(world, network, self.brokers, hosts, self.members, self.tell, synced=plan.synced)
 
@@ -149,7 +153,7 @@ class _Run:
         healed_ns = world.now_ns
         self.tell(Healed(0))
         world.at(healed_ns + HEALING_MS * MS, lambda: self.tell(Healed(HEALING_MS)))
-        if not self._within(HEALING_MS, lambda: self.brokers.in_sync):
+        if not self._within(HEALING_MS, lambda: all(one.ended for one in self.moving) and self.brokers.in_sync):
             raise Broken(f"settled: not all is in sync {HEALING_MS} ms after all was healed: {self.brokers.told()}")
         self._within(_SENDING_MS_MAX, lambda: all(each.ended for each in self.sending))
         if not self._within(HEALING_MS, lambda: self.brokers.well):

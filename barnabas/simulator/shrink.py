@@ -51,6 +51,8 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
         size //= 2
     if plan.members:
         yield replace(plan, members=[], faults=[one for one in plan.faults if one.kind not in KINDS_OF_MEMBERS])
+    if plan.moves:
+        yield replace(plan, moves=False)
     if plan.consumers:
         yield replace(plan, consumers=plan.consumers[1:])
     if len(plan.producers) > 1:

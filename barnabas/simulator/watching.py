@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any, Final
 
 from barnabas.broker.delayed import DelayedOperation
+from barnabas.broker.log import Log
 from barnabas.broker.node.core import Core
 from barnabas.broker.node.startup import Phase
 from barnabas.protocol.api import ApiKey
@@ -15,7 +16,7 @@ from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.kafka import codec
 from barnabas.simulator.broker import BrokerProcess
 from barnabas.simulator.group_watch import GroupWatch, OffsetFrames
-from barnabas.simulator.history import Answered, Asked, Completed, Event, Looked, Parked
+from barnabas.simulator.history import Answered, Asked, Completed, Event, Gone, Looked, Parked
 from barnabas.simulator.proposal_watch import ProposalFrames
 from barnabas.simulator.replica_watch import Peers, ReplicaWatch
 from barnabas.simulator.wire import Wire
@@ -50,6 +51,7 @@ class BrokerWatch:
         self._peers = peers
         self._incarnation = 0
         self._stands: dict[TopicPartition, tuple[int, int]] = {}
+        self._logs: dict[TopicPartition, Log] = {}
         self._replicas = ReplicaWatch(tell, peers)
         self._groups = GroupWatch(tell)
         self._parked: dict[DelayedOperation, int] = {}
@@ -65,6 +67,7 @@ class BrokerWatch:
         if broker.incarnation != self._incarnation:
             self._incarnation = broker.incarnation
             self._stands.clear()
+            self._logs.clear()
             self._replicas = ReplicaWatch(self._tell, self._peers)
             self._groups = GroupWatch(self._tell)
             self._parked.clear()
@@ -77,14 +80,27 @@ class BrokerWatch:
         if core.ready:
             self._replicas.look(broker, core)
             self._groups.look(broker, core)
-        known = self._stands
+        known, open_logs = self._stands, self._logs
+        if len(open_logs) > len(core.logs.logs):
+            for partition in [one for one in open_logs if one not in core.logs.logs]:
+                self._forget(broker, partition)
         for partition, log in core.logs.logs.items():
+            if open_logs.get(partition) is not log:
+                self._forget(broker, partition)
+                open_logs[partition] = log
             stands = (log.high_watermark, log.log_end_offset)
             if known.get(partition) != stands:
                 known[partition] = stands
                 self._tell(Looked(broker.name, self._incarnation, partition, *stands))
                 self._replicas.moved(broker, core, partition, log)
         self._look_at_parked(broker, core)
+
+    def _forget(self, broker: BrokerProcess, partition: TopicPartition) -> None:
+        if self._logs.pop(partition, None) is not None:
+            self._stands.pop(partition, None)
+            self._replicas.forget(partition)
+            broker.machine.world.count("replicas deleted")
+            self._tell(Gone(broker.name, partition))
 
     def _look_at_parked(self, broker: BrokerProcess, core: Core) -> None:
         now_ms = broker.machine.clock.mono_ns() // 1_000_000

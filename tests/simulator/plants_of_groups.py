@@ -12,7 +12,7 @@ PLANTS_OF_GROUPS: Final = MappingProxyType(
         "answered_below_the_watermark": plant_of_several(
             "A coordinator answers before what it wrote is committed.",
             "committed offsets",
-            68,
+            2,
             ("barnabas.broker.group.shard:Shard.answer", "if not self.behind:", "if True:"),
         ),
         "zombies_commit": plant_of_several(
@@ -33,7 +33,7 @@ PLANTS_OF_GROUPS: Final = MappingProxyType(
         "given_before_it_is_free": plant_of_several(
             "A member is given what another has still to give up.",
             "owners",
-            2,
+            4,
             (
                 "barnabas.broker.group.consumer.reconciling:_next",
                 "if (owner := owners.get(number)) is None or owner in aim.own",

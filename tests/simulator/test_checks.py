@@ -21,6 +21,7 @@ from barnabas.simulator.history import (
     Epochs,
     Event,
     Failed,
+    Gone,
     Grouped,
     Handed,
     Healed,
@@ -141,6 +142,8 @@ REPLICAS: list[Event] = [
     epochs([(0, 0), (1, 3), (2, 9)], [(0, 0), (1, 3)])._replace(is_cut=True, leads=2),
     epochs([], []),
     Counted("b", P, "c", 2, 3),
+    Gone("d", P),
+    Looked("d", 2, P, 0, 0),
     Proposed(P, 5, 6),
     Proposed(P, 6, 6),
     Registered("d", 7),
@@ -399,6 +402,13 @@ def test_replicas_that_keep_every_promise_pass() -> None:
 def test_who_is_eligible_and_comes_back_without_proof_is_passed_over_in_the_same_step() -> None:
     before = decided((0, 0), "", "", "bd", elr="c")._replace(last_known=("b",))
     see([check_of("Decisions")], [before, decided((1, 1), "b", "b", "bd")])
+
+
+def test_a_move_that_ends_may_let_in_its_leader_with_the_same_change() -> None:
+    moved = decided((1, 1), "d", "cd")._replace(replicas=("d", "c"))
+    see([check_of("Decisions")], [decided((0, 0), "b", "bc"), moved])
+    with pytest.raises(Broken, match="not in the ISR"):
+        see([check_of("Decisions")], [decided((0, 0), "b", "bc"), moved._replace(replicas=ALL)])
 
 
 def test_groups_that_keep_every_promise_pass() -> None:

@@ -2,7 +2,8 @@
 
 the ISR is one of replicas, and empty only while nobody leads; the leader is one of it, and alive
 who leads next was in the ISR before, or, where nobody of it is alive, eligible, or, where nobody of those is, the last
-leader: else he may lack what was committed. Nobody is in the ISR and eligible
+leader: else he may lack what was committed. Apart is a move that ends, and takes the leader away with the change of the
+ISR by which that leader lets the new one in. Nobody is in the ISR and eligible
 whoever is fenced neither joins an ISR nor stays in one
 a partition epoch rises with each change, a leader epoch with each change of the leader
 """
@@ -49,6 +50,8 @@ def _may_lead(before: Decided, event: Decided) -> bool:
 
     Who is fenced in this very step, or comes back without proof, is passed over.
     """
+    if before.leader and before.leader not in event.replicas:
+        return event.leader in event.isr
     for some in (before.isr, before.elr, before.last_known):
         if event.leader in some:
             return True

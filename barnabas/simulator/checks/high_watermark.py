@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from barnabas.protocol.ids import TopicPartition
 from barnabas.simulator.checks import Check
-from barnabas.simulator.history import Looked
+from barnabas.simulator.history import Gone, Looked
 from barnabas.simulator.world import Broken
 
 
@@ -13,7 +13,10 @@ class HighWatermark(Check):
 
     def __init__(self) -> None:
         self._last: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
-        self.rules = {Looked: self._looked}
+        self.rules = {Looked: self._looked, Gone: self._gone}
+
+    def _gone(self, event: Gone) -> None:
+        self._last.pop((event.broker, event.partition), None)
 
     def _looked(self, event: Looked) -> None:
         what = f"high watermark: {event.high_watermark} of {event.partition} at {event.broker}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from barnabas.protocol.ids import TopicPartition
 from barnabas.simulator.checks import Check
-from barnabas.simulator.history import Decided, Looked, PowerLost, Registered
+from barnabas.simulator.history import Decided, Gone, Looked, PowerLost, Registered
 from barnabas.simulator.world import Broken
 
 
@@ -25,6 +25,7 @@ class InSync(Check):
         self._registered: dict[str, int] = {}
         self.rules = {
             Looked: self._looked,
+            Gone: self._gone,
             Decided: self._decided,
             PowerLost: self._lost_power,
             Registered: self._comes_back,
@@ -45,6 +46,10 @@ class InSync(Check):
     def _lost_power(self, event: PowerLost) -> None:
         if not event.synced:
             self._lost.update((partition, event.broker) for partition, one in self._ends if one == event.broker)
+
+    def _gone(self, event: Gone) -> None:
+        self._ends[event.partition, event.broker] = 0
+        self._compare(event.partition)
 
     def _comes_back(self, event: Registered) -> None:
         if event.epoch > self._registered.get(event.broker, -1):

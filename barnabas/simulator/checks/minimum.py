@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from barnabas.protocol.ids import TopicPartition
 from barnabas.simulator.checks import Check
-from barnabas.simulator.history import Led, Looked
+from barnabas.simulator.history import Gone, Led, Looked
 from barnabas.simulator.world import Broken
 
 
@@ -14,13 +14,16 @@ class Minimum(Check):
     def __init__(self) -> None:
         self._led: dict[tuple[str, TopicPartition], tuple[int, Led]] = {}
         self._stands: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
-        self.rules = {Led: self._leads, Looked: self._looked}
+        self.rules = {Led: self._leads, Looked: self._looked, Gone: self._gone}
 
     def _leads(self, event: Led) -> None:
         key = event.broker, event.partition
         most, before = self._led.get(key, (0, event))
         same = (before.incarnation, before.leader_epoch) == (event.incarnation, event.leader_epoch)
         self._led[key] = max(most if same else 0, len(event.isr)), event
+
+    def _gone(self, event: Gone) -> None:
+        self._stands.pop((event.broker, event.partition), None)
 
     def _looked(self, event: Looked) -> None:
         key = event.broker, event.partition
