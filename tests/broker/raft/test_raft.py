@@ -94,12 +94,15 @@ def test_evidence_of_its_death_is_faster_than_the_fetch_timeout(three):
 def test_two_that_see_it_at_once_do_not_stand_against_each_other(seed):
     quorum = Quorum(1, 2, 3, seed=seed)
     quorum.until(lambda: quorum.agreed)
-    old, epoch = quorum.leader.node_id, quorum.leader.raft.epoch
-    quorum.crash(old)
+    old = quorum.leader
+    assert old is not None
+    quorum.crash(old.node_id)
     for one in quorum.lives.values():
-        one.raft.suspect(old, quorum.now_ms)
+        one.raft.suspect(old.node_id, quorum.now_ms)
     quorum.until(lambda: quorum.leader is not None)
-    assert quorum.leader.raft.epoch == epoch + 1
+    new = quorum.leader
+    assert new is not None
+    assert new.raft.epoch == old.raft.epoch + 1
 
 
 def test_a_leader_that_goes_has_the_next_begin_at_once(three):
