@@ -22,7 +22,7 @@ from tests.hostile.extremes import TOPICS, Extreme, chosen, extreme
 from tests.hostile.run import play, send
 from tests.hostile.tour import tour
 
-SOCKET_S = 30.0
+SOCKET_S = 60.0
 SEED = 9
 """Always the same requests: others are drawn by `python -m tests.hostile` and `./dev soak`."""
 MEMBERS_WAIT_MS = 10_000
