@@ -235,6 +235,12 @@ class Follower:
     def _follow(self, data: PartitionData, now_ms: int) -> bool:
         log = self.partition.log
         end = log.log_end_offset
+        if log.high_watermark < end == data.log_start_offset:  # no epoch tells whether what is here was ever committed
+            try:
+                self._drop_all(end)
+            except KafkaError as error:
+                self._failed(error, now_ms)
+                return False
         if data.records:
             records = memoryview(b"".join(data.records) if isinstance(data.records, list) else data.records)
             begin = begin_before(records, end)

@@ -6,6 +6,11 @@ from functools import partial
 
 import pytest
 
+from barnabas.protocol.requests.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from tests.broker.node.cluster import Cluster
 from tests.durability.plants import Change
 
@@ -135,6 +140,25 @@ def test_one_that_lost_records_from_its_midst_has_them_again_before_it_may_lead(
     assert three[3].core.logs.losses.count
     assert three[3].values(topic="u") == three[2].values(topic="u")
     assert len(three[3].values(topic="u")) == 3
+
+
+def test_what_was_never_committed_is_not_read_again_where_records_were_deleted(three):
+    """What is deleted may be readable again after a kill: the records that were there, and no others."""
+    three.cut = {frozenset((2, 1)), frozenset((2, 3))}
+    assert three.put(b"2 alone has it", acks=1, node_id=2).error_code == 0
+    three.kill(2)
+    three.cut = set()
+    three.until(lambda: three.leader() == 3)
+    assert three.put(b"second").base_offset == 1
+    deletes = DeleteRecordsRequest([DeleteRecordsTopic("t", [DeleteRecordsPartition(0, 2)])], 0)
+    three.send(3, deletes, 2)
+    three.until(lambda: three[3].log().log_start_offset == 2)
+    for _ in range(2):
+        three.start(2)
+        three.until(lambda: len(three.state().isr) == 3 and three[2].core.ready)
+        three.kill(2)
+        three.until(lambda: 2 not in three.state().isr)
+    assert not three.disks[2].exists(LOG), "it began anew, at 2"
 
 
 @pytest.mark.parametrize(
