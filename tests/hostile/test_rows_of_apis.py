@@ -1,17 +1,17 @@
 """The largest request of every API, in both dialects, as `test_rows`: against a real process that has much to tell.
 
 `test_steps` has them within this process, where each step is measured; here others are served all the while, and what
-they held is given back. What brings records has rows of its own (`test_rows_of_bombs`): it leaves a log behind.
+they held is given back.
 """
 
 from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
-from barnabas.protocol.api import ApiKey
 from tests.broker.host.test_siege import siege
 from tests.cli.process import Process
 from tests.hostile import largest, largest_of_cluster, largest_of_groups
@@ -42,12 +42,10 @@ def test_no_largest_request_is_left_out() -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("group", GROUPS)
-def test_the_largest_request_of_every_api(group: str, dialect: str) -> None:
-    with siege(*OPTIONS, prepare=prepare) as process:
+def test_the_largest_request_of_every_api(group: str, dialect: str, tmp_path: Path) -> None:
+    with siege(*OPTIONS, prepare=prepare, data_dir=tmp_path) as process:
         for name in GROUPS[group]:
             data = largest_frame(name, DIALECTS[dialect])
-            if LARGEST[name][0] == ApiKey.PRODUCE:
-                continue
             for _ in range(2):
                 with ExitStack() as stack:
                     assert Peer(stack, process.port).ask(data) is not None, name

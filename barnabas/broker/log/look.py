@@ -6,7 +6,7 @@ has waited for a job asks again whether this broker leads, and appends what came
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from barnabas.broker.config import TopicConfig
 from barnabas.broker.jobs import Job
@@ -90,6 +90,11 @@ class Costly(Exception):
         self.view = kept(view)
         self.header = header
         self.asked = asked
+
+    def bare(self) -> Self:
+        """To be kept: without the frames it came through, which hold it, and with it all that the batch unpacked to."""
+        self.__traceback__ = self.__context__ = None
+        return self
 
 
 class Unsummed(Costly):

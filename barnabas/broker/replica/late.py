@@ -138,7 +138,10 @@ def _append_large(hosted: HostedPartitions, key: TopicPartition, late: Late, bat
     if not staged.segment.size:
         abandon(partition.log, staged.segment)
     if fault is not None:
-        raise fault
+        try:
+            raise fault
+        finally:
+            del fault  # it holds this frame
     return again
 
 
@@ -169,5 +172,8 @@ def _attempt(
         return None
     fault = faults.pop()
     if isinstance(fault, Costly):
-        return fault
-    raise fault
+        return fault.bare()
+    try:
+        raise fault
+    finally:
+        del fault  # it holds this frame

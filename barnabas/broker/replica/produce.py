@@ -139,7 +139,7 @@ def append_records(
         try:
             info = partition.append(records, len(records), acks, shared.wall_clock.now_ms(), internal_allowed, asker)
         except Costly as costly:
-            late.append((partition, records, costly))
+            late.append((partition, records, costly.bare()))
             continue
         except Exception as error:
             results[key] = _failed(hosted, key, records, error)

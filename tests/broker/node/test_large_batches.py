@@ -285,3 +285,18 @@ def test_what_a_refused_batch_unpacked_to_goes_with_its_answer(world: World) -> 
     finally:
         tracemalloc.stop()
         gc.enable()
+
+
+def test_what_a_batch_unpacked_to_in_vain_goes_before_it_is_looked_through_apart(world: World) -> None:
+    """What says that it is too much for the loop held the frames that it came through, and they held it: for ever."""
+    records = bytes(batch(*[bytes(BYTES_AT_ONCE)] * 2, keys=[b"k"] * 2, codec=4))
+    gc.collect()
+    gc.disable()
+    tracemalloc.start()
+    try:
+        for _ in range(3):
+            assert world.put(records).error_code == 0
+        assert tracemalloc.get_traced_memory()[0] < 1_000_000
+    finally:
+        tracemalloc.stop()
+        gc.enable()
