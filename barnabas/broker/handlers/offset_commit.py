@@ -5,7 +5,8 @@
 - A commit that is refused as a whole says so in every partition: who may commit stands in `group/offsets.py`.
 - v2 to v4 may say how long the offsets are to be kept. v5: `offsets.retention.minutes` alone. v7: static members.
 
-A topic named twice is told once, with all that was named under it; a partition named twice is told twice.
+A topic named twice is told once, with all that was named under it; as often as named where topics have ids (v10 on). A
+partition named twice is told twice. All of it as in Kafka.
 So many partitions as one slice has are written as one batch, as in Kafka; more than that a slice at a time.
 """
 
@@ -110,14 +111,18 @@ def _serve(services: Services, request: OffsetCommitRequest, context: RequestCon
         reply.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return
     by = _committer(request, context)
-    topics: dict[tuple[str, bytes], OffsetCommitResponseTopic] = {}
+    response = OffsetCommitResponse(topics=[])
+    by_name: dict[str, OffsetCommitResponseTopic] = {}
+    by_id = context.api_version >= _IDS_FROM
     wanted: list[tuple[OffsetCommitResponsePartition, Commit]] = []
     current = Slice()
     for topic in request.topics:
-        named = topic.name, topic.topic_id
-        told = topics.get(named) or OffsetCommitResponseTopic(*named)
-        if topic.partitions:
-            topics[named] = told
+        told = by_name.get(topic.name)
+        if told is None or by_id:
+            told = OffsetCommitResponseTopic(topic.name, topic.topic_id)
+            if topic.partitions:
+                by_name[topic.name] = told
+                response.topics.append(told)
         state, code = _topic(services, topic, context)
         for part in topic.partitions:
             answer = OffsetCommitResponsePartition(part.partition_index, code)
@@ -136,7 +141,6 @@ def _serve(services: Services, request: OffsetCommitRequest, context: RequestCon
             if _is_refused(services, request, reply):
                 return
             yield None
-    response = OffsetCommitResponse(topics=list(topics.values()))
     shard: Shard | None = None
     for some in slices(wanted):
         if some:

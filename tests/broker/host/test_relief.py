@@ -453,9 +453,9 @@ async def test_who_would_give_nothing_back_is_not_ended_for_what_it_holds() -> N
     core = small_core()
     core.handler = parks
     async with serving(core) as host, client(host.port) as changing, client(host.port) as looking_up:
-        changing.send(alter(19_000))
+        changing.send(alter(9_500))
         await until(lambda: len(core.contexts) == 1)
-        looking_up.send(lookup(2000))
+        looking_up.send(lookup(1000))
         await until(lambda: len(core.contexts) == 2)
         core.account.charge(0, PARKED, 10 * MIB - core.account.total + 1)
         await until(lambda: host.relief.ended == 1)
