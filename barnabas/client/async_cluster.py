@@ -317,8 +317,16 @@ class AsyncCluster(Handle):
         )
 
     async def _to_any(self, request: Any) -> Any:
-        node = await self._client.any_node()
-        return await self._client.send(node.id, request)
+        """Sends to the least loaded node; where that is gone, to the next: these requests change nothing."""
+        others = len(self._client.cluster.nodes)
+        while True:
+            node = await self._client.any_node()
+            others -= 1
+            try:
+                return await self._client.send(node.id, request)
+            except Disconnected as error:
+                if others <= 0 or error.timed_out:
+                    raise
 
     async def _to_controller(self, request: Any) -> Any:
         """Sends to the controller; where that moved or is unknown, learns anew and tries once more."""

@@ -19,7 +19,7 @@ from barnabas.protocol.requests.create_topics import CreatableTopicResult, Creat
 from barnabas.protocol.requests.delete_topics import DeletableTopicResult, DeleteTopicsResponse
 from barnabas.protocol.requests.describe_groups import DescribeGroupsResponse
 from barnabas.protocol.requests.find_coordinator import Coordinator, FindCoordinatorResponse
-from barnabas.protocol.requests.metadata import MetadataResponsePartition
+from barnabas.protocol.requests.metadata import MetadataResponseBroker, MetadataResponsePartition
 from tests.client.scripted import ScriptedBroker
 
 
@@ -316,3 +316,20 @@ async def test_an_answer_about_no_group_is_an_error() -> None:
             await admin.describe_groups(5)  # type: ignore[arg-type]
         with pytest.raises(ConfigError, match="states: 'Stable' is one word; give a list"):
             await admin.list_groups(states="Stable")
+
+
+async def test_what_any_broker_can_tell_is_asked_of_the_next_where_one_is_gone() -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        port = nobody.getsockname()[1]
+        async with ScriptedBroker() as broker:
+
+            def metadata(request: Any) -> Any:
+                answer = broker.metadata(request)
+                answer.brokers += [MetadataResponseBroker(node, "127.0.0.1", port) for node in (2, 3, 4)]
+                return answer
+
+            broker.handlers[ApiKey.METADATA] = metadata
+            for _ in range(10):  # which one is asked first is drawn
+                async with aio.Admin(broker.servers) as admin:
+                    assert await admin.list_topics() is not None
