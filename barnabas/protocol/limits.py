@@ -25,7 +25,7 @@ REQUEST_ELEMENTS_MAX: Final[dict[int, int]] = {
     ApiKey.FIND_COORDINATOR: 10_000,
     ApiKey.JOIN_GROUP: 1_000,
     ApiKey.HEARTBEAT: FEW,
-    ApiKey.LEAVE_GROUP: 10_000,
+    ApiKey.LEAVE_GROUP: 5_000,
     ApiKey.SYNC_GROUP: 10_000,
     ApiKey.DESCRIBE_GROUPS: 10_000,
     ApiKey.LIST_GROUPS: 1_000,

@@ -106,7 +106,7 @@ LARGEST: dict[str, Largest] = {
     "JoinGroup": (11, 9, lambda share: _join(900 // share, 1000)),
     "JoinGroup, one large": (11, 9, lambda share: _join(1, 1_000_000)),
     "SyncGroup": (14, 5, lambda share: _sync(FEW_TIMES // share)),
-    "LeaveGroup": (13, 5, lambda share: _leave(FEW_TIMES // share)),
+    "LeaveGroup": (13, 5, lambda share: _leave((5_000 - 10) // share)),
     "DescribeGroups": (15, 6, lambda share: DescribeGroupsRequest(_groups(FEW_TIMES // share))),
     "ListGroups": (16, 5, lambda share: ListGroupsRequest(_groups(900 // share))),
     "DeleteGroups": (42, 2, lambda share: DeleteGroupsRequest(_groups(FEW_TIMES // share))),
