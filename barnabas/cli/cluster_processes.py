@@ -16,7 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from barnabas.cli.cluster_files import Place
+from barnabas.broker.raft import kept
+from barnabas.broker.raft.kept import Kept, QuorumStateError
+from barnabas.cli.cluster_files import CONTROLLER, Place
 
 STOP_S_MAX: Final = 10.0
 READY_S_MAX: Final = 60.0
@@ -105,6 +107,27 @@ def end(directory: Path, node_ids: Iterable[int]) -> None:
         for one in asked.values():
             tell(one.pid, signal.SIGKILL)
         gone(directory, asked, STOP_S_MAX)
+
+
+def end_all(directory: Path, node_ids: Sequence[int]) -> None:
+    """Stop brokers in good order, the active controller last: it hears the others go."""
+    last = decides(directory, node_ids)
+    end(directory, [node_id for node_id in node_ids if node_id != last])
+    end(directory, [last])
+
+
+def decides(directory: Path, node_ids: Iterable[int]) -> int:
+    """Who leads the newest epoch that any controller of these has kept; the first one where none tells.
+
+    Their files are read, for a process that is paused or has no majority would not answer.
+    """
+    newest = Kept(leader=CONTROLLER)
+    for node_id in node_ids:
+        with suppress(OSError, QuorumStateError):
+            told, _ = kept.parse(Path(stem(directory, node_id), kept.FILE).read_bytes())
+            if told.leader != kept.NOBODY and told.epoch >= newest.epoch:
+                newest = told
+    return newest.leader
 
 
 def gone(directory: Path, processes: Mapping[int, Running], seconds: float) -> bool:

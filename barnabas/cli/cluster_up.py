@@ -2,7 +2,7 @@
 
 The brokers are started together, their controllers among them; the line that tells where they serve comes when all do.
 One that ends while it should serve is told of, and the others go on; so is one that `cluster start` brings back. At
-the end the first controller stops last, so that it hears the others go.
+the end the active controller stops last, so that it hears the others go.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from barnabas.cli.cluster_files import CONTROLLER, Plan, plan_of, write_settings
-from barnabas.cli.cluster_processes import READY_S_MAX, end, find, last_words, launch, stem, tell
+from barnabas.cli.cluster_files import Plan, plan_of, write_settings
+from barnabas.cli.cluster_processes import READY_S_MAX, end_all, find, last_words, launch, stem, tell
 from barnabas.cli.codes import HERE, REFUSED
 from barnabas.cli.speak import fail, say
 
@@ -116,9 +116,7 @@ class Cluster:
             fail(f"broker {node_id} has ended{code}, the others go on; see {log}", 0)
 
     def _stop(self) -> None:
-        """The controller last: it hears from the others that they go."""
-        end(self._directory, [one.node_id for one in self._plan.brokers if one.node_id != CONTROLLER])
-        end(self._directory, [CONTROLLER])
+        end_all(self._directory, [one.node_id for one in self._plan.brokers])
         for process in self._processes.values():
             _forget(process)
 

@@ -21,7 +21,6 @@ from typing import Final
 
 from barnabas.broker.host.data_dir import DataDirLock, DataDirUnusable
 from barnabas.cli.cluster_files import (
-    CONTROLLER,
     HOST,
     Place,
     Plan,
@@ -37,6 +36,7 @@ from barnabas.cli.cluster_processes import (
     STOP_S_MAX,
     Running,
     end,
+    end_all,
     find,
     gone,
     last_words,
@@ -140,12 +140,11 @@ def _remove(directory: Path, plan: Plan, node_id: int) -> None:
 
 
 def _stop_all(directory: Path, node_ids: list[int]) -> None:
-    """The controller last; then `up` ends, too, and lets go of the directory."""
+    """All of them; then `up` ends, too, and lets go of the directory."""
     running = [node_id for node_id in node_ids if find(directory, node_id) is not None]
     if not running:
         raise Refused(f"no broker of the cluster in {directory} runs")
-    end(directory, [node_id for node_id in running if node_id != CONTROLLER])
-    end(directory, [CONTROLLER])
+    end_all(directory, node_ids)
     _until(lambda: _is_free(directory))
     say(f"{len(running)} of {len(node_ids)} brokers were running, all are stopped; data: {directory}")
 

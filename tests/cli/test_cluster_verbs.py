@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from barnabas import Admin, NewTopic, Producer
-from barnabas.cli import cluster
+from barnabas.broker.raft import kept
+from barnabas.broker.raft.kept import Kept
+from barnabas.cli import cluster, cluster_processes
 from barnabas.cli.cluster import BROKERS_MAX
 from barnabas.cli.cluster_files import Place, Plan, grown, plan_for, plan_of, settings_of, write_settings
 from barnabas.cli.cluster_processes import find, stem
@@ -110,6 +112,35 @@ def test_the_whole_cluster_is_stopped(tmp_path: Path, stands: Stands, capsys: py
     assert capsys.readouterr().out == f"2 of 3 brokers were running, all are stopped; data: {tmp_path}\n"
     with pytest.raises(Refused, match=r"no broker of the cluster in .* runs"):
         steer("stop", tmp_path, None)
+
+
+@pytest.mark.parametrize(
+    ("told", "last"),
+    [
+        ({}, 1),
+        ({1: Kept(4, 1, 2), 2: Kept(4, 2, 2), 3: Kept(3, 3, 3)}, 2),
+        ({1: Kept(4, 1, 1), 2: Kept(5, 2, 3), 3: Kept(5, 3, 3)}, 3),
+        ({1: Kept(4, 1, 1), 2: Kept(5, 2)}, 1),  # nobody was elected in epoch 5, and 3 has no file
+    ],
+)
+def test_the_active_controller_is_stopped_last(
+    tmp_path: Path, stands: Stands, monkeypatch: pytest.MonkeyPatch, told: dict[int, Kept], last: int
+) -> None:
+    plan_for(tmp_path, 3, 0)
+    for node_id, each in told.items():
+        file = tmp_path / f"broker-{node_id}" / kept.FILE
+        file.parent.mkdir(parents=True)
+        file.write_bytes(kept.dump(each, [1, 2, 3]))
+    made = {stands(node_id).pid: node_id for node_id in (1, 2, 3)}
+    ended: list[int] = []
+
+    def tell(pid: int, number: int) -> None:
+        ended.append(made[pid])
+        os.kill(pid, number)
+
+    monkeypatch.setattr(cluster_processes, "tell", tell)
+    assert not steer("stop", tmp_path, None)
+    assert ended == [*(one for one in (1, 2, 3) if one != last), last]
 
 
 @pytest.mark.parametrize("verb", ["stop", "kill", "pause", "resume"])
