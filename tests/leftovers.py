@@ -1,4 +1,5 @@
-"""What a file of tests leaves behind fails it: threads, processes, open files and sockets, temporary files.
+"""What a file of tests leaves behind fails it: threads, processes, open files and sockets, temporary files, and loggers
+that tell less or more than before.
 
 Files come in any order (`-n 2`, `--shuffle`), and whoever shares a process with what another left is red without being
 at fault. What stands is looked at after each test, so that the one is named which left it; what is still there when the
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import logging
 import os
 import shutil
 import sys
@@ -103,7 +105,17 @@ class Leftovers:
         """What there is now, in words that no two things share."""
         threads = {f"thread {thread.name} ({thread.native_id})" for thread in threading.enumerate()}
         files = {f"file {name}" for name in os.listdir(self._directory) if not name.startswith(MEANT_TO_STAY)}
-        return {*threads, *files, *_children(), *_open_files()}
+        return {*threads, *files, *_children(), *_open_files(), *_loggers()}
+
+
+def _loggers() -> Iterator[str]:
+    """Those of this package that are not as they come: who counts lines in the same process would miss some."""
+    for name, one in tuple(logging.root.manager.loggerDict.items()):
+        if name.partition(".")[0] != "barnabas" or not isinstance(one, logging.Logger):
+            continue
+        if one.level or one.handlers or one.disabled or not one.propagate:
+            told = f"level {logging.getLevelName(one.level)}, {len(one.handlers)} handlers"
+            yield f"logger {name} ({told}{', disabled' if one.disabled else ''}{'' if one.propagate else ', its own'})"
 
 
 def _children() -> Iterator[str]:

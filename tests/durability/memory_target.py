@@ -40,12 +40,15 @@ class MemoryTarget:
         self._answers: deque[tuple[int, Answer]] = deque()
         self._next = 0
         logger = logging.getLogger("barnabas")
+        self._level_before = logger.level
         logger.addHandler(self._lines)
         logger.setLevel(logging.INFO)
 
     def close(self) -> None:
         """Hear no more of the log."""
-        logging.getLogger("barnabas").removeHandler(self._lines)
+        logger = logging.getLogger("barnabas")
+        logger.removeHandler(self._lines)
+        logger.setLevel(self._level_before)
 
     def _step(self) -> bool:
         """One step of the core or of its disk; whether there was one to do."""

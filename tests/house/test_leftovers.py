@@ -16,6 +16,7 @@ LEAVING = {
     "process": "kept.append(subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE))",
     "unwaited": "kept.append(subprocess.Popen(['true']))",
     "file": "tempfile.mkstemp()",
+    "level": "logging.getLogger('barnabas.x').setLevel('ERROR')",
 }
 CLEAN = {
     "clean": """
@@ -42,7 +43,7 @@ def test_failed_already():
     assert not server
 """,
 }
-BEGIN = "import asyncio, socket, subprocess, sys, tempfile, threading\nimport pytest\nkept = []\n"
+BEGIN = "import asyncio, logging, socket, subprocess, sys, tempfile, threading\nimport pytest\nkept = []\n"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux alone tells of processes and open files")
@@ -66,4 +67,4 @@ def test_a_file_that_leaves_something_fails_and_its_test_is_named(tmp_path: Path
     assert not [line for line in lines if "unclosed" in line], "what a failed test leaves is nobody's"
     others = [line for line in lines if line.startswith(("ERROR", "FAILED"))]
     assert len(others) == len(LEAVING) + 1
-    assert lines[-1] == "tests: 23 passed, 7 failed, 0 skipped"
+    assert lines[-1] == "tests: 26 passed, 8 failed, 0 skipped"
