@@ -74,21 +74,24 @@ def ids_told(voters: Sequence[Voter]) -> str:
     return f"node{'s' if len(voters) > 1 else ''} {', '.join(str(one.node_id) for one in voters)}"
 
 
+def asks_for_voters(config: BrokerConfig) -> bool:
+    """Whether the controllers are to be asked for: somebody's address is known, nobody's id (`host/voters`)."""
+    return bool(config.controller_quorum_bootstrap_servers) and not config.controller_quorum_voters
+
+
 def roles_must_fit(config: BrokerConfig) -> None:
     """What `process.roles` says, if it says something, is what `controller.quorum.voters` makes of this node.
 
     Raises:
-        ConfigError: it is not, or nobody is said to be the controller in the way that is read here.
+        ConfigError: it is not, or nobody is said to be the controller in a way that is read here.
     """
-    voters, roles, servers = voters_of(config), config.process_roles, config.controller_quorum_bootstrap_servers
-    if servers and not config.controller_quorum_voters:
-        raise ConfigError(
-            f"controller.quorum.bootstrap.servers={','.join(servers)}: a broker must know its controller's id, too; "
-            f"write controller.quorum.voters=ID@{servers[0]}"
-        )
+    voters, roles = voters_of(config), config.process_roles
     told = f"process.roles={','.join(roles)}"
     if roles and "broker" not in roles:
         raise ConfigError(f"{told}: every node is a broker here, the controller too; write broker,controller")
+    if asks_for_voters(config):
+        _may_ask(config)
+        return
     if "controller" in roles and not is_controller(config):
         raise ConfigError(
             f"{told}: controller.quorum.voters names {ids_told(voters)}, and this is node {config.node_id}; "
@@ -99,3 +102,25 @@ def roles_must_fit(config: BrokerConfig) -> None:
             f"{told}: this node, {config.node_id}, is to be the controller, too; write broker,controller, or the other "
             "node's ID@HOST:PORT in controller.quorum.voters"
         )
+
+
+def _may_ask(config: BrokerConfig) -> None:
+    """Only a broker that is no controller asks others: controllers that all asked would wait for each other."""
+    servers, roles = config.controller_quorum_bootstrap_servers, config.process_roles
+    told = f"controller.quorum.bootstrap.servers={','.join(servers)}"
+    whose = config.node_id if len(servers) == 1 and "controller" in roles else "ID"
+    named = f"controller.quorum.voters={whose}@{servers[0]}"
+    if not roles:
+        raise ConfigError(
+            f"{told}: write process.roles=broker, too, and these are asked who the controllers are; a controller "
+            f"names all of them itself: {named}"
+        )
+    if "controller" in roles:
+        raise ConfigError(
+            f"{told}: process.roles makes this node, {config.node_id}, a controller, and a controller is told all of "
+            f"them by id; write {named}, an entry for each, the same for all controllers"
+        )
+    for one in servers:
+        host, colon, port = one.rpartition(":")
+        if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) <= 65535):
+            raise ConfigError(f"{told}: write {one!r} as HOST:PORT, such as 127.0.0.1:9093")

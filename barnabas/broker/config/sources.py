@@ -19,7 +19,7 @@ from barnabas.broker.config.listeners import (
     listening_endpoints,
 )
 from barnabas.broker.config.properties import parse_properties
-from barnabas.broker.config.quorum import ids_told, is_controller, roles_must_fit, voters_of
+from barnabas.broker.config.quorum import asks_for_voters, ids_told, is_controller, roles_must_fit, voters_of
 from barnabas.broker.config.topic_config import topic_config
 from barnabas.broker.config.topics import parse_topics
 from barnabas.broker.config.variables import cluster_id, kafka_settings, own_settings
@@ -158,10 +158,11 @@ def _cluster_must_fit(config: BrokerConfig) -> None:
     """What a broker needs to be one of a cluster."""
     voters = voters_of(config)
     roles_must_fit(config)
-    if not is_controller(config) and not config.barnabas_cluster_id:
+    asks = asks_for_voters(config)
+    if (asks or not is_controller(config)) and not config.barnabas_cluster_id:
         raise ConfigError(
             "barnabas.cluster.id is missing: a broker is let into no cluster that it does not name; write the "
-            f"cluster.id that meta.properties of {ids_told(voters)} has"
+            f"cluster.id that meta.properties of {'a controller' if asks else ids_told(voters)} has"
         )
     if len(voters) > 1 and not config.barnabas_cluster_id:
         raise ConfigError(

@@ -6,14 +6,17 @@
   metadata log's. Of several controllers each: how far its log is on its device, as the leader has heard, and when it
   last fetched, which is when it last had all, if it has (else -1). The other brokers of a cluster are observers: where
   they last asked from, when that was, and when they last had all; for five minutes after they have fallen silent.
-- v2 (KIP-853): no directory ids, as for voters that are configured; `nodes` tells the listener that was asked, for the
-  controller has none of its own.
+- v2 (KIP-853): no directory ids, as for voters that are configured; `nodes` tells where each voter has the listener
+  that was asked, for controllers have none of their own.
+- Asked by another broker, who does not decide answers NOT_CONTROLLER, and tells `nodes` all the same: a broker that has
+  only addresses learns from any of them who the controllers are (`host/voters`).
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from barnabas.broker.config.quorum import Voter, voters_of
 from barnabas.broker.config.topics import METADATA_TOPIC
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.services import CLUSTER, Operation, Services
@@ -38,6 +41,10 @@ def handle(services: Services, request: DescribeQuorumRequest, context: RequestC
     """Answer with the voters, and with those that follow them."""
     if not services.authorise(context.connection.principal, Operation.DESCRIBE, CLUSTER):
         context.respond(DescribeQuorumResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+        return
+    nodes = _nodes(services, context) if context.api_version >= _NODES_FROM else []
+    if services.forward is not None and services.members is None:
+        context.respond(DescribeQuorumResponse(error_code=ErrorCode.NOT_CONTROLLER, nodes=nodes))
         return
     topics = request.topics
     if (
@@ -80,7 +87,6 @@ def handle(services: Services, request: DescribeQuorumRequest, context: RequestC
         current_voters=voters,
         observers=observers,
     )
-    nodes = [_node(services, context)] if context.api_version >= _NODES_FROM else []
     context.respond(DescribeQuorumResponse(topics=[TopicData(METADATA_TOPIC, [told])], nodes=nodes))
 
 
@@ -98,8 +104,15 @@ def _voters(services: Services, end: int, now_ms: int, wall_ms: int) -> list[Rep
     return sorted(voters, key=lambda voter: voter.replica_id)
 
 
-def _node(services: Services, context: RequestContext) -> Node:
+def _nodes(services: Services, context: RequestContext) -> list[Node]:
+    return [Node(one.node_id, _listeners(services, context, one)) for one in voters_of(services.config)]
+
+
+def _listeners(services: Services, context: RequestContext, voter: Voter) -> list[Listener]:
+    """Where a voter has the listener that was asked: as the settings have it for brokers, else as it has told."""
     name = context.connection.listener
-    broker = services.image.brokers.get(services.node_id)
+    if context.connection.peer >= 0 and voter.host:
+        return [Listener(name, voter.host, voter.port)]
+    broker = services.image.brokers.get(voter.node_id)
     endpoint = None if broker is None else broker.endpoint(name)
-    return Node(services.node_id, [] if endpoint is None else [Listener(name, *endpoint)])
+    return [] if endpoint is None else [Listener(name, *endpoint)]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.broker.cluster.judgement import MetadataUnreadable
 from barnabas.broker.config import BrokerConfig, advertised_endpoints, listening_endpoints
 from barnabas.broker.config.listeners import HTTP, LOCAL, between_brokers, http_endpoint
+from barnabas.broker.config.quorum import asks_for_voters
 from barnabas.broker.host.clock import SystemWallClock, boot_id
 from barnabas.broker.host.data_dir import DataDirLock
 from barnabas.broker.host.directory import guard
@@ -24,6 +25,7 @@ from barnabas.broker.node.core import Core
 from barnabas.broker.node.identity import DataDirError
 from barnabas.broker.ports import Disk
 from barnabas.net.host.forks import let_go
+from barnabas.protocol.errors import ConfigError
 
 if TYPE_CHECKING:
     from barnabas.broker.host.peering import Peering
@@ -58,6 +60,11 @@ class Assembly:
         self._lane: Lane | None = None
         self._peering: Peering | None = None
         self._between = between_brokers(config)
+        if self._between is not None and asks_for_voters(config):
+            raise ConfigError(
+                "controller.quorum.bootstrap.servers: a broker inside a program asks nobody who the controllers are; "
+                "write controller.quorum.voters=ID@HOST:PORT"
+            )
         if self._between is not None and not secret:
             from barnabas.broker.host.cluster_secret import read_secret  # of a cluster's brokers alone
 

@@ -10,6 +10,8 @@ import signal
 import sys
 
 from barnabas.broker.config import BrokerConfig
+from barnabas.broker.config.listeners import between_brokers
+from barnabas.broker.config.quorum import asks_for_voters
 from barnabas.broker.host.assemble import Assembly, new_loop
 from barnabas.broker.host.collector import Collector
 from barnabas.broker.host.disk_calls import raise_open_files_max
@@ -26,12 +28,31 @@ def run(config: BrokerConfig, data_dir: str | None, *, stored_settings: bool = T
         BarnabasError: the broker could not start; nothing was changed.
     """
     raise_open_files_max()
-    assembly = Assembly(config, data_dir, stored_settings=stored_settings)
     loop = new_loop()
     try:
-        loop.run_until_complete(_serve(assembly))
+        if between_brokers(config) is not None and asks_for_voters(config):
+            loop.run_until_complete(_find_voters(config))
+            if asks_for_voters(config):  # a signal came first
+                return
+        loop.run_until_complete(_serve(Assembly(config, data_dir, stored_settings=stored_settings)))
     finally:
         loop.close()
+
+
+async def _find_voters(config: BrokerConfig) -> None:
+    """Ask who the controllers are, until somebody tells it or a signal comes."""
+    from barnabas.broker.host.cluster_secret import read_secret  # of a cluster's brokers alone
+    from barnabas.broker.host.voters import find_voters
+
+    loop = asyncio.get_running_loop()
+    leaving = loop.create_task(asked_to_end(loop).wait())
+    finding = loop.create_task(find_voters(config, read_secret(config.barnabas_cluster_secret_file)))
+    await asyncio.wait((finding, leaving), return_when=asyncio.FIRST_COMPLETED)
+    leaving.cancel()
+    if finding.done():
+        finding.result()
+    finding.cancel()
+    await asyncio.wait((finding,))
 
 
 async def _serve(assembly: Assembly) -> None:

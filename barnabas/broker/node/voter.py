@@ -284,7 +284,7 @@ class Voter:
             self._fetch(services, request, context, now_ms)
         elif key == ApiKey.FETCH_SNAPSHOT:
             self._fetch_snapshot(services, request, context, now_ms)
-        elif self.reign is None and key in FORWARDED:
+        elif self.reign is None and key in FORWARDED and key != ApiKey.DESCRIBE_QUORUM:
             context.respond(error_response(key, request, ErrorCode.NOT_CONTROLLER))
         else:
             handler = import_module(f"barnabas.broker.handlers.{STEMS[key]}").handle

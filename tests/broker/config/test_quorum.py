@@ -60,6 +60,7 @@ OF_A_CLUSTER = {
         {"process.roles": "controller,broker"},
         {"controller.quorum.voters": "1@a:1", "controller.quorum.bootstrap.servers": "a:1"},
         {"process.roles": "", "controller.quorum.voters": "1@a:1"},
+        {"process.roles": "broker", "controller.quorum.bootstrap.servers": "a:1, [::1]:9093"},
     ],
 )
 def test_roles_that_are_so_are_taken(settings):
@@ -86,7 +87,25 @@ def test_roles_that_are_so_are_taken(settings):
         ),
         (
             {"controller.quorum.bootstrap.servers": "a:1, b:1"},
-            "a broker must know its controller's id, too; write controller.quorum.voters=ID@a:1",
+            "write process.roles=broker, too, and these are asked who the controllers are; a controller names all of "
+            "them itself: controller.quorum.voters=ID@a:1",
+        ),
+        (
+            {"controller.quorum.bootstrap.servers": "a:1, b:1", "process.roles": "broker,controller"},
+            "makes this node, 2, a controller, and a controller is told all of them by id; write "
+            "controller.quorum.voters=ID@a:1, an entry for each, the same for all controllers",
+        ),
+        (
+            {"controller.quorum.bootstrap.servers": "a:1", "process.roles": "broker,controller"},
+            "write controller.quorum.voters=2@a:1, an entry for each",
+        ),
+        (
+            {"controller.quorum.bootstrap.servers": "a:1, b", "process.roles": "broker"},
+            "write 'b' as HOST:PORT, such as 127.0.0.1:9093",
+        ),
+        (
+            {"controller.quorum.bootstrap.servers": "a:1", "process.roles": "broker", "barnabas.cluster.id": ""},
+            "write the cluster.id that meta.properties of a controller has",
         ),
     ],
 )

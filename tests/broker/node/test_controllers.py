@@ -202,7 +202,9 @@ def test_the_quorum_is_described_with_its_voters():
     cluster.advance(3000)
     asked = DescribeQuorumRequest([RequestedTopicData("__cluster_metadata", [RequestedPartitionData(0)])])
     for node_id in (1, 2, 3, 4):
-        (part,) = cluster.ask(node_id, asked, 2).topics[0].partitions
+        response = cluster.ask(node_id, asked, 2)
+        assert [one.node_id for one in response.nodes] == [1, 2, 3]
+        (part,) = response.topics[0].partitions
         assert part.leader_id == cluster.active
         assert part.high_watermark == cluster.voter(cluster.active).log.committed
         assert [one.replica_id for one in part.current_voters] == [1, 2, 3]
