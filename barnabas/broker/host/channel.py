@@ -237,6 +237,9 @@ class Channel(asyncio.BufferedProtocol):
         """Look at the first bytes. True once requests can be read."""
         if self.state is not State.OPENING:
             return False
+        if self._host.web.is_answering(self):  # one page is told, then the connection ends
+            self.receiver.skip(self.receiver.unread_bytes)
+            return False
         head = self.receiver.unread()
         choice = dialects.choose(head)
         if choice is None:

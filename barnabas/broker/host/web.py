@@ -53,6 +53,10 @@ class Web:
         self._turn_later()
         return True
 
+    def is_answering(self, channel: Channel) -> bool:
+        """Whether a page is on its way: what comes behind its request (a body, a second request) is for nobody."""
+        return channel in self._under_way
+
     def _unknown(self, name: str) -> None:
         """Who scrapes by a name that nobody told the broker sees 421, and the operator what to do about it."""
         now_s = self._host.loop.time()

@@ -133,6 +133,28 @@ async def test_one_piece_is_made_between_two_looks_at_the_sockets() -> None:
         assert max(made) == 1
 
 
+@pytest.mark.parametrize("more", [b"GET /page HTTP/1.0\r\n\r\n", b"\0\0\0\x08bodybody"])
+async def test_what_comes_behind_a_request_is_for_nobody(more: bytes) -> None:
+    """A second request began the answer anew, in the midst of it; a body was taken for a frame of Kafka's."""
+    async with serving(FakeCore()) as host, client(host.port) as raw:
+        goes_on = False
+
+        def told() -> Iterator[str]:
+            yield "first "
+            while not goes_on:
+                yield ""
+            yield "last"
+
+        host.web._pages = {"/page": lambda fields: Answer(200, TEXT, told())}
+        raw.send(b"GET /page HTTP/1.0\r\n\r\n")
+        await until(lambda: host.received_bytes > 0)
+        before = host.received_bytes
+        raw.send(more)
+        await until(lambda: host.received_bytes == before + len(more))
+        goes_on = True
+        assert (await raw.ended()).partition(b"\r\n\r\n")[2] == b"first last"
+
+
 async def test_the_resident_memory_that_metrics_tell_is_the_processs() -> None:
     async with serving(FakeCore()) as host:
         body = (await get(host.port, "/metrics"))[1]
