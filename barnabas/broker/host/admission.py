@@ -6,8 +6,9 @@
   Kafka delays the next accept, for everybody; here what is too much is refused, so that nobody waits behind a flood.
 
 Connections over the local socket are the administrator's: none of this is asked of them. Nor is it of connections on
-the listener between brokers, which must not be lost to a flood of clients (Kafka ends another one for them): of those
-that have not introduced themselves yet there are `STRANGERS_MAX`, and open files bound them.
+the listener between brokers, which must not be lost to a flood of clients (Kafka ends another one for them), nor to
+one of strangers there: of those that have not introduced themselves yet there are `STRANGERS_MAX`, and for one more
+the one goes that has been at it for the longest. A broker is through in a few ms.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Admission:
         self.sockets_max = sockets_max
         self.refused = 0
         self.open = 0
-        self.strangers = 0
+        self._strangers: dict[int, None] = {}
         self._by_address: Counter[str] = Counter()
         self._rate = 0
         self._all = _Bucket(0, 0)
@@ -65,22 +66,23 @@ class Admission:
         self._by_address[address] += 1
         return None
 
-    def admit_stranger(self) -> str | None:
-        """The same on the listener between brokers, until it is known who it is: `known`, or `leave_stranger`."""
-        refusal = None
-        if self.open + self.strangers >= self.sockets_max:
-            refusal = f"{self.open} connections are open; files must be opened, too (raise the limit: ulimit -n)"
-        elif self.strangers >= STRANGERS_MAX:
-            refusal = f"{self.strangers} others have not introduced themselves yet"
-        if refusal is not None:
-            self.refused += 1
-            return refusal
-        self.strangers += 1
-        return None
+    @property
+    def strangers(self) -> int:
+        """How many on the listener between brokers have not introduced themselves yet."""
+        return len(self._strangers)
 
-    def leave_stranger(self) -> None:
-        """Count one out: it is gone, or is known now to be a broker of the cluster."""
-        self.strangers -= 1
+    def admit_stranger(self, connection: int) -> int | None:
+        """Count one in on the listener between brokers, until it is known who it is; who has to go for it."""
+        self._strangers[connection] = None
+        if len(self._strangers) <= min(STRANGERS_MAX, max(self.sockets_max // 2, 1)):
+            return None
+        longest = next(iter(self._strangers))
+        del self._strangers[longest]
+        return longest
+
+    def leave_stranger(self, connection: int) -> None:
+        """It is gone, or is known now to be a broker of the cluster."""
+        self._strangers.pop(connection, None)
 
     def leave(self, address: str) -> None:
         """Count one out that was admitted."""

@@ -290,10 +290,13 @@ class Host:
         if self._stopping:  # `abandon` may have closed its last by now
             return False
         host = connection.client_host
+        refusal = None
         if channel.of_brokers:
-            refusal = self.admission.admit_stranger()
-        else:
-            refusal = None if connection.listener == LOCAL else self.admission.admit(host, channel.active_ms)
+            longest = self.admission.admit_stranger(connection.id)
+            if longest is not None:
+                self.channels[longest].end("others come to introduce themselves, and it has not for the longest")
+        elif connection.listener != LOCAL:
+            refusal = self.admission.admit(host, channel.active_ms)
         if refusal is not None:
             self.refusals.tell(host, f"refused a connection from {host}: {refusal}")
             return False
@@ -306,8 +309,7 @@ class Host:
         if self.channels.pop(connection.id, None) is not None:
             self._requests_closed += channel.requests
             if channel.of_brokers:
-                if connection.peer < 0:
-                    self.admission.leave_stranger()
+                self.admission.leave_stranger(connection.id)
             elif connection.listener != LOCAL:
                 self.admission.leave(connection.client_host)
             self.progress.forget(channel)

@@ -125,7 +125,7 @@ class PeerChannel(Channel):
         elif reception.peer >= 0:
             self._forget_deadline()
             self._reception = None
-            self._host.admission.leave_stranger()
+            self._host.admission.leave_stranger(self.connection.id)
             self.connection.peer, self.connection.principal = reception.peer, f"Broker:{reception.peer}"
             self.receiver.frame_bytes_max = self._host.config.socket_request_max_bytes
             logger.info("broker %d is connected from %s", reception.peer, self.connection.client_host)

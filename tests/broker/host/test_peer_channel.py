@@ -242,20 +242,35 @@ async def test_no_flood_of_clients_keeps_a_broker_out(tmp_path: Path) -> None:
         await until(lambda: len(assembly.host.channels) == 1)
 
 
-async def test_of_those_that_nobody_knows_yet_few_are_let_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_strangers_keep_no_broker_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They took all places there are for ten seconds, and then again: whoever came later was refused."""
     monkeypatch.setattr(admission, "STRANGERS_MAX", 2)
     async with one_broker(tmp_path) as assembly, peer(assembly) as known:
-        counts = assembly.host.admission
-        async with caller(port_between(assembly)), caller(port_between(assembly)):
+        counts, port = assembly.host.admission, port_between(assembly)
+        async with caller(port) as first, caller(port) as second:
             await until(lambda: counts.strangers == 2)
-            async with caller(port_between(assembly)) as third:
-                assert await third.ended() == b""
-            assert (counts.strangers, counts.refused) == (2, 1)
-            assert (await known.call(ApiVersionsRequest("b", "1"))).error_code == 0
-        await until(lambda: counts.strangers == 0)
-        async with peer(assembly):
-            assert counts.strangers == 0
+            async with peer(assembly) as third:
+                assert await first.ended() == b""
+                assert (await third.call(ApiVersionsRequest("b", "1"))).error_code == 0
+                assert counts.strangers == 1
+            async with caller(port), caller(port):
+                assert await second.ended() == b""
+                assert (await known.call(ApiVersionsRequest("b", "1"))).error_code == 0
+        await until(lambda: len(assembly.host.channels) == 1)
+        assert (counts.strangers, counts.refused) == (0, 0)
     assert counts.open == 0
+
+
+async def test_clients_that_take_all_sockets_keep_no_broker_out(tmp_path: Path) -> None:
+    """A process that may open few files has places for fewer clients than the settings allow; brokers had them, too."""
+    async with one_broker(tmp_path) as assembly:
+        assembly.host.admission.sockets_max = 1
+        async with caller(assembly.port) as client:
+            assert (await client.call(ApiVersionsRequest("c", "1"))).error_code == 0
+            async with caller(assembly.port) as another:
+                assert await another.ended() == b""
+            async with peer(assembly) as raw:
+                assert (await raw.call(ApiVersionsRequest("b", "1"))).error_code == 0
 
 
 async def test_large_requests_are_read_once_it_is_through(tmp_path: Path) -> None:
