@@ -55,7 +55,9 @@ class Request(RequestContext):
         """Have a request served that was decoded in a step before; a fetch ends with its connection."""
         gone = self._channel.state is State.GONE
         if not gone or (host.serving and self.api_key != ApiKey.FETCH):
-            host.core.handle(request, self, host.now_ms())
+            core = host.core
+            handle = core.handle if self.connection.peer < 0 else core.handle_peer
+            handle(request, self, host.now_ms())
             host.settle()
 
     def respond(self, response: Any) -> None:

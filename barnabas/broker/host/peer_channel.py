@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from barnabas.broker.account import REQUESTS
 from barnabas.broker.host import dialects
 from barnabas.broker.host.channel import Channel
-from barnabas.broker.host.in_flight import CHARGED_BYTES_MIN, taken, weigh
+from barnabas.broker.host.in_flight import CHARGED_BYTES_MIN, DECODING_MS_MAX, taken, weigh
 from barnabas.broker.host.states import State
 from barnabas.broker.introduction import REQUEST_BYTES_MAX, VERSIONS, Reception
 from barnabas.protocol.api import ApiKey, RequestHeader, UnsupportedVersion, name_of
@@ -91,9 +91,13 @@ class PeerChannel(Channel):
             self.send(self.dialect.encode_unsupported_api_versions(error.header.correlation_id))
             return
         context = self.outstanding = taken(self, header)
-        self._host.core.handle_peer(request, context, now_ms)
+        host = self._host
+        if began_ms and host.now_ms() - began_ms > DECODING_MS_MAX:
+            host.loop.call_soon(context.serve, host, request)
+        else:
+            host.core.handle_peer(request, context, now_ms)
         if self.outstanding is not None and len(frame) >= CHARGED_BYTES_MIN:
-            size = weigh(header.api_key, len(frame), self._host.buffers.pinned_bytes)
+            size = weigh(header.api_key, len(frame), host.buffers.pinned_bytes)
             self.request_bytes = self.account.change(self.connection.id, REQUESTS, 0, size)
 
     def _decode(self, frame: memoryview) -> tuple[RequestHeader, Any]:

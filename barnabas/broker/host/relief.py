@@ -15,6 +15,9 @@ through, and who sends nothing on is served.
 
 Small requests are handled all the while: they hold nothing. A frame is held back before it is decoded.
 
+Other brokers neither wait nor are ended: what clients hold would end replication, for a follower of many partitions
+is soon the one that holds most. What they send on for clients goes by the clients' rule.
+
 While logs are recovered every large frame waits for its turn, and one at a time has one: what is decoded then lies in
 between what recovery makes, and what is left of a thousand requests would not go back to the system. Who is slow gives
 its turn to others and is not ended; a request that has to wait for the recovery keeps its turn as long.
@@ -32,6 +35,7 @@ import heapq
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from barnabas.broker.handlers.registry import FORWARDED
 from barnabas.broker.handlers.services import ONLY_LOOK
 from barnabas.broker.host.dialects import NATIVE, api_key_of
 from barnabas.broker.host.in_flight import WEIGHTS, is_seen_through
@@ -81,7 +85,7 @@ class Relief:
 
     def must_wait(self, channel: Channel) -> bool:
         """Whether nothing more is to be read of a connection just now; it is told (`Channel.go_on`) when it is."""
-        if not (self._account.short or self._recovering) or channel in self.turns:
+        if not (self._account.short or self._recovering) or channel in self.turns or channel.of_brokers:
             return False
         if channel not in self.waiting:
             self.waiting[channel] = None
@@ -103,7 +107,7 @@ class Relief:
         if self._account.total <= self._account.limit:
             return False
         key = frame[5] if channel.connection.dialect == NATIVE else int.from_bytes(frame[:2], "big")
-        if key in WEIGHTS or not is_seen_through(key):
+        if key in WEIGHTS or not is_seen_through(key) or (channel.of_brokers and key not in FORWARDED):
             return False
         self._end(channel, "memory is short, and what it asks for would take more of it")
         return True
@@ -251,7 +255,7 @@ class Relief:
         worth = [
             one
             for one in self._host.channels.values()
-            if self._gives(one) >= SMALL_BYTES and not one.waits & LEFT and one not in self.turns
+            if self._gives(one) >= SMALL_BYTES and not one.waits & LEFT and one not in self.turns and not one.of_brokers
         ]
         if not worth:  # who has a turn was promised its memory, and is the last to go
             worth = list(self.turns)

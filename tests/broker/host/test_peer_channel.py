@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import barnabas.aio
+from barnabas.broker.account import BROKER, KEPT, PARKED
 from barnabas.broker.host import admission, peer_channel
 from barnabas.broker.host.assemble import Assembly
 from barnabas.broker.host.states import MUTED
@@ -20,6 +21,11 @@ from barnabas.broker.introduction import VERSIONS, Introduction, IntroductionErr
 from barnabas.protocol.api import SPOKEN, ApiKey, key_of
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.kafka import codec
+from barnabas.protocol.requests.alter_partition import (
+    AlterPartitionPartition,
+    AlterPartitionRequest,
+    AlterPartitionTopic,
+)
 from barnabas.protocol.requests.api_versions import ApiVersionsRequest
 from barnabas.protocol.requests.broker_heartbeat import BrokerHeartbeatRequest
 from barnabas.protocol.requests.create_topics import CreatableTopic, CreateTopicsRequest
@@ -104,7 +110,7 @@ def replica_questions(replica: int) -> list[Any]:
 
 def code_of(response: Any) -> int:
     (topic,) = response.responses if hasattr(response, "responses") else response.topics
-    (part,) = topic.partitions
+    part, *_ = topic.partitions
     return int(part.error_code)
 
 
@@ -278,6 +284,61 @@ async def test_large_requests_are_read_once_it_is_through(tmp_path: Path) -> Non
         topics = [ListOffsetsTopic("x" * 100, [ListOffsetsPartition(number, -1, -1)]) for number in range(100)]
         response = await raw.call(ListOffsetsRequest(2, 0, topics))
         assert sum(len(topic.partitions) for topic in response.topics) == 100
+
+
+async def test_what_took_long_to_decode_is_served_in_a_step_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peer_channel, "DECODING_MS_MAX", -1)
+    decoding = False
+    served_in: list[bool] = []
+    decode = peer_channel.PeerChannel._handle
+
+    def handle(*asked: Any) -> None:
+        nonlocal decoding
+        decoding = True
+        decode(*asked)
+        decoding = False
+
+    monkeypatch.setattr(peer_channel.PeerChannel, "_handle", handle)
+    async with one_broker(tmp_path) as assembly, peer(assembly) as raw:
+        core = assembly.host.core
+        serve = core.handle_peer
+
+        def handle_peer(*asked: Any) -> None:
+            served_in.append(decoding)
+            serve(*asked)
+
+        monkeypatch.setattr(core, "handle_peer", handle_peer)
+        assert code_of(await raw.call(many_offsets(1))) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        response = await raw.call(many_offsets(200))
+    assert {part.error_code for topic in response.topics for part in topic.partitions} == {3}, "as a broker is told"
+    assert served_in == [True, False]
+
+
+async def test_what_clients_hold_neither_ends_a_broker_nor_keeps_it_waiting(tmp_path: Path) -> None:
+    async with one_broker(tmp_path) as assembly, peer(assembly) as raw:
+        account, (channel,) = assembly.host.account, assembly.host.channels.values()
+        held = ((BROKER, PARKED, account.limit - account.total), (channel.connection.id, KEPT, 100_000))
+        for one in held:
+            account.charge(*one)
+        assert code_of(await raw.call(many_offsets(1_000))) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        topics = [
+            AlterPartitionTopic(number.to_bytes(16, "big"), [AlterPartitionPartition()]) for number in range(1, 100)
+        ]
+        assert (await raw.call(AlterPartitionRequest(2, 7, topics))).error_code == ErrorCode.STALE_BROKER_EPOCH
+        assert assembly.host.relief.ended == 0
+        raw.send(
+            b"".join(codec.encode_request(19, 7, 1, "b", CreateTopicsRequest([CreatableTopic("x" * 2_000, 1, 1)])))
+        )
+        assert await raw.ended() == b"", "a client asks for that"
+        account.release(*held[0])
+
+
+def many_offsets(count: int) -> ListOffsetsRequest:
+    return ListOffsetsRequest(
+        2, 0, [ListOffsetsTopic("x" * 100, [ListOffsetsPartition(at, -1, -1)]) for at in range(count)]
+    )
 
 
 async def test_clients_are_led_to_the_other_listener(tmp_path: Path) -> None:
