@@ -176,18 +176,23 @@ def parse_partition_metadata(data: bytes) -> bytes:
     return parse_uuid(body[len(_ID_HEAD) :].decode())
 
 
+class DamagedId(OSError):
+    """A log does not say any more which topic's it is, for the file that did is damaged."""
+
+
 def load_topic_id(disk: Disk, directory: str) -> bytes:
     """The topic id that a log's directory names; zeros if it names none.
 
     Raises:
-        OSError: the file cannot be read, or holds something else.
+        DamagedId: the file holds something else.
+        OSError: it cannot be read.
     """
     try:
         return parse_partition_metadata(disk.load(f"{directory}/{PARTITION_METADATA_FILE}"))
     except FileNotFoundError:
         return ZERO_UUID
     except ValueError as error:
-        raise OSError(f"{directory}: {error}") from error
+        raise DamagedId(f"{directory}: {error}") from error
 
 
 def parse_directory_name(name: str) -> TopicPartition | None:

@@ -291,6 +291,25 @@ class LogManager:
             name,
         )
 
+    def is_damaged(self, partition: TopicPartition) -> bool:
+        """Whether a partition's directory cannot be used for it does not say whose it is."""
+        return isinstance(self.failed.get(partition), checkpoint.DamagedId)
+
+    def give_up(self, partition: TopicPartition) -> None:
+        """Set aside a directory that does not say whose it is: others have all of it, which is fetched anew.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR, it stays as it is.
+        """
+        try:
+            name = free_name(self.disk, partition, ZERO_UUID, STRAY_SUFFIX)
+            self.disk.rename(str(partition), name)
+        except OSError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition}: {error}") from error
+        self._housekeeping.forget(partition)
+        del self.failed[partition]
+        logger.warning("%s is fetched anew from others; what is damaged is now called %s", partition, name)
+
     def _set_aside(self, log: Log, suffix: str, topic_id: bytes) -> str:
         partition = log.topic_partition
         self.gaps.pop(partition, None)

@@ -128,7 +128,7 @@ def run(core: Core, mine: Identity) -> Job[None]:
         lambda name: topics[name].topic_id if name in topics else ZERO_UUID, partial(strays.belongs, core)
     )
     losses.first = None
-    if core.peers is not None and losses.count > lost:
+    if core.peers is not None and (losses.count > lost or any(map(core.logs.is_damaged, core.logs.failed))):
         yield from _disprove(core)
     yield from strays.clear(core)
     core.phase = Phase.HOSTING

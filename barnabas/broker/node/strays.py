@@ -6,10 +6,10 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.cluster.image import PartitionState
 from barnabas.broker.jobs import Job
+from barnabas.broker.replica.damage import others_have_all
 from barnabas.protocol.errors import KafkaError
-from barnabas.protocol.ids import NO_LEADER, ZERO_UUID, TopicPartition
+from barnabas.protocol.ids import ZERO_UUID, TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.broker.node.core import Core
@@ -41,7 +41,7 @@ def clear(core: Core) -> Job[None]:
         is_known = topic is not None and log.topic_id in (topic.topic_id, ZERO_UUID)
         state = topic.partitions.get(key.partition) if topic is not None and is_known else None
         is_here = state is not None and core.config.node_id in state.replicas
-        if is_here and not (key in unnamed and state is not None and _others_have_all(core, state)):
+        if is_here and not (key in unnamed and state is not None and others_have_all(state, core.config.node_id)):
             continue
         with contextlib.suppress(KafkaError):  # said already; all else serves
             if is_here:
@@ -53,8 +53,3 @@ def clear(core: Core) -> Job[None]:
                 core.logs.stray(key)
         yield None
     unnamed.clear()
-
-
-def _others_have_all(core: Core, state: PartitionState) -> bool:
-    me = core.config.node_id
-    return state.leader not in (NO_LEADER, me) and me not in state.isr and me not in state.elr

@@ -24,7 +24,7 @@ from barnabas.broker.ports import IsrProposal
 from barnabas.broker.replica import isr_changes
 from barnabas.protocol.batch import LOG_OVERHEAD, crc_ok
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.ids import Buffer, TopicPartition
+from barnabas.protocol.ids import NO_LEADER, Buffer, TopicPartition
 
 if TYPE_CHECKING:
     from barnabas.broker.replica.partition import Partition
@@ -87,6 +87,11 @@ def never_opened(shared: Shared, key: TopicPartition, state: PartitionState) -> 
     others = tuple(one for one in state.isr if one != shared.broker_id)
     proposal = IsrProposal(key, state.topic_id, state.leader_epoch, state.partition_epoch, others, (-1,) * len(others))
     shared.controller.alter_partition(proposal, lambda answer: None)
+
+
+def others_have_all(state: PartitionState, me: int) -> bool:
+    """Whether a broker may begin anew: another leads, and nobody takes this one for having all that was committed."""
+    return state.leader not in (NO_LEADER, me) and me not in state.isr and me not in state.elr
 
 
 def cut(partition: Partition, offset: int) -> None:

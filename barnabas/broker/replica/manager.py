@@ -263,6 +263,8 @@ class ReplicaManager:
             partition = None
         if partition is None:
             try:
+                if self.logs.is_damaged(key) and damage.others_have_all(state, self.shared.broker_id):
+                    self.logs.give_up(key)
                 log = self._log_of(key, state.topic_id)
             except KafkaError as error:
                 if key not in self.hosted.offline and key not in self.logs.failed:  # said already

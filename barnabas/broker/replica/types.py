@@ -64,6 +64,10 @@ class PartitionState(Protocol):
         """Broker ids in sync, as committed."""
 
     @property
+    def elr(self) -> tuple[int, ...]:
+        """Broker ids that are not in sync and have all that was committed (KIP-966)."""
+
+    @property
     def recovering(self) -> bool:
         """Whether its leader may lack what was acknowledged, and nobody has been in sync with it since."""
 

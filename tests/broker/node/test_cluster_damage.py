@@ -115,13 +115,44 @@ def test_what_cannot_be_opened_is_led_by_another():
     for one in (4, 3, 2):
         four.kill(one)
         four.until(partial(lambda one: not four[CONTROLLER].core.image.is_alive(one), one))
-    four.disks[2].flip("t-0/partition.metadata", 12)
+    four.disks[2].faults.bad_reads.add("t-0/partition.metadata")
     four.start(2)
     four.until(lambda: four.leader() == 2)
     four.start(3)
     four.until(lambda: four.leader() == 3)
     assert four.state().isr == (3,)
     assert four.put(b"second", acks=1).base_offset == 1
+
+
+@pytest.mark.parametrize("replicas", [[2, 3, 1], [2, 3]])
+def test_a_log_that_does_not_say_whose_it_is_is_fetched_anew(three, replicas, caplog):
+    """As any file that is damaged. Of two that are to be in sync each stays eligible to lead; it lets go of that."""
+    three.create("u", replicas={0: replicas}, min_insync_replicas=2)
+    assert three.put(b"first", topic="u").error_code == 0
+    three.kill(3)
+    three.until(lambda: 3 not in three.state(topic="u").isr)
+    assert three.state(topic="u").elr == ((3,) if len(replicas) == 2 else ())
+    three.disks[3].flip("u-0/partition.metadata", 12)
+    three.start(3)
+    three.until(lambda: len(three.state(topic="u").isr) == len(replicas))
+    assert three.put(b"second", topic="u").base_offset == 1
+    assert len(three[3].values(topic="u")) == 2
+    assert three[3].values(topic="u") == three[2].values(topic="u")
+    assert "u-0 is fetched anew from others" in caplog.text
+    assert any(name.endswith("-stray") for name in three.disks[3].list("")), "its bytes stay"
+
+
+def test_a_log_that_does_not_say_whose_it_is_stays_where_no_other_leads(three):
+    """It may be the only one that has all."""
+    three.create("u", replicas={0: [3]})
+    assert three.put(b"first", topic="u").error_code == 0
+    three.kill(3)
+    three.disks[3].flip("u-0/partition.metadata", 12)
+    three.start(3)
+    three.until(lambda: three[3].core.ready)
+    three.advance(10_000)
+    assert three.disks[3].exists("u-0/partition.metadata")
+    assert not any(name.endswith("-stray") for name in three.disks[3].list(""))
 
 
 def test_one_that_lost_records_from_its_midst_has_them_again_before_it_may_lead():
@@ -169,6 +200,8 @@ def test_what_was_never_committed_is_not_read_again_where_records_were_deleted(t
         ("barnabas.broker.log.manager:LogManager._open", "if lacking and", "if False and"),
         ("barnabas.broker.replica.damage:refused", "is not None", "is None"),
         ("barnabas.broker.replica.damage:never_opened", "state.leader != shared.broker_id", "True"),
+        ("barnabas.broker.node.startup:run", "any(map(core.logs.is_damaged, core.logs.failed))", "False"),
+        ("barnabas.broker.replica.manager:ReplicaManager._host", "if self.logs.is_damaged(key)", "if False"),
     ],
 )
 def test_a_defect_in_it_is_found(place, old, new, caplog):
@@ -185,3 +218,4 @@ def all_of_it(caplog):
     test_a_sync_that_fails_costs_the_leadership(with_a_topic())
     test_what_cannot_be_opened_is_led_by_another()
     test_one_that_lost_records_from_its_midst_has_them_again_before_it_may_lead()
+    test_a_log_that_does_not_say_whose_it_is_is_fetched_anew(with_a_topic(), [2, 3], caplog)

@@ -40,6 +40,7 @@ class State:
     isr: tuple[int, ...] = (ME,)
     adding: tuple[int, ...] = ()
     moves: bool = False
+    elr: tuple[int, ...] = ()
     recovering: bool = False
 
 
