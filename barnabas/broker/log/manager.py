@@ -1,4 +1,7 @@
-"""All logs of one data directory (Kafka's LogManager). What is due when is in `housekeeping.py`."""
+"""All logs of one data directory (Kafka's LogManager). What is due when is in `housekeeping.py`.
+
+Long because whatever makes, opens, renames or closes a directory of a log stands together: none is taken for another's.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from barnabas.broker.log.log import Log
 from barnabas.broker.log.losses import Loss, Losses
 from barnabas.broker.log.names import DELETE_SUFFIX, STRAY_SUFFIX, free_name
 from barnabas.broker.log.room import Room
+from barnabas.broker.log.types import FULL
 from barnabas.broker.ports import Disk, WallClock
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition
@@ -71,6 +75,8 @@ class LogManager:
         self.gaps: dict[TopicPartition, int] = {}
         self.apart = Apart(disk, config.barnabas_batch_records_max, config.barnabas_batch_bytes_max)
         self.room = Room()
+        self._in_the_way: dict[TopicPartition, tuple[bytes, str]] = {}
+        """Directories that a full disk keeps from being renamed, for which topic id and suffix; a new log waits."""
         self.cleaner = Cleaner(config, self.losses.report)
         self._housekeeping = Housekeeping(disk, config, self.logs, wall_clock, self.cleaner, self.losses)
 
@@ -232,6 +238,10 @@ class LogManager:
                 log.set_topic_id(topic_id)
             self.set_config(partition, config)
             return log
+        if partition in self._in_the_way:
+            away = self._rename(partition, *self._in_the_way[partition])
+            if away.endswith(DELETE_SUFFIX):
+                self._housekeeping.discard([away], config.file_delete_delay_ms)
         directory = str(partition)
         fresh = not self.disk.exists(directory)
         try:
@@ -301,11 +311,7 @@ class LogManager:
         Raises:
             KafkaError: KAFKA_STORAGE_ERROR, it stays as it is.
         """
-        try:
-            name = free_name(self.disk, partition, ZERO_UUID, STRAY_SUFFIX)
-            self.disk.rename(str(partition), name)
-        except OSError as error:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition}: {error}") from error
+        name = self._rename(partition, ZERO_UUID, STRAY_SUFFIX)
         self._housekeeping.forget(partition)
         del self.failed[partition]
         logger.warning("%s is fetched anew from others; what is damaged is now called %s", partition, name)
@@ -315,12 +321,19 @@ class LogManager:
         self.gaps.pop(partition, None)
         del self.logs[partition]
         log.release()
+        return self._rename(partition, topic_id, suffix)
+
+    def _rename(self, partition: TopicPartition, topic_id: bytes, suffix: str) -> str:
         try:
             name = free_name(self.disk, partition, topic_id, suffix)
-            self.disk.rename(log.directory, name)
+            self.disk.rename(str(partition), name)
         except OSError as error:
-            self.leave(partition, error)
+            if error.errno in FULL:
+                self._in_the_way[partition] = topic_id, suffix
+            else:
+                self.leave(partition, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition}: {error}") from error
+        self._in_the_way.pop(partition, None)
         return name
 
     def leave(self, partition: TopicPartition, error: Exception) -> None:

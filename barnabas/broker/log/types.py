@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import Buffer
+
+FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""What says that there is no room on the disk, as there may be later."""
 
 
 class OffsetMetadata(NamedTuple):

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.delayed.timer import CallbackTask
 from barnabas.broker.jobs import Gate, Job, wait
+from barnabas.broker.log.types import FULL
 from barnabas.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from barnabas.broker.node.core import Core
 
 AGAIN_MS: Final = 1000
-_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 logger = logging.getLogger(__name__)
 
 
 def is_full(error: OSError | None) -> bool:
     """Whether an error says that there is no room on the disk."""
-    return error is not None and error.errno in _FULL
+    return error is not None and error.errno in FULL
 
 
 def until_room(core: Core, attempt: Callable[[], Job[None]]) -> Job[None]:
@@ -38,7 +37,7 @@ def until_room(core: Core, attempt: Callable[[], Job[None]]) -> Job[None]:
             return
         except (KafkaError, OSError) as fault:
             cause, detail = (fault.__cause__, fault.detail) if isinstance(fault, KafkaError) else (fault, fault)
-            if not isinstance(cause, OSError) or cause.errno not in _FULL:
+            if not isinstance(cause, OSError) or cause.errno not in FULL:
                 raise
             if not told:
                 logger.error("the start waits until there is room on the disk: %s", detail)

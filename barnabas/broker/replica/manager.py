@@ -273,7 +273,7 @@ class ReplicaManager:
                 self.hosted.offline[key] = state
                 if known is not state:
                     damage.never_opened(self.shared, key, state)
-                if key not in self.logs.failed:
+                if key not in self.logs.failed or self.logs.is_damaged(key):
                     self._try_again(key, state, now_ms)
                 return
             if key in self.hosted.offline:

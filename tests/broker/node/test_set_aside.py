@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from typing import Any
 
 import pytest
@@ -24,11 +25,12 @@ class DiskWithFaults(MemoryDisk):
     def __init__(self) -> None:
         super().__init__()
         self.refused: set[tuple[str, str]] = set()
+        self.code = errno.EIO
 
     def _judge(self, call: str, path: str) -> None:
         for failing, inside in self.refused:
             if call == failing and (path == inside or path.startswith(f"{inside}/")):
-                raise OSError(errno.EIO, "input/output error", path)
+                raise OSError(self.code, os.strerror(self.code).lower(), path)
 
     def open(self, path: str, *, create: bool = False) -> Any:
         self._judge("open", path)
@@ -146,6 +148,28 @@ def test_a_deleted_log_that_cannot_be_renamed_is_not_written_over(caplog: pytest
     assert world.put(batch(b"new")).error_code == STORAGE_ERROR
     assert files_of(disk, "t-0") == kept
     assert len(faults_said(caplog)) == 1
+
+
+def test_a_full_disk_keeps_a_topic_that_is_made_anew_waiting_and_no_longer(caplog: pytest.LogCaptureFixture) -> None:
+    """The log of the one that was deleted makes way as soon as there is room; it is not written over meanwhile."""
+    disk = DiskWithFaults()
+    world = World(disk=disk)
+    world.create()
+    world.put(batch(b"old"))
+    kept = files_of(disk, "t-0")
+    disk.refused, disk.code = {("rename", "t-0")}, errno.ENOSPC
+    world.delete()
+    world.create()
+    assert world.put(batch(b"new")).error_code == STORAGE_ERROR
+    world.advance(5000)
+    assert files_of(disk, "t-0") == kept
+    assert not faults_said(caplog)
+    disk.refused = set()
+    world.advance(2000)
+    assert world.put(batch(b"new")).base_offset == 0
+    assert b"old" not in files_of(disk, "t-0")["00000000000000000000.log"]
+    world.advance(world.core.config.log_segment_delete_delay_ms + 1000)
+    assert not any(name.endswith("-delete") for name in disk.list("")), "its files go as those of any deleted log"
 
 
 def test_nothing_is_made_in_a_directory_that_came_while_the_broker_ran(caplog: pytest.LogCaptureFixture) -> None:
