@@ -10,6 +10,7 @@ from importlib import import_module
 TESTERS = {
     "durability": "tests.durability.soak",
     "hostile": "tests.hostile.soak",
+    "kills": "tests.cluster_kills.soak",
     "simulator": "tests.simulator.soak",
 }
 """By name, the module whose `soak(seconds, seed)` works for so long and returns the number of faults it found."""

@@ -1,0 +1,195 @@
+"""The brokers of a cluster of this machine as processes: started, killed, held, damaged, and what they wrote."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from barnabas.cli.cluster_files import plan_for, plan_of, write_settings
+from barnabas.cli.cluster_processes import find, gone, stem, tell
+from tests.cli.process import BOUND_S, clean_environment, run
+from tests.cli.small_disk import SmallDisk
+
+SETTINGS: Final = (
+    "broker.session.timeout.ms=3000",
+    "broker.heartbeat.interval.ms=500",
+    "replica.lag.time.max.ms=3000",
+    "offsets.topic.num.partitions=5",
+)
+KEPT: Final = ("__cluster", "meta.properties", "quorum-state", "barnabas-ledger")
+"""What a controller cannot lose: which is beyond the fault model."""
+
+
+class Brokers:
+    """Three, which are controllers, and those that are added. The data of broker 3 may lie on a small disk."""
+
+    def __init__(self, directory: Path, *, small_disk: bool) -> None:
+        self.directory = directory
+        self.plan = plan_for(directory, 3, 0)
+        self.disk: SmallDisk | None = None
+        if small_disk:
+            with contextlib.suppress(OSError):  # this machine gives none
+                self.disk = SmallDisk(directory / "small", "400m", "10000")
+        if self.disk is not None:
+            file = Path(f"{stem(directory, 3)}.properties")
+            text = file.read_text()
+            file.write_text(text.replace(f"log.dirs={directory}/broker-3\n", f"log.dirs={self.disk.data}\n"))
+        write_settings(directory, SETTINGS)
+        self._began: dict[int, subprocess.Popen[str]] = {}
+        for node_id in self.ids():
+            self.launch(node_id)
+        for node_id in self.ids():
+            self.serves(node_id)
+
+    def ids(self) -> list[int]:
+        return [one.node_id for one in plan_of(self.directory).brokers]
+
+    @property
+    def servers(self) -> str:
+        return self.plan.bootstrap_servers
+
+    # Lives
+
+    def launch(self, node_id: int) -> None:
+        """Begin a process; `serves` waits for it."""
+        where = stem(self.directory, node_id)
+        inside = self.disk.inside if self.disk is not None and node_id == 3 else ()
+        words = [word for one in SETTINGS for word in ("--set", one)]
+        options = ("--config", f"{where}.properties", "--log-format", "text", *words)
+        with open(f"{where}.log", "a") as log:
+            process = subprocess.Popen(
+                [*inside, sys.executable, "-m", "barnabas.broker", *options],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=clean_environment(),
+            )
+        Path(f"{where}.pid").write_text(f"{process.pid}\n")
+        self._began[node_id] = process
+
+    def serves(self, node_id: int) -> None:
+        """Wait until it says so.
+
+        Raises:
+            AssertionError: it ended instead.
+        """
+        stdout = self._began[node_id].stdout
+        assert stdout is not None
+        assert stdout.readline(), f"broker {node_id} does not serve: {self.said(node_id)[-1:]}"
+
+    def start(self, node_id: int) -> None:
+        self.launch(node_id)
+        self.serves(node_id)
+
+    def kill(self, node_id: int) -> None:
+        self._signal(node_id, signal.SIGKILL)
+        self._wait(node_id)
+
+    def stop(self, node_id: int) -> None:
+        self._signal(node_id, signal.SIGTERM)
+        self._wait(node_id)
+
+    def pause(self, node_id: int) -> None:
+        self._signal(node_id, signal.SIGSTOP)
+
+    def resume(self, node_id: int) -> None:
+        self._signal(node_id, signal.SIGCONT)
+
+    def verb(self, *words: str) -> None:
+        """A command of `barnabas cluster`.
+
+        Raises:
+            AssertionError: it failed.
+        """
+        where = () if words[0] == "drain" else ("--dir", str(self.directory))
+        done = run("cluster", *words, *where)
+        assert not done.returncode, f"{words}: {done.stderr}"
+
+    def _signal(self, node_id: int, number: int) -> None:
+        running = find(self.directory, node_id)
+        assert running is not None, f"broker {node_id} has ended: {self.said(node_id)[-3:]}"
+        tell(running.pid, number)
+
+    def _wait(self, node_id: int) -> None:
+        """Until a process has ended; one that `add` began is nobody's child here, and was forgotten."""
+        process = self._began.pop(node_id, None)
+        if process is None:
+            running = find(self.directory, node_id)
+            assert running is None or gone(self.directory, {node_id: running}, BOUND_S)
+            return
+        process.wait(BOUND_S)
+        assert process.stdout is not None
+        process.stdout.close()
+
+    def end(self, *, orderly: bool = True) -> None:
+        """Stop whoever runs, and let go of the disk."""
+        running = [node_id for node_id in self.ids() if find(self.directory, node_id) is not None]
+        for node_id in running:
+            self._signal(node_id, signal.SIGCONT)
+            self._signal(node_id, signal.SIGTERM if orderly else signal.SIGKILL)
+        for node_id in running:
+            self._wait(node_id)
+
+    def let_go(self) -> None:
+        if self.disk is not None:
+            self.disk.end()
+
+    # What lies on their disks
+
+    def data(self, node_id: int) -> Path:
+        return self.disk.seen if self.disk is not None and node_id == 3 else Path(stem(self.directory, node_id))
+
+    def logs(self, node_id: int, topic: str, partitions: int) -> list[bytes]:
+        """The bytes of all batches of each partition."""
+        found = []
+        for number in range(partitions):
+            files = sorted((self.data(node_id) / f"{topic}-{number}").glob("*.log"))
+            found.append(b"".join(file.read_bytes() for file in files))
+        return found
+
+    def said(self, node_id: int) -> list[str]:
+        return Path(f"{stem(self.directory, node_id)}.log").read_text(errors="replace").splitlines()
+
+    def wipe(self, node_id: int) -> None:
+        """Take all partitions away from a broker that does not run."""
+        for each in sorted(self.data(node_id).iterdir()):
+            if each.name.startswith(KEPT):
+                continue
+            if each.is_dir():
+                shutil.rmtree(each)
+            else:
+                each.unlink()
+
+    def damage(self, node_id: int, chance: random.Random, count: int) -> list[str]:
+        """Damage some files of a broker that does not run; what was done to which."""
+        files = list(self._files(node_id))
+        done = []
+        for file in chance.sample(files, min(count, len(files))):
+            data = file.read_bytes()
+            how = chance.choice(("flipped", "cut", "emptied", "removed", "zeroed"))
+            done.append(f"{file.relative_to(self.data(node_id))} {how}")
+            if how == "removed" or not data:
+                file.unlink()
+                continue
+            at = chance.randrange(len(data))
+            changed = {
+                "flipped": data[:at] + bytes([data[at] ^ 1 << chance.randrange(8)]) + data[at + 1 :],
+                "cut": data[:at],
+                "emptied": b"",
+                "zeroed": data[:at] + bytes(len(data) - at),
+            }
+            file.write_bytes(changed[how])
+        return done
+
+    def _files(self, node_id: int) -> Iterator[Path]:
+        where = self.data(node_id)
+        for file in sorted(where.rglob("*")):
+            if file.is_file() and not str(file.relative_to(where)).startswith(KEPT):
+                yield file
