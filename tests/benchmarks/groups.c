@@ -393,6 +393,10 @@ static void depart(void) {
     for (struct member *m = all; m < all + members; m++) close(m->socket);
 }
 
+static void find_all(void) {           /* over each connection: all have been accepted, and served once */
+    for (int k = 0; k < members; k++) found(&all[k], RETRY_MS);
+}
+
 static void all_come(void) {
     for (struct member *m = all; m < all + members; m++) come(m);
     until_settled(0, members);
@@ -404,7 +408,7 @@ static void hold(void) {                /* as long as it takes for everything th
 
 static void cycle(int number) {
     arrive(number);
-    found(&all[0], RETRY_MS);
+    find_all();
     now = now_us(), owed = 0;
     double start = now, cpu = server_cpu_ms(), own = cpu_s();
     all_come();
@@ -427,7 +431,7 @@ static void cycle(int number) {
 
 static void beats(double seconds) {
     arrive(0);
-    found(&all[0], RETRY_MS);
+    find_all();
     beat_ms = 50;
     now = now_us();
     all_come();
