@@ -10,7 +10,7 @@ are in the same generation; each who comes meanwhile adds as much again, up to t
 delay is 0 it is one millisecond: Apache Kafka's is then over behind whatever its coordinator's queue holds, so that
 there, too, those who come at once share a generation, and are not each of them waited for again in one more. Whoever
 was given an id is about to come, and is waited for, too, in the first `PENDING_MS_MAX`; Apache Kafka does so in every
-other rebalance.
+other rebalance. The last of them ends that wait, behind what has been received by then.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from barnabas.broker.group.shard import Shard
 from barnabas.broker.group.state import GroupState
 from barnabas.broker.group.subscriptions import note_topics
 from barnabas.broker.group.values import GroupRecord
+from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.requests.join_group import JoinGroupResponse, JoinGroupResponseMember
 from barnabas.protocol.requests.sync_group import SyncGroupResponse
@@ -130,11 +131,33 @@ def maybe_complete(shard: Shard, group: Group, now_ms: int) -> None:
 
 
 def maybe_hurry(shard: Shard, group: Group, now_ms: int) -> None:
-    """Where nothing but ids that were given out was waited for, and none is left, another delay is enough."""
-    if group.waits_for_ids and not group.pending:
-        assert group.join_alarm is not None, "it waits"
-        group.waits_for_ids = group.new_member_added = False
+    """Where nothing but ids that were given out was waited for, and none is left, another delay is enough.
+
+    Where there is none, what has been received by now is: Apache Kafka's is over behind that, too.
+    """
+    if not group.waits_for_ids or group.pending:
+        return
+    assert group.join_alarm is not None, "it waits"
+    group.waits_for_ids = group.new_member_added = False
+    if shard.shared.config.group_initial_rebalance_delay_ms:
         shard.shared.alarms.set(group.join_alarm, min(now_ms + _delay_ms(shard), group.join_alarm.deadline_ms))
+    else:
+        shard.shared.run(_begin_behind(shard, group, group.join_alarm, now_ms), _begun)
+
+
+def _begin_behind(shard: Shard, group: Group, alarm: Alarm, now_ms: int) -> Job[None]:
+    """Begin the generation that is waited for, unless somebody was given an id before this job's turn."""
+    if group.join_alarm is alarm and group.state is _PREPARING:
+        if group.pending:
+            group.waits_for_ids = True
+        else:
+            complete_join(shard, group, now_ms)
+    yield from ()
+
+
+def _begun(fault: Exception | None) -> None:
+    if fault is not None:
+        logger.error("a generation could not begin", exc_info=fault)
 
 
 def complete_join(shard: Shard, group: Group, now_ms: int) -> None:
@@ -228,12 +251,13 @@ def _delay_ms(shard: Shard) -> int:
 def _delay_over(shard: Shard, group: Group, until_ms: int, pending_until_ms: int, now_ms: int) -> None:
     """Begin the generation, unless somebody has come meanwhile or is about to: the last of these rings early."""
     wake_ms = now_ms
-    if group.new_member_added:
-        wake_ms = min(now_ms + _delay_ms(shard), until_ms)
-    elif group.pending:
+    for_ids = bool(group.pending)
+    if group.new_member_added and (not for_ids or shard.shared.config.group_initial_rebalance_delay_ms):
+        wake_ms, for_ids = min(now_ms + _delay_ms(shard), until_ms), False
+    elif for_ids:
         wake_ms = min(pending_until_ms, until_ms)
     if wake_ms > now_ms:
-        group.waits_for_ids = not group.new_member_added
+        group.waits_for_ids = for_ids
         group.new_member_added = False
         _wait_for_more(shard, group, wake_ms, until_ms, pending_until_ms)
     else:

@@ -11,7 +11,7 @@ from barnabas.broker.group.group import Group
 from barnabas.broker.group.rebalance import PENDING_MS_MAX
 from barnabas.broker.group.state import FOLLOWS, GroupState
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from tests.broker.group.world import World
+from tests.broker.group.world import Told, World
 
 NONE, UNKNOWN, ILLEGAL = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION
 REBALANCE, FENCED = ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.FENCED_INSTANCE_ID
@@ -71,10 +71,40 @@ def test_without_delay_who_was_given_an_id_is_waited_for() -> None:
     ids = [world.join().response.member_id for _ in range(2)]
     first = world.join(ids[0])
     world.advance(10)
-    second = world.join(ids[1])
     assert first.waits
-    world.advance(2)
+    second = world.join(ids[1])
     assert first.response.generation_id == second.response.generation_id == 1
+
+
+def test_without_delay_the_last_who_was_given_an_id_begins_the_generation() -> None:
+    """Where some came in each millisecond, one or two more went by behind the last of a hundred."""
+    world = World(group_initial_rebalance_delay_ms=0)
+    world.step_ms = 0
+    ids = [world.join().response.member_id for _ in range(9)]
+    told: list[Told] = []
+    for one in ids:
+        assert all(each.waits for each in told)
+        world.advance(1)
+        told.append(world.join(one))
+    assert [one.response.generation_id for one in told] == [1] * 9
+
+
+def test_without_delay_who_was_given_an_id_behind_the_last_is_waited_for() -> None:
+    """What was received with the last one's request is served before the generation begins."""
+    world = World(group_initial_rebalance_delay_ms=0)
+    world.step_ms = 0
+    ids = [world.join().response.member_id for _ in range(2)]
+    first = world.join(ids[0])
+    world.advance(2)
+    world.held_jobs = []
+    second, third_id = world.join(ids[1]), world.join().response.member_id
+    world.go_on()
+    assert first.waits
+    assert second.waits
+    third = world.join(third_id)
+    assert [one.response.generation_id for one in (first, second, third)] == [1] * 3
+    world.advance(PENDING_MS_MAX)
+    assert world.group.generation == 1
 
 
 def test_without_delay_an_id_that_nobody_uses_holds_nobody_back_for_long() -> None:

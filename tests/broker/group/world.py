@@ -157,6 +157,8 @@ class World:
         self.entropy = CountingEntropy()
         self.connections = itertools.count(1)
         self.waiting: list[Told] = []
+        self.held_jobs: list[tuple[Job[None], Callable[[Exception | None], None]]] | None = None
+        """Jobs that wait for `go_on`, where this is a list."""
         self.shard = self._new_shard()
         self.shard.status = Status.ACTIVE
 
@@ -175,10 +177,19 @@ class World:
         return self.group_settings.get(group_id, {})
 
     def _run(self, job: Job[None], ended: Callable[[Exception | None], None]) -> None:
-        """Jobs end at once here."""
+        """Jobs end at once here, unless they are held."""
+        if self.held_jobs is not None:
+            self.held_jobs.append((job, ended))
+            return
         for _ in job:
             pass
         ended(None)
+
+    def go_on(self) -> None:
+        """End the jobs that were held."""
+        held, self.held_jobs = self.held_jobs or [], None
+        for one in held:
+            self._run(*one)
 
     def _new_shard(self) -> Shard:
         shared = Shared(
