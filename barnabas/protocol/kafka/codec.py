@@ -65,7 +65,8 @@ _request_encoders: dict[int, tuple[Encoder, bool]] = {}
 _response_decoders: dict[int, tuple[Decoder, bool]] = {}
 _response_encoders: dict[int, tuple[Encoder, bool]] = {}
 _response_encoders_in_steps: dict[int, EncoderInSteps] = {}
-# The module with the shorter way of an API, once it was asked for: loading it takes time that a start has not.
+_SAID_AGAIN: Final = (ApiKey.JOIN_GROUP, ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT)
+# What has the shorter way of an API, once it was asked for: loading it takes time that a start has not.
 _again: dict[int, Any] = {}
 _answers: dict[int, Callable[[int, int, Any], list[Buffer] | None]] = {}
 
@@ -126,6 +127,10 @@ def _find_request_decoder(header: RequestHeader) -> tuple[Decoder, bool]:
         from barnabas.protocol.kafka import commit_again
 
         _again[key], _answers[key] = commit_again, commit_again.answer
+    elif key in _SAID_AGAIN:
+        from barnabas.protocol.kafka import said_again
+
+        _again[key] = said_again.Said(key)
     elif key == ApiKey.FETCH:
         from barnabas.protocol.kafka import fetch_again
 

@@ -1,0 +1,114 @@
+"""What was said once is known by its bytes, and reads as the compiled functions read it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from barnabas.protocol.api import VERSIONS, ApiKey, RequestHeader
+from barnabas.protocol.kafka import codec, said_again
+from barnabas.protocol.requests.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from barnabas.protocol.requests.heartbeat import HeartbeatRequest
+from barnabas.protocol.requests.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+
+
+def joining(member_id: str = "", metadata: bytes = b"topics") -> Any:
+    protocols = [JoinGroupRequestProtocol("range", metadata), JoinGroupRequestProtocol("sticky", metadata * 2)]
+    return JoinGroupRequest("g", 30_000, 30_000, member_id, None, "consumer", protocols)
+
+
+SAYS: dict[int, Any] = {
+    ApiKey.JOIN_GROUP: joining(),
+    ApiKey.HEARTBEAT: HeartbeatRequest("g", 3, "m"),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: ConsumerGroupHeartbeatRequest("g", "m", 4),
+}
+MORE: list[tuple[int, Any]] = [
+    (ApiKey.JOIN_GROUP, joining("m")),
+    (ApiKey.CONSUMER_GROUP_HEARTBEAT, ConsumerGroupHeartbeatRequest("g", "m", 4, topic_partitions=[])),
+    (ApiKey.CONSUMER_GROUP_HEARTBEAT, ConsumerGroupHeartbeatRequest("g", "m", 4, subscribed_topic_names=["t"])),
+    (
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        ConsumerGroupHeartbeatRequest("g", "m", 4, topic_partitions=[TopicPartitions(bytes(16), [1])]),
+    ),
+]
+ALL = [(key, version) for key in SAYS for version in range(VERSIONS[key][0], VERSIONS[key][1] + 1)]
+
+
+@pytest.fixture(autouse=True)
+def forget() -> None:
+    """Every test begins with the short way in use and nothing known."""
+    for key, version in ALL:
+        codec.decode_request(bytes(frame(key, version, SAYS[key])))
+    for key in SAYS:
+        codec._again[key]._tables.clear()
+
+
+def frame(key: int, version: int, message: Any, client: str | None = "me", number: int = 7) -> memoryview:
+    return memoryview(bytearray(b"".join(codec.encode_request(key, version, number, client, message))))[4:]
+
+
+def told(found: tuple[RequestHeader, Any]) -> tuple[list[Any], Any]:
+    header, message = found
+    return [getattr(header, name) for name in RequestHeader.__slots__], message
+
+
+def is_recalled(data: memoryview) -> bool:
+    key, version = int.from_bytes(data[:2], "big"), int.from_bytes(data[2:4], "big")
+    return codec._again[key].recall(data, version, 1, 2) is not None
+
+
+@pytest.mark.parametrize(("key", "version"), ALL)
+def test_what_is_said_again_is_recalled_and_reads_the_same(key: int, version: int) -> None:
+    first = frame(key, version, SAYS[key])
+    assert not is_recalled(first)
+    assert told(codec.decode_request(first)) == told(codec.decode_request(bytes(first)))
+    again = frame(key, version, SAYS[key], number=-9)
+    assert is_recalled(again)
+    header, request = codec.decode_request(again)
+    assert header.correlation_id == -9
+    assert told((header, request)) == told(codec.decode_request(bytes(again)))
+    assert codec.decode_request(again)[1] is request, "nothing was decoded"
+
+
+@pytest.mark.parametrize(("key", "version"), ALL)
+def test_whoever_says_something_else_or_is_somebody_else_is_decoded(key: int, version: int) -> None:
+    known = frame(key, version, SAYS[key])
+    codec.decode_request(known)
+    assert is_recalled(known)
+    assert not is_recalled(frame(key, version, SAYS[key], "you"))
+    for at in range(8, len(known)):
+        other = memoryview(bytearray(known))
+        other[at] ^= 1
+        assert not is_recalled(other)
+        assert not is_recalled(known[:at])
+
+
+@pytest.mark.parametrize(("key", "message"), MORE)
+def test_whoever_says_more_is_not_kept(key: int, message: Any) -> None:
+    data = frame(key, VERSIONS[key][1], message)
+    codec.decode_request(data)
+    assert not is_recalled(data)
+
+
+def test_a_request_that_is_kept_looks_into_no_frame() -> None:
+    """The buffer that it came in is received into again."""
+    came = frame(ApiKey.JOIN_GROUP, 9, SAYS[ApiKey.JOIN_GROUP])
+    again = memoryview(bytes(came))
+    codec.decode_request(came)
+    came[8:] = bytes(len(came) - 8)
+    assert is_recalled(again)
+    assert [bytes(one.metadata) for one in codec.decode_request(again)[1].protocols] == [b"topics", b"topicstopics"]
+
+
+def test_what_is_known_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(said_again, "FRAMES_MAX", 8)
+    key = ApiKey.HEARTBEAT
+    for generation in range(50):
+        data = frame(key, 4, HeartbeatRequest("g", generation, "m"))
+        codec.decode_request(data)
+        assert is_recalled(data)
+        assert len(codec._again[key]._tables[4]) <= 8
+    long = frame(key, 4, HeartbeatRequest("g" * said_again.FRAME_BYTES_MAX, 1, "m"))
+    assert told(codec.decode_request(long)) == told(codec.decode_request(bytes(long)))
+    assert not is_recalled(long)
