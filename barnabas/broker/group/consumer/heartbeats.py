@@ -20,15 +20,29 @@ from barnabas.broker.group.consumer.advancing import Step, advance, check_place,
 from barnabas.broker.group.consumer.assigning import assign_if_due, is_due
 from barnabas.broker.group.consumer.beginning import Newcomer
 from barnabas.broker.group.consumer.gathering import gather, may_gather
-from barnabas.broker.group.consumer.group import SAID_NOTHING, ConsumerGroup, is_reconciled
+from barnabas.broker.group.consumer.group import (
+    NOTHING,
+    SAID_NOTHING,
+    ConsumerGroup,
+    ConsumerMember,
+    is_reconciled,
+)
 from barnabas.broker.group.consumer.identifying import holder_of, identify
-from barnabas.broker.group.consumer.members import fence, keep_alive
+from barnabas.broker.group.consumer.members import fence, keep_alive, watch_revocation
 from barnabas.broker.group.consumer.reconciling import owned_of
+from barnabas.broker.group.consumer.replaying import claim_member
 from barnabas.broker.group.consumer.resolving import refresh_if_due
 from barnabas.broker.group.consumer.settings import heartbeat_interval_ms
 from barnabas.broker.group.consumer.targets import Change
 from barnabas.broker.group.consumer.upgrading import group_for, waits_for_conversion
-from barnabas.broker.group.consumer.values import LEFT_FOR_A_WHILE, Current, CurrentRecord, Given, Subscription
+from barnabas.broker.group.consumer.values import (
+    LEFT_FOR_A_WHILE,
+    Current,
+    CurrentRecord,
+    Given,
+    MemberState,
+    Subscription,
+)
 from barnabas.broker.group.reply import Reply
 from barnabas.broker.group.shard import Shard
 from barnabas.broker.group.values import CoordinatorRecord, Prepared
@@ -51,9 +65,12 @@ def heartbeat(shard: Shard, request: ConsumerGroupHeartbeatRequest, reply: Reply
     """
     group = _unchanged(shard, request, reply)
     if group is not None:
-        keep_alive(shard, group, group.members[request.member_id], now_ms)
+        member = group.members[request.member_id]
+        if member.current.epoch != group.target_epoch:
+            _rise(shard, group, member, source_of(reply.context.connection.client_host), now_ms)
+        keep_alive(shard, group, member, now_ms)
         interval_ms = heartbeat_interval_ms(shard.shared, request.group_id)
-        shard.answer(reply, _alive(request.member_id, request.member_epoch, interval_ms), now_ms)
+        shard.answer(reply, _alive(request.member_id, member.current.epoch, interval_ms), now_ms)
         return
     if request.member_epoch < 0:
         shard.answer(reply, _leave(shard, request, now_ms), now_ms)
@@ -112,11 +129,11 @@ def refused(fault: KafkaError) -> ConsumerGroupHeartbeatResponse:
 
 
 def _unchanged(shard: Shard, request: ConsumerGroupHeartbeatRequest, reply: Reply) -> ConsumerGroup | None:
-    """The group, where a member says no more than that it is there, and has all that it is to have.
+    """The group, where a member says no more than that it is there, and has all that it is to have, and no more.
 
     Nearly all heartbeats are such, and of these no rule has anything to say: the rest is for those that do. What it
     owns is asked only of who has something to give up. While a group waits for the time of its next target, all that
-    a member is to have is what the last one says.
+    a member is to have is what the last one says. Of a new target most members see that its epoch is theirs, too.
     """
     group = shard.groups.get(request.group_id)
     if (
@@ -136,13 +153,43 @@ def _unchanged(shard: Shard, request: ConsumerGroupHeartbeatRequest, reply: Repl
         member is None
         or member.current.epoch != epoch
         or epoch <= 0
-        or not is_reconciled(member.current, group.target_epoch)
+        or not (is_reconciled(member.current, group.target_epoch) or _has_its_share(group, member))
         or (group.epoch != group.target_epoch and is_due(shard, group))
     ):
         return None
     said, context = member.subscription, reply.context
     same = said.client_id == (context.client_id or "") and said.client_host == f"/{context.connection.client_host}"
     return group if same and said.classic is None else None
+
+
+def _has_its_share(group: ConsumerGroup, member: ConsumerMember) -> bool:
+    """Whether what a member has is all that the target of the group's epoch gives it: only its epoch is another."""
+    current, target = member.current, group.targets.get(member.member_id, NOTHING)
+    if (
+        current.state is not MemberState.STABLE
+        or group.target_epoch != group.epoch
+        or len(current.assigned) != len(target)
+        or current.epoch > group.target_epoch
+    ):
+        return False
+    for topic_id, numbers in target.items():
+        has = current.assigned.get(topic_id)
+        if has is None or has.keys() != numbers:
+            return False
+    return True
+
+
+def _rise(shard: Shard, group: ConsumerGroup, member: ConsumerMember, address: str, now_ms: int) -> None:
+    """A member that has its share is in the epoch of the target: `reconcile` and `settle` where nothing moves.
+
+    Raises:
+        KafkaError: what the log says; nothing has changed.
+    """
+    current = member.current
+    risen = Current(group.target_epoch, current.epoch, MemberState.STABLE, current.assigned)
+    shard.write((CurrentRecord(group.group_id, member.member_id, risen),), now_ms)
+    claim_member(shard, member, address)
+    watch_revocation(shard, group, member, now_ms)
 
 
 def _alive(member_id: str, epoch: int, interval_ms: int) -> ConsumerGroupHeartbeatResponse:

@@ -112,7 +112,7 @@ def current_value(
             count = len(some)
             form, length = f">{count}i", _length(count)
             numbers = sorted(some)
-            epochs = pack(form, *[some[number] for number in numbers])
+            epochs = pack(form, *map(some.__getitem__, numbers))
             size = uvarint(len(length) + len(epochs))
             parts += (topic_id, length, pack(form, *numbers), _TAG_OF_EPOCHS, size, length, epochs)
     parts.append(_NO_TAGS)

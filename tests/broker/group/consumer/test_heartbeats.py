@@ -9,6 +9,7 @@ import pytest
 from barnabas.broker.group import holdings
 from barnabas.broker.group.alarms import SPENT_MAX
 from barnabas.broker.group.consumer import advancing, heartbeats, members, resolving
+from barnabas.broker.group.consumer.values import Current, CurrentRecord, MemberState
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from tests.broker.group.consumer.world import ConsumerWorld
 
@@ -42,6 +43,37 @@ def test_a_heartbeat_that_says_nothing_new_goes_the_short_way(
     world.beat("a", 2, topics=["t"])
     world.beat("a", 1)
     assert ways == ["common"] * (2 + 2 * common)
+
+
+def test_a_member_whose_share_stays_is_in_the_new_epoch_by_the_short_way(
+    world: ConsumerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a new target most members see its epoch alone: after one of a hundred has left, 89 of 99."""
+    world.topics.have("u", 2)
+    world.comes("a")
+    world.beat("b", topics=["u"])
+    group = world.consumers()
+    assert (group.epoch, group.target_epoch) == (3, 3)
+    written = len(world.journal.records)
+    if heartbeats._unchanged is UNCHANGED:
+        monkeypatch.setattr(heartbeats, "_beat", None)
+    told = world.beat("a", 2)
+    assert (told.member_epoch, told.assignment) == (3, None)
+    (record,) = world.journal.decoded()[written:]
+    assigned = {world.id_of("t"): dict.fromkeys(range(4), 2)}
+    assert record == CurrentRecord("g", "a", Current(3, 2, MemberState.STABLE, assigned))
+    assert group.members["a"].current == record.current
+
+
+def test_a_member_whose_share_stays_is_where_it_was_if_the_log_takes_nothing(world: ConsumerWorld) -> None:
+    world.topics.have("u", 2)
+    world.comes("a")
+    world.beat("b", topics=["u"])
+    world.journal.fault = ErrorCode.KAFKA_STORAGE_ERROR
+    assert world.beat("a", 2).error_code == ErrorCode.NOT_COORDINATOR
+    assert world.consumers().members["a"].current.epoch == 2
+    world.journal.fault = None
+    assert world.beat("a", 2).member_epoch == 3
 
 
 def test_a_heartbeat_by_the_short_way_keeps_its_member_alive(world: ConsumerWorld) -> None:
