@@ -25,6 +25,7 @@ from barnabas.broker.replica.late import Late, line_up
 from barnabas.broker.replica.partition import Partition, internal
 from barnabas.broker.replica.shared import Shared
 from barnabas.broker.replica.types import ProduceResult
+from barnabas.protocol.batch import BatchHeader, unpack_header
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import Buffer, TopicPartition
 
@@ -165,7 +166,11 @@ def append_as_coordinator(
     if hosted.online.get(partition.topic_partition) is not partition:
         raise partition.not_leader()
     shared = hosted.shared
-    info = partition.append(batch, len(batch), -1, wall_ms, True, None, _COORDINATOR)
+    size = len(batch)
+    own: Buffer | ClientBatch = batch
+    if size <= partition.log.config.max_message_bytes:  # it was just built, and is what it says
+        own = ClientBatch(memoryview(batch), BatchHeader._make(unpack_header(batch, 0)), -1)
+    info = partition.append(own, size, -1, wall_ms, True, None, _COORDINATOR)
     rose = partition.advance_high_watermark(now_ms)
     if (  # `_heard`, spelt out
         shared.fetch.watchers or shared.produce.watchers or shared.delete_records.watchers or partition.listeners
