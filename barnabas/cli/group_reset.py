@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from barnabas.cli.group_file import offsets_of
 from barnabas.cli.group_look import existing, find, occupied
 from barnabas.cli.times import duration_ms, iso_ms, number
 from barnabas.protocol.errors import BarnabasError
@@ -20,10 +22,11 @@ _IDLE: Final = ("Empty", "Dead", "")
 
 
 class Target(NamedTuple):
-    """Where to go: `kind` is earliest, latest, offset, timestamp (ms since the epoch), shift or ago (ms)."""
+    """Where to go: `kind` is earliest, latest, offset, timestamp (ms since the epoch), shift, ago (ms) or file."""
 
     kind: str
     number: int = -1
+    file: Path = Path()
 
 
 class Chosen(NamedTuple):
@@ -74,6 +77,11 @@ def ago(text: str) -> Target:
     return Target("ago", found)
 
 
+def listed(text: str) -> Target:
+    """What `--from-file` says."""
+    return Target("file", file=Path(text))
+
+
 def chosen(text: str) -> Chosen:
     """`orders`, `orders:0` or `orders:0,2`."""
     topic, colon, numbers = text.partition(":")
@@ -106,7 +114,11 @@ def plan(admin: Admin, settings: Mapping[str, Any], name: str, to: Target, wante
 
     Raises:
         BarnabasError: there is no such group, topic or partition; the group has members.
+        ConfigError: a file that is none.
     """
+    listed: Mapping[TopicPartition, int] = offsets_of(to.file, name) if to.kind == "file" else {}
+    if listed:
+        wanted = [Chosen(where.topic, (where.partition,)) for where in listed]
     group = find(admin, name)
     if group is None and not wanted:
         raise BarnabasError(
@@ -117,13 +129,17 @@ def plan(admin: Admin, settings: Mapping[str, Any], name: str, to: Target, wante
     committed = {where: each.offset for where, each in admin.group_offsets(name).items()}
     there = existing(admin, [each.topic for each in wanted] or [where.topic for where in committed])
     meant = select(wanted, there) if wanted else sorted(committed)
-    found = _destinations(settings, to, [where for where in meant if where in there], committed)
+    found = _destinations(settings, to, [where for where in meant if where in there], committed, listed)
     gone = (None, "the partition is no more")
     return [Move(where, committed.get(where), *found.get(where, gone)) for where in meant]
 
 
 def _destinations(
-    settings: Mapping[str, Any], to: Target, wanted: Sequence[TopicPartition], committed: Mapping[TopicPartition, int]
+    settings: Mapping[str, Any],
+    to: Target,
+    wanted: Sequence[TopicPartition],
+    committed: Mapping[TopicPartition, int],
+    listed: Mapping[TopicPartition, int],
 ) -> Mapping[TopicPartition, tuple[int | None, str]]:
     """Offset and a note for each partition; what lies outside a log goes to its nearer edge, as in Kafka's tool."""
     from barnabas.client.consumer import Consumer
@@ -141,8 +157,8 @@ def _destinations(
                 where: (each.offset, "") if each else (last[where], "no record is so young: the end")
                 for where, each in at.items()
             }
-    if to.kind == "offset":
-        return {where: _within(to.number, first[where], last[where]) for where in wanted}
+    if to.kind in ("offset", "file"):
+        return {where: _within(listed.get(where, to.number), first[where], last[where]) for where in wanted}
     return {
         where: _within(committed[where] + to.number, first[where], last[where])
         if where in committed

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.cli.codes import WRONG
+from barnabas.cli.group_file import lines_of
 from barnabas.cli.group_look import (
     Group,
     Standing,
@@ -18,7 +19,7 @@ from barnabas.cli.group_look import (
     total_lag,
     unknown,
 )
-from barnabas.cli.group_reset import Chosen, ago, chosen, plan, shift, target
+from barnabas.cli.group_reset import Chosen, ago, chosen, listed, plan, shift, target
 from barnabas.cli.options import Options, Verbs, client_options, json_option, named, settings_of
 from barnabas.cli.speak import cell, fail, say, say_json, table
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
@@ -36,6 +37,11 @@ def main(arguments: Sequence[str]) -> int:
     given = parser().read(arguments)
     if given.verb == "offsets" and given.delete and not given.topic:
         return fail("--delete wants --topic TOPIC; barnabas groups delete forgets a group as a whole", WRONG)
+
+    if given.verb == "reset" and given.to.kind == "file" and given.topic:
+        return fail("--from-file says which partitions, too; leave --topic out", WRONG)
+    if given.verb == "reset" and given.export and given.json:
+        return fail("--export and --json are two forms of the same; take one of them", WRONG)
 
     from barnabas.client.admin import Admin
 
@@ -72,6 +78,8 @@ def parser() -> Options:
         "barnabas groups reset billing --to 2026-11-22T09:30:00 --topic orders:0,2",
         "barnabas groups reset billing --shift-by -100",
         "barnabas groups reset billing --by-duration 1h30m                    # or PT1H30M, as in Kafka's tool",
+        "barnabas groups reset billing --shift-by 0 --export > billing.csv    # where it is, to come back to",
+        "barnabas groups reset billing --from-file billing.csv --execute",
     )
     to = reset.add_mutually_exclusive_group(required=True)
     to.add_argument("--to", metavar="WHERE", type=target, help="earliest, latest, an offset, a time")
@@ -79,6 +87,10 @@ def parser() -> Options:
         "--shift-by", metavar="N", dest="to", type=shift, help="so many records further than it is, or -N back"
     )
     to.add_argument("--by-duration", metavar="DURATION", dest="to", type=ago, help="where it was so long ago (1h30m)")
+    to.add_argument(
+        "--from-file", metavar="FILE", dest="to", type=listed, help="as a file says: TOPIC,PARTITION,OFFSET a line"
+    )
+    reset.add_argument("--export", action="store_true", help="show it as such a file, and nothing else")
     reset.add_argument("--execute", action="store_true", help="do it; else it is only shown")
     for one in (offsets, reset):
         one.add_argument("group", metavar="GROUP", type=_name)
@@ -250,6 +262,10 @@ def _reset(admin: Admin, given: argparse.Namespace) -> None:
             for at, committed, to, note in moves
         ]
         say_json(group=given.group, executed=given.execute, offsets=told)
+        return
+    if given.export:
+        for line in lines_of(sorted(new.items())):
+            say(line)
         return
     say(table(("partition", "committed", "new", ""), [(at, cell(was), cell(to), why) for at, was, to, why in moves]))
     say(f"{given.group} goes on there" if given.execute else "nothing was changed: --execute does it")

@@ -10,16 +10,18 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from barnabas import Admin, Consumer, KafkaError, OffsetAndMetadata, TopicPartition
+from barnabas.cli.group_file import offsets_of
 from barnabas.cli.group_look import find, standings, total_lag
 from barnabas.cli.group_reset import Target, target
 from barnabas.cli.times import duration_ms
-from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.errors import ConfigError, ErrorCode
 from tests.cli.process import BOUND_S, clean_environment
 from tests.cli.terminal import Terminal
 
@@ -177,6 +179,52 @@ def test_a_reset_makes_a_group_of_topics_that_are_named(at: Terminal) -> None:
     assert at.committed(group) == {TopicPartition(topic, 1): 2}
 
 
+def test_offsets_are_written_to_a_file_and_read_again(at: Terminal, tmp_path: Path) -> None:
+    """In the form of kafka-consumer-groups, which reads and writes it for one group and for several."""
+    topic, file = at.topic(), tmp_path / "offsets.csv"
+    group = at.group(topic, 3, 4)
+    code, told, _ = at("groups", "reset", group, "--shift-by", "0", "--export")
+    assert (code, told) == (0, f"{topic},0,3\n{topic},1,4\n")
+    file.write_text(told)
+    at.good("groups", "reset", group, "--to", "earliest", "--execute")
+    again = ("groups", "reset", group, "--from-file", str(file))
+    assert at.good(*again)[1:3] == [[f"{topic}-0", "0", "3"], [f"{topic}-1", "0", "4"]]
+    assert list(at.committed(group).values()) == [0, 0]
+    at.good(*again, "--execute")
+    assert list(at.committed(group).values()) == [3, 4]
+    file.write_text(f'other,{topic},0,1\n"{group}",{topic},1,99\n\n')
+    assert at.good(*again, "--export", "--execute") == [[f"{topic},1,5"]]
+    assert list(at.committed(group).values()) == [3, 5]
+    new = at.name()
+    file.write_text(f"{topic},1,2\n")
+    at.good("groups", "reset", new, "--from-file", str(file), "--execute")
+    assert at.committed(new) == {TopicPartition(topic, 1): 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("t,0", ", line 1: write TOPIC,PARTITION,OFFSET, or GROUP,TOPIC,PARTITION,OFFSET"),
+        ("t,0,1\nt,x,1", ", line 2: write TOPIC,PARTITION,OFFSET"),
+        ("t,0,-1", ", line 1: write TOPIC,PARTITION,OFFSET"),
+        ("g,t,0,1,2", ", line 1: write TOPIC,PARTITION,OFFSET"),
+        ("t,0,1\nt,0,2", ", line 2: t-0 stands there twice"),
+        ('"t,0,1', ", line 1: unexpected end of data"),
+        ("other,t,0,1", " says nothing of group g"),
+        ("", " says nothing of group g"),
+        (b"\xff", " is no text"),
+        (None, ": No such file or directory"),
+    ],
+)
+def test_a_file_that_is_none_is_refused_in_one_sentence(tmp_path: Path, text: str | bytes | None, told: str) -> None:
+    file = tmp_path / "offsets.csv"
+    if text is not None:
+        file.write_bytes(text.encode() if isinstance(text, str) else text)
+    with pytest.raises(ConfigError) as error:
+        offsets_of(file, "g")
+    assert str(error.value).startswith(f"{file}{told}")
+
+
 def test_groups_are_deleted_each_for_itself(at: Terminal) -> None:
     topic = at.topic()
     group = at.group(topic, 3)
@@ -252,7 +300,15 @@ def test_consume_makes_no_topic(at: Terminal) -> None:
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (["groups", "reset", "g"], "one of the arguments --to --shift-by --by-duration is required"),
+        (["groups", "reset", "g"], "one of the arguments --to --shift-by --by-duration --from-file is required"),
+        (
+            ["groups", "reset", "g", "--from-file", "f", "--topic", "t"],
+            "--from-file says which partitions, too; leave --topic out",
+        ),
+        (
+            ["groups", "reset", "g", "--to", "1", "--export", "--json"],
+            "--export and --json are two forms of the same; take one of them",
+        ),
         (["groups", "reset", "g", "--to", "soon"], "argument --to: soon: write earliest, latest, an offset such as 42"),
         (["groups", "reset", "g", "--to", "1969-12-31"], "argument --to: 1969-12-31: write earliest"),
         (["groups", "reset", "g", "--to", "9" * 19], "argument --to: 9999999999999999999: write earliest"),
@@ -261,7 +317,7 @@ def test_consume_makes_no_topic(at: Terminal) -> None:
         (["groups", "reset", "g", "--to", "1", "--shift-by", "1"], "argument --shift-by: not allowed with"),
         (
             ["groups", "reset", "g", "--to-latest"],
-            "one of the arguments --to --shift-by --by-duration is required; --to",
+            "one of the arguments --to --shift-by --by-duration --from-file is required; --to",
         ),
         (["groups", "reset", "g", "--to", "1", "--topic", ":1"], "argument --topic: :1: write TOPIC, TOPIC:PARTITION"),
         (["groups", "reset", "g", "--to", "1", "--topic", "t:"], "argument --topic: t:: write TOPIC, TOPIC:PARTITION"),
