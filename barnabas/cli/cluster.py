@@ -79,7 +79,7 @@ def parser() -> Options:
     json_option(moved)
     for name, (what, *examples) in _STEERING.items():
         verb = verbs.add(name, what, *examples)
-        if name != "add":
+        if name not in _OF_ALL:
             which = "its node id; all without one" if name == "stop" else "its node id"
             verb.add_argument("node_id", type=_node, metavar="N", nargs="?" if name == "stop" else None, help=which)
         _dir_option(verb)
@@ -104,12 +104,18 @@ _STEERING: Final = {
         "start one more broker; topics that are there stay where they are",
         "barnabas cluster add",
     ),
+    "grow": (
+        "make three controllers of one, and three brokers of fewer; those that become one are restarted",
+        "barnabas cluster grow",
+    ),
     "remove": (
         "stop a broker that was drained, and have the cluster forget it; its data stays",
         "barnabas cluster remove 4",
     ),
 }
 """What is done to a cluster on this machine, in words, and examples."""
+_OF_ALL: Final = ("add", "grow")
+"""What is done to none of its brokers alone."""
 
 
 def _node(text: str) -> int:

@@ -9,6 +9,7 @@
     settings                what all were given beside (`cluster up --set`), a line each, as `cluster up` ran last
 
 But for the last two all is written once; a later start goes by what is there, so that addresses stay as they are.
+Who the controllers are changes once, from one to three (`cluster grow`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import json
 import os
 import secrets
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -31,6 +32,9 @@ from barnabas.protocol.ids import format_uuid
 FILE: Final = "cluster.json"
 SETTINGS: Final = "settings"
 SECRET: Final = "secret"  # noqa: S105 - a file's name
+GROWING: Final = "growing"
+"""There while `cluster grow` restarts brokers: that none runs is no end then."""
+VOTERS: Final = "controller.quorum.voters"
 LISTENER: Final = "BROKERS"
 CONTROLLER: Final = 1
 BROKERS: Final = 3
@@ -157,11 +161,32 @@ def grown(directory: Path, plan: Plan) -> Place:
     return place
 
 
+def controllers_settings(directory: Path) -> dict[str, str]:
+    """The settings of the first broker."""
+    return parse_properties((directory / f"broker-{CONTROLLER}.properties").read_text(encoding="utf-8"))
+
+
 def controllers_of(directory: Path) -> list[int]:
     """Which brokers are controllers, as the settings of the first have it."""
-    text = (directory / f"broker-{CONTROLLER}.properties").read_text(encoding="utf-8")
-    voters = parse_properties(text).get("controller.quorum.voters", "")
+    voters = controllers_settings(directory).get(VOTERS, "")
     return [int(one.partition("@")[0]) for one in voters.split(",") if one.partition("@")[0].strip().isdigit()]
+
+
+def with_controllers(directory: Path, plan: Plan, changes: Mapping[str, object]) -> None:
+    """Write other controllers into every broker's settings, and what changes with them; the first one's come last.
+
+    So `controllers_of` tells of them once all are written.
+    """
+    for place in reversed(plan.brokers):
+        file = directory / f"broker-{place.node_id}.properties"
+        lines = file.read_text(encoding="utf-8").splitlines()
+        kept = [line for line in lines if line.partition("=")[0].strip() not in changes]
+        _write_properties(directory, place, [*kept, *(f"{name}={value}" for name, value in changes.items())])
+
+
+def voters_told(places: Iterable[Place]) -> str:
+    """These as controllers (`controller.quorum.voters`)."""
+    return ",".join(f"{one.node_id}@{HOST}:{one.broker_port}" for one in places)
 
 
 def shrunk(directory: Path, plan: Plan, node_id: int) -> None:
@@ -190,7 +215,10 @@ def _write(directory: Path, plan: Plan) -> None:
 
 def _write_properties(directory: Path, broker: Place, lines: Iterable[str]) -> None:
     text = "".join(f"{line}\n" for line in lines)
-    (directory / f"broker-{broker.node_id}.properties").write_text(text, encoding="utf-8")
+    file = directory / f"broker-{broker.node_id}.properties"
+    whole = file.with_suffix(".tmp")
+    whole.write_text(text, encoding="utf-8")
+    whole.replace(file)
 
 
 def _read(file: Path) -> Plan:
@@ -237,7 +265,7 @@ def _properties(directory: Path, plan: Plan, broker: Place) -> dict[str, object]
         "listeners": f"PLAINTEXT://{HOST}:{broker.port},{LISTENER}://{HOST}:{broker.broker_port}",
         "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{LISTENER}:PLAINTEXT",
         "inter.broker.listener.name": LISTENER,
-        "controller.quorum.voters": ",".join(f"{one.node_id}@{HOST}:{one.broker_port}" for one in voters),
+        VOTERS: voters_told(voters),
         "barnabas.cluster.id": plan.cluster_id,
         "barnabas.cluster.secret.file": (directory / SECRET).as_posix(),
     } | replication(len(plan.brokers))

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from barnabas.cli.cluster_files import Plan, plan_of, write_settings
+from barnabas.cli.cluster_files import GROWING, Plan, plan_of, write_settings
 from barnabas.cli.cluster_processes import READY_S_MAX, end_all, find, last_words, launch, stem, tell
 from barnabas.cli.codes import HERE, REFUSED
 from barnabas.cli.speak import fail, say
@@ -96,7 +96,7 @@ class Cluster:
             self._plan = plan_of(self._directory)
             for one in self._plan.brokers:
                 self._look_at(one.node_id, ended)
-            if all(one.node_id in ended for one in self._plan.brokers):
+            if all(one.node_id in ended for one in self._plan.brokers) and not (self._directory / GROWING).exists():
                 return
 
     def _look_at(self, node_id: int, ended: set[int]) -> None:

@@ -8,14 +8,17 @@
     start     refused                refused: resume it           serves again
     remove    ends, and is forgotten, as long as nothing lies on it, in all three
 
+`add` and `grow` (`cluster_grow`) are of the cluster.
+
 Each returns when it is so.
 """
 
 from __future__ import annotations
 
 import signal
+import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -61,7 +64,11 @@ def steer(verb: str, directory: Path, node_id: int | None) -> int:
     """
     plan = plan_of(directory)
     if verb == "add":
-        _start(directory, grown(directory, plan))
+        start(directory, [grown(directory, plan)])
+    elif verb == "grow":
+        from barnabas.cli.cluster_grow import grow
+
+        grow(directory, plan)
     elif verb == "remove":
         assert node_id is not None
         _remove(directory, plan, node_id)
@@ -73,7 +80,7 @@ def steer(verb: str, directory: Path, node_id: int | None) -> int:
         if running is not None:
             hint = f"; barnabas cluster resume {node_id} lets it go on" if running.paused else ""
             raise Refused(f"broker {node_id} is {'paused' if running.paused else 'running'} already{hint}")
-        _start(directory, place)
+        start(directory, [place])
     else:
         plan.place(node_id)
         running = find(directory, node_id)
@@ -157,9 +164,18 @@ def _is_free(directory: Path) -> bool:
     return True
 
 
-def _start(directory: Path, place: Place) -> None:
-    """Start a broker that outlives this command; it is waited for until it says that it serves."""
-    process = launch(directory, place, settings_of(directory))
+def start(directory: Path, places: Sequence[Place]) -> None:
+    """Start brokers, all at once, that outlive this command; they are waited for until they say that they serve.
+
+    Raises:
+        Refused: one of them cannot.
+    """
+    started = [(place, launch(directory, place, settings_of(directory))) for place in places]
+    for place, process in started:
+        _wait_ready(directory, place, process)
+
+
+def _wait_ready(directory: Path, place: Place, process: subprocess.Popen[str]) -> None:
     assert process.stdout is not None
     watchdog = threading.Timer(READY_S_MAX, process.kill)
     watchdog.start()

@@ -131,12 +131,12 @@ def read(servers: str, count: int) -> dict[tuple[int, int], bytes]:
     return found
 
 
-def all_in_sync(servers: str) -> list[dict[str, Any]]:
-    """The partitions of the topic, as `cluster status` tells them once all replicas are in sync."""
+def all_in_sync(servers: str, topic: str = "t") -> list[dict[str, Any]]:
+    """The partitions of a topic, as `cluster status` tells them once all replicas are in sync."""
     for _ in range(60):
         status = run("cluster", "status", "-b", servers, "--json")
         if not status.returncode:
-            return [one for one in map(json.loads, status.stdout.splitlines()) if one.get("topic") == "t"]
+            return [one for one in map(json.loads, status.stdout.splitlines()) if one.get("topic") == topic]
     raise AssertionError(status.stdout + status.stderr)
 
 
