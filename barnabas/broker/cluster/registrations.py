@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
+from barnabas.broker.cluster.features import not_known
 from barnabas.broker.cluster.image import Image
 from barnabas.broker.cluster.records import BrokerChange, RegisterBroker, UnregisterBroker
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -43,6 +44,8 @@ class Registration(NamedTuple):
     rack: str | None = None
     previous_epoch: int = -1
     """The epoch since which it can show that it lost nothing; -1: it cannot."""
+    features: tuple[tuple[str, int, int], ...] = ()
+    """(name, lowest, highest) level that it knows; one that names none is of the first release."""
 
 
 class Heartbeat(NamedTuple):
@@ -90,13 +93,19 @@ class Registrations:
         """Take in a broker; the record to write at `offset`, or None for one whose answer was lost.
 
         Raises:
-            KafkaError: INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION.
+            KafkaError: INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION, UNSUPPORTED_VERSION.
         """
         if asked.cluster_id != self._cluster_id:
             raise KafkaError(
                 ErrorCode.INCONSISTENT_CLUSTER_ID,
                 f"broker {asked.broker_id} is of cluster {asked.cluster_id}, this one is {self._cluster_id}; "
                 "give it an empty data directory, or the address of its own controller",
+            )
+        wrong = not_known(image.features, asked.features) if asked.features else ""
+        if wrong:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"broker {asked.broker_id} is of a release that does not know the levels of this cluster: {wrong}",
             )
         known = image.brokers.get(asked.broker_id)
         session = self._sessions.get(asked.broker_id)

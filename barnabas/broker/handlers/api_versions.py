@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from barnabas.broker.cluster.features import SUPPORTED_FEATURES
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.registry import advertised_versions, peer_versions
 from barnabas.broker.handlers.services import Services
@@ -25,14 +26,6 @@ from barnabas.protocol.requests.api_versions import (
     SupportedFeatureKey,
 )
 
-METADATA_VERSION: Final = 30
-"""The feature level of Apache Kafka 4.3."""
-SUPPORTED_FEATURES: Final = {
-    "eligible.leader.replicas.version": (0, 1),
-    "group.version": (0, 1),
-    "metadata.version": (7, METADATA_VERSION),
-}
-"""Feature to (lowest, highest) level, which is the one it has. No level of what is not served is told."""
 _LEVEL_0_FROM: Final = 4
 """Before, clients may stumble over a feature that can be off, and are not told of it (KIP-1022)."""
 

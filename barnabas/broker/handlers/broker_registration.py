@@ -2,7 +2,8 @@
 
 - A broker that is not the controller: NOT_CONTROLLER. A broker that names another's id: CLUSTER_AUTHORIZATION_FAILED.
 - Another cluster's id: INCONSISTENT_CLUSTER_ID. An id that an unfenced broker has: DUPLICATE_BROKER_REGISTRATION.
-- Features and log directories are not kept: the brokers of a cluster are of one release, with one directory each.
+- Features whose levels in this cluster the broker does not know: UNSUPPORTED_VERSION. They are not kept, for no level
+  changes; nor are log directories: each broker has one.
 """
 
 from __future__ import annotations
@@ -34,5 +35,6 @@ def handle(services: Services, request: BrokerRegistrationRequest, context: Requ
         endpoints,
         request.rack,
         request.previous_broker_epoch,
+        tuple((one.name, one.min_supported_version, one.max_supported_version) for one in request.features),
     )
     services.members.register(asked, done, now_ms)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from barnabas.broker.cluster.features import SUPPORTED_FEATURES
 from barnabas.broker.context import RequestContext
-from barnabas.broker.handlers.api_versions import SUPPORTED_FEATURES
 from barnabas.broker.handlers.services import CLUSTER, Operation, Services
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.requests.update_features import (

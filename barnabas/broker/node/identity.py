@@ -6,8 +6,10 @@ release.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from barnabas.broker.cluster.features import not_known_here
 from barnabas.broker.cluster.judgement import DIRECTORY as METADATA_DIRECTORY
 from barnabas.broker.cluster.ledger import LEDGER_FILE
 from barnabas.broker.config.properties import parse_properties
@@ -124,6 +126,20 @@ def check_cluster(identity: Identity, known: str) -> None:
         raise DataDirError(
             f"{FILE} says that this is a directory of cluster {identity.cluster_id or '(none)'}, and its metadata is "
             f"that of cluster {known}; write cluster.id={known} back into {FILE}, or restore the directory from a copy"
+        )
+
+
+def check_features(levels: Mapping[str, int]) -> None:
+    """Compare the levels that the metadata is at with those of this release.
+
+    Raises:
+        DataDirError: a newer release has raised one of them.
+    """
+    wrong = not_known_here(levels)
+    if wrong:
+        raise DataDirError(
+            f"the metadata is at levels that this release does not know ({wrong}): a newer one wrote it, and levels "
+            "are not lowered; start that release, or name another data directory"
         )
 
 

@@ -237,6 +237,13 @@ class Member:
                     "broker's; name its own controller in controller.quorum.voters, or an empty data directory"
                 )
             )
+        elif code == ErrorCode.UNSUPPORTED_VERSION:
+            self._end(
+                RegistrationRefused(
+                    "the cluster is at levels of its features that this release does not know, and levels are not "
+                    "lowered; start the release that its other brokers are of"
+                )
+            )
         elif self._in_use_since_ms is not None and now_ms - self._in_use_since_ms >= IN_USE_MS_MAX:
             self._end(
                 RegistrationRefused(

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from barnabas.broker.cluster.features import SUPPORTED_FEATURES
 from barnabas.broker.cluster.feed import MetadataFeed
 from barnabas.broker.cluster.members import Members
 from barnabas.broker.cluster.metadata_log import TOPIC_ID
@@ -28,7 +29,7 @@ from barnabas.broker.node.member import Member
 from barnabas.broker.node.whereabouts import Whereabouts
 from barnabas.broker.ports import Lane, Peers
 from barnabas.protocol.api import SPOKEN, key_of
-from barnabas.protocol.requests.broker_registration import BrokerRegistrationRequest, Listener
+from barnabas.protocol.requests.broker_registration import BrokerRegistrationRequest, Feature, Listener
 
 if TYPE_CHECKING:
     from barnabas.broker.node.core import Core
@@ -110,6 +111,7 @@ def join(core: Core, mine: Identity) -> None:
         mine.cluster_id,
         core.entropy.uuid(),
         [Listener(*one) for one in core.endpoints_told],
+        [Feature(name, *span) for name, span in SUPPORTED_FEATURES.items()],
         rack=config.broker_rack,
         previous_broker_epoch=proof.previous_epoch(core.disk, core.boot_id),
     )

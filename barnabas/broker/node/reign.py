@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from barnabas.broker.cluster.controller import LocalController
+from barnabas.broker.cluster.features import SUPPORTED_FEATURES
 from barnabas.broker.cluster.feed import MetadataFeed
 from barnabas.broker.cluster.image import Image
 from barnabas.broker.cluster.members import Members
@@ -27,7 +28,6 @@ from barnabas.broker.cluster.record_log import Commit
 from barnabas.broker.cluster.records import Cluster, FeatureLevel, MetadataRecord
 from barnabas.broker.cluster.registrations import Registrations
 from barnabas.broker.cluster.succession import one_minimum
-from barnabas.broker.handlers.api_versions import SUPPORTED_FEATURES
 from barnabas.broker.jobs import Job, at_once
 from barnabas.broker.raft.raft import Raft
 from barnabas.protocol.errors import ErrorCode, KafkaError

@@ -18,6 +18,7 @@ from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from barnabas.broker.cluster.features import SUPPORTED_FEATURES
 from barnabas.broker.cluster.image import Image
 from barnabas.broker.cluster.leadership import fenced, nobody_has_all, step_down, step_up, unproven
 from barnabas.broker.cluster.record_log import Commit
@@ -34,7 +35,6 @@ from barnabas.broker.cluster.succession import one_minimum
 from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult
 from barnabas.broker.config import parse_topics
 from barnabas.broker.delayed.timer import CallbackTask
-from barnabas.broker.handlers.api_versions import SUPPORTED_FEATURES
 from barnabas.broker.jobs import Gate, Job, wait
 from barnabas.broker.node import identity, proof, strays
 from barnabas.broker.node.identity import Identity
@@ -118,6 +118,7 @@ def run(core: Core, mine: Identity) -> Job[None]:
     else:
         yield from _follow(core, core.member.caught_up)
         identity.check_cluster(mine, core.image.cluster_id)
+        identity.check_features(core.image.features)
         core.settings.refresh()
     core.phase = Phase.RECOVERING
     core.release_held()
@@ -157,6 +158,7 @@ def _take_charge(core: Core, mine: Identity, last_epoch: int) -> Job[Gate]:
     in_use = not mine.fresh and identity.in_use(core.disk)
     yield from core.metadata.load(core.image, in_use=in_use, last_epoch=last_epoch)
     identity.check_cluster(mine, core.image.cluster_id)
+    identity.check_features(core.image.features)
     controller.reload()
     core.settings.refresh()
     if core.peers is not None:

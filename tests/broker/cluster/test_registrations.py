@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.broker.cluster.image import Image
+from barnabas.broker.cluster.records import FeatureLevel
 from barnabas.broker.cluster.registrations import SESSION_MS, Heartbeat, Registration, Registrations
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
@@ -25,8 +26,8 @@ class World:
             self.image.apply([record])
             self.end += 1
 
-    def register(self, broker=2, incarnation=b"a" * 16, cluster="ours"):
-        asked = Registration(broker, cluster, incarnation, (("INTERNAL", "h", 1),), "r")
+    def register(self, broker=2, incarnation=b"a" * 16, cluster="ours", features=()):
+        asked = Registration(broker, cluster, incarnation, (("INTERNAL", "h", 1),), "r", features=features)
         record = self.registrations.register(self.image, asked, self.end, self.now_ms)
         self.write(record)
         return record
@@ -204,3 +205,13 @@ def test_a_broker_that_was_forgotten_is_taken_in_as_a_new_one(world):
     assert world.registrations.next_deadline_ms(world.image) is None
     assert world.register() is not None
     assert not world.beat().is_fenced
+
+
+def test_a_broker_that_does_not_know_the_levels_of_the_cluster_is_refused(world):
+    world.image.apply([FeatureLevel("metadata.version", 31), FeatureLevel("group.version", 0)])
+    detail = refused(ErrorCode.UNSUPPORTED_VERSION, world.register, features=(("metadata.version", 7, 30),))
+    assert detail.startswith("broker 2 is of a release that does not know the levels of this cluster: ")
+    assert detail.endswith(": metadata.version 31, known from 7 to 30")
+    assert not world.image.brokers
+    assert world.register(features=(("metadata.version", 7, 32), ("another", 1, 2)))
+    assert world.register(broker=3), "the first release names none"
