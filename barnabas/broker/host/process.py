@@ -64,7 +64,8 @@ async def _serve(assembly: Assembly) -> None:
     await asyncio.wait((starting, leaving), return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():  # a signal came while logs were being recovered: they are as they were
         starting.cancel()
-        await asyncio.wait((starting,))
+        failing.cancel()
+        await asyncio.wait((starting, failing))
         return
     try:
         starting.result()

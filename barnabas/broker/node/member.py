@@ -106,7 +106,7 @@ class Member:
         self._asking = False
         self._next_ms = now_ms
         self._in_use_since_ms: int | None = None
-        self._said = ""
+        self._said: set[str] = set()  # what was said since the controller answered last
         self._left: Gate | None = None
 
     # Time
@@ -167,6 +167,11 @@ class Member:
     def _observed(self, source: int, response: Any | None, now_ms: int) -> None:
         if self._where.answered(source, response):
             self.led_by(self._where.current, -1, now_ms)
+        if self._where.stranger >= 0:
+            self._not_yet(
+                f"node {source} says that node {self._where.stranger} leads the controllers, and "
+                "controller.quorum.voters of this broker does not name it: name all of them, as they do"
+            )
         steps = self._follow(response, now_ms)
         for _ in steps:  # there is more than one step's
             self._run(steps)
@@ -287,13 +292,13 @@ class Member:
         self._next_ms = now_ms + (AGAIN_MS if soon else REFUSED_AGAIN_MS)
 
     def _not_yet(self, reason: str, level: int = logging.WARNING) -> None:
-        if reason != self._said:
-            self._said = reason
+        if reason not in self._said:
+            self._said.add(reason)
             logger.log(level, "%s; it is asked again", reason)
 
     def _answers(self) -> None:
         if self._said:
-            self._said = ""
+            self._said.clear()
             logger.info("the controller answers")
 
     def _end(self, reason: Exception) -> None:

@@ -27,6 +27,8 @@ class Whereabouts:
         self._voters = tuple(voters)
         self._known = known
         self._at = self._voters[0]
+        self.stranger = -1
+        """Who leads the controllers by the last answer and is none by the settings of this node; -1: nobody."""
 
     @property
     def current(self) -> int:
@@ -35,13 +37,16 @@ class Whereabouts:
 
     def answered(self, asked: int, response: Any | None) -> bool:
         """What somebody who was asked has answered (None: nothing); whether another one is to be asked from now on."""
-        if self._known is not None or asked != self._at or len(self._voters) == 1:
+        if self._known is not None or asked != self._at:
             return False
         told = -1
         if response is not None:
             code, told = _refusal(response)
             if code not in _ELSEWHERE:
                 return False
+        self.stranger = told if told not in self._voters else -1
+        if len(self._voters) == 1:
+            return False
         if told not in self._voters or told == asked:
             told = self._voters[(self._voters.index(asked) + 1) % len(self._voters)]
         self._at = told
