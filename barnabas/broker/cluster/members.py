@@ -158,11 +158,11 @@ class Members:
 
         self._decide(decide, decided)
 
-    def unregister(self, broker_id: int, done: Commit) -> None:
-        """Do without a broker for good: it leads nothing, is in no ISR, and is forgotten."""
+    def unregister(self, broker_id: int, done: Commit, now_ms: int) -> None:
+        """Do without a broker for good, which is not there any more: it leads nothing, is in no ISR, is forgotten."""
 
         def decide(image: Image) -> Job[list[MetadataRecord]]:
-            record = self._registrations.unregister(image, broker_id)
+            record = self._registrations.unregister(image, broker_id, now_ms)
             changes = yield from fenced(image, broker_id, self._controller.terms_of)
             return [*changes, record]
 

@@ -10,6 +10,8 @@
                heartbeat in an epoch that is not the present one        refused
     unfenced   register by another incarnation                          refused: the id is in use
     fenced     register by another incarnation                          fenced, in a new epoch
+    there      unregister                                               refused: it would never come back by itself
+    fenced     unregister, and it does not start just now               unknown
 
 An epoch is the offset at which the registration is written, so that no two are the same, also not after a broker was
 unregistered. What fencing means for partitions stands in `leadership`. Only who is unfenced has a session, and sessions
@@ -66,11 +68,13 @@ class Beat(NamedTuple):
 
 
 class _Session:
-    __slots__ = ("heard_ms", "registered_at")
+    __slots__ = ("heard_ms", "registered_at", "starting")
 
-    def __init__(self, heard_ms: int, registered_at: int) -> None:
+    def __init__(self, heard_ms: int, registered_at: int, starting: bool) -> None:
         self.heard_ms = heard_ms
         self.registered_at = registered_at
+        self.starting = starting
+        """Whether it is on its way in: it has yet to be unfenced, and does not want to stay fenced."""
 
 
 class Registrations:
@@ -87,7 +91,7 @@ class Registrations:
 
     def take_over(self, image: Image, now_ms: int) -> None:
         """This node begins to be the controller: whoever is registered has a session from now on."""
-        self._sessions = {one: _Session(now_ms, 0) for one in image.brokers if one != self._node_id}
+        self._sessions = {one: _Session(now_ms, 0, False) for one in image.brokers if one != self._node_id}
 
     def register(self, image: Image, asked: Registration, offset: int, now_ms: int) -> RegisterBroker | None:
         """Take in a broker; the record to write at `offset`, or None for one whose answer was lost.
@@ -119,7 +123,7 @@ class Registrations:
                 f"(one that was killed is forgotten {self.session_ms} ms after its last sign of life)",
             )
         epoch = offset if known is None else max(offset, known.broker_epoch + 1)
-        self._sessions[asked.broker_id] = _Session(now_ms, offset)
+        self._sessions[asked.broker_id] = _Session(now_ms, offset, True)
         return RegisterBroker(asked.broker_id, epoch, asked.incarnation_id, asked.endpoints, asked.rack, fenced=True)
 
     def heartbeat(self, image: Image, beat: Heartbeat, now_ms: int) -> Beat:
@@ -141,14 +145,15 @@ class Registrations:
         session.heard_ms = now_ms
         caught_up = beat.metadata_offset > session.registered_at
         fenced = beat.wants_fence or (known.fenced and not caught_up)
+        session.starting = fenced and (known.fenced and not beat.wants_fence)
         record = BrokerChange(beat.broker_id, fenced) if fenced != known.fenced else None
         return Beat(record, caught_up, fenced)
 
-    def unregister(self, image: Image, broker_id: int) -> UnregisterBroker:
+    def unregister(self, image: Image, broker_id: int, now_ms: int) -> UnregisterBroker:
         """Forget a broker for good; the record to write.
 
         Raises:
-            KafkaError: BROKER_ID_NOT_REGISTERED; INVALID_REQUEST of the controller itself.
+            KafkaError: BROKER_ID_NOT_REGISTERED; INVALID_REQUEST of the controller itself, and of one that is there.
         """
         if broker_id not in image.brokers:
             detail = f"Broker ID {broker_id} is not currently registered"
@@ -156,7 +161,19 @@ class Registrations:
         if broker_id == self._node_id:
             detail = f"broker {broker_id} is the controller, which keeps the metadata and cannot be removed"
             raise KafkaError(ErrorCode.INVALID_REQUEST, detail)
+        if self._is_there(image, broker_id, now_ms):
+            detail = (
+                f"broker {broker_id} is alive; stop it first (one that was killed counts as alive for up to "
+                f"{self.session_ms} ms)"
+            )
+            raise KafkaError(ErrorCode.INVALID_REQUEST, detail)
         return UnregisterBroker(broker_id)
+
+    def _is_there(self, image: Image, broker_id: int, now_ms: int) -> bool:
+        """Whether it serves, or starts: forgotten, it would be heard no more, and would not begin anew."""
+        session = self._sessions.get(broker_id)
+        starts = session is not None and session.starting and now_ms < session.heard_ms + self.session_ms
+        return image.is_alive(broker_id) or starts
 
     def expired(self, image: Image, now_ms: int) -> list[BrokerChange]:
         """Who has been silent for too long, as records that fence them, by id."""

@@ -2,6 +2,8 @@
 
 - One that nobody knows: BROKER_ID_NOT_REGISTERED. The controller itself: INVALID_REQUEST (Kafka's controllers keep the
   metadata without being registered, so there a broker beside one can be forgotten).
+- One that is alive, or starts: INVALID_REQUEST. Kafka forgets it, and is told of by nobody: it asks on with what counts
+  no more until somebody starts it anew. One request for each broker would end a cluster.
 - What it had stays assigned to it, as in Kafka: partitions are to be moved before.
 """
 
@@ -23,7 +25,7 @@ def handle(services: Services, request: UnregisterBrokerRequest, context: Reques
     if not services.authorise(context.connection.principal, Operation.ALTER, CLUSTER):
         done(KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ""))
     elif services.members is not None:
-        services.members.unregister(request.broker_id, done)
+        services.members.unregister(request.broker_id, done, now_ms)
     elif request.broker_id in services.image.brokers:
         done(KafkaError(ErrorCode.INVALID_REQUEST, f"broker {services.node_id} stands alone, there is no cluster"))
     else:

@@ -39,6 +39,9 @@ class World:
         self.write(told.record)
         return told
 
+    def unregister(self, broker=2):
+        return self.registrations.unregister(self.image, broker, self.now_ms)
+
     def expire(self):
         for record in self.registrations.expired(self.image, self.now_ms):
             self.write(record)
@@ -189,7 +192,8 @@ def test_whatever_happens_epochs_rise_and_only_who_was_heard_in_time_is_alive(st
 def test_a_broker_that_could_not_be_forgotten_is_heard_and_missed_as_before(world):
     world.register()
     world.beat()
-    assert world.registrations.unregister(world.image, 2).broker_id == 2  # the disk is full: nobody writes it
+    world.beat(wants_fence=True)
+    assert world.unregister().broker_id == 2  # the disk is full: nobody writes it
     world.now_ms = 1000
     assert not world.beat().is_fenced
     world.now_ms += SESSION_MS
@@ -200,7 +204,8 @@ def test_a_broker_that_could_not_be_forgotten_is_heard_and_missed_as_before(worl
 def test_a_broker_that_was_forgotten_is_taken_in_as_a_new_one(world):
     world.register()
     world.beat()
-    world.write(world.registrations.unregister(world.image, 2))
+    world.beat(wants_fence=True)
+    world.write(world.unregister())
     refused(ErrorCode.BROKER_ID_NOT_REGISTERED, world.beat, epoch=10)
     assert world.registrations.next_deadline_ms(world.image) is None
     assert world.register() is not None
@@ -215,3 +220,32 @@ def test_a_broker_that_does_not_know_the_levels_of_the_cluster_is_refused(world)
     assert not world.image.brokers
     assert world.register(features=(("metadata.version", 7, 32), ("another", 1, 2)))
     assert world.register(broker=3), "the first release names none"
+
+
+def test_who_is_there_is_not_forgotten(world):
+    """It never came back by itself: one request for each broker, by anybody, and there was no cluster any more."""
+    world.register()
+    refused(ErrorCode.INVALID_REQUEST, world.unregister)
+    assert world.beat(offset=0).is_fenced  # it starts, and has not caught up
+    refused(ErrorCode.INVALID_REQUEST, world.unregister)
+    assert not world.beat().is_fenced
+    assert "stop it first" in refused(ErrorCode.INVALID_REQUEST, world.unregister)
+    world.now_ms += SESSION_MS
+    refused(ErrorCode.INVALID_REQUEST, world.unregister)  # it is fenced first
+    world.expire()
+    assert world.unregister().broker_id == 2
+
+
+def test_who_stops_is_forgotten_at_once_and_who_ends_in_its_start_when_its_session_does(world):
+    world.register()
+    world.beat()
+    world.beat(wants_fence=True)
+    assert world.unregister().broker_id == 2
+    world.register(incarnation=b"b" * 16)
+    world.now_ms += SESSION_MS - 1
+    refused(ErrorCode.INVALID_REQUEST, world.unregister)
+    world.now_ms += 1
+    assert world.unregister().broker_id == 2
+    world.register(incarnation=b"c" * 16)
+    world.beat(offset=0, wants_fence=True)
+    assert world.unregister().broker_id == 2

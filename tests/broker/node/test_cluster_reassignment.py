@@ -258,9 +258,14 @@ def test_a_log_that_went_elsewhere_is_no_loss_of_a_start(four, caplog):
     assert four[4].core.logs.losses.count == 0
 
 
-def test_one_that_leads_and_is_forgotten_leads_no_more(four):
+def test_one_that_leads_is_forgotten_once_it_is_stopped(four):
+    """It was at once, and asked on in vain: one request for each broker, by anybody, ended the cluster."""
     four.create(replicas={0: [4, 2, 3]})
     fill(four, 3)
+    for node_id in FOUR:
+        assert four.ask(2, UnregisterBrokerRequest(node_id), 0).error_code == ErrorCode.INVALID_REQUEST
+    assert four.leader() == 4
+    four.stop(4)
     assert four.ask(1, UnregisterBrokerRequest(4), 0).error_code == 0
     state = four.state()
     assert (state.replicas, sorted(state.isr), state.leader) == ((4, 2, 3), [2, 3], 2)
