@@ -31,7 +31,7 @@ from barnabas.broker.jobs import Gate, Job, at_once, wait
 from barnabas.broker.log import AppendOrigin, Log
 from barnabas.broker.log.check import Broken, check_log
 from barnabas.broker.log.losses import Losses
-from barnabas.broker.ports import Disk, WallClock
+from barnabas.broker.ports import Disk, NotYet, Token, WallClock
 from barnabas.broker.raft.world import Done, Mark
 from barnabas.protocol.batch import HEADER_SIZE, read_header
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -81,6 +81,7 @@ class QuorumLog:
         self._snapshotting = False
         self._pieces: list[bytes] = []
         self._installing = False
+        self._read: list[Token] = []  # what a cut has asked for
         self._waiting: list[tuple[int, Done]] = []  # for a sync, until a snapshot is installed
 
     # Its places (`RaftLog`)
@@ -150,10 +151,21 @@ class QuorumLog:
         self._bytes_since_snapshot += len(data)
         return self.log.log_end_offset - before
 
-    def cut(self, end: int) -> None:
-        """Cut all from `end` on."""
-        logger.info("%d records of the metadata log, which were never committed, are cut", self.end.end - end)
-        self.log.truncate_to(end)
+    def cut(self, end: int, done: Done) -> None:
+        """Cut all from `end` on, or have read what that takes: nobody may be surprised by a cut that comes later."""
+        fault: KafkaError | None = None
+        try:
+            count = self.end.end - end
+            self.log.truncate_to(end)
+            logger.info("%d records of the metadata log, which were never committed, are cut", count)
+        except NotYet as pending:
+            self._read.append(pending.token)  # as long as it is held, the same read answers at once
+            pending.token.on_ready(lambda: self._later(lambda now_ms: done(None, now_ms)))
+            return
+        except KafkaError as error:
+            fault = error.kept()
+        self._read.clear()
+        self._later(lambda now_ms: done(fault, now_ms))
 
     def sync(self, end: int, done: Done) -> None:
         """Have all below `end` on the device."""

@@ -141,9 +141,14 @@ class Following:
             self._end(f"the leader does not have offset {log.committed - 1}, which was committed: it has lost its log")
             return Told()
         logger.info("the metadata log is cut from offset %d to %d: the leader has other records there", end, at)
-        log.cut(at)
-        self._unsynced = True
+        self._unsynced = self._writing = True
+        log.cut(at, self._is_cut)
         return Told(alive=True)
+
+    def _is_cut(self, error: Exception | None, now_ms: int) -> None:
+        self._writing = False
+        if error is not None:
+            self._again(f"the metadata log cannot be cut: {error}", now_ms)
 
     def _take_piece(self, part: Any, now_ms: int) -> Told:
         wanted = self._snapshot

@@ -56,8 +56,12 @@ class RaftLog(Protocol):
             BarnabasError: the bytes came damaged, do not fit, or cannot be written; what came before them is kept.
         """
 
-    def cut(self, end: int) -> None:
-        """Cut all from `end` on, none of which is committed."""
+    def cut(self, end: int, done: Done) -> None:
+        """Cut all from `end` on, none of which is committed; `done` later.
+
+        What must be read first may not be in memory: then nothing is cut, and whoever asks again once it is done
+        finds it there.
+        """
 
     def sync(self, end: int, done: Done) -> None:
         """Have all below `end` on the device; `done` later."""

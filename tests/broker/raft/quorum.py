@@ -105,9 +105,11 @@ class MemoryLog:
         self.entries += records
         return len(records)
 
-    def cut(self, end: int) -> None:
-        self._voter.quorum.reached["cuts"] += 1
+    def cut(self, end: int, done: Done) -> None:
+        quorum = self._voter.quorum
+        quorum.reached["cuts"] += 1
         del self.entries[end - self.start.end :]
+        quorum.at(quorum.now_ms, lambda: done(None, quorum.now_ms) if self._voter.alive else None)
 
     def sync(self, end: int, done: Done) -> None:
         self._voter.disk(contents=self.contents, done=done)

@@ -140,9 +140,9 @@ class RealLog(MemoryLog):
             return b""
         return bytes(log.read(offset, 80 * count, Isolation.LOG_END).records)
 
-    def cut(self, end: int) -> None:
-        self.real.cut(end)
-        super().cut(end)
+    def cut(self, end: int, done: Done) -> None:
+        self.real.cut(end, lambda *_: None)
+        super().cut(end, done)
         self._agree()
 
     def sync(self, end: int, done: Done) -> None:
