@@ -11,7 +11,7 @@ from barnabas.simulator import faults
 from barnabas.simulator.broker import BrokerProcess
 from barnabas.simulator.brokers import Brokers
 from barnabas.simulator.faults import Fault
-from barnabas.simulator.history import Decided, Event, PowerLost
+from barnabas.simulator.history import Decided, PowerLost, Tell, Voted
 from barnabas.simulator.members import Member
 from barnabas.simulator.network import Network
 from barnabas.simulator.world import MS, World
@@ -41,7 +41,7 @@ class Adversary:
         brokers: Brokers,
         clients: list[str],
         members: list[Member],
-        tell: Callable[[Event], None],
+        tell: Tell,
         *,
         synced: bool,
     ) -> None:
@@ -79,7 +79,7 @@ class Adversary:
     def plan(self, planned: list[Fault]) -> None:
         """Have them happen when their time comes."""
         for fault in planned:
-            begin = self._wait if fault.on_answer or fault.on_isr else self._begin
+            begin = self._wait if fault.waits else self._begin
             self._world.at(fault.at_ms * MS, partial(begin, fault))
 
     def _wait(self, fault: Fault) -> None:
@@ -89,7 +89,7 @@ class Adversary:
         """A broker has answered who had something written, on that connection."""
         if self._waiting:
             name = connection.partition(".")[0]
-            self._begin_now([one for one in self._waiting if one.on_answer and self._brokers[one.node].name == name])
+            self._begin_now([one for one in self._waiting if one.on_answer and self._is(one, name)])
 
     def decided(self, event: Decided) -> None:
         """The controller has decided something of a partition."""
@@ -97,7 +97,21 @@ class Adversary:
         self._isrs[event.partition] = event.isr
         if self._waiting and before != event.isr:
             leader = event.leader
-            self._begin_now([one for one in self._waiting if one.on_isr and self._brokers[one.node].name == leader])
+            self._begin_now([one for one in self._waiting if one.on_isr and self._is(one, leader)])
+
+    def _is(self, fault: Fault, name: str) -> bool:
+        """Whether a fault is to hit that broker."""
+        return self._brokers[fault.node or self._brokers.active].name == name
+
+    def voted(self, event: Voted) -> None:
+        """A controller has given another one its vote, and its answer is on its way."""
+        if self._waiting and event.voter != event.candidate:
+            (node,) = [one.node_id for one in self._brokers.all if one.name == event.voter]
+            some = [one for one in self._waiting if one.on_vote]
+            self._waiting = [one for one in self._waiting if not one.on_vote]
+            for fault in some:
+                self._world.count("faults that hit who has voted")
+                self._world.after(0, partial(self._begin, fault._replace(node=node)))
 
     def _begin_now(self, some: list[Fault]) -> None:
         self._waiting = [one for one in self._waiting if one not in some]
@@ -127,7 +141,7 @@ class Adversary:
             self._world.count(f"fault: {fault.kind}")
             self._hit(self._members[fault.node], fault)
             return
-        broker = self._brokers[fault.node]
+        broker = self._brokers[fault.node or self._brokers.active]
         if fault.kind in _OF_A_PROCESS and not broker.runs:
             return
         if fault.kind == faults.STOP and broker.stops:

@@ -1,17 +1,18 @@
-"""All brokers of a run: one that stands alone, or several under the controller of the first, a machine each."""
+"""All brokers of a run: one that stands alone, or several under one controller or a quorum, a machine each."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final
 
-from barnabas.broker.cluster.image import PartitionState
+from barnabas.broker.cluster.image import Image, PartitionState
 from barnabas.broker.config.topics import OFFSETS_TOPIC
 from barnabas.broker.replica.partition import Partition
 from barnabas.protocol.ids import TopicPartition
 from barnabas.simulator.broker import PEERS_PORT, PORT, BrokerProcess
 from barnabas.simulator.history import Event
 from barnabas.simulator.machine import Machine
+from barnabas.simulator.metadata_watch import MetadataWatch
 from barnabas.simulator.network import Network
 from barnabas.simulator.plan import CONTROLLER, Plan, host_of
 from barnabas.simulator.watching import BrokerWatch
@@ -31,14 +32,18 @@ class Brokers:
         self._partitions = plan.partitions_told
         settings, alone = dict(plan.broker), plan.brokers == 1
         if not alone:
-            settings["controller.quorum.voters"] = f"{CONTROLLER}@{host_of(CONTROLLER)}:{PEERS_PORT}"
+            voters = [f"{one}@{host_of(one)}:{PEERS_PORT}" for one in range(CONTROLLER, plan.controllers + 1)]
+            settings["controller.quorum.voters"] = ",".join(voters)
             settings["barnabas.cluster.id"] = CLUSTER_ID
         self._by_id: dict[int, BrokerProcess] = {}
+        self._metadata = MetadataWatch(world, tell, self.__getitem__)
+        self._is_quorum = plan.controllers > 1
         for number in range(1, plan.brokers + 1):
             machine = Machine(world, network, f"broker{number}", host_of(number))
-            look = BrokerWatch(tell, self.__getitem__ if plan.synced else None).look
+            look = BrokerWatch(tell, self._metadata, self.__getitem__ if plan.synced else None).look
             self._by_id[number] = BrokerProcess(machine, number, settings, look, alone=alone)
         self.all = list(self._by_id.values())
+        self._active = CONTROLLER
         self.server = ",".join(f"{one.machine.host}:{PORT}" for one in self.all)
 
     def __getitem__(self, node_id: int) -> BrokerProcess:
@@ -49,10 +54,29 @@ class Brokers:
         """Their addresses."""
         return [one.machine.host for one in self.all]
 
-    def state(self, key: TopicPartition) -> PartitionState | None:
-        """A partition as the controller has it; None while that is away, or where there is none."""
+    @property
+    def _image(self) -> Image | None:
+        """What a quorum of controllers has committed, or what the only one has; None while that is away."""
+        if self._is_quorum:
+            return self._metadata.image
         core = self._by_id[CONTROLLER].core
-        return None if core is None else core.image.partition(key.topic, key.partition)
+        return None if core is None else core.image
+
+    @property
+    def active(self) -> int:
+        """The active controller; the last one that was, while there is none."""
+        voters = [
+            (one.node_id, one.core.voter) for one in self.all if one.core is not None and one.core.voter is not None
+        ]
+        reigns = [(voter.reign.epoch, node_id) for node_id, voter in voters if voter.reign is not None]
+        if reigns:
+            self._active = max(reigns)[1]
+        return self._active
+
+    def state(self, key: TopicPartition) -> PartitionState | None:
+        """A partition as controllers have it; None while there is none, or the only controller is away."""
+        image = self._image
+        return None if image is None else image.partition(key.topic, key.partition)
 
     def hosted(self, node_id: int, key: TopicPartition) -> Partition | None:
         """A replica as its broker has it; None while that is away."""
@@ -66,8 +90,8 @@ class Brokers:
 
     def _all_partitions(self) -> list[TopicPartition]:
         """Those of the topic, and of `__consumer_offsets` where there is one."""
-        core = self._by_id[CONTROLLER].core
-        offsets = None if core is None else core.image.topics.get(OFFSETS_TOPIC)
+        image = self._image
+        offsets = None if image is None else image.topics.get(OFFSETS_TOPIC)
         return [*self._partitions, *(offsets.keys.values() if offsets is not None else ())]
 
     def _is_full(self, key: TopicPartition) -> bool:

@@ -33,6 +33,10 @@ RESTARTS: Final = frozenset({KILL, KILLS, POWER, STOP, BLACKOUT, DIRECTORY})
 _ON_ANSWER: Final = frozenset({KILL, POWER, BLACKOUT, PAUSE, CUT, CUT_FROM, SPLIT, SPLIT_FROM})
 """What may begin with an answer."""
 KINDS_OF_MEMBERS: Final = (KILL_MEMBER, PAUSE_MEMBER)
+_OF_THE_ACTIVE: Final = (KILL, POWER, STOP, PAUSE, SPLIT, SPLIT_TO, SPLIT_FROM, SLOW_DISK)
+_ON_VOTE: Final = (KILL, POWER, POWER, BLACKOUT, PAUSE)
+ACTIVE: Final = 0
+"""For a broker's number: the active controller's of that moment."""
 _JUMP_MS_MAX: Final = 7_200_000
 _BURST_MS: Final = 2500
 
@@ -42,7 +46,7 @@ class Fault(NamedTuple):
 
     `on_answer`: it begins with the next answer from then on by which the broker says that it has written something,
     while that is on its way: what it says counts. `on_isr`: with the next change of the ISR of a partition that it
-    leads, which it does not know yet.
+    leads, which it does not know yet. `on_vote`: with the next vote that any controller gives, and hits that one.
     """
 
     at_ms: int
@@ -52,6 +56,12 @@ class Fault(NamedTuple):
     on_answer: bool = False
     node: int = 1
     on_isr: bool = False
+    on_vote: bool = False
+
+    @property
+    def waits(self) -> bool:
+        """Whether it begins with something else than its time."""
+        return self.on_answer or self.on_isr or self.on_vote
 
 
 def draw_faults(chance: random.Random, duration_ms: int, brokers: int, *, synced: bool) -> list[Fault]:
@@ -84,3 +94,16 @@ def draw_member_faults(chance: random.Random, duration_ms: int, members: int) ->
         Fault(chance.randrange(1000, duration_ms), kind, chance.randrange(100, 9000), node=chance.randrange(members))
         for kind in chance.choices(KINDS_OF_MEMBERS, k=chance.randrange(1, 6))
     ]
+
+
+def draw_quorum_faults(chance: random.Random, duration_ms: int, *, synced: bool) -> list[Fault]:
+    """What happens to active controllers, and to those who have just voted for another one."""
+    on_vote = [kind for kind in _ON_VOTE if synced or kind != BLACKOUT]
+    faults = []
+    for _ in range(chance.randrange(5)):
+        at_ms, for_ms = chance.randrange(1000, duration_ms), chance.choice((20, 300, 2000, 8000))
+        faults.append(Fault(at_ms, chance.choice(_OF_THE_ACTIVE), chance.randrange(for_ms, 2 * for_ms), node=ACTIVE))
+        if chance.randrange(2):
+            kind = chance.choice(on_vote)
+            faults.append(Fault(at_ms, kind, chance.randrange(20, 1000), node=ACTIVE, on_vote=True))
+    return faults

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from barnabas.protocol.ids import TopicPartition
@@ -155,6 +156,66 @@ class PowerLost(NamedTuple):
     synced: bool
 
 
+class Voted(NamedTuple):
+    """A controller has given its vote in a term of the quorum: it has said so, or asks others for theirs."""
+
+    voter: str
+    term: int
+    candidate: str
+
+
+class Elected(NamedTuple):
+    """A controller leads the quorum in a term, which begins at this offset of its log."""
+
+    voter: str
+    incarnation: int
+    term: int
+    start: int
+
+
+class Raised(NamedTuple):
+    """The leader of a term of the quorum has found that more is committed, the last of it of that term."""
+
+    voter: str
+    term: int
+    last_term: int
+
+
+class Recorded(NamedTuple):
+    """A batch of metadata that a controller has committed; told once in each of its lives."""
+
+    voter: str
+    incarnation: int
+    offset: int
+    last_offset: int
+    term: int
+    crc: int
+
+
+class Stands(NamedTuple):
+    """A controller's log of metadata: its newest snapshot's end, what is committed, where it ends."""
+
+    voter: str
+    start: int
+    committed: int
+    end: int
+
+
+class Imaged(NamedTuple):
+    """What a broker has of the metadata up to an offset: a sum over all of it."""
+
+    broker: str
+    end: int
+    digest: str
+
+
+class Parted(NamedTuple):
+    """A broker can follow the metadata no further, whose disk is well."""
+
+    broker: str
+    why: str
+
+
 class Parked(NamedTuple):
     """An operation that waits, numbered within an incarnation: told when it is first seen, and while it is late."""
 
@@ -276,6 +337,13 @@ Event: TypeAlias = (
     | Proposed
     | Registered
     | PowerLost
+    | Voted
+    | Elected
+    | Raised
+    | Recorded
+    | Stands
+    | Imaged
+    | Parted
     | Parked
     | Completed
     | Asked
@@ -289,3 +357,4 @@ Event: TypeAlias = (
     | Healed
     | Over
 )
+Tell: TypeAlias = Callable[[Event], None]

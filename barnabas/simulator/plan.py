@@ -7,13 +7,14 @@ from random import Random
 from typing import Any, Final
 
 from barnabas.protocol.ids import TopicPartition
-from barnabas.simulator.faults import RESTARTS, Fault, draw_faults, draw_member_faults
+from barnabas.simulator.faults import RESTARTS, Fault, draw_faults, draw_member_faults, draw_quorum_faults
 from barnabas.simulator.world import World
 
 TOPIC: Final = "t"
 SEVERAL: Final = 3
+"""Brokers of a cluster."""
 CONTROLLER: Final = 1
-"""Brokers of a cluster, and the one that is its controller."""
+"""The one that is its controller, where it has only one."""
 
 
 @dataclass
@@ -27,6 +28,7 @@ class Plan:
         consumers: settings of each consumer.
         members: settings of each member of a consumer group; none where there is no group.
         moves: whether somebody moves partitions between brokers.
+        controllers: how many of the brokers are controllers, too, the first ones.
     """
 
     seed: str
@@ -40,6 +42,7 @@ class Plan:
     brokers: int = 1
     members: list[dict[str, Any]] = field(default_factory=list)
     moves: bool = False
+    controllers: int = 1
 
     @property
     def partitions_told(self) -> list[TopicPartition]:
@@ -62,10 +65,11 @@ def host_of(node_id: int) -> str:
     return f"10.0.0.{node_id}"
 
 
-def draw(seed: str, duration_ms: int = 60_000, brokers: int = 0) -> Plan:
+def draw(seed: str, duration_ms: int = 60_000, brokers: int = 0, controllers: int = 0) -> Plan:
     """The plan of a seed. One in ten keeps the defaults of brokers and clients, and lasts five times as long.
 
-    `brokers`: how many; 0 leaves that to the seed: one in five has a broker that stands alone.
+    `brokers`: how many; 0 leaves that to the seed: one in five has a broker that stands alone. `controllers`: how many
+    of several brokers are controllers; 0 leaves that to the seed: one in five has one, the others a quorum of all.
     """
     if not brokers:
         brokers = SEVERAL if World(seed).chance("brokers").randrange(5) else 1
@@ -101,6 +105,9 @@ def draw(seed: str, duration_ms: int = 60_000, brokers: int = 0) -> Plan:
     chance = World(seed).chance("groups")
     if chance.randrange(2) == 0:
         _with_group(plan, chance, defaults)
+    plan.controllers = 1 if brokers == 1 else controllers or _controllers(seed)
+    if plan.controllers > 1:
+        _with_quorum(plan, World(seed).chance("quorum"), defaults)
     plan.moves = brokers > 1 and World(seed).chance("moves").randrange(4) == 0
     return plan
 
@@ -111,6 +118,23 @@ _CLUSTER: Final = {
     "offsets.topic.replication.factor": "3",
     "min.insync.replicas": "2",
 }
+
+
+def _controllers(seed: str) -> int:
+    return SEVERAL if World(seed).chance("controllers").randrange(5) else 1
+
+
+def _with_quorum(plan: Plan, chance: Random, defaults: bool) -> None:
+    plan.faults = sorted([*plan.faults, *draw_quorum_faults(chance, plan.duration_ms, synced=plan.synced)])
+    if defaults:
+        return
+    plan.broker |= {
+        "controller.quorum.election.timeout.ms": str(chance.choice((200, 500, 1000))),
+        "controller.quorum.fetch.timeout.ms": str(chance.choice((1000, 2000, 4000))),
+        "controller.quorum.election.backoff.max.ms": str(chance.choice((100, 1000))),
+        "controller.quorum.request.timeout.ms": str(chance.choice((500, 2000))),
+        "metadata.log.max.record.bytes.between.snapshots": str(chance.choice((300, 1000, 20_000_000))),
+    }
 
 
 def _cluster(chance: Random) -> dict[str, str]:

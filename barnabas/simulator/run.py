@@ -15,7 +15,7 @@ from barnabas.simulator.adversary import Adversary
 from barnabas.simulator.brokers import Brokers
 from barnabas.simulator.checks import Checks, all_checks
 from barnabas.simulator.group_watch import OffsetFrames
-from barnabas.simulator.history import Acknowledged, Answered, Decided, Event, Failed, Healed, Over, Polled, Sent
+from barnabas.simulator.history import Acknowledged, Answered, Decided, Event, Failed, Healed, Over, Polled, Sent, Voted
 from barnabas.simulator.machine import Machine
 from barnabas.simulator.members import Keeping, Member
 from barnabas.simulator.network import Network
@@ -131,6 +131,8 @@ class _Run:
             self.adversary.answered(event.connection)
         elif isinstance(event, Decided):
             self.adversary.decided(event)
+        elif isinstance(event, Voted):
+            self.adversary.voted(event)
         try:
             self.checks.see(event)
         except Broken as broken:

@@ -1,4 +1,4 @@
-"""The batches of a log as they stand on its disk: headers, read past the broker, which notices nothing."""
+"""The batches of a log as they stand on its disk: read past the broker, which notices nothing."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Sight:
         self._base = -1
         self._position = 0
 
-    def up_to(self, device: Device, log: Log, offset: int) -> list[BatchHeader]:
+    def up_to(self, device: Device, log: Log, offset: int) -> list[tuple[BatchHeader, memoryview]]:
         """The batches below `offset` that were not given yet. What was given must not be cut off meanwhile."""
-        found: list[BatchHeader] = []
+        found: list[tuple[BatchHeader, memoryview]] = []
         for segment in log.segments:
             if segment.base < self._base or segment.base >= offset:
                 continue
@@ -32,7 +32,7 @@ class Sight:
                 header = read_header(data, at)
                 if header.base_offset >= offset:
                     return found
-                found.append(header)
+                found.append((header, data[at : at + size]))
                 self._base, self._position, self.next_offset = segment.base, at + size, header.next_offset
         return found
 
@@ -58,7 +58,7 @@ def synced_end(device: Device, log: Log) -> int:
 def epochs_of(device: Device, log: Log) -> tuple[tuple[int, int], ...]:
     """Leader epochs as the batches have them: each with the offset of its first one."""
     found: list[tuple[int, int]] = []
-    for header in Sight().up_to(device, log, log.log_end_offset):
+    for header, _ in Sight().up_to(device, log, log.log_end_offset):
         if not found or found[-1][0] != header.leader_epoch:
             found.append((header.leader_epoch, header.base_offset))
     return tuple(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from struct import Struct
 from typing import Any, Final
 
@@ -16,9 +16,11 @@ from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.kafka import codec
 from barnabas.simulator.broker import BrokerProcess
 from barnabas.simulator.group_watch import GroupWatch, OffsetFrames
-from barnabas.simulator.history import Answered, Asked, Completed, Event, Gone, Looked, Parked
+from barnabas.simulator.history import Answered, Asked, Completed, Gone, Looked, Parked, Tell
+from barnabas.simulator.metadata_watch import MetadataWatch
 from barnabas.simulator.proposal_watch import ProposalFrames
 from barnabas.simulator.replica_watch import Peers, ReplicaWatch
+from barnabas.simulator.vote_watch import VoteFrames
 from barnabas.simulator.wire import Wire
 from barnabas.simulator.world import World
 
@@ -45,9 +47,10 @@ COUNTED: Final = frozenset(
 class BrokerWatch:
     """Looks at one broker after each of its turns, and tells of what has changed."""
 
-    def __init__(self, tell: Callable[[Event], None], peers: Peers | None = None) -> None:
-        """`peers` as in `ReplicaWatch`."""
+    def __init__(self, tell: Tell, metadata: MetadataWatch, peers: Peers | None = None) -> None:
+        """`metadata` looks at all brokers; `peers` as in `ReplicaWatch`."""
         self._tell = tell
+        self._metadata = metadata
         self._peers = peers
         self._incarnation = 0
         self._stands: dict[TopicPartition, tuple[int, int]] = {}
@@ -72,9 +75,7 @@ class BrokerWatch:
             self._groups = GroupWatch(self._tell)
             self._parked.clear()
             self._counts = []
-        # First: an ISR that is smaller lets more be committed. A controller decides before its own logs are open.
-        if core.ready or core.services.members is not None:
-            self._replicas.look_at_decisions(broker, core)
+        self._metadata.look(broker, core)  # first: an ISR that is smaller lets more be committed
         if core.phase not in _LOOKED_AT:
             return
         if core.ready:
@@ -130,13 +131,14 @@ class BrokerWatch:
 class FrameWatch:
     """Cuts what a broker reads and writes into frames, tells of each, and counts the errors that brokers answer."""
 
-    def __init__(self, world: World, tell: Callable[[Event], None], offsets: OffsetFrames) -> None:
+    def __init__(self, world: World, tell: Tell, offsets: OffsetFrames) -> None:
         self._world = world
         self._tell = tell
         self._offsets = offsets
         self._asked: dict[tuple[str, int], tuple[int, int]] = {}
         self._begun: dict[tuple[str, bool], bytearray] = {}
         self._proposals = ProposalFrames(world, tell)
+        self._votes = VoteFrames(world, tell)
 
     def tap(self, wire: Wire, read: bool, data: bytes) -> None:
         """Bytes of one direction, in order."""
@@ -160,6 +162,8 @@ class FrameWatch:
             self._offsets.read(name, frame)
         elif key == ApiKey.ALTER_PARTITION:
             self._proposals.read(name, frame)
+        elif key == ApiKey.VOTE:
+            self._votes.read(name, frame)
         self._tell(Asked(name, correlation_id))
 
     def _written(self, name: str, frame: bytes) -> None:
@@ -177,6 +181,7 @@ class FrameWatch:
         else:
             writes = self._offsets.written(name, correlation_id, frame)
             self._proposals.written(name, correlation_id, frame, self._offsets)
+            self._votes.written(name, correlation_id, frame)
         self._tell(Answered(name, correlation_id, writes))
 
     def _recognised(self, name: str, response: Any) -> Iterator[int]:

@@ -10,13 +10,14 @@ from tests.durability.plants import Change
 
 
 class Plant(NamedTuple):
-    """A defect: what it does, its changes, how the checker's sentence begins, a seed that meets it, and its brokers."""
+    """A defect: what it does, its changes, how the checker's sentence begins, a seed that meets it, who is there."""
 
     what: str
     changes: tuple[Change, ...]
     found_as: str
     seed: int
     brokers: int = 1
+    controllers: int = 1
 
 
 @contextmanager

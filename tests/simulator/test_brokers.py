@@ -22,7 +22,7 @@ def test_metadata_is_asked_for_again_within_a_session_where_the_controllers_mach
     world = World("1")
     network = Network(world)
     network.patience_ns = 1000 * SECOND
-    plan = draw("1", brokers=SEVERAL)
+    plan = draw("1", brokers=SEVERAL, controllers=1)
     plan.broker.clear()
     brokers = Brokers(world, network, plan, lambda _: None)
     for broker in brokers.all:

@@ -18,6 +18,7 @@ from barnabas.simulator.history import (
     Completed,
     Counted,
     Decided,
+    Elected,
     Epochs,
     Event,
     Failed,
@@ -25,6 +26,7 @@ from barnabas.simulator.history import (
     Grouped,
     Handed,
     Healed,
+    Imaged,
     Kept,
     Led,
     Looked,
@@ -32,11 +34,16 @@ from barnabas.simulator.history import (
     OffsetsTold,
     Over,
     Parked,
+    Parted,
     Polled,
     PowerLost,
     Proposed,
+    Raised,
+    Recorded,
     Registered,
     Sent,
+    Stands,
+    Voted,
 )
 from barnabas.simulator.world import Broken
 
@@ -209,6 +216,35 @@ GROUPS: list[Event] = [
 ]
 """A coordinator that moves while a commit is under way, one that does not know it yet, zombies that are refused."""
 
+
+def recorded(voter: str, offset: int, term: int = 1, crc: int = 7) -> Recorded:
+    return Recorded(voter, 1, offset, offset, term, crc)
+
+
+QUORUM: list[Event] = [
+    Voted("b", 1, "b"),
+    Voted("c", 1, "b"),
+    Voted("c", 1, "b"),
+    Elected("b", 1, 1, 0),
+    recorded("b", 0),
+    Raised("b", 1, 1),
+    Stands("b", 0, 1, 2),
+    Imaged("b", 1, "one"),
+    recorded("c", 0),
+    Imaged("c", 1, "one"),
+    Voted("d", 2, "d"),
+    Voted("c", 2, "d"),
+    Elected("d", 1, 2, 1),
+    recorded("d", 1, term=2),
+    Raised("d", 2, 2),
+    Stands("d", 1, 2, 2),
+    Stands("c", 2, 2, 2),
+    recorded("b", 1, term=2),
+    Elected("b", 2, 3, 2),
+    Imaged("d", 2, "two"),
+]
+"""Terms of three controllers, of whom one takes back what no other has, and one begins with a snapshot."""
+
 FORGED: dict[str, tuple[str, Sequence[Event]]] = {
     "LostWrites: acknowledged": ("lost write: b'b', acknowledged", [*acknowledged(A, B), kept(A)]),
     "LostWrites: consumed": ("lost write: b'b', consumed", [*polled(A, B), kept(A)]),
@@ -313,6 +349,28 @@ FORGED: dict[str, tuple[str, Sequence[Event]]] = {
     "SyncedFirst": ("synced: b counts t-0 at c up to 3", [Counted("b", P, "c", 3, 2)]),
     "Proposals: on an earlier state": ("proposals: of t-0", [Proposed(P, 5, 7)]),
     "Proposals: backwards": ("proposals: of t-0", [Proposed(P, 5, 4)]),
+    "Terms: two leaders": ("terms: c.*leads term 1, as b", [Elected("b", 1, 1, 0), Elected("c", 1, 1, 0)]),
+    "Terms: in two lives": ("terms: b.*leads term 1, as b", [Elected("b", 1, 1, 0), Elected("b", 2, 1, 4)]),
+    "Terms: two votes": ("terms: c votes in term 1 for d, and for b", [Voted("c", 1, "b"), Voted("c", 1, "d")]),
+    "Terms: its own, too": ("terms: c votes", [Voted("c", 1, "b"), Voted("c", 1, "c")]),
+    "Terms: committed by count": ("terms: b.*a record of term 1", [Raised("b", 2, 2), Raised("b", 2, 1)]),
+    "Metadata: another batch": ("metadata: c has", [recorded("b", 0), recorded("c", 0, crc=8)]),
+    "Metadata: another term": ("metadata: c has", [recorded("b", 0), recorded("c", 0, term=2)]),
+    "Metadata: a leader lacks it": (
+        "metadata: c leads term 2 from offset 1 on, and 1",
+        [recorded("b", 0), recorded("b", 1), Elected("c", 1, 2, 1)],
+    ),
+    "Metadata: a later leader lacked it": (
+        "metadata: c leads term 2 from offset 1 on, and 1",
+        [Elected("b", 1, 1, 0), recorded("b", 0), Elected("c", 1, 2, 1), recorded("b", 1)],
+    ),
+    "Metadata: below its snapshot": (
+        "metadata: b has a snapshot up to 5",
+        [Stands("b", 0, 3, 4), Stands("b", 5, 3, 5)],
+    ),
+    "Metadata: above its log": ("metadata: b.* ends at 4", [Stands("b", 0, 5, 4)]),
+    "Metadata: a follower parts": ("metadata: b can follow no further: lost", [Parted("b", "lost")]),
+    "Images": ("images: c and b", [Imaged("b", 3, "one"), Imaged("c", 3, "two")]),
     "Minimum": ("minimum: b", [led("b", 0, "b"), Looked("b", 1, P, 0, 3), Looked("b", 1, P, 3, 3)]),
     "Minimum: after a shrink": (
         "minimum: b",
@@ -409,6 +467,10 @@ def test_a_move_that_ends_may_let_in_its_leader_with_the_same_change() -> None:
     see([check_of("Decisions")], [decided((0, 0), "b", "bc"), moved])
     with pytest.raises(Broken, match="not in the ISR"):
         see([check_of("Decisions")], [decided((0, 0), "b", "bc"), moved._replace(replicas=ALL)])
+
+
+def test_controllers_that_keep_every_promise_pass() -> None:
+    see(all_checks(), QUORUM)
 
 
 def test_groups_that_keep_every_promise_pass() -> None:

@@ -10,23 +10,24 @@ from barnabas.simulator.plan import Plan, draw
 from barnabas.simulator.run import play
 from tests.simulator.plant import Plant, planted
 from tests.simulator.plants import PLANTS
+from tests.simulator.plants_of_controllers import PLANTS_OF_CONTROLLERS
 from tests.simulator.plants_of_groups import PLANTS_OF_GROUPS
 from tests.simulator.plants_of_several import PLANTS_OF_SEVERAL
 
-ALL = {**PLANTS, **PLANTS_OF_SEVERAL, **PLANTS_OF_GROUPS}
+ALL = {**PLANTS, **PLANTS_OF_SEVERAL, **PLANTS_OF_CONTROLLERS, **PLANTS_OF_GROUPS}
 SHORT_MS = 10_000
 SEARCHED = 40
 """Seeds that are tried where the one that is named does not find a defect any more."""
 
 
-def plan_of(seed: int, brokers: int) -> Plan:
-    return draw(str(seed), SHORT_MS, brokers)
+def plan_of(seed: int, brokers: int, controllers: int) -> Plan:
+    return draw(str(seed), SHORT_MS, brokers, controllers)
 
 
 @cache
-def broken_without(seed: int, brokers: int) -> str | None:
+def broken_without(seed: int, brokers: int, controllers: int) -> str | None:
     """What a seed breaks with no defect planted; played once for all that it finds."""
-    return play(plan_of(seed, brokers)).broken
+    return play(plan_of(seed, brokers, controllers)).broken
 
 
 def finding_seed(plant: Plant) -> int | None:
@@ -34,7 +35,7 @@ def finding_seed(plant: Plant) -> int | None:
     seeds: list[int] = [plant.seed, *(seed for seed in range(SEARCHED) if seed != plant.seed)]
     for seed in seeds:
         with planted(plant):
-            broken = play(plan_of(seed, plant.brokers)).broken
+            broken = play(plan_of(seed, plant.brokers, plant.controllers)).broken
         if broken is not None and broken.startswith(plant.found_as):
             return seed
     return None
@@ -45,8 +46,8 @@ def test_a_planted_defect_is_found_by_its_checker_and_its_seed_holds_without_it(
     plant = ALL[name]
     seed = finding_seed(plant)
     assert seed is not None
-    assert broken_without(seed, plant.brokers) is None, "the plant is gone, and so is what it broke"
+    assert broken_without(seed, plant.brokers, plant.controllers) is None, "the plant is gone, and so is what it broke"
 
 
 def test_no_name_is_given_twice() -> None:
-    assert len(ALL) == len(PLANTS) + len(PLANTS_OF_SEVERAL) + len(PLANTS_OF_GROUPS)
+    assert len(ALL) == len(PLANTS) + sum(map(len, (PLANTS_OF_SEVERAL, PLANTS_OF_CONTROLLERS, PLANTS_OF_GROUPS)))

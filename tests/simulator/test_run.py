@@ -14,7 +14,7 @@ import pytest
 from barnabas.cli import main
 from barnabas.simulator import search
 from barnabas.simulator.checks.settled import Settled
-from barnabas.simulator.faults import BLACKOUT, KINDS_OF_MEMBERS, Fault
+from barnabas.simulator.faults import ACTIVE, BLACKOUT, KINDS_OF_MEMBERS, Fault
 from barnabas.simulator.history import Over
 from barnabas.simulator.plan import SEVERAL, draw
 from barnabas.simulator.run import LEAST, Outcome, play
@@ -70,7 +70,22 @@ def test_one_seed_in_ten_keeps_the_defaults_and_lasts_five_times_as_long() -> No
     assert not any(fault.kind == "power" for plan in alone if not plan.synced for fault in plan.faults)
     assert not any(fault.kind == BLACKOUT for plan in plans if not plan.synced for fault in plan.faults)
     assert {fault.node for plan in alone for fault in plan.faults if fault.kind not in KINDS_OF_MEMBERS} == {1}
-    assert {fault.node for plan in plans for fault in plan.faults if fault.kind not in KINDS_OF_MEMBERS} == {1, 2, 3}
+    nodes = {fault.node for plan in plans for fault in plan.faults if fault.kind not in KINDS_OF_MEMBERS}
+    assert nodes == {1, 2, 3, ACTIVE}
+
+
+def test_most_clusters_have_a_quorum_of_controllers_whose_active_one_is_hit() -> None:
+    plans = [draw(str(seed)) for seed in range(300)]
+    quorums = [plan for plan in plans if plan.controllers > 1]
+    assert {plan.controllers for plan in plans if plan.brokers == 1} == {1}
+    assert {plan.controllers for plan in plans if plan.brokers > 1} == {1, SEVERAL}
+    assert len(quorums) > 150
+    assert any(fault.node == ACTIVE for plan in quorums for fault in plan.faults)
+    assert any(fault.on_vote for plan in quorums for fault in plan.faults)
+    of_one = [fault for plan in plans if plan.controllers == 1 for fault in plan.faults]
+    assert not any(fault.on_vote or (fault.node == ACTIVE and fault.kind not in KINDS_OF_MEMBERS) for fault in of_one)
+    assert draw("1", 3000, SEVERAL, 1).controllers == 1
+    assert draw("1", 3000, SEVERAL, SEVERAL).controllers == SEVERAL
 
 
 def test_half_of_all_seeds_have_a_group_of_either_protocol_or_of_both() -> None:

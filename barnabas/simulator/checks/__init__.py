@@ -48,10 +48,12 @@ def all_checks() -> list[Check]:
     from barnabas.simulator.checks.duplicates import Duplicates
     from barnabas.simulator.checks.epochs import EpochCaches
     from barnabas.simulator.checks.high_watermark import HighWatermark
+    from barnabas.simulator.checks.images import Images
     from barnabas.simulator.checks.in_sync import InSync
     from barnabas.simulator.checks.inconsistent_offsets import InconsistentOffsets
     from barnabas.simulator.checks.leaders import Leaders
     from barnabas.simulator.checks.lost_writes import LostWrites
+    from barnabas.simulator.checks.metadata import Metadata
     from barnabas.simulator.checks.minimum import Minimum
     from barnabas.simulator.checks.order import Order
     from barnabas.simulator.checks.owners import Owners
@@ -60,6 +62,7 @@ def all_checks() -> list[Check]:
     from barnabas.simulator.checks.proposals import Proposals
     from barnabas.simulator.checks.settled import Settled
     from barnabas.simulator.checks.synced import SyncedFirst
+    from barnabas.simulator.checks.terms import Terms
     from barnabas.simulator.checks.unseen import Unseen
     from barnabas.simulator.checks.zombies import Zombies
 
@@ -77,6 +80,9 @@ def all_checks() -> list[Check]:
         Minimum(),
         SyncedFirst(),
         Proposals(),
+        Terms(),
+        Metadata(),
+        Images(),
         Agreement(),
         EpochCaches(),
         ParkedOperations(),

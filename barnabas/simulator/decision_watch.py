@@ -1,0 +1,93 @@
+"""What is looked at of a controller's decisions: partitions, who is fenced, who is registered, and why it fenced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from barnabas.broker.cluster.image import Image
+from barnabas.broker.cluster.members import Members
+from barnabas.protocol.ids import TopicPartition
+from barnabas.simulator.history import Decided, Registered, Tell
+from barnabas.simulator.world import World
+
+
+class DecisionWatch:
+    """Looks at one image of the metadata as it changes."""
+
+    def __init__(self, world: World, tell: Tell) -> None:
+        self._world = world
+        self._tell = tell
+        self._registered: dict[int, int] = {}
+        self._alive: tuple[str, ...] = ()
+        self._unfenced: list[int] = []
+        self._decided: dict[TopicPartition, Decided] = {}
+
+    def look(self, image: Image) -> None:
+        """It may be another one now."""
+        back: list[Registered] = []
+        unfenced = [one.broker_id for one in image.brokers.values() if not one.fenced]
+        alive = self._alive if unfenced == self._unfenced else names(sorted(unfenced))
+        self._unfenced = unfenced
+        if self._alive != alive:
+            gone, self._alive = [one for one in self._alive if one not in alive], alive
+            self._world.count("brokers fenced", len(gone))
+        for one in image.brokers.values():
+            if self._registered.get(one.broker_id) != one.broker_epoch:
+                self._registered[one.broker_id] = one.broker_epoch
+                back.append(Registered(names([one.broker_id])[0], one.broker_epoch))
+        for topic in image.topics.values():
+            for number, state in topic.partitions.items():
+                key = topic.keys[number]
+                before = self._decided.get(key)
+                if (
+                    before is not None
+                    and before.partition_epoch == state.partition_epoch
+                    and before.leader_epoch == state.leader_epoch
+                    and (before.alive is alive or before.alive == alive)
+                ):
+                    continue
+                epochs = (state.leader_epoch, state.partition_epoch)
+                leader = names([state.leader])[0] if state.leader > 0 else ""
+                others = names(state.elr), names(state.last_known)
+                now = Decided(key, leader, *epochs, names(state.replicas), names(state.isr), alive, *others)
+                self._decided[key] = now
+                self._tell(now)
+                if before is not None:
+                    _count(self._world, before, now)
+        for registered in back:  # behind what it has led to
+            self._tell(registered)
+
+
+class FencingWatch:
+    """Counts why brokers were fenced, as one controller after the other has it."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._members: Members | None = None
+        self._fencings = (0, 0)
+
+    def look(self, members: Members | None) -> None:
+        """A turn of a controller is over."""
+        if members is None:
+            return
+        if members is not self._members:
+            self._members, self._fencings = members, (0, 0)
+        fencings = members.fenced_gone, members.fenced_silent
+        if fencings != self._fencings:
+            for what, count, known in zip(("evidence", "timeout"), fencings, self._fencings, strict=True):
+                self._world.count(f"fencings by {what}", count - known)
+            self._fencings = fencings
+
+
+def _count(world: World, before: Decided, now: Decided) -> None:
+    world.count("ISR shrinks", len(now.isr) < len(before.isr))
+    world.count("ISR expansions", len(now.isr) > len(before.isr))
+    world.count("elections", now.leader not in ("", before.leader))
+    world.count("partitions that lose their leader", not now.leader and bool(before.leader))
+    world.count("ISRs below the minimum", len(now.isr) == 1 < len(before.isr))
+    world.count("elections of an eligible leader", now.leader in before.elr and not before.isr)
+
+
+def names(node_ids: Iterable[int]) -> tuple[str, ...]:
+    """The brokers' names, as histories have them."""
+    return tuple(f"broker{one}" for one in node_ids)
