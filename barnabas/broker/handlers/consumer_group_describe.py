@@ -6,6 +6,8 @@ which members speak the classic protocol. One named twice is told once (Kafka te
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from barnabas.broker.context import RequestContext
 from barnabas.broker.group.consumer.describing import Told, describe_consumer
 from barnabas.broker.handlers.coordinators import check_named
@@ -28,21 +30,22 @@ def handle(services: Services, request: ConsumerGroupDescribeRequest, context: R
 def _serve(services: Services, request: ConsumerGroupDescribeRequest, context: RequestContext) -> Job[None]:
     told = []
     elements = 0
-    for group_id in dict.fromkeys(request.group_ids):
-        one, more = yield from _one(services, context, group_id)
-        if request.include_authorized_operations and not one.error_code:
-            resource = Resource("group", group_id)
-            one.authorized_operations = authorised_operations(services, context, resource)
-        told.append(one)
-        before, elements = elements, elements + more + work_of(group_id)
-        if elements // SLICE > before // SLICE:
-            yield None
-    yield from answer(context, ConsumerGroupDescribeResponse(groups=told), elements)
+    with services.charging(context) as charge:
+        for group_id in dict.fromkeys(request.group_ids):
+            one, more = yield from _one(services, context, group_id, charge)
+            if request.include_authorized_operations and not one.error_code:
+                resource = Resource("group", group_id)
+                one.authorized_operations = authorised_operations(services, context, resource)
+            told.append(one)
+            before, elements = elements, elements + more + work_of(group_id)
+            if elements // SLICE > before // SLICE:
+                yield None
+        yield from answer(context, ConsumerGroupDescribeResponse(groups=told), elements)
 
 
-def _one(services: Services, context: RequestContext, group_id: str) -> Job[Told]:
+def _one(services: Services, context: RequestContext, group_id: str, charge: Callable[[int], None]) -> Job[Told]:
     try:
         check_named(services, context, Operation.DESCRIBE, group_id)
-        return (yield from describe_consumer(services.groups.shard_of(group_id), group_id))
+        return (yield from describe_consumer(services.groups.shard_of(group_id), group_id, charge))
     except KafkaError as fault:
         return Told(DescribedGroup(fault.code, fault.detail or None, group_id), 1)

@@ -6,6 +6,8 @@ is no authorizer yet. With one, the broker that the client asked must check befo
 controller sees another broker's only.
 
 - No answer, or a full line: NOT_CONTROLLER, which clients take for "later".
+- A large answer counts for the client until it is on its way. For the native dialect it is decoded, and takes ten times
+  its bytes: two are at it at a time.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ def handle(services: Services, request: Any, context: RequestContext, now_ms: in
 
     def done(response: Any | None) -> None:
         if isinstance(response, Sealed):
-            services.work(_pass_on(response, context), request, context)
+            services.work(_pass_on(services, response, context), request, context)
             return
         if response is None:
             from barnabas.broker.handlers.failures import error_response  # rarely needed
@@ -35,5 +37,14 @@ def handle(services: Services, request: Any, context: RequestContext, now_ms: in
     services.forward(request, done, context.api_version)
 
 
-def _pass_on(response: Sealed, context: RequestContext) -> Job[None]:
+def _pass_on(services: Services, response: Sealed, context: RequestContext) -> Job[None]:
+    with services.charging(context) as charge:
+        charge(len(response.frame))
+        steps = _write(response, context)
+        if context.connection.dialect == "native":
+            steps = services.line.within(context.connection.id, steps)
+        yield from steps
+
+
+def _write(response: Sealed, context: RequestContext) -> Job[None]:
     yield from context.respond_sealed(response)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from barnabas.broker.account import Account
+from barnabas.broker.account import UNREAD, Account
 from barnabas.broker.cluster.image import Image
 from barnabas.broker.cluster.mutation_quota import MutationQuota
 from barnabas.broker.cluster.producer_ids import ProducerIdPool
@@ -159,6 +160,21 @@ class Services:
             return
         line = self.file_line if context.api_key in _READ_FILES else self.line
         self.work(line.within(context.connection.id, steps), request, context)
+
+    @contextmanager
+    def charging(self, context: RequestContext) -> Iterator[Callable[[int], None]]:
+        """Charges its connection with what is made for an answer (bytes) until that is out, or nobody waits for it."""
+        held = 0
+
+        def charge(size: int) -> None:
+            nonlocal held
+            held += size
+            self.account.charge(context.connection.id, UNREAD, size)
+
+        try:
+            yield charge
+        finally:
+            self.account.release(context.connection.id, UNREAD, held)
 
     @property
     def node_id(self) -> int:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from barnabas.broker.account import UNREAD, Account
 from barnabas.broker.context import Connection, RequestContext, Sealed
 from barnabas.broker.handlers import forwarded
+from barnabas.broker.handlers.line import Line
 from barnabas.broker.handlers.registry import FORWARDED
+from barnabas.broker.handlers.services import Services
 from barnabas.broker.host.in_flight import WRITTEN_PER_STEP
 from barnabas.broker.host.states import MUTED
+from barnabas.broker.jobs import Job
 from barnabas.protocol.api import VERSIONS, ApiKey
 from barnabas.protocol.kafka import APIS, codec
 from barnabas.protocol.native import codec as native
@@ -43,9 +48,52 @@ def test_who_asked_another_broker_than_the_controller_is_answered_with_it() -> N
         done(Sealed(ApiKey.CREATE_TOPICS, version, came))
 
     services: Any = SimpleNamespace(forward=forward, work=lambda steps, request, context: answers.extend(steps))
+    services.account, services.charging = Account(), partial(Services.charging, services)
     connection = Connection(1, "PLAINTEXT", "127.0.0.1", "kafka", 0)
     forwarded.handle(services, CreateTopicsRequest(), Context(connection, ApiKey.CREATE_TOPICS, 7, "me"), 0)
     assert [one for one in answers if one is not None] == [told]
+
+
+@pytest.mark.parametrize(("dialect", "answered"), [("kafka", 1), ("native", 0)])
+def test_an_answer_counts_for_who_asked_and_waits_where_it_is_to_be_decoded(dialect: Any, answered: int) -> None:
+    told = CreateTopicsResponse(0, [CreatableTopicResult("n", topic_id=bytes(16))])
+    came = memoryview(b"".join(codec.encode_response(ApiKey.CREATE_TOPICS, 7, 5, told)))[4:]
+    answers: list[Any] = []
+
+    class Context(RequestContext):
+        def respond_sealed(self, response: Sealed) -> Iterator[None]:
+            answers.append(response)
+            yield None
+
+        def respond(self, response: Any) -> None:
+            raise AssertionError(response)
+
+        def close(self, reason: str) -> None:
+            raise AssertionError(reason)
+
+    jobs: list[Any] = []
+    services: Any = SimpleNamespace(account=Account(), line=Line())
+    services.charging = partial(Services.charging, services)
+    services.forward = lambda request, done, version: done(Sealed(ApiKey.CREATE_TOPICS, version, came))
+    services.work = lambda steps, request, context: jobs.append(steps)
+    others = [services.line.within(number, iter_forever()) for number in (8, 9)]
+    for one in others:
+        next(one)
+    connection = Connection(1, "PLAINTEXT", "127.0.0.1", dialect, 0)
+    forwarded.handle(services, CreateTopicsRequest(), Context(connection, ApiKey.CREATE_TOPICS, 7, "me"), 0)
+    (job,) = jobs
+    next(job)
+    assert len(answers) == answered
+    assert services.account.held_by(1) == services.account.by_kind[UNREAD] == len(came)
+    others[0].close()
+    for _ in job:
+        assert len(answers) == 1
+    assert (len(answers), services.account.total) == (1, 0)
+
+
+def iter_forever() -> Job[None]:
+    while True:
+        yield None
 
 
 @pytest.mark.parametrize("dialect", ["kafka", "native"])

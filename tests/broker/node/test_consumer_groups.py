@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from barnabas.broker.account import UNREAD
 from barnabas.broker.config.topics import OFFSETS_TOPIC
+from barnabas.broker.context import Connection
 from barnabas.broker.group.consumer.values import (
     Classic,
     CurrentRecord,
@@ -40,6 +42,26 @@ def test_a_few_members_who_name_much_are_told_in_steps() -> None:
     assert not asked.done, "9,000 names are too many for one step"
     world.settle()
     assert [one.subscribed_topic_names for one in asked.response.groups[0].members] == [sorted(names)]
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_what_is_told_of_members_counts_for_who_asked_until_it_is_out(leaves: bool) -> None:
+    world = World(offsets_topic_num_partitions=1)
+    assert world.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4).coordinators[0].error_code == 0
+    names = [f"none-{number}" for number in range(9_000)]
+    assert beat(world, 0, subscribed_topic_names=names, topic_partitions=[]).error_code == 0
+    before, account = world.core.groups.shared.holdings.total, world.core.account
+    connection = Connection(7, "PLAINTEXT", "127.0.0.1", "kafka", 0)
+    asked = world.send(ConsumerGroupDescribeRequest(["g"]), 1, connection=connection)
+    assert not asked.done
+    held = account.held_by(7)
+    assert held == account.by_kind[UNREAD]
+    assert sum(map(len, names)) < held <= 2 * before
+    if leaves:
+        world.core.disconnected(connection)
+    world.settle()
+    assert asked.done is not leaves
+    assert account.total == 0
 
 
 def test_records_that_cannot_be_are_named_and_passed_over(caplog: pytest.LogCaptureFixture) -> None:

@@ -5,6 +5,7 @@ All of a group is as it was when it was asked for, but for the names of topics t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from barnabas.broker.group.consumer.group import NOTHING, SAID_NOTHING, ConsumerGroup, partitions_of
@@ -19,6 +20,8 @@ CONSUMER_TYPE: Final = "consumer"
 ELEMENTS_PER_STEP: Final = 500
 """As of any answer that is told in steps: one to three ms."""
 ELEMENTS_OF_MEMBER: Final = 3
+TOLD_WEIGHT: Final = 2
+"""What a member takes as it is told, decoded and written, as a multiple of what it counts in its group."""
 NAMES_OF_ELEMENT: Final = 8
 """Topics that a member names, and partitions that it has or is to have, which cost as much as an element (2 µs)."""
 
@@ -30,8 +33,8 @@ class Told(NamedTuple):
     elements: int
 
 
-def describe_consumer(shard: Shard, group_id: str) -> Job[Told]:
-    """One group.
+def describe_consumer(shard: Shard, group_id: str, charge: Callable[[int], None] = lambda _: None) -> Job[Told]:
+    """One group; `charge` hears before it is told what that takes until it is out (bytes).
 
     Raises:
         KafkaError: GROUP_ID_NOT_FOUND.
@@ -48,6 +51,7 @@ def describe_consumer(shard: Shard, group_id: str) -> Job[Told]:
             SAID_NOTHING, SAID_NOTHING, shard.shared.config.group_consumer_assignors
         ),
     )
+    charge(TOLD_WEIGHT * sum([one.size for one in group.members.values()]))
     elements, step_ends = 1, ELEMENTS_PER_STEP
     for member_id, said, current, target in found:
         told.members.append(_member(shard.shared.topics, member_id, said, current, target))
