@@ -24,6 +24,7 @@ from barnabas.broker.cluster import config_rules, reassignment, topic_rules
 from barnabas.broker.cluster.config_rules import Alteration
 from barnabas.broker.cluster.image import Delta, Image, PartitionState, TopicState
 from barnabas.broker.cluster.leadership import judge, resigned
+from barnabas.broker.cluster.offsets_topic import is_offsets_topic
 from barnabas.broker.cluster.reassignment import Move
 from barnabas.broker.cluster.record_log import Commit, RecordLog
 from barnabas.broker.cluster.records import (
@@ -79,6 +80,7 @@ class LocalController:
         self._defer = defer
         self._writing = Writing(log, image, publish, defer, lambda: self._turns.go_on())
         self._turns = Turns(run, lambda: self._writing.under_way)
+        self._groups_wait = False  # for their own topic, which is in the line of what the cluster needs
 
     def create_topics(
         self, topics: Sequence[NewTopic], validate_only: bool, done: Done, take_turn: Callable[[], bool] = lambda: True
@@ -94,7 +96,19 @@ class LocalController:
             return
         size = max(total, len(topics))
         operation = self._create_topics(topics, validate_only, done, take_turn)
-        self._turns.take(size, operation, lambda fault: done([TopicResult(one.name, error=fault) for one in topics]))
+        first = not (validate_only or self._groups_wait) and is_offsets_topic(topics, self.pending)
+        if first:
+            self._groups_wait = True
+            operation = self._create_first(operation)
+        failed = lambda fault: done([TopicResult(one.name, error=fault) for one in topics])  # noqa: E731
+        self._turns.take(size, operation, failed, first=first)
+
+    def _create_first(self, creation: Job[None]) -> Job[None]:
+        """Creation of what no group is served without; of one at a time, for clients may ask for it as well."""
+        try:
+            yield from creation
+        finally:
+            self._groups_wait = False
 
     def _create_topics(
         self, topics: Sequence[NewTopic], validate_only: bool, done: Done, take_turn: Callable[[], bool]
@@ -270,7 +284,7 @@ class LocalController:
             told.extend([fault] * (len(moves) - len(told)))
             done([one or fault for one in told])
 
-        self.decide(decide, decided)
+        self._turns.take(len(moves), self._decide(decide, decided), decided)
 
     def allocate_producer_ids(self, broker_id: int, done: Callable[[KafkaError | None, int, int], None]) -> None:
         """A block of producer ids nobody else gets, not even after its record was lost: `done(error, first, count)`."""

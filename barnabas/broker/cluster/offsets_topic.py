@@ -11,6 +11,7 @@ that, Kafka's groups have no coordinator.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Final
 
 from barnabas.broker.cluster.image import Image
@@ -25,6 +26,11 @@ SEGMENT_BYTES_MIN: Final = 1_048_576
 """Of any topic, `segment.bytes`."""
 
 logger = logging.getLogger(__name__)
+
+
+def is_offsets_topic(topics: Sequence[NewTopic], image: Image) -> bool:
+    """Whether that one is to be made, and none beside it: no group is served before, so it waits for no client."""
+    return len(topics) == 1 and topics[0].name == OFFSETS_TOPIC and OFFSETS_TOPIC not in image.topics
 
 
 def lacks_brokers(image: Image, config: BrokerConfig) -> str:

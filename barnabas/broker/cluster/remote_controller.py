@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 from barnabas.broker.cluster.config_rules import Alteration
 from barnabas.broker.cluster.reassignment import Move
 from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult
+from barnabas.broker.config.topics import OFFSETS_TOPIC
 from barnabas.broker.ports import IsrAnswer, IsrProposal
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.requests.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
@@ -43,7 +44,8 @@ class RemoteController:
 
     Args:
         ask: the way to it.
-        create: another one, for topics that clients are the first to use: that waits there for what clients ask.
+        create: another one, for topics that clients are the first to use: that waits there for what clients ask. No
+            group is served before its own topic is there, which goes by `ask`.
         node_id: this broker.
         epoch: in which this broker is registered now.
     """
@@ -103,7 +105,8 @@ class RemoteController:
                 results.append(TopicResult(topic.name, answer.topic_id, fault, *counts))
             done(results)
 
-        self._create(request, told)
+        alone = [one.name for one in topics] == [OFFSETS_TOPIC]
+        (self._ask if alone else self._create)(request, told)
 
     def delete_topics(self, topic_ids: Sequence[bytes], done: Callable[[list[TopicResult]], None]) -> None:
         """Refused: such requests are forwarded whole."""

@@ -12,11 +12,13 @@ from barnabas.broker.cluster.config_rules import Alteration
 from barnabas.broker.cluster.controller import LocalController
 from barnabas.broker.cluster.image import BROKER_RESOURCE, Delta, Image
 from barnabas.broker.cluster.producer_ids import ProducerIdPool
+from barnabas.broker.cluster.reassignment import Move
 from barnabas.broker.cluster.records import BrokerChange, MetadataRecord, PartitionChange, RegisterBroker
 from barnabas.broker.cluster.topic_rules import NewTopic, TopicResult
 from barnabas.broker.cluster.turns import AT_ONCE_MAX, OPERATION, SMALL_MAX
 from barnabas.broker.cluster.writing import SLICES_MAX
 from barnabas.broker.config import BrokerConfig
+from barnabas.broker.config.topics import OFFSETS_TOPIC
 from barnabas.broker.node.jobs import JobQueue
 from barnabas.broker.ports import IsrAnswer, IsrProposal
 from barnabas.explain.stage import CountingEntropy
@@ -309,9 +311,13 @@ def test_what_the_cluster_needs_waits_for_no_client() -> None:
         yield None
         return [PartitionChange(topic_id, 0, leader=-1)]
 
+    cluster.log.commit()  # of the first; the next is large, and under way
     before = len(said)
     proposal = IsrProposal(TopicPartition("t", 0), topic_id, 0, 0, (1,))
     cluster.controller.decide(decision, lambda fault: said.append("clients"))
+    for name in ("groups", "groups again"):
+        new = [NewTopic(OFFSETS_TOPIC, 3)]
+        cluster.controller.create_topics(new, False, lambda _, name=name: said.append(name))  # type: ignore[misc]
     cluster.controller.decide(decision, lambda fault: said.append("fence"), first=True)
     cluster.controller.alter_partition(proposal, lambda answer: said.append("isr"))
     cluster.controller.allocate_producer_ids(1, lambda fault, first, count: said.append("ids"))
@@ -320,9 +326,25 @@ def test_what_the_cluster_needs_waits_for_no_client() -> None:
             cluster.log.commit()
         while cluster.deferred:
             cluster.deferred.pop()()
-    assert len(said) == 20 + 4
-    assert max(said.index(name) for name in ("fence", "isr", "ids")) <= before + 4, "and the one that was under way"
-    assert said[-1] == "clients"
+    assert len(said) == 20 + 6
+    first = max(said.index(name) for name in ("fence", "isr", "ids", "groups"))
+    assert first <= before + 5, "and the one that was under way"
+    assert said[-2:] == ["groups again", "clients"], "who asks for that topic, too, waits as a client"
+
+
+def test_some_partitions_are_reassigned_at_once_however_many_there_are() -> None:
+    cluster = Cluster()
+    answers: list[Any] = []
+    cluster.controller.create_topics([NewTopic("large", 5000)], False, answers.append)
+    while cluster.jobs.step() or cluster.log.pending:
+        while cluster.log.pending:
+            cluster.log.commit()
+    moves = [Move(TopicPartition("large", number), (1, 2)) for number in range(SMALL_MAX)]
+    cluster.controller.reassign(moves, True, answers.append)
+    cluster.log.commit()
+    assert answers[1:] == [[None] * SMALL_MAX]
+    cluster.controller.reassign([*moves, moves[0]._replace(key=TopicPartition("large", 4999))], True, answers.append)
+    assert not cluster.log.pending, "more of them have their turn alone, in steps"
 
 
 class Watched:
