@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,6 +25,8 @@ var broker = os.Args[1]
 type question struct {
 	Do, Topic, Group, Codec, Protocol, Assignor string
 	Count                                       int
+	Partitions                                  []int32
+	Values                                      []string
 }
 
 type answer map[string]any
@@ -39,7 +42,7 @@ var balancers = map[string]kgo.GroupBalancer{
 }
 
 func client(options ...kgo.Opt) (*kgo.Client, error) {
-	return kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(broker), kgo.FetchMaxWait(100 * time.Millisecond), kgo.MetadataMinAge(50 * time.Millisecond)}, options...)...)
+	return kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(strings.Split(broker, ",")...), kgo.FetchMaxWait(100 * time.Millisecond), kgo.MetadataMinAge(50 * time.Millisecond)}, options...)...)
 }
 
 // produce writes count records to a partition; the offsets they got.
@@ -387,6 +390,10 @@ func answerTo(line []byte) (answer, error) {
 		return offsets(ctx, q)
 	case "admin":
 		return administer(ctx, q)
+	case "live send":
+		return liveSend(ctx, q)
+	case "live read":
+		return liveRead(ctx, q)
 	case "console":
 		return look(ctx, q)
 	}

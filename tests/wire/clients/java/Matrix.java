@@ -87,6 +87,10 @@ public final class Matrix {
             case "pattern":
             case "change over":
                 return turn(question);
+            case "live send":
+                return Living.send(question);
+            case "live read":
+                return Living.read(question);
             case "tool":
                 return Tool.run(question);
             default:
@@ -94,7 +98,7 @@ public final class Matrix {
         }
     }
 
-    private static Properties settings(Map<String, String> more) {
+    static Properties settings(Map<String, String> more) {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", broker);
         settings.putAll(more);
@@ -128,7 +132,7 @@ public final class Matrix {
         return offsets;
     }
 
-    private static KafkaConsumer<String, String> consumer(Map<String, String> more) {
+    static KafkaConsumer<String, String> consumer(Map<String, String> more) {
         Properties settings = settings(more);
         settings.put("fetch.max.wait.ms", "100");
         settings.put("auto.offset.reset", "earliest");

@@ -4,6 +4,7 @@
 const readline = require("node:readline");
 const { CompressionCodecs, CompressionTypes, ConfigResourceTypes, Kafka, PartitionAssigners, logLevel } = require("kafkajs");
 const codecs = require("./codecs");
+const living = require("./living");
 
 const PATIENCE_MS = 25_000;
 const CODECS = {
@@ -19,7 +20,7 @@ Object.assign(CompressionCodecs, {
   [CompressionTypes.ZSTD]: codecs.zstd,
 });
 
-const kafka = new Kafka({ clientId: "matrix", brokers: [process.argv[2]], logLevel: logLevel.NOTHING });
+const kafka = new Kafka({ clientId: "matrix", brokers: process.argv[2].split(","), logLevel: logLevel.NOTHING });
 
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
@@ -183,7 +184,7 @@ async function administer({ topic }, admin) {
   };
 }
 
-const ANSWERS = { codec: roundTrip, idempotent: roundTrip, group, offsets, admin: administer };
+const ANSWERS = { codec: roundTrip, idempotent: roundTrip, group, offsets, admin: administer, ...living(kafka) };
 
 async function main() {
   const admin = kafka.admin();

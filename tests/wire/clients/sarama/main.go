@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,11 +18,13 @@ import (
 
 const patience = 25 * time.Second
 
-var brokers = os.Args[1:2]
+var brokers = strings.Split(os.Args[1], ",")
 
 type question struct {
 	Do, Topic, Group, Codec, Protocol, Assignor string
 	Count                                       int
+	Partitions                                  []int32
+	Values                                      []string
 }
 
 type answer map[string]any
@@ -403,8 +406,13 @@ func answerTo(line []byte) (answer, error) {
 	if err := json.Unmarshal(line, &q); err != nil {
 		return nil, err
 	}
-	if q.Do == "codec" || q.Do == "idempotent" {
+	switch q.Do {
+	case "codec", "idempotent":
 		return roundTrip(q)
+	case "live send":
+		return liveSend(q)
+	case "live read":
+		return liveRead(q)
 	}
 	admin, err := sarama.NewClusterAdmin(brokers, config())
 	if err != nil {
