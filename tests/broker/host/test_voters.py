@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -105,6 +106,44 @@ async def test_who_does_not_tell_is_asked_again_and_said_once(tmp_path: Path, ca
         f"who the controllers are cannot be asked yet: {DEAD}: Connection refused (nothing listens there); "
         f"127.0.0.1:{clients}: it hangs up; is it the listener between brokers?"
     ]
+
+
+def command(tmp_path: Path, assembly: Assembly, server: str) -> list[str]:
+    config = asker(assembly, server)
+    told = {
+        "node.id": 2,
+        "process.roles": "broker",
+        "controller.quorum.bootstrap.servers": server,
+        "listeners": "PLAINTEXT://127.0.0.1:0,BROKERS://127.0.0.1:0",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,BROKERS:PLAINTEXT",
+        "inter.broker.listener.name": "BROKERS",
+        "barnabas.cluster.secret.file": tmp_path / "secret",
+        "barnabas.cluster.id": config.barnabas_cluster_id,
+    }
+    words = [word for name, value in told.items() for word in ("--set", f"{name}={value}")]
+    return [sys.executable, "-m", "barnabas.broker", "--data-dir", str(tmp_path / "two"), *words]
+
+
+@pytest.mark.slow
+async def test_a_process_asks_before_it_opens_anything_and_then_serves(tmp_path: Path) -> None:
+    async with one_broker(tmp_path) as assembly:
+        pipe = asyncio.subprocess.PIPE
+        waits = await asyncio.create_subprocess_exec(*command(tmp_path, assembly, DEAD), stdout=pipe, stderr=pipe)
+        assert waits.stdout is not None
+        assert waits.stderr is not None
+        assert b"who the controllers are cannot be asked yet: 127.0.0.1:1: " in await waits.stderr.readline()
+        waits.terminate()
+        assert await waits.stdout.read() == b"", "it serves nobody"
+        assert await waits.wait() == 0
+        assert not (tmp_path / "two").exists()
+        at = f"127.0.0.1:{port_between(assembly)}"
+        serves = await asyncio.create_subprocess_exec(*command(tmp_path, assembly, at), stdout=pipe)
+        assert serves.stdout is not None
+        assert (await serves.stdout.readline()).startswith(b"barnabas: serving on 127.0.0.1:")
+        assert [one.broker_id for one in assembly.host.core.image.alive_brokers()] == [1, 2]
+        serves.terminate()
+        await serves.stdout.read()
+        assert await serves.wait() == 0
 
 
 async def test_a_broker_inside_a_program_asks_nobody(tmp_path: Path) -> None:
