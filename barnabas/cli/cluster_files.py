@@ -25,6 +25,7 @@ from typing import Final
 
 from barnabas.broker.config.properties import parse_properties
 from barnabas.broker.config.quorum import controllers, replication
+from barnabas.broker.host.disk_calls import FILE_MODE, NO_LINK
 from barnabas.cli.cluster import BROKERS_MAX
 from barnabas.protocol.errors import ConfigError
 from barnabas.protocol.ids import format_uuid
@@ -129,9 +130,7 @@ def plan_for(directory: Path, brokers: int | None, port: int | None) -> Plan:
             for number in range(1, brokers + 1)
         ),
     )
-    secret = os.open(directory / SECRET, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(secret, "w", encoding="ascii") as out:
-        out.write(secrets.token_hex(32) + "\n")
+    keep(directory / SECRET, secrets.token_hex(32) + "\n")
     for one in plan.brokers:
         lines = (f"{name}={value}" for name, value in _properties(directory, plan, one).items())
         _write_properties(directory, one, lines)
@@ -194,9 +193,20 @@ def shrunk(directory: Path, plan: Plan, node_id: int) -> None:
     _write(directory, Plan(plan.cluster_id, tuple(one for one in plan.brokers if one.node_id != node_id)))
 
 
+def keep(path: Path, text: str) -> None:
+    """Write a file of a cluster."""
+    with open(path, "w", encoding="utf-8", opener=private) as out:
+        out.write(text)
+
+
+def private(path: str, flags: int) -> int:
+    """Open a file of a cluster (`opener`): its owner's alone, whoever may look into the directory, and no link."""
+    return os.open(path, flags | NO_LINK, FILE_MODE)
+
+
 def write_settings(directory: Path, settings: Sequence[str]) -> None:
     """Keep what all brokers are given beside their files, for those that are started alone later."""
-    (directory / SETTINGS).write_text("".join(f"{one}\n" for one in settings), encoding="utf-8")
+    keep(directory / SETTINGS, "".join(f"{one}\n" for one in settings))
 
 
 def settings_of(directory: Path) -> list[str]:
@@ -209,15 +219,14 @@ def settings_of(directory: Path) -> list[str]:
 
 def _write(directory: Path, plan: Plan) -> None:
     whole = directory / f"{FILE}.tmp"
-    whole.write_text(json.dumps(asdict(plan), indent=1) + "\n", encoding="utf-8")
+    keep(whole, json.dumps(asdict(plan), indent=1) + "\n")
     whole.replace(directory / FILE)
 
 
 def _write_properties(directory: Path, broker: Place, lines: Iterable[str]) -> None:
-    text = "".join(f"{line}\n" for line in lines)
     file = directory / f"broker-{broker.node_id}.properties"
     whole = file.with_suffix(".tmp")
-    whole.write_text(text, encoding="utf-8")
+    keep(whole, "".join(f"{line}\n" for line in lines))
     whole.replace(file)
 
 

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from barnabas.broker.raft import kept
 from barnabas.broker.raft.kept import Kept, QuorumStateError
-from barnabas.cli.cluster_files import CONTROLLER, Place
+from barnabas.cli.cluster_files import CONTROLLER, Place, keep, private
 
 STOP_S_MAX: Final = 10.0
 READY_S_MAX: Final = 60.0
@@ -66,7 +66,7 @@ def launch(directory: Path, place: Place, settings: Sequence[str]) -> subprocess
     """Start a broker, which says one line on its output once it serves; it outlives us and our terminal."""
     where = stem(directory, place.node_id)
     words = [word for one in settings for word in ("--set", one)]
-    with open(f"{where}.log", "a", encoding="utf-8") as log:
+    with open(f"{where}.log", "a", encoding="utf-8", opener=private) as log:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
             [
                 sys.executable,
@@ -85,7 +85,7 @@ def launch(directory: Path, place: Place, settings: Sequence[str]) -> subprocess
             env=_environment(os.environ),
             start_new_session=True,  # Ctrl-C is for us; we stop them in order
         )
-    Path(f"{where}.pid").write_text(f"{process.pid}\n", encoding="ascii")
+    keep(Path(f"{where}.pid"), f"{process.pid}\n")
     return process
 
 

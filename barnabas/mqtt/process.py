@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from barnabas.broker.host import logs
 from barnabas.broker.host.assemble import new_loop
 from barnabas.broker.host.process import asked_to_end
 from barnabas.mqtt.bridge import Bridge
@@ -19,7 +20,7 @@ def run(settings: Settings) -> int:
     Raises:
         BarnabasError: it could not start.
     """
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logs.set_up(others=("asyncio", "mqtt"))  # topics and reasons in the lines are peers'; the latter is aiomqtt's name
     loop = new_loop()
     if slow := without_uvloop(loop):
         log.warning("%s", slow)

@@ -19,7 +19,7 @@ from typing import Any, cast
 import pytest
 
 from barnabas import Admin, Consumer, Producer
-from barnabas.cli import cluster, cluster_files
+from barnabas.cli import cluster, cluster_files, cluster_processes
 from barnabas.cli.cluster_files import plan_for
 from barnabas.cli.cluster_up import Cluster
 from barnabas.client.async_admin import NewTopic
@@ -307,6 +307,36 @@ def test_ports_follow_the_first_and_settings_go_by_the_number_of_brokers(tmp_pat
     plan_for(tmp_path / "one", 1, 20_000)
     lines = (tmp_path / "one" / "broker-1.properties").read_text().splitlines()
     assert {"min.insync.replicas=1", "offsets.topic.replication.factor=1"} <= set(lines)
+
+
+def test_its_files_are_their_owners_alone_in_any_directory_and_no_link_is_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory, other = tmp_path / "shared", tmp_path / "somebodys"
+    directory.mkdir()
+    directory.chmod(0o755)
+    other.write_text("as it was")
+    before = os.umask(0)
+    try:
+        plan = plan_for(directory, 1, 0)
+        cluster_files.write_settings(directory, SETTINGS)
+        monkeypatch.setattr(sys, "executable", shutil.which("true"))
+        one = cluster_processes.launch(directory, plan.brokers[0], ())
+        one.communicate()
+    finally:
+        os.umask(before)
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in directory.iterdir()}
+    assert {"broker-1.log", "broker-1.pid", "broker-1.properties", "cluster.json", "secret"} <= set(modes)
+    assert set(modes.values()) == {0o600}, modes
+    (directory / "broker-1.log").unlink()
+    (directory / "broker-1.log").symlink_to(other)
+    with pytest.raises(OSError, match=r"broker-1\.log"):
+        cluster_processes.launch(directory, plan.brokers[0], ())
+    (directory / "broker-1.tmp").symlink_to(other)
+    (directory / "cluster.json").unlink()
+    with pytest.raises(OSError, match=r"broker-1\.tmp"):
+        plan_for(directory, 1, 0)
+    assert other.read_text() == "as it was"
 
 
 class Dies:

@@ -12,6 +12,7 @@ import logging
 import re
 import sys
 import time
+from collections.abc import Iterable
 from typing import IO, Final, Literal
 
 Format = Literal["text", "json"]
@@ -97,8 +98,16 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(entry, ensure_ascii=False)
 
 
-def set_up(form: Format | None = None, stream: IO[str] | None = None, level: int = logging.INFO) -> None:
-    """Send this package's log lines to `stream` (stderr); without `form` a terminal gets text, all else JSON."""
+def set_up(
+    form: Format | None = None,
+    stream: IO[str] | None = None,
+    level: int = logging.INFO,
+    others: Iterable[str] = ("asyncio",),
+) -> None:
+    """Send log lines to `stream` (stderr), this package's and those of `others`.
+
+    Without `form` a terminal gets text, all else JSON.
+    """
     target = stream or sys.stderr
     handler = logging.StreamHandler(target)
     as_text = form == "text" or (form is None and target.isatty())
@@ -108,6 +117,6 @@ def set_up(form: Format | None = None, stream: IO[str] | None = None, level: int
     logger.addHandler(handler)
     logger.setLevel(level)
     logger.propagate = False
-    asyncio_logger = logging.getLogger("asyncio")
-    asyncio_logger.addHandler(handler)
-    asyncio_logger.propagate = False
+    for other in map(logging.getLogger, others):
+        other.addHandler(handler)
+        other.propagate = False
