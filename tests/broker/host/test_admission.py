@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from barnabas.broker.config import BrokerConfig
@@ -33,6 +35,23 @@ def test_all_addresses_together_are_bounded_too() -> None:
     answers = [admission.admit(f"10.0.{number // 100}.{number % 100}", 0) for number in range(11_000)]
     assert answers.count(None) == 10_000
     assert "more than 1000 connections a second were opened" in str(answers[-1])
+
+
+@pytest.mark.parametrize(
+    ("allowed", "sockets_max", "why"),
+    [
+        (20, 100, "20 connections are open; max.connections allows no more"),
+        (100, 20, r"20 .*\(raise the limit: ulimit -n\)"),
+    ],
+)
+def test_no_more_are_open_than_may_be_and_who_leaves_makes_room(allowed: int, sockets_max: int, why: str) -> None:
+    admission = Admission(BrokerConfig(max_connections=allowed), sockets_max)
+    answers = [admission.admit(f"10.0.0.{number}", 0) for number in range(21)]
+    assert answers[:20] == [None] * 20
+    assert re.search(why, str(answers[20]))
+    assert (admission.open, admission.refused) == (20, 1)
+    admission.leave("10.0.0.7")
+    assert admission.admit("10.0.0.99", 0) is None
 
 
 def test_a_changed_rate_is_in_force_at_once() -> None:

@@ -7,6 +7,7 @@ import logging
 import os
 import socket
 import stat
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,19 @@ def test_it_is_its_owners_alone_and_goes_with_the_broker(tmp_path: Path) -> None
         assert stat.S_IMODE(mode) == 0o600
         assert process.end() == 0
     assert not (tmp_path / NAME).exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the umask decides how the file is made")
+def test_nobody_else_can_open_it_before_its_mode_is_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "chmod", lambda *told: None)
+    before = os.umask(0)
+    try:
+        listening = listen_locally(str(tmp_path), 1, 5)
+        assert listening is not None
+        listening.close()
+        assert stat.S_IMODE((tmp_path / NAME).stat().st_mode) == 0o600
+    finally:
+        os.umask(before)
 
 
 def test_one_that_a_killed_broker_left_is_replaced_even_in_a_directory_it_had_not_made_its_own(tmp_path: Path) -> None:

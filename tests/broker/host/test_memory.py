@@ -8,6 +8,7 @@ import pytest
 
 from barnabas.broker.account import UNLIMITED
 from barnabas.broker.config import BrokerConfig, ConfigError, load
+from barnabas.broker.host import assemble
 from barnabas.broker.host.memory import account_for, container_bytes
 
 MIB = 1024 * 1024
@@ -21,6 +22,15 @@ def test_160_mib_by_default_less_in_a_small_container_and_never_less_than_a_fram
     container: int | None, limit: int
 ) -> None:
     assert account_for(BrokerConfig(), container).limit == limit
+
+
+def test_a_broker_that_starts_in_a_small_container_has_what_that_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assemble, "container_bytes", lambda: 512 * MIB)
+    one = assemble.Assembly(load(overrides={"listeners": "PLAINTEXT://127.0.0.1:0"}).config, None)
+    try:
+        assert one.host.account.limit == 128 * MIB
+    finally:
+        one.release()
 
 
 def test_minus_one_is_no_limit_as_in_kafka() -> None:

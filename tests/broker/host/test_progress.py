@@ -77,6 +77,16 @@ async def test_a_byte_a_second_is_too_slow_for_a_frame_and_for_a_head_of_http(da
         assert host.received_bytes <= 8
 
 
+async def test_who_has_brought_much_and_stops_goes_as_soon_as_anybody_else() -> None:
+    async with serving(FakeCore(), **settings()) as host, client(host.port) as raw:
+        clock = Clock(host)
+        await accepted(host)
+        await trickle(host, clock, raw, struct.pack(">i", 60_000) + bytes(50_000), 50_004, WINDOW_MS)
+        assert host.channels
+        clock.move(WINDOW_MS)
+        assert await raw.ended() == b"", "what it brought in an earlier window is no credit"
+
+
 async def test_a_slow_honest_upload_lives_however_long_it_takes() -> None:
     core = FakeCore()
     async with serving(core, **settings()) as host, client(host.port) as raw:
