@@ -10,9 +10,10 @@ raise; one that names several things fails with the first error among them, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Never, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Never, Self, Unpack
 
 from barnabas.client.answers import (
     check,
@@ -62,6 +63,7 @@ class NewTopic(NamedTuple):
 
 Answers = dict[str, KafkaError | None]
 """What became of each topic: None, or why not."""
+_QUOTA: Final = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
 class AsyncAdmin(AsyncCluster, AsyncConfigs, AsyncGroups, AsyncAccess):
@@ -148,7 +150,8 @@ class AsyncAdmin(AsyncCluster, AsyncConfigs, AsyncGroups, AsyncAccess):
         if not wanted:
             return {}
         answers = await self._create(wanted, validate_only)
-        if not validate_only:
+        held = any(error is not None and error.code == _QUOTA for error in answers.values())
+        if not validate_only and not held:  # the broker says nothing on this connection while the quota is exceeded
             await self._until_led({name for name, error in answers.items() if error is None})
         return answers
 
@@ -162,9 +165,31 @@ class AsyncAdmin(AsyncCluster, AsyncConfigs, AsyncGroups, AsyncAccess):
             )
             for topic in topics
         ]
-        request = CreateTopicsRequest(asked, self.config.default_api_timeout_ms, validate_only)
-        response = await self._to_controller(request)
-        return {each.name: error_of(each.error_code, each.name, each.error_message) for each in response.topics}
+
+        async def ask(names: Collection[str] | None) -> tuple[Answers, int]:
+            wanted = [each for each in asked if names is None or each.name in names]
+            request = CreateTopicsRequest(wanted, self.config.default_api_timeout_ms, validate_only)
+            response = await self._to_controller(request)
+            told = {each.name: error_of(each.error_code, each.name, each.error_message) for each in response.topics}
+            return told, response.throttle_time_ms
+
+        return await self._within_quota(ask)
+
+    async def _within_quota(self, ask: Callable[[Collection[str] | None], Awaitable[tuple[Answers, int]]]) -> Answers:
+        """Asks again for what the quota of mutations (KIP-599) holds back, within `default.api.timeout.ms`.
+
+        `ask` takes the names of topics, None at first for all, and tells what became of them and how long to wait (ms).
+        """
+        deadline_ms = self._client.now_ms() + self.config.default_api_timeout_ms
+        answers, wait_ms = await ask(None)
+        while held := {name for name, error in answers.items() if error is not None and error.code == _QUOTA}:
+            wait_ms = max(wait_ms, self.config.retry_backoff_ms)
+            if self._client.now_ms() + wait_ms > deadline_ms:
+                break
+            await asyncio.sleep(wait_ms / 1000)
+            again, wait_ms = await ask(held)
+            answers |= again
+        return answers
 
     async def _until_led(self, names: Collection[str], count: int = 1) -> None:
         deadline_ms = self._client.now_ms() + self.config.default_api_timeout_ms
@@ -194,14 +219,20 @@ class AsyncAdmin(AsyncCluster, AsyncConfigs, AsyncGroups, AsyncAccess):
         wanted = checked_topics(names, "delete_topics")
         if not wanted:
             return {}
-        request = DeleteTopicsRequest(
-            [DeleteTopicState(name) for name in wanted], list(wanted), self.config.default_api_timeout_ms
-        )
-        response = await self._to_controller(request)
-        return {
-            each.name or "": error_of(each.error_code, each.name or "", each.error_message)
-            for each in response.responses
-        }
+
+        async def ask(names: Collection[str] | None) -> tuple[Answers, int]:
+            asked = [name for name in wanted if names is None or name in names]
+            request = DeleteTopicsRequest(
+                [DeleteTopicState(name) for name in asked], asked, self.config.default_api_timeout_ms
+            )
+            response = await self._to_controller(request)
+            told = {
+                each.name or "": error_of(each.error_code, each.name or "", each.error_message)
+                for each in response.responses
+            }
+            return told, response.throttle_time_ms
+
+        return await self._within_quota(ask)
 
     async def create_partitions(self, name: str, count: int, *, validate_only: bool = False) -> None:
         """Raises a topic's number of partitions to `count`; with `validate_only` only says whether that can be done.
@@ -211,9 +242,15 @@ class AsyncAdmin(AsyncCluster, AsyncConfigs, AsyncGroups, AsyncAccess):
         """
         topic = CreatePartitionsTopic(checked_topic(name, "create_partitions"), count, None)
         request = CreatePartitionsRequest([topic], self.config.default_api_timeout_ms, validate_only)
-        response = await self._to_controller(request)
-        for result in response.results:
-            check(result.error_code, result.name, result.error_message)
+
+        async def ask(names: Collection[str] | None) -> tuple[Answers, int]:
+            response = await self._to_controller(request)
+            told = {each.name: error_of(each.error_code, each.name, each.error_message) for each in response.results}
+            return told, response.throttle_time_ms
+
+        for error in (await self._within_quota(ask)).values():
+            if error is not None:
+                raise error
         if not validate_only:
             await self._until_led({name}, count)
 

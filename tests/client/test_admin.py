@@ -70,6 +70,29 @@ def test_topics_in_one_call_have_an_answer_each(admin: Admin) -> None:
     assert (admin.create_topics(), admin.delete_topics(), admin.describe_topics()) == ({}, {}, {})
 
 
+def test_what_the_quota_of_mutations_holds_back_is_asked_for_again() -> None:
+    quota = {"barnabas.controller.mutation.burst": 1, "barnabas.controller.mutation.rate": 100}
+    with Broker(config=quota) as broker, Admin(broker.bootstrap_servers, retry_backoff_ms=1) as admin:
+        names = [f"many-{number}" for number in range(5)]
+        assert admin.create_topics(*(NewTopic(name, partitions=4) for name in names)) == dict.fromkeys(names)
+        admin.create_topic("one", partitions=4)
+        admin.create_partitions("one", 6)
+        assert admin.delete_topics(*names) == dict.fromkeys(names)
+        admin.delete_topic("one")
+        assert admin.list_topics() == []
+
+
+def test_what_the_quota_holds_back_for_too_long_says_which_setting_does() -> None:
+    quota = {"barnabas.controller.mutation.burst": 1, "barnabas.controller.mutation.rate": 1}
+    with Broker(config=quota) as broker, Admin(broker.bootstrap_servers) as admin:
+        answers = admin.create_topics(NewTopic("first", partitions=100), "second")
+        assert answers["first"] is None
+        told = answers["second"]
+        assert told is not None
+        assert told.code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        assert "raise barnabas.controller.mutation.burst" in str(told)
+
+
 def test_what_is_only_validated_changes_nothing(admin: Admin) -> None:
     admin.create_topic("dry", validate_only=True)
     assert "dry" not in admin.list_topics()

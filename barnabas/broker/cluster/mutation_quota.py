@@ -14,6 +14,7 @@ at what no start-up reaches, and goes by address.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,6 +27,11 @@ BUCKETS_MAX: Final = 1000
 OWED_MAX: Final = PARTITIONS_PER_OPERATION_MAX
 """Tokens that a client may owe which cannot be told to wait: as many as one request may take from any bucket."""
 
+TOLD_MS: Final = 60_000
+"""So often the log says of a client that it is refused."""
+
+logger = logging.getLogger(__name__)
+
 Client = tuple[str, str]
 """Principal and address (`context.source_of`)."""
 _OTHERS: Final[Client] = ("", "")
@@ -35,6 +41,7 @@ _OTHERS: Final[Client] = ("", "")
 class _Bucket:
     tokens: float
     at_ms: int
+    told_ms: int | None = None
 
 
 class MutationQuota:
@@ -55,6 +62,24 @@ class MutationQuota:
         """Whether the client, had it so many partitions more, would owe more than `OWED_MAX`."""
         bucket = self._buckets.get(client) or self._buckets.get(_OTHERS)
         return bucket is not None and self._refilled(bucket, now_ms) - partitions < -OWED_MAX
+
+    def say(self, client: Client, throttle_ms: int, now_ms: int) -> str:
+        """Why a client is refused, and what would let it in: told the client, and once a minute the log."""
+        bucket = self._buckets.get(client) or self._buckets[_OTHERS]
+        if bucket.told_ms is None or now_ms - bucket.told_ms >= TOLD_MS:
+            bucket.told_ms = now_ms
+            logger.warning(
+                "%s is to wait %d ms until it may have more topics or partitions made or deleted: "
+                "barnabas.controller.mutation.burst allows %d at once, barnabas.controller.mutation.rate %d a second",
+                client[1],
+                throttle_ms,
+                self._config.barnabas_controller_mutation_burst,
+                self._config.barnabas_controller_mutation_rate,
+            )
+        return (
+            f"The controller mutation quota is exceeded; try again in {throttle_ms} ms, or raise "
+            "barnabas.controller.mutation.burst or barnabas.controller.mutation.rate of the broker."
+        )
 
     def take(self, client: Client, partitions: int, now_ms: int) -> None:
         """Note that the client has so many partitions made or deleted; whether it may is asked before."""

@@ -33,7 +33,7 @@ class Throttle:
         if self.throttle_ms and (self._strict or self._quota.overdrawn(self._client, partitions, self._now_ms)):
             return KafkaError(
                 ErrorCode.THROTTLING_QUOTA_EXCEEDED if self._strict else ErrorCode.POLICY_VIOLATION,
-                f"The controller mutation quota is exceeded; try again in {self.throttle_ms} ms.",
+                self._quota.say(self._client, self.throttle_ms, self._now_ms),
             )
         self._quota.take(self._client, partitions, self._now_ms)
         self.throttle_ms = self._quota.throttle_ms(self._client, self._now_ms)

@@ -195,3 +195,25 @@ def test_who_cannot_be_told_to_wait_owes_no_more_than_one_request(
     assert made == 15, "ten at once, and five that are owed"
     world.advance(2000)
     assert create(world, "later", version=5).topics[0].error_code == 0
+
+
+def test_who_is_refused_is_told_the_settings_and_the_log_says_who_once_a_minute(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refusals() -> list[str]:
+        return [line for line in caplog.messages if line.startswith("10.1.2.3 is to wait")]
+
+    peer = Connection(7, "PLAINTEXT", "10.1.2.3", "kafka", 0)
+    for number in range(20):
+        sent = world.send(CreateTopicsRequest([CreatableTopic(f"n{number}", 8, 1)]), 7, connection=peer)
+        world.settle()
+    (topic,) = sent.response.topics
+    assert topic.error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert "barnabas.controller.mutation.rate" in topic.error_message
+    assert len(refusals()) == 1
+    assert "barnabas.controller.mutation.burst allows 10 at once" in refusals()[0]
+    world.advance(60_000)
+    for number in range(3):
+        world.send(CreateTopicsRequest([CreatableTopic(f"m{number}", 20, 1)]), 7, connection=peer)
+        world.settle()
+    assert len(refusals()) == 2
