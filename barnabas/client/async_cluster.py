@@ -276,7 +276,7 @@ class AsyncCluster(Handle):
         """Has the cluster forget a broker that was stopped for good; what it had stays assigned to it.
 
         Raises:
-            KafkaError: BROKER_ID_NOT_REGISTERED.
+            KafkaError: BROKER_ID_NOT_REGISTERED; INVALID_REQUEST of one that is alive (Apache Kafka forgets it).
         """
         response = await self._to_controller(UnregisterBrokerRequest(broker_id))
         check(response.error_code, f"broker {broker_id}", response.error_message)

@@ -330,10 +330,11 @@ class Channel(asyncio.BufferedProtocol):
     def mute(self, throttle_ms: int) -> None:
         """Handle nothing more of this connection for so long (KIP-219: the answer leaves first)."""
         self.waits |= MUTED
-        self._host.loop.call_later(throttle_ms / 1000, self.unmute)
+        self._host.muted[self] = self._host.loop.call_later(throttle_ms / 1000, self.unmute)
 
     def unmute(self) -> None:
         """The throttle time is over."""
+        self._host.muted.pop(self, None)
         self.waits &= ~MUTED
         self._go_on()
 

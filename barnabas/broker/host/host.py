@@ -71,6 +71,8 @@ class Host:
         self.admission = Admission(config, open_files_max() // 2)  # log files need handles, too
         self.dirty: list[Channel] = []  # channels with something to send
         self.channels: dict[int, Channel] = {}
+        self.muted: dict[Channel, asyncio.TimerHandle] = {}
+        """What ends a channel's throttle time, which is not to keep one that is gone: 100 s, thousands a second."""
         self.turns = Turns(self)
         self.vigil = Vigil(self)
         self.rests = False
@@ -312,6 +314,9 @@ class Host:
                 self.admission.leave_stranger(connection.id)
             elif connection.listener != LOCAL:
                 self.admission.leave(connection.client_host)
+            muted = self.muted.pop(channel, None)
+            if muted is not None:
+                muted.cancel()
             self.progress.forget(channel)
             self.relief.forget(channel)
             self.web.forget(channel)

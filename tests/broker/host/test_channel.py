@@ -178,6 +178,20 @@ async def test_a_throttled_connection_is_answered_and_then_muted() -> None:
         assert await raw.answer() == 2
 
 
+async def test_of_a_throttled_connection_that_is_gone_nothing_is_kept() -> None:
+    """It was until its throttle time was over, 100 s for one that owes: 2 KB for each, thousands a second."""
+    core = FakeCore(lambda request, context, now_ms: context.respond(ApiVersionsResponse(throttle_time_ms=60_000)))
+    async with serving(core) as host:
+        async with client(host.port) as raw:
+            raw.ask(1, version=1)
+            assert await raw.answer() == 1
+            (channel,) = host.channels.values()
+            timer = host.muted[channel]
+        await until(lambda: not host.channels)
+        assert timer.cancelled()
+        assert not host.muted
+
+
 async def test_other_dialects_than_kafka_are_told_by_their_first_bytes(caplog: pytest.LogCaptureFixture) -> None:
     async with serving(FakeCore()) as host:
         async with client(host.port) as raw:
