@@ -91,9 +91,9 @@ class Request(RequestContext):
         """Whether another request of the same API is there behind it, whole."""
         channel = self._channel
         receiver = channel.receiver
-        if receiver.start == receiver.end or not receiver.has_frame or channel.connection.dialect != dialects.KAFKA:
+        if receiver.start == receiver.end or not receiver.next_asks_for(self.api_key):
             return False
-        return dialects.api_key_of(receiver.unread(), False) == self.api_key
+        return channel.connection.dialect == dialects.KAFKA
 
     def respond_ahead(self, response: Any) -> None:
         """As `respond`, of one that may have to be another before it leaves."""

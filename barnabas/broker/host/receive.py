@@ -44,6 +44,8 @@ GROWN_BYTES_MAX: Final = 4 * 1024 * 1024
 POOL_BYTES_MAX: Final = 16 * 1024 * 1024
 
 _length_at = Struct(">i").unpack_from
+_LENGTH_AND_KEY: Final = Struct(">ih")
+_length_and_key_at = _LENGTH_AND_KEY.unpack_from
 
 
 def is_leased(buffer: bytearray) -> bool:
@@ -236,6 +238,16 @@ class Receiver:
         assert self._view is not None
         (length,) = _length_at(self._view, self.start)
         return not self.end - self.start - 4 < length <= self.frame_bytes_max
+
+    def next_asks_for(self, api_key: int) -> bool:
+        """Whether the next frame is whole, and is a request of Kafka's for that API."""
+        start = self.start
+        left = self.end - start
+        if left < _LENGTH_AND_KEY.size:
+            return False
+        assert self._view is not None
+        length, key = _length_and_key_at(self._view, start)
+        return bool(key == api_key and 0 <= length <= left - 4)
 
     @property
     def has_bytes(self) -> bool:

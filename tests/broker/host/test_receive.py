@@ -245,3 +245,20 @@ def test_the_whole_of_a_frame_is_charged_before_it_is_received() -> None:
     receiver.clear()
     account.release(77, RECEIVED, account.low)
     assert account.total == receiver._buffers.pooled_bytes
+
+
+def test_the_next_frame_is_known_by_its_api_once_it_is_whole() -> None:
+    account = Account()
+    receiver = Receiver(ReceiveBuffers(account), MAX)
+    commit = frame(b"\x00\x08\x00\x0arest")
+    assert not receiver.next_asks_for(8)
+    feed(receiver, commit + commit[:-1])
+    assert receiver.next_asks_for(8)
+    assert not receiver.next_asks_for(9)
+    take(receiver)
+    assert not receiver.next_asks_for(8), "its last byte is missing"
+    receiver.clear()
+    for broken in (frame(b""), frame(b"\x00"), struct.pack(">ih", -1, 8), struct.pack(">ih", 2**31 - 1, 8)):
+        feed(receiver, broken)
+        assert not receiver.next_asks_for(8)
+        receiver.clear()
