@@ -131,6 +131,8 @@ def _find_request_decoder(header: RequestHeader) -> tuple[Decoder, bool]:
         from barnabas.protocol.kafka import said_again
 
         _again[key] = said_again.Said(key)
+        if key in said_again.ANSWERS:
+            _answers[key] = said_again.ANSWERS[ApiKey(key)]
     elif key == ApiKey.FETCH:
         from barnabas.protocol.kafka import fetch_again
 

@@ -5,14 +5,22 @@
 The same bytes are the same request, save the correlation id. A member says between two rebalances always the same, and
 those who start a group together say the same, too, until each has an id. A request that is kept is changed by nobody,
 looks into no frame (only records do), and is small: who says more (what it has, what it wants) is decoded as any other.
+
+The answer to a heartbeat that brings nothing but an error code, or an epoch, is one format:
+
+    classic     length i32, correlation_id i32, throttle_time i32, error i16; from v4 tags u8 before and behind the two
+    consumer    length i32, correlation_id i32, tags u8, throttle_time i32, error i16, no message u8 = 0,
+                id length u8, id, epoch i32, interval i32, no assignment i8 = -1, tags u8
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from struct import Struct, error
 from typing import Any, Final
 
 from barnabas.protocol.api import ApiKey, RequestHeader
+from barnabas.protocol.ids import Buffer
 
 FRAMES_MAX: Final = 4096
 """Of each API and version; then all are forgotten."""
@@ -69,3 +77,60 @@ _WORTH: Final[dict[int, Callable[[Any], bool]]] = {
     ApiKey.HEARTBEAT: lambda request: True,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: _says_nothing,
 }
+
+
+_PLAIN: Final = Struct(">iiih").pack
+_FLEXIBLE: Final = Struct(">iiBihB").pack
+_PLAIN_FROM: Final = 1
+_FLEXIBLE_FROM: Final = 4
+_CONSUMER_LAST: Final = 1
+_ID_MAX: Final = 126  # its compact length takes one byte
+_forms: Final[dict[int, tuple[Callable[..., bytes], int]]] = {}
+
+
+def answer_classic(version: int, correlation_id: int, response: Any) -> list[Buffer] | None:
+    """The frame of an answer to Heartbeat; None where the compiled encoder has to say it. Never raises."""
+    try:
+        if version == _FLEXIBLE_FROM:
+            return [_FLEXIBLE(12, correlation_id, 0, response.throttle_time_ms, response.error_code, 0)]
+        if _PLAIN_FROM <= version < _FLEXIBLE_FROM:
+            return [_PLAIN(10, correlation_id, response.throttle_time_ms, response.error_code)]
+    except error:
+        pass  # what the compiled encoder refuses in its own words
+    return None
+
+
+def answer_consumer(version: int, correlation_id: int, response: Any) -> list[Buffer] | None:
+    """The same of ConsumerGroupHeartbeat, for who is told nothing but its epoch."""
+    if (
+        response.assignment is not None
+        or response.error_message is not None
+        or response.member_id is None
+        or version > _CONSUMER_LAST
+    ):
+        return None
+    try:
+        name = response.member_id.encode()
+        size = len(name)
+        pack, length = _forms.get(size) or _form(size)
+        code, epoch, interval_ms = response.error_code, response.member_epoch, response.heartbeat_interval_ms
+        throttle_ms = response.throttle_time_ms
+        return [pack(length, correlation_id, 0, throttle_ms, code, 0, size + 1, name, epoch, interval_ms, -1, 0)]
+    except (error, ValueError):
+        return None
+
+
+def _form(size: int) -> tuple[Callable[..., bytes], int]:
+    """The format for an id of so many bytes, and the length that the frame announces.
+
+    Raises:
+        ValueError: an id whose compact length takes more than a byte.
+    """
+    if size > _ID_MAX:
+        raise ValueError
+    made = Struct(f">iiBihBB{size}siibB")
+    found = _forms[size] = made.pack, made.size - 4
+    return found
+
+
+ANSWERS: Final = {ApiKey.HEARTBEAT: answer_classic, ApiKey.CONSUMER_GROUP_HEARTBEAT: answer_consumer}

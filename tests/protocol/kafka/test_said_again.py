@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from barnabas.protocol.api import VERSIONS, ApiKey, RequestHeader
-from barnabas.protocol.kafka import codec, said_again
-from barnabas.protocol.requests.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
-from barnabas.protocol.requests.heartbeat import HeartbeatRequest
+from barnabas.protocol.errors import EncodeError, ErrorCode
+from barnabas.protocol.kafka import APIS, codec, said_again
+from barnabas.protocol.kafka.compile import compile_encoder
+from barnabas.protocol.requests.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from barnabas.protocol.requests.heartbeat import HeartbeatRequest, HeartbeatResponse
 from barnabas.protocol.requests.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 
 
@@ -112,3 +119,40 @@ def test_what_is_known_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     long = frame(key, 4, HeartbeatRequest("g" * said_again.FRAME_BYTES_MAX, 1, "m"))
     assert told(codec.decode_request(long)) == told(codec.decode_request(bytes(long)))
     assert not is_recalled(long)
+
+
+ASSIGNMENT = Assignment([TopicPartitions(bytes(range(16)), [1, 2])])
+CLASSIC = [HeartbeatResponse(), HeartbeatResponse(5, ErrorCode.REBALANCE_IN_PROGRESS), HeartbeatResponse(-1, -1)]
+CONSUMER = [
+    ConsumerGroupHeartbeatResponse(member_id=name, member_epoch=epoch, heartbeat_interval_ms=5000, **more)
+    for name in (None, "", "m", "日本", "x" * 126, "y" * 127, "z" * 300)
+    for epoch in (-1, 3, 2**31 - 1)
+    for more in cast(
+        "list[dict[str, Any]]",
+        [{}, {"error_code": 25}, {"error_message": "why"}, {"assignment": ASSIGNMENT}, {"throttle_time_ms": 7}],
+    )
+]
+
+
+@pytest.mark.parametrize(("key", "version"), [each for each in ALL if each[0] != ApiKey.JOIN_GROUP])
+def test_an_answer_says_what_the_compiled_encoder_says(key: int, version: int) -> None:
+    flexible = APIS[key].is_flexible(version)
+    encode = compile_encoder(APIS[key], version, response=True)
+    laid_out = 0
+    for response in CLASSIC if key == ApiKey.HEARTBEAT else CONSUMER:
+        for number in (7, -9):
+            head = bytearray(4) + number.to_bytes(4, "big", signed=True) + bytes(flexible)
+            common = bytearray(b"".join(map(bytes, encode(head, response))))
+            common[:4] = (len(common) - 4).to_bytes(4, "big")
+            assert b"".join(map(bytes, codec.encode_response(key, version, number, response))) == common
+            laid_out += said_again.ANSWERS[ApiKey(key)](version, number, response) is not None
+    assert bool(laid_out) is not (key == ApiKey.HEARTBEAT and version == 0)
+
+
+def test_an_answer_that_does_not_fit_is_refused_by_the_encoder() -> None:
+    for response in (HeartbeatResponse(0, 2**15), HeartbeatResponse(2**31, 0)):
+        with pytest.raises(EncodeError):
+            codec.encode_response(ApiKey.HEARTBEAT, 4, 1, response)
+    broken = ConsumerGroupHeartbeatResponse(member_id="m", member_epoch=2**31)
+    with pytest.raises(EncodeError):
+        codec.encode_response(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, 1, broken)
