@@ -12,7 +12,8 @@
 
 A task's next turn is counted from the end of the last one, so a slow disk is never asked twice at a time. Where a small
 file found no room, the task that writes it again comes after a second: `recovery` for those of a log (indexes of sealed
-segments, epochs, producer snapshots).
+segments, epochs, producer snapshots). It comes after a tenth of one where a log was cut: whoever is killed before it is
+noted down seems to have lost what was cut.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ from barnabas.protocol.ids import TopicPartition
 _NEVER: Final = 2**63 - 1
 _FLUSH_LOOK_MS_MAX: Final = 1000
 _AGAIN_MS: Final = 1000
+_CUT_MS: Final = 100
+"""Many logs are cut when a broker goes; they are noted down together."""
 _LOGS_PER_STEP: Final = 500
 _TASKS: Final = {
     checkpoint.RECOVERY_POINT_FILE: "recovery",
@@ -48,14 +51,14 @@ _TASKS: Final = {
 class _Task:
     """One line of the table."""
 
-    __slots__ = ("again", "due_ms", "interval_ms", "run", "running")
+    __slots__ = ("again_ms", "due_ms", "interval_ms", "run", "running")
 
     def __init__(self, interval_ms: int, run: Callable[[], Job[int]]) -> None:
         self.interval_ms = interval_ms
         self.run = run
         self.due_ms = _NEVER
         self.running = False
-        self.again = False
+        self.again_ms = _NEVER
 
 
 class Housekeeping:
@@ -182,24 +185,22 @@ class Housekeeping:
 
     def _turn(self, task: _Task) -> Job[None]:
         wait_ms = task.interval_ms
-        task.again = False
+        task.again_ms = _NEVER
         try:
             wait_ms = yield from task.run()
         finally:
             task.running = False
-            if task.again:
-                wait_ms = min(wait_ms, _AGAIN_MS)
-            task.due_ms = min(self._now_ms + wait_ms, _NEVER)
+            task.due_ms = min(self._now_ms + min(wait_ms, task.again_ms), _NEVER)
             self._plan()
 
-    def again(self) -> None:
-        """A small file of a log found no room, or a log was cut below what is saved of it."""
-        self._again(self._tasks["recovery"])
+    def again(self, *, cut: bool = False) -> None:
+        """A small file of a log found no room, or a log was cut below what is saved of it: that must not wait."""
+        self._again(self._tasks["recovery"], _CUT_MS if cut else _AGAIN_MS)
 
-    def _again(self, task: _Task) -> None:
-        task.again = True
+    def _again(self, task: _Task, ms: int = _AGAIN_MS) -> None:
+        task.again_ms = min(task.again_ms, ms)
         if self._started:
-            task.due_ms = min(task.due_ms, self._now_ms + _AGAIN_MS)
+            task.due_ms = min(task.due_ms, self._now_ms + ms)
             self._plan()
 
     def _remove_due(self) -> Job[None]:

@@ -71,7 +71,7 @@ class Log:
         losses: is told of what is lost, and of reads that fail.
         apart: where batches that hold much are looked through.
         unsaved: is called when a small file could not be written, or says too much: `write_again` shall be called,
-            and the recovery point be saved, soon.
+            and the recovery point be saved, soon; at once (`cut=True`) where the log was cut.
         room: counts the producers and the segments of all logs.
 
     A new object is empty and not open: run `recover` (or `open_new` for a log that is made now).
@@ -130,7 +130,7 @@ class Log:
         discard: Callable[[list[str]], None] | None = None,
         losses: Losses | None = None,
         apart: Apart | None = None,
-        unsaved: Callable[[], None] = lambda: None,
+        unsaved: Callable[..., None] = lambda **_: None,
         room: Room | None = None,
     ) -> None:
         self.disk = disk
@@ -215,7 +215,8 @@ class Log:
         if change.cut_to is not None:
             self.cuts += 1
             self._flusher.cut(change.cut_to)
-            self.unsaved()  # a start would miss what the saved recovery point says is there, and trust what comes there
+            # Else a start would miss what the saved recovery point says is there, and trust what comes there.
+            self.unsaved(cut=True)
 
     # Offsets
 

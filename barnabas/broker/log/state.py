@@ -64,8 +64,8 @@ class LogView(Protocol):
         """Takes the paths of files that were renamed away and may be removed later."""
 
     @property
-    def unsaved(self) -> Callable[[], None]:
-        """To be called when a small file is to be written soon."""
+    def unsaved(self) -> Callable[..., None]:
+        """To be called when a small file is to be written soon, with `cut=True` after a cut."""
 
     def unwritten(self, path: str, error: OSError) -> None:
         """To be called when one could not be written: it is said, counted, and tried again."""

@@ -208,8 +208,8 @@ def test_what_a_follower_had_to_cut_is_no_loss_of_a_later_start(three):
     three.advance(100_000)  # it is saved that all of it is on the device
     assert b"t 0 2 " in three.disks[2].load(RECOVERY_POINT_FILE)
     three.cut = set()
-    three.until(lambda: len(three.state().isr) == 3)
-    three.advance(1000)
+    three.until(lambda: three[2].log().log_end_offset == 1 == three[3].log().log_end_offset)
+    three.advance(100)
     three.kill(2)
     three.start(2)
     three.until(lambda: three[2].core.ready)
