@@ -265,11 +265,11 @@ def _damaged(run: Run) -> str:
     """Files of one are damaged while it is away; all others have what it had."""
     run.heals()
     one = run.chance.choice((1, 2, 3))
-    ends = run.chance.choice((run.brokers.kill, run.brokers.stop))
-    ends(one)
+    killed = run.chance.randrange(2) == 0
+    (run.brokers.kill if killed else run.brokers.stop)(one)
     run.harmed = True
     if run.chance.randrange(3):
-        done = run.brokers.damage(one, run.chance, run.chance.choice((1, 3, 10)))
+        done = run.brokers.damage(one, run.chance, run.chance.choice((1, 3, 10)), records=killed)
     else:
         run.brokers.wipe(one)
         done = ["all partitions removed"]
