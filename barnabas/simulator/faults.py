@@ -34,7 +34,7 @@ _ON_ANSWER: Final = frozenset({KILL, POWER, BLACKOUT, PAUSE, CUT, CUT_FROM, SPLI
 """What may begin with an answer."""
 KINDS_OF_MEMBERS: Final = (KILL_MEMBER, PAUSE_MEMBER)
 _OF_THE_ACTIVE: Final = (KILL, POWER, STOP, PAUSE, SPLIT, SPLIT_TO, SPLIT_FROM, SLOW_DISK)
-_ON_VOTE: Final = (KILL, POWER, POWER, BLACKOUT, PAUSE)
+_ON_VOTE: Final = (KILL, POWER, BLACKOUT, BLACKOUT, PAUSE)
 ACTIVE: Final = 0
 """For a broker's number: the active controller's of that moment."""
 _JUMP_MS_MAX: Final = 7_200_000

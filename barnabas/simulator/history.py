@@ -157,11 +157,15 @@ class PowerLost(NamedTuple):
 
 
 class Voted(NamedTuple):
-    """A controller has given its vote in a term of the quorum: it has said so, or asks others for theirs."""
+    """A controller has given its vote in a term of the quorum: it has said so, or asks others for theirs.
+
+    `kept`: its disk holds that, or what it did in a later term.
+    """
 
     voter: str
     term: int
     candidate: str
+    kept: bool = True
 
 
 class Elected(NamedTuple):

@@ -90,7 +90,7 @@ class _Run:
         network = Network(world)
         self.checks = Checks(all_checks())
         frames = OffsetFrames(world, self.tell, lambda node_id: self.brokers[node_id].core)
-        network.tap = FrameWatch(world, self.tell, frames).tap
+        network.tap = FrameWatch(world, self.tell, frames, lambda node_id: self.brokers[node_id]).tap
         self.brokers = Brokers(world, network, plan, self.tell)
         server, partitions = self.brokers.server, plan.partitions_told
         machines = (Machine(world, network, f"client{number}", f"10.0.1.{number}") for number in range(1, 100))

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+from barnabas.broker.raft import kept
+from barnabas.broker.raft.kept import Kept
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.kafka import codec
 from barnabas.simulator.decision_watch import names
 from barnabas.simulator.history import Tell, Voted
+from barnabas.simulator.replica_watch import Peers
 from barnabas.simulator.world import World
 
 
 class VoteFrames:
     """Reads Vote off the wire. Who asks for votes has given himself his own."""
 
-    def __init__(self, world: World, tell: Tell) -> None:
+    def __init__(self, world: World, tell: Tell, peers: Peers) -> None:
         self._world = world
         self._tell = tell
+        self._peers = peers
         self._asked: dict[tuple[str, int], tuple[int, Any]] = {}
 
     def read(self, name: str, frame: bytes) -> None:
@@ -26,8 +30,7 @@ class VoteFrames:
             for part in topic.partitions:
                 self._asked[name, header.correlation_id] = header.api_version, part
                 if not part.pre_vote:
-                    (candidate,) = names([part.replica_id])
-                    self._tell(Voted(candidate, part.replica_epoch, candidate))
+                    self._voted(part.replica_id, part)
 
     def written(self, name: str, correlation_id: int, frame: bytes) -> None:
         """It has written an answer, perhaps to one of them."""
@@ -40,5 +43,12 @@ class VoteFrames:
                 if asked.pre_vote:
                     self._world.count("pre-votes refused", not (part.vote_granted or part.error_code))
                 elif part.vote_granted:
-                    (candidate,) = names([asked.replica_id])
-                    self._tell(Voted(name.partition(".")[0], asked.replica_epoch, candidate))
+                    self._voted(int(name.partition(".")[0].removeprefix("broker")), asked)
+
+    def _voted(self, voter: int, asked: Any) -> None:
+        device = self._peers(voter).device
+        known = kept.parse(bytes(device.bytes_of(kept.FILE)))[0] if device.exists(kept.FILE) else Kept()
+        given = (asked.replica_epoch, asked.replica_id)
+        is_kept = known[:2] == given or known.epoch > asked.replica_epoch
+        name, candidate = names([voter, asked.replica_id])
+        self._tell(Voted(name, asked.replica_epoch, candidate, is_kept))

@@ -131,14 +131,14 @@ class BrokerWatch:
 class FrameWatch:
     """Cuts what a broker reads and writes into frames, tells of each, and counts the errors that brokers answer."""
 
-    def __init__(self, world: World, tell: Tell, offsets: OffsetFrames) -> None:
+    def __init__(self, world: World, tell: Tell, offsets: OffsetFrames, peers: Peers) -> None:
         self._world = world
         self._tell = tell
         self._offsets = offsets
         self._asked: dict[tuple[str, int], tuple[int, int]] = {}
         self._begun: dict[tuple[str, bool], bytearray] = {}
         self._proposals = ProposalFrames(world, tell)
-        self._votes = VoteFrames(world, tell)
+        self._votes = VoteFrames(world, tell, peers)
 
     def tap(self, wire: Wire, read: bool, data: bytes) -> None:
         """Bytes of one direction, in order."""

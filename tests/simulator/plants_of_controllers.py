@@ -18,6 +18,12 @@ def _plant(what: str, found_as: str, seed: int, *changes: tuple[str, str, str]) 
 
 PLANTS_OF_CONTROLLERS: Final = MappingProxyType(
     {
+        "vote_unsynced": _plant(
+            "A vote is answered before it is kept.",
+            "terms",
+            0,
+            (f"{_RAFT}.vote", "self._keeping.when_kept(lambda _: respond(response), now_ms)", "respond(response)"),
+        ),
         "votes_twice": _plant(
             "All candidates of an epoch are voted for.",
             "terms",
@@ -32,6 +38,55 @@ PLANTS_OF_CONTROLLERS: Final = MappingProxyType(
                 "barnabas.broker.raft.leading:Leading.committed",
                 "return end if end > self._epoch_start else -1",
                 "return end",
+            ),
+        ),
+        "any_log_is_voted_for": _plant(
+            "Whose log has less is voted for, too.",
+            "metadata",
+            152,
+            (f"{_RAFT}._would_vote", "(end.epoch, end.end) < (ours.epoch, ours.end)", "False"),
+        ),
+        "snapshot_beside_the_log": _plant(
+            "A snapshot is installed, and the log that was there stays.",
+            "metadata",
+            7,
+            (
+                "barnabas.broker.cluster.quorum_log:QuorumLog._begin_at",
+                "self.log.truncate_fully_and_start_at(snapshot.end, now_ms=self._clock.now_ms())\n"
+                "    self.log.advance_high_watermark(snapshot.end)",
+                "self.log.advance_high_watermark(min(snapshot.end, self.log.log_end_offset))",
+            ),
+        ),
+        "voter_unsynced": _plant(
+            "A voter asks for more before it has synced what it has.",
+            "synced",
+            0,
+            ("barnabas.broker.raft.following:Following.request", "if self._unsynced:", "if False:"),
+        ),
+        "leader_counts_itself_early": _plant(
+            "The leader of the quorum counts itself before its log is synced.",
+            "synced",
+            0,
+            (f"{_RAFT}.appended", "self._log.sync(end, synced)", "self._log.sync(end, synced)\n    synced(None, 0)"),
+        ),
+        "leader_goes_on": _plant(
+            "A leader goes on with its epoch after a restart.",
+            "terms",
+            3,
+            (
+                f"{_RAFT}.start",
+                "self._become(Role.RESIGNED, self.kept, now_ms)",
+                "self._become(Role.LEADER, self.kept, now_ms)",
+            ),
+        ),
+        "broker_takes_what_nobody_has": _plant(
+            "A node's broker takes in what its own voter has, committed or not.",
+            "metadata",
+            0,
+            (
+                "barnabas.broker.cluster.feed:MetadataFeed._data",
+                "Isolation.HIGH_WATERMARK",
+                "Isolation.LOG_END",
             ),
         ),
     }

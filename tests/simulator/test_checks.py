@@ -353,6 +353,7 @@ FORGED: dict[str, tuple[str, Sequence[Event]]] = {
     "Terms: in two lives": ("terms: b.*leads term 1, as b", [Elected("b", 1, 1, 0), Elected("b", 2, 1, 4)]),
     "Terms: two votes": ("terms: c votes in term 1 for d, and for b", [Voted("c", 1, "b"), Voted("c", 1, "d")]),
     "Terms: its own, too": ("terms: c votes", [Voted("c", 1, "b"), Voted("c", 1, "c")]),
+    "Terms: a vote that is not kept": ("terms: c.*may forget", [Voted("b", 1, "b"), Voted("c", 1, "b", kept=False)]),
     "Terms: committed by count": ("terms: b.*a record of term 1", [Raised("b", 2, 2), Raised("b", 2, 1)]),
     "Metadata: another batch": ("metadata: c has", [recorded("b", 0), recorded("c", 0, crc=8)]),
     "Metadata: another term": ("metadata: c has", [recorded("b", 0), recorded("c", 0, term=2)]),

@@ -1,5 +1,7 @@
 """Terms: of the quorum of controllers one at most leads a term, in one of its lives, and nobody votes twice in one.
 
+A vote is on the disk of who gives it before anybody hears of it: he would give it again, to another one.
+
 Committed is what a majority has, once a record of the leader's own term is among it: by count alone a later leader
 could take back what an earlier one wrote (Raft, 5.4.2).
 """
@@ -32,6 +34,8 @@ class Terms(Check):
         first = self._votes.setdefault((event.voter, event.term), event.candidate)
         if first != event.candidate:
             raise Broken(f"terms: {event.voter} votes in term {event.term} for {event.candidate}, and for {first}")
+        if not event.kept:
+            raise Broken(f"terms: {event.voter} votes in term {event.term} for {event.candidate}, and may forget it")
 
     def _raised(self, event: Raised) -> None:
         if event.last_term != event.term:
