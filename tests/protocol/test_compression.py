@@ -11,6 +11,7 @@ from aiokafka import codec as other
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barnabas.protocol import compression
 from barnabas.protocol.compression import Codec, DecompressionError, compress, decompress
 
 REAL = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
@@ -125,3 +126,16 @@ def test_kafkas_default_level_of_lz4_is_its_fast_compressor() -> None:
     data = b"".join(b"%d " % (number * number) for number in range(5000))
     assert compress(Codec.LZ4, data, 9) == compress(Codec.LZ4, data)
     assert len(compress(Codec.LZ4, data, 10)) < len(compress(Codec.LZ4, data))
+
+
+def test_unless_told_otherwise_a_batch_has_128_mib_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    caps: list[int] = []
+
+    def grow(_module: object, _into: object, _data: bytes, cap: int) -> bytearray:
+        caps.append(cap)
+        return bytearray()
+
+    monkeypatch.setattr(compression, "_grow", grow)
+    for size in (1, 1000, 1_000_000):
+        decompress(Codec.ZSTD, bytes(size))
+    assert caps == [1 << 20, 1000 * 32768, 128 << 20]

@@ -267,3 +267,16 @@ def uvarint(value: int) -> bytes:
         out.append(value & 127 | 128)
         value >>= 7
     return bytes(out) + bytes([value])
+
+
+def test_an_answer_has_ten_million_elements_at_most_which_are_not_built() -> None:
+    frame = struct.pack(">ibih", 7, 0, 0, 0) + uvarint(limits.RESPONSE_ELEMENTS_MAX + 2)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ProtocolError, match="10000001 of unknown_state_filters"):
+            kafka.decode_response(ApiKey.LIST_TRANSACTIONS, 0, memoryview(frame + b"\1" * 10_000_003))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 40_000_000, "the frame itself, and what makes it"
+    assert limits.RESPONSE_ELEMENTS_MAX == 10_000_000
