@@ -31,7 +31,10 @@ CONSUMER: Final = "consumer"
 
 
 class Member:
-    """One member. `joining` and `syncing` are its requests that wait; `is_new` until its first generation."""
+    """One member. `joining` and `syncing` are its requests that wait; `is_new` until its first generation.
+
+    `size` is what it takes, `said_size` that without its assignment, as they were weighed last (-1: it was not).
+    """
 
     __slots__ = (
         "address",
@@ -44,6 +47,7 @@ class Member:
         "member_id",
         "protocols",
         "rebalance_timeout_ms",
+        "said_size",
         "session",
         "session_timeout_ms",
         "size",
@@ -74,6 +78,7 @@ class Member:
         self.session: Alarm | None = None
         self.address = ""
         self.size = 0
+        self.said_size = -1
 
     def metadata(self, protocol: str | None) -> bytes:
         """What it said beside a protocol's name; nothing where it does not know it."""

@@ -187,7 +187,8 @@ def _add(
         protocols,
     )
     first = not group.members
-    if not _has_room(shard, group, address, size_of_member(member) + first * size_of_text(request.protocol_type)):
+    member.said_size = size_of_member(member)
+    if not _has_room(shard, group, address, member.said_size + first * size_of_text(request.protocol_type)):
         raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
     member.address = address
     member.is_new = True

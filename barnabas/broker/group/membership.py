@@ -35,7 +35,15 @@ def size_of_pending(member_id: str) -> int:
 
 def weigh(shard: Shard, group: Group, member: Member) -> None:
     """Count what a member takes now."""
-    size = size_of_member(member)
+    member.said_size = -1
+    weigh_assignment(shard, group, member)
+
+
+def weigh_assignment(shard: Shard, group: Group, member: Member) -> None:
+    """The same, of one that says what it said when it was weighed last; its assignment may be another."""
+    if member.said_size < 0:
+        member.said_size = size_of_member(member) - len(member.assignment)
+    size = member.said_size + len(member.assignment)
     if size != member.size:
         shard.shared.holdings.take(member.address, size - member.size)
         group.held += size - member.size
@@ -54,7 +62,7 @@ def add_member(shard: Shard, group: Group, member: Member) -> None:
     if member.member_id in group.pending:
         take_pending(shard, group, member.member_id)
     group.add(member)
-    weigh(shard, group, member)
+    weigh_assignment(shard, group, member)
 
 
 def remove_member(shard: Shard, group: Group, member: Member, now_ms: int) -> None:

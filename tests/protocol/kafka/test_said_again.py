@@ -31,7 +31,7 @@ SAYS: dict[int, Any] = {
     ApiKey.CONSUMER_GROUP_HEARTBEAT: ConsumerGroupHeartbeatRequest("g", "m", 4),
 }
 MORE: list[tuple[int, Any]] = [
-    (ApiKey.JOIN_GROUP, joining("m")),
+    (ApiKey.JOIN_GROUP, joining("m", bytes(said_again.FRAME_BYTES_MAX))),
     (ApiKey.CONSUMER_GROUP_HEARTBEAT, ConsumerGroupHeartbeatRequest("g", "m", 4, topic_partitions=[])),
     (ApiKey.CONSUMER_GROUP_HEARTBEAT, ConsumerGroupHeartbeatRequest("g", "m", 4, subscribed_topic_names=["t"])),
     (

@@ -10,6 +10,7 @@ import pytest
 from barnabas.broker.group.consumer import downgrading, preparing, upgrading
 from barnabas.broker.group.consumer.group import ConsumerGroup
 from barnabas.broker.group.group import Group
+from barnabas.broker.group.membership import size_of_member
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.kafka.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -282,6 +283,18 @@ def test_a_group_that_no_batch_can_hold_stays_and_its_last_member_goes(
     world.comes("newer")
     assert world.beat("newer", -1).error_code == 0
     assert list(world.group.members) == [old]
+
+
+def test_members_of_a_group_that_came_back_are_weighed_with_their_assignments(world: ConsumerWorld) -> None:
+    old = alone(world, session_ms=300_000)
+    world.beat("new")
+    world.beat("new", -1)
+    waits = world.classic(old, session_ms=300_000)
+    world.until(waits)
+    assert world.sync(old, waits.response.generation_id, {old: bytes(99)}).error == 0
+    (member,) = world.group.members.values()
+    assert member.assignment == bytes(99)
+    assert world.group.held == member.size == size_of_member(member)
 
 
 def test_a_group_is_the_same_whichever_way_it_came_back(world: ConsumerWorld) -> None:
