@@ -329,9 +329,9 @@ class AsyncCluster(Handle):
                     raise
 
     async def _to_controller(self, request: Any) -> Any:
-        """Sends to the controller; where that moved or is unknown, learns anew and tries once more."""
-        asked = False
-        for attempt in (1, 2):
+        """Sends to the controller; where it is gone, to the next, once, and where there is none, until there is."""
+        asked, until_ms = False, self._client.now_ms() + self.config.default_api_timeout_ms
+        while True:
             cluster = self._client.cluster
             if cluster.controller_id not in cluster.nodes:
                 cluster = await self._client.refresh_metadata()
@@ -341,18 +341,17 @@ class AsyncCluster(Handle):
             try:
                 response = await self._client.send(controller, request)
             except Disconnected as error:
-                if attempt == 2 or error.timed_out:
+                if asked or error.timed_out:
                     raise
                 asked = True
                 await self._client.refresh_metadata()
                 continue
             if asked:
                 note_asked_twice(request, response)
-            if attempt == 1 and ErrorCode.NOT_CONTROLLER in codes(response):
-                await self._client.refresh_metadata()
-                continue
-            return response
-        raise AssertionError("the second attempt returns or raises")
+            if ErrorCode.NOT_CONTROLLER not in codes(response) or self._client.now_ms() >= until_ms:
+                return response
+            await asyncio.sleep(self.config.retry_backoff_ms / 1000)
+            await self._client.refresh_metadata()
 
 
 def _place(cursor: Any) -> tuple[str, int]:

@@ -274,6 +274,15 @@ async def test_a_request_that_had_to_be_asked_twice_says_so(dry: bool) -> None:
     assert "there is one" in str(errors[0])
 
 
+async def test_who_finds_no_controller_asks_until_there_is_one() -> None:
+    refused = CreateTopicsResponse(topics=[CreatableTopicResult("t", error_code=ErrorCode.NOT_CONTROLLER)])
+    answers = [refused, refused, refused, CreateTopicsResponse(topics=[CreatableTopicResult("t")])]
+    async with ScriptedBroker() as broker, aio.Admin(broker.servers, retry_backoff_ms=1) as admin:
+        broker.handlers[ApiKey.CREATE_TOPICS] = lambda _: answers.pop(0)
+        assert await admin.create_topics("t") == {"t": None}
+    assert not answers
+
+
 async def test_a_topic_has_grown_once_that_is_told() -> None:
     """The broker that is asked for metadata hears of it later than the one that did it."""
     told: list[int] = []
