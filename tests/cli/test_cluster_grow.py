@@ -70,6 +70,8 @@ def test_one_broker_becomes_three_controllers_under_load(tmp_path: Path) -> None
     finally:
         over.set()
         sent.close()
+        if up.popen.poll() is not None:  # nobody else ends what `grow` has started
+            run("cluster", "stop", "--dir", str(up.directory))
         up.end()
 
 
