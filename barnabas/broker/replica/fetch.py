@@ -62,7 +62,9 @@ def fetch(hosted: HostedPartitions, params: FetchParams, asked: Asked, respond: 
         if params.replica_id >= 0:
             params.held = shared.leader_throttle.exceeded(step_ms)
         results, ends = read_partitions(hosted, params, asked, _bytes_max(shared, params))
-        _decide(hosted, params, asked, respond, deadline_ms, results, ends, step_ms)
+        if params.replica_id >= 0:
+            _learn(hosted, params, asked, results, ends, step_ms)
+        _decide(hosted, params, asked, respond, deadline_ms, results, step_ms)
 
     shared.when_read(read, now_ms)
 
@@ -99,12 +101,9 @@ def _decide(
     respond: Respond,
     deadline_ms: int,
     results: FetchResults,
-    ends: Ends,
     now_ms: int,
 ) -> None:
     """Answer with what was read, or park."""
-    if params.replica_id >= 0:
-        _learn(hosted, params, asked, results, ends, now_ms)
     if _answer_now(params, results):
         _respond(hosted, params, results, respond, now_ms)
     else:
@@ -115,47 +114,52 @@ def _read_many(
     hosted: HostedPartitions,
     params: FetchParams,
     asked: Asked,
-    then: Callable[[FetchResults, Ends, int], None],
+    then: Callable[[FetchResults, int], None],
     now_ms: int,
+    *,
+    again: bool = False,
 ) -> None:
-    """Read so many partitions that it takes steps, and go on with `then(results, ends, now_ms)`."""
+    """Read so many partitions that it takes steps, and go on with `then(results, now_ms)`."""
     params.held = params.replica_id >= 0 and hosted.shared.leader_throttle.exceeded(now_ms)
 
     def ended(fault: Exception | None) -> None:
         if fault is not None:
             logger.error("a fetch of %d partitions failed", len(asked), exc_info=fault)
-            then({key: _failed(hosted, key, fault) for key, _ in asked}, {}, now_ms)
+            then({key: _failed(hosted, key, fault) for key, _ in asked}, now_ms)
 
-    hosted.shared.run(_read_in_steps(hosted, params, asked, then, now_ms), ended)
+    hosted.shared.run(_read_in_steps(hosted, params, asked, then, now_ms, again=again), ended)
 
 
 def _read_in_steps(
     hosted: HostedPartitions,
     params: FetchParams,
     asked: Asked,
-    then: Callable[[FetchResults, Ends, int], None],
+    then: Callable[[FetchResults, int], None],
     now_ms: int,
+    *,
+    again: bool = False,
 ) -> Job[None]:
+    """`again`: it has waited, and what a follower's offsets say was taken in before."""
     results: FetchResults = {}
-    ends: Ends = {}
     all_bytes = left_bytes = _bytes_max(hosted.shared, params)
     for start in range(0, len(asked), PARTITIONS_AT_ONCE_MAX):
         some = asked[start : start + PARTITIONS_AT_ONCE_MAX]
         held: list[Token] = []
         while True:
             try:
-                part, part_ends = read_partitions(hosted, params, some, left_bytes, left_bytes == all_bytes)
+                part, ends = read_partitions(hosted, params, some, left_bytes, left_bytes == all_bytes)
                 break
             except NotYet as pending:
                 held.append(pending.token)
             yield held[-1]
+        if params.replica_id >= 0 and not again:
+            _learn(hosted, params, some, part, ends, now_ms)
         results |= part
-        ends |= part_ends
         left_bytes = max(0, left_bytes - sum(len(result.records) for result in part.values()))
         yield None
         if params.connection is not None and not params.connection.open:
             return  # nobody is left to answer, and what has been read is charged to nobody
-    then(results, ends, now_ms)
+    then(results, now_ms)
 
 
 def read_partitions(
@@ -231,10 +235,10 @@ def _learn(
     params: FetchParams,
     asked: Asked,
     results: FetchResults,
-    ends: dict[TopicPartition, int],
+    ends: Ends,
     now_ms: int,
 ) -> None:
-    """Take in what the follower's offsets say, but for those that failed or diverge."""
+    """Take in what the offsets of a follower say, but for those that failed or diverge."""
     for key, info in asked:
         start = results[key].start
         if start is None:
@@ -287,9 +291,8 @@ def _park(
         if len(asked) <= PARTITIONS_AT_ONCE_MAX:
             shared.when_read(read_afresh, then_ms)
         else:
-            _read_many(
-                hosted, params, asked, lambda fresh, _, at_ms: _respond(hosted, params, fresh, respond, at_ms), then_ms
-            )
+            respond_with = lambda fresh, at_ms: _respond(hosted, params, fresh, respond, at_ms)  # noqa: E731
+            _read_many(hosted, params, asked, respond_with, then_ms, again=True)
 
     if len(starts) > PARTITIONS_AT_ONCE_MAX:
         _park_in_steps(hosted, params, starts, answer, deadline_ms, now_ms)

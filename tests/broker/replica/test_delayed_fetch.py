@@ -479,3 +479,27 @@ def test_a_parked_fetch_keeps_nothing_of_what_it_read(monkeypatch):
     answer = world.fetch({P(0): 0}, min_bytes=10 * S)
     assert not answer.there
     assert [view() for view in views] == [None]
+
+
+def test_what_a_follower_of_many_partitions_tells_is_taken_in_as_it_is_read(monkeypatch):
+    """In one step it took 80 ms of 13,000 partitions."""
+    world = World()
+    keys = [P(number) for number in range(6)]
+    for key in keys:
+        world.host(key, replicas=(1, 2))
+        world.produce(key, acks=1)
+    monkeypatch.setattr(fetch_module, "PARTITIONS_AT_ONCE_MAX", 2)
+    jobs = []
+    world.manager.shared.run = lambda job, ended: jobs.append(job)
+    world.caught_up(2, *keys)
+    (job,) = jobs
+    for taken_in in (2, 4, 6):
+        next(job)
+        assert [world.high_watermark(key) for key in keys] == [1] * taken_in + [0] * (6 - taken_in)
+    learned = []
+    monkeypatch.setattr(fetch_module, "_learn", lambda *_: learned.append(1))
+    world.produce(keys[0], acks=1)
+    while jobs:
+        list(jobs.pop())
+        world.manager.drain(world.now_ms)
+    assert not learned, "read afresh, it says nothing new"
