@@ -34,7 +34,8 @@ class Step(NamedTuple):
 class Meter:
     """Remembers the steps of the thread it was started on."""
 
-    def __init__(self) -> None:
+    def __init__(self, broker: AsyncBroker) -> None:
+        self.broker = broker
         self.thread = threading.get_ident()
         self.worst = Step(0, "nothing")
         self.pause_ns = 0
@@ -104,7 +105,7 @@ def metered(**options: Any) -> Iterator[tuple[int, Meter]]:
 
     async def begin() -> Meter:
         await broker.start()
-        return Meter()
+        return Meter(broker)
 
     meter = call(begin())
     real = asyncio.Handle._run

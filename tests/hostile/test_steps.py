@@ -15,13 +15,24 @@ from typing import Any
 import pytest
 
 from barnabas.broker.handlers import find_coordinator
+from barnabas.broker.handlers.registry import FORWARDED
 from barnabas.protocol.api import VERSIONS, ApiKey
 from barnabas.protocol.limits import FEW, REQUEST_ELEMENTS_MAX
 from barnabas.protocol.requests.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from tests.hostile.extremes import extreme
 from tests.hostile.meter import UNIT_MS, Meter, unit
 from tests.hostile.run import has_no_answer
-from tests.hostile.steps import DIALECTS, LARGEST, STEP_MS_MAX, frame, largest_frame, least, longest_ms, prepared
+from tests.hostile.steps import (
+    DIALECTS,
+    LARGEST,
+    SENT_ON,
+    STEP_MS_MAX,
+    frame,
+    largest_frame,
+    least,
+    longest_ms,
+    prepared,
+)
 
 WIDE_MS = 2.5 * STEP_MS_MAX
 EXTREMES = 25
@@ -45,6 +56,14 @@ def test_the_largest_request_makes_no_long_step(broker: tuple[int, Meter], name:
     assert found <= WIDE_MS, f"{name}: {found:.1f} ms, {meter.worst.what}"
 
 
+@pytest.mark.parametrize("name", SENT_ON)
+def test_the_largest_that_another_broker_sends_on_makes_no_long_step(broker: tuple[int, Meter], name: str) -> None:
+    port, meter = broker
+    data = largest_frame(name, DIALECTS["kafka"])
+    found = shortest(lambda: longest_ms(port, meter, data, sent_on=True))
+    assert found <= WIDE_MS, f"{name}: {found:.1f} ms, {meter.worst.what}"
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_no_extreme_request_makes_a_long_step(broker: tuple[int, Meter], seed: int) -> None:
     port, meter = broker
@@ -61,6 +80,7 @@ def test_no_extreme_request_makes_a_long_step(broker: tuple[int, Meter], seed: i
 def test_every_api_that_may_be_asked_for_much_has_its_largest() -> None:
     much = {key for key, bound in REQUEST_ELEMENTS_MAX.items() if bound > FEW and key in VERSIONS}
     assert {key for key, _, _ in LARGEST.values()} == much
+    assert {LARGEST[name][0] for name in SENT_ON} == much & FORWARDED
 
 
 def shortest(measure: Callable[[], float]) -> float:
