@@ -42,6 +42,8 @@ POOLED_BYTES_MIN: Final = 64 * 1024
 POOLED_BYTES_MAX: Final = 4 * 1024 * 1024
 GROWN_BYTES_MAX: Final = 4 * 1024 * 1024
 POOL_BYTES_MAX: Final = 16 * 1024 * 1024
+STRANGERS_BYTES_MAX: Final = 1024
+"""A frame's bound before an introduction between brokers (`introduction`, which few brokers load)."""
 
 _length_at = Struct(">i").unpack_from
 _LENGTH_AND_KEY: Final = Struct(">ih")
@@ -142,6 +144,12 @@ class ReceiveBuffers:
             self.account.release(BROKER, RECEIVED, free)
 
 
+def _out_of_bounds(length: int, most: int) -> str:
+    """Who sends one large record asks what to raise; before an introduction between brokers no setting helps."""
+    setting = "; socket.request.max.bytes is the most" if length > most > STRANGERS_BYTES_MAX else ""
+    return f"frame length {length} is not between 0 and {most}{setting}"
+
+
 def _pool_size(size: int) -> int:
     return 1 << (size - 1).bit_length()
 
@@ -192,7 +200,7 @@ class Receiver:
         assert view is not None
         (length,) = _length_at(view, start)
         if not 0 <= length <= self.frame_bytes_max:
-            raise ProtocolError(f"frame length {length} is not between 0 and {self.frame_bytes_max}")
+            raise ProtocolError(_out_of_bounds(length, self.frame_bytes_max))
         start += 4
         stop: int = start + length
         if stop > self.end:

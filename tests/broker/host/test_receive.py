@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barnabas.broker import introduction
 from barnabas.broker.account import RECEIVED, Account
 from barnabas.broker.host.receive import (
     GROWN_BYTES_MAX,
     GROWTH,
     OWN_BYTES_MIN,
     POOL_BYTES_MAX,
+    STRANGERS_BYTES_MAX,
     ReceiveBuffers,
     Receiver,
     is_leased,
@@ -262,3 +264,11 @@ def test_the_next_frame_is_known_by_its_api_once_it_is_whole() -> None:
         feed(receiver, broken)
         assert not receiver.next_asks_for(8)
         receiver.clear()
+
+
+def test_no_setting_is_named_to_a_stranger_among_brokers() -> None:
+    assert STRANGERS_BYTES_MAX == introduction.REQUEST_BYTES_MAX
+    receiver = Receiver(ReceiveBuffers(), STRANGERS_BYTES_MAX)
+    feed(receiver, struct.pack(">i", STRANGERS_BYTES_MAX + 1))
+    with pytest.raises(ProtocolError, match=r"is not between 0 and 1024$"):
+        receiver.next_frame()
