@@ -14,12 +14,22 @@ from barnabas.simulator.faults import Fault
 from barnabas.simulator.history import Decided, PowerLost, Tell, Voted
 from barnabas.simulator.members import Member
 from barnabas.simulator.network import Network
+from barnabas.simulator.plan import TOPIC
 from barnabas.simulator.world import MS, World
 
-_OF_A_PROCESS: Final = (faults.KILL, faults.KILLS, faults.POWER, faults.STOP, faults.PAUSE, faults.DIRECTORY)
+_OF_A_PROCESS: Final = (
+    faults.KILL,
+    faults.KILLS,
+    faults.POWER,
+    faults.FLIP,
+    faults.STOP,
+    faults.PAUSE,
+    faults.DIRECTORY,
+)
 _KILLS: Final = 4
 _KILL_AGAIN_MS_MAX: Final = 40
 _BACK_MS_MAX: Final = 3000
+_SLOW_MS: Final = (300, 1500, 3000)
 
 
 class Adversary:
@@ -59,6 +69,7 @@ class Adversary:
             faults.KILL: self._kill,
             faults.KILLS: self._kills,
             faults.POWER: self._power,
+            faults.FLIP: self._flip,
             faults.BLACKOUT: self._blackout,
             faults.STOP: self._stop,
             faults.PAUSE: self._pause,
@@ -70,6 +81,8 @@ class Adversary:
             faults.SPLIT_FROM: self._cut,
             faults.RESET: self._reset,
             faults.SLOW: self._slow,
+            faults.SLOW_TO: self._slow_ways,
+            faults.SLOW_FROM: self._slow_ways,
             faults.SLOW_DISK: self._slow_disk,
             faults.FULL: self._full,
             faults.JUMP: self._jump,
@@ -89,15 +102,17 @@ class Adversary:
         """A broker has answered who had something written, on that connection."""
         if self._waiting:
             name = connection.partition(".")[0]
-            self._begin_now([one for one in self._waiting if one.on_answer and self._is(one, name)])
+            ready = [one for one in self._waiting if one.on_answer and not one.on_isr]
+            self._begin_now([one for one in ready if self._is(one, name)])
 
     def decided(self, event: Decided) -> None:
         """The controller has decided something of a partition."""
         before = self._isrs.get(event.partition, event.isr)
         self._isrs[event.partition] = event.isr
         if self._waiting and before != event.isr:
-            leader = event.leader
-            self._begin_now([one for one in self._waiting if one.on_isr and self._is(one, leader)])
+            mine = [one for one in self._waiting if one.on_isr and self._is(one, event.leader)]
+            self._begin_now([one for one in mine if not one.on_answer])
+            self._waiting = [one._replace(on_isr=False) if one in mine else one for one in self._waiting]
 
     def _is(self, fault: Fault, name: str) -> bool:
         """Whether a fault is to hit that broker."""
@@ -146,8 +161,9 @@ class Adversary:
             return
         if fault.kind == faults.STOP and broker.stops:
             return
-        if fault.kind == faults.POWER and not self._synced and not self._brokers.in_sync:
-            self._world.count("power losses that would be beyond the model")
+        loses = fault.kind == faults.FLIP or (fault.kind == faults.POWER and not self._synced)
+        if loses and not self._brokers.in_sync:
+            self._world.count("losses that would be beyond the model")
             return
         self._world.note(f"fault: {fault.kind} for {fault.for_ms} ms at {broker.name}")
         self._world.count(f"fault: {fault.kind}")
@@ -204,6 +220,14 @@ class Adversary:
         self._tell(PowerLost(broker.name, self._synced))
         self._after(fault, partial(self._start, broker))
 
+    def _flip(self, fault: Fault, broker: BrokerProcess) -> None:
+        """What a start does not believe is this replica's loss, as what a power failure takes is."""
+        self._kill(fault, broker)
+        chance = self._world.chance(f"flip at {fault.at_ms}")
+        path = broker.device.flip_in_the_last(chance, TOPIC)
+        self._world.note(f"a bit of {path} at {broker.name} is another")
+        self._tell(PowerLost(broker.name, synced=False))
+
     def _blackout(self, fault: Fault, broker: BrokerProcess) -> None:
         """Each is back at a time of its own."""
         chance = self._world.chance(f"blackout at {fault.at_ms}")
@@ -243,6 +267,18 @@ class Adversary:
 
     def _slow(self, fault: Fault, broker: BrokerProcess) -> None:
         self._network.slow = 50
+        self._after(fault, self._network.heal)
+
+    def _slow_ways(self, fault: Fault, broker: BrokerProcess) -> None:
+        """To it from all other brokers, or from it to some of them."""
+        chance, here = self._world.chance(f"slow ways at {fault.at_ms}"), broker.machine.host
+        longest_ms = chance.choice(_SLOW_MS)
+        others = [host for host in self._brokers.hosts if host != here]
+        if fault.kind == faults.SLOW_TO:
+            ways = [(peer, here) for peer in others]
+        else:
+            ways = [(here, peer) for peer in chance.sample(others, chance.randint(1, len(others)))]
+        self._network.slow_ways |= dict.fromkeys(ways, longest_ms * MS)
         self._after(fault, self._network.heal)
 
     def _slow_disk(self, fault: Fault, broker: BrokerProcess) -> None:

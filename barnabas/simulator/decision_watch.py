@@ -85,7 +85,12 @@ def _count(world: World, before: Decided, now: Decided) -> None:
     world.count("elections", now.leader not in ("", before.leader))
     world.count("partitions that lose their leader", not now.leader and bool(before.leader))
     world.count("ISRs below the minimum", len(now.isr) == 1 < len(before.isr))
-    world.count("elections of an eligible leader", now.leader in before.elr and not before.isr)
+    if now.leader not in ("", before.leader):
+        world.count("elections of an eligible leader", now.leader in before.elr and not before.isr)
+        last = now.leader in before.last_known and not before.isr and not before.elr
+        world.count("elections of the last known leader", last)
+        gives_it_back = before.leader in now.isr and now.leader == now.replicas[0]
+        world.count("elections of the preferred leader", gives_it_back)
 
 
 def names(node_ids: Iterable[int]) -> tuple[str, ...]:

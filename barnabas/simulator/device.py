@@ -7,12 +7,18 @@ power failure finds under way was done, done in part, or not begun (`memory_disk
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
+from typing import Final
 
 from barnabas.broker.memory_disk import Faults, MemoryDisk, Names
 from barnabas.broker.memory_disk.content import Content
 from barnabas.broker.memory_disk.names import files_in
 from barnabas.broker.ports import Done, NotYet
+from barnabas.protocol.batch import CRC_AT, batches
 from barnabas.simulator.world import MS, SECOND, World
+
+_LAST_BATCHES: Final = 5
+"""A flipped bit is in one of so many."""
 
 
 class Device(MemoryDisk):
@@ -84,6 +90,39 @@ class Device(MemoryDisk):
     def synced_bytes_of(self, path: str) -> int:
         """How many of them no power failure takes."""
         return self._file(path).synced
+
+    def flip_in_the_last(self, chance: Random, topic: str) -> str:
+        """Turn a bit of one of the last batches of a partition of a topic; of which file, or "" for none.
+
+        A bit that the batch's sum covers: nobody sees it in an epoch, which stands outside of it, as in Apache Kafka.
+        """
+        newest: dict[str, str] = {}
+        for path, _ in files_in(self._root):
+            directory, _, name = path.rpartition("/")
+            if directory.rpartition("-")[0] == topic and name.endswith(".log"):
+                newest[directory] = path  # names rise with their offsets
+        paths = [path for path in newest.values() if self._file(path).size]
+        if not paths:
+            return ""
+        path = chance.choice(paths)
+        whole = list(batches(self.bytes_of(path)))[-_LAST_BATCHES:]
+        if not whole:
+            return ""
+        position, size = chance.choice(whole)
+        self.flip(path, position + chance.randrange(CRC_AT, size), chance.randrange(8))
+        return path
+
+    def take(self, length: int, content: Content) -> None:
+        """Account for more bytes.
+
+        Raises:
+            OSError: they do not fit.
+        """
+        try:
+            super().take(length, content)
+        except OSError:
+            self._world.count("writes that found a full disk", self.capacity is not None)
+            raise
 
     def fill(self, *, full: bool) -> None:
         """Leave room for some hundred bytes, or for all there will be."""

@@ -14,6 +14,10 @@ KILL_MEMBER, PAUSE_MEMBER = "kill member", "pause member"
 """Of a group; `node` is its number among them, from 0."""
 BLACKOUT = "blackout"
 """The power of all brokers fails at once, and comes back to each at its own time."""
+FLIP = "flip"
+"""A process is killed, and before it is back a bit of what it wrote last is another."""
+SLOW_TO, SLOW_FROM = "slow to", "slow from"
+"""Ways from other brokers, or to them, take long; those the other way do not."""
 
 KINDS: Final = (KILL, KILLS, POWER, POWER, STOP, PAUSE, CUT, CUT_TO, CUT_FROM, RESET, SLOW, FULL, JUMP)
 KINDS_OF_SEVERAL: Final = (
@@ -29,9 +33,11 @@ KINDS_OF_SEVERAL: Final = (
     BLACKOUT,
     DIRECTORY,
 )
-RESTARTS: Final = frozenset({KILL, KILLS, POWER, STOP, BLACKOUT, DIRECTORY})
+RESTARTS: Final = frozenset({KILL, KILLS, POWER, STOP, BLACKOUT, DIRECTORY, FLIP})
 _ON_ANSWER: Final = frozenset({KILL, POWER, BLACKOUT, PAUSE, CUT, CUT_FROM, SPLIT, SPLIT_FROM})
 """What may begin with an answer."""
+KINDS_OF_STORIES: Final = (SLOW_TO, SLOW_FROM, FLIP)
+"""What stories alone have."""
 KINDS_OF_MEMBERS: Final = (KILL_MEMBER, PAUSE_MEMBER)
 _OF_THE_ACTIVE: Final = (KILL, POWER, STOP, PAUSE, SPLIT, SPLIT_TO, SPLIT_FROM, SLOW_DISK)
 _ON_VOTE: Final = (KILL, POWER, BLACKOUT, BLACKOUT, PAUSE)
@@ -39,6 +45,7 @@ ACTIVE: Final = 0
 """For a broker's number: the active controller's of that moment."""
 _JUMP_MS_MAX: Final = 7_200_000
 _BURST_MS: Final = 2500
+_STORY_MS: Final = 5000
 
 
 class Fault(NamedTuple):
@@ -46,7 +53,8 @@ class Fault(NamedTuple):
 
     `on_answer`: it begins with the next answer from then on by which the broker says that it has written something,
     while that is on its way: what it says counts. `on_isr`: with the next change of the ISR of a partition that it
-    leads, which it does not know yet. `on_vote`: with the next vote that any controller gives, and hits that one.
+    leads, which it does not know yet. Both: first that change, and then an answer, so that it knows. `on_vote`: with
+    the next vote that any controller gives, and hits that one.
     """
 
     at_ms: int
@@ -86,6 +94,54 @@ def draw_faults(chance: random.Random, duration_ms: int, brokers: int, *, synced
         on_isr = kind in _ON_ANSWER and not on_answer and brokers > 1
         faults.append(Fault(at_ms, kind, for_ms, jump_ms, on_answer, node, on_isr))
     return sorted(faults)
+
+
+class Story(NamedTuple):
+    """Faults that belong together, and the settings under which they come to what they are for."""
+
+    faults: list[Fault]
+    settings: dict[str, str]
+
+    def told(self, others: list[Fault], duration_ms: int) -> list[Fault]:
+        """It and all others; what would begin in the midst of it begins behind it."""
+        begin_ms = self.faults[0].at_ms
+        moved = [
+            one._replace(at_ms=min(one.at_ms + _STORY_MS, duration_ms - 1))
+            if begin_ms <= one.at_ms < begin_ms + _STORY_MS
+            else one
+            for one in others
+        ]
+        return sorted([*moved, *self.faults])
+
+
+def draw_story(chance: random.Random, duration_ms: int, brokers: int) -> Story:
+    """A few faults that belong together, as chance alone seldom has them.
+
+    doubt    one loses its power, or a bit, and before anybody knows another is killed: what becomes of the first one's
+             place?
+    short    a leader is killed, and who comes next leads for a moment: nobody hears what is written there
+    behind   one is late, and out of the ISR; its leader commits without it, and is gone before it has told of it
+    late     what a leader has sent comes when another leads
+
+    The first broker is in none of them, for somebody has to decide meanwhile.
+    """
+    one, other = chance.sample(range(2, brokers + 1), 2)
+    at_ms = chance.randrange(1000, max(duration_ms - 2 * _BURST_MS, 1001))
+    soon_ms, long_ms = at_ms + chance.randrange(30, 600), chance.randrange(2000, 9000)
+    story = chance.randrange(4)
+    if story == 0:
+        loss, back_ms = chance.choice((POWER, FLIP)), chance.randrange(500, 3000)
+        return Story([Fault(at_ms, loss, back_ms, node=one), Fault(soon_ms, KILL, long_ms, node=other)], {})
+    if story == 1:
+        cut = chance.choice((SPLIT, SPLIT_FROM))
+        gone = Fault(at_ms, KILL, chance.randrange(300, 3000), node=one)
+        return Story([gone, Fault(at_ms, cut, long_ms, node=other, on_isr=True)], {})
+    if story == 2:
+        late = [Fault(at_ms, SLOW_TO, long_ms, node=one), Fault(at_ms, SLOW_FROM, long_ms, node=other)]
+        gone = Fault(soon_ms, KILL, long_ms, on_answer=True, node=other, on_isr=True)
+        return Story([*late, gone], {"replica.lag.time.max.ms": "800", "broker.session.timeout.ms": "9000"})
+    gone = Fault(soon_ms + chance.randrange(1000), KILL, chance.randrange(300, 3000), node=one)
+    return Story([Fault(at_ms, SLOW_FROM, long_ms, node=one), gone], {"replica.lag.time.max.ms": "30000"})
 
 
 def draw_member_faults(chance: random.Random, duration_ms: int, members: int) -> list[Fault]:

@@ -42,6 +42,7 @@ class Network:
     Attributes:
         trickles: of a thousand writes so many arrive in small pieces.
         slow: delays are so many times as long.
+        slow_ways: ways that take up to so long (ns), from host to host.
         patience_ns: an end gives up when nothing was heard for so long.
         cuts: ways that are cut, from host to host.
         off: hosts without power.
@@ -55,6 +56,7 @@ class Network:
         self.off: dict[str, None] = {}
         self.tap: Tap | None = None
         self.slow = 1
+        self.slow_ways: dict[tuple[str, str], int] = {}
         self._chance = world.chance("network")
         self.trickles = self._chance.choice((0, 0, 50, 300))
         self.window = self._chance.choice((16_384, 65_536, 1 << 20))
@@ -65,9 +67,11 @@ class Network:
 
     # -- chance
 
-    def delay_ns(self) -> int:
+    def delay_ns(self, source: str = "", target: str = "") -> int:
         """How long something takes from host to host; one in a hundred much longer."""
         longest = self._delay_ns_max * self.slow
+        if self.slow_ways:
+            longest = max(longest, self.slow_ways.get((source, target), 0))
         if self._chance.randrange(100) == 0:
             longest *= 10
         return self._chance.randrange(longest // 10, longest)
@@ -101,6 +105,7 @@ class Network:
     def heal(self) -> None:
         """Open every way."""
         self.cuts.clear()
+        self.slow_ways.clear()
         self.slow = 1
 
     def reset(self, host: str) -> int:

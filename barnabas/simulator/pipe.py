@@ -65,7 +65,7 @@ class Pipe:
     def put(self, item: Item) -> None:
         """Send something on its way, behind what is on it already."""
         world = self._network.world
-        self._last_ns = max(self._last_ns, world.now_ns + self._network.delay_ns())
+        self._last_ns = max(self._last_ns, world.now_ns + self._network.delay_ns(self._source.host, self._target.host))
         self._items.append((self._last_ns, item))
         if len(self._items) == 1:
             world.at(self._last_ns, self._arrive)

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, Final
 
 from barnabas.protocol.ids import TopicPartition
-from barnabas.simulator.faults import RESTARTS, Fault, draw_faults, draw_member_faults, draw_quorum_faults
+from barnabas.simulator.faults import RESTARTS, Fault, draw_faults, draw_member_faults, draw_quorum_faults, draw_story
 from barnabas.simulator.world import World
 
 TOPIC: Final = "t"
@@ -108,6 +108,14 @@ def draw(seed: str, duration_ms: int = 60_000, brokers: int = 0, controllers: in
     plan.controllers = 1 if brokers == 1 else controllers or _controllers(seed)
     if plan.controllers > 1:
         _with_quorum(plan, World(seed).chance("quorum"), defaults)
+    chance = World(seed).chance("stories")
+    if brokers > 1 and chance.randrange(3) == 0:
+        story = draw_story(chance, duration_ms, brokers)
+        plan.faults = story.told(plan.faults, duration_ms)
+        if not defaults:
+            plan.broker |= story.settings
+            if chance.randrange(2):
+                plan.broker["leader.imbalance.check.interval.seconds"] = "3"
     plan.moves = brokers > 1 and World(seed).chance("moves").randrange(4) == 0
     return plan
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from barnabas.protocol.errors import BarnabasError, ErrorCode
-from barnabas.simulator.faults import KINDS_OF_MEMBERS, KINDS_OF_SEVERAL, Fault
+from barnabas.simulator.faults import KINDS_OF_MEMBERS, KINDS_OF_SEVERAL, KINDS_OF_STORIES, Fault
 from barnabas.simulator.plan import Plan, draw
 from barnabas.simulator.run import Outcome, play
 from barnabas.simulator.watching import COUNTED
 
 REACHED: Final = (
-    *(f"fault: {kind}" for kind in dict.fromkeys((*KINDS_OF_SEVERAL, *KINDS_OF_MEMBERS))),
+    *(f"fault: {kind}" for kind in dict.fromkeys((*KINDS_OF_SEVERAL, *KINDS_OF_STORIES, *KINDS_OF_MEMBERS))),
     "controller elections",
     "controllers that resign",
     "cuts of the metadata log",
@@ -34,9 +34,14 @@ REACHED: Final = (
     "connections reset",
     "coordinators that move",
     "elections",
+    "elections of an eligible leader",
+    "elections of the last known leader",
+    "elections of the preferred leader",
     "ends of brokers whose directory failed",
     "ends while it recovers",
     *(f"error {code} {ErrorCode(code).name}" for code in sorted(COUNTED)),
+    "fencings by evidence",
+    "fencings by timeout",
     "half-open connections",
     "logs cut",
     "moves begun",
@@ -52,10 +57,14 @@ REACHED: Final = (
     "records failed",
     "replicas deleted",
     "retries recognised after a failover",
+    "returns with proof",
+    "returns without proof",
     "snapshots of metadata installed",
+    "starts that found a loss",
     "trickled pieces",
     "unsynced bytes lost",
     "writers stalled",
+    "writes that found a full disk",
     "zombies refused",
 )
 """What a search of `MANY` seeds must have come to: a tester that never meets a fault proves nothing of it."""

@@ -61,6 +61,7 @@ class BrokerWatch:
         self._count = 0
         self._counts: list[tuple[int, int]] = []
         self._due_ms = 0
+        self._knows_losses = False
 
     def look(self, broker: BrokerProcess) -> None:
         """A turn is over."""
@@ -75,10 +76,14 @@ class BrokerWatch:
             self._groups = GroupWatch(self._tell)
             self._parked.clear()
             self._counts = []
+            self._knows_losses = False
         self._metadata.look(broker, core)  # first: an ISR that is smaller lets more be committed
         if core.phase not in _LOOKED_AT:
             return
         if core.ready:
+            if not self._knows_losses:
+                self._knows_losses = True
+                broker.machine.world.count("starts that found a loss", core.logs.losses.count > 0)
             self._replicas.look(broker, core)
             self._groups.look(broker, core)
         known, open_logs = self._stands, self._logs
@@ -139,6 +144,7 @@ class FrameWatch:
         self._begun: dict[tuple[str, bool], bytearray] = {}
         self._proposals = ProposalFrames(world, tell)
         self._votes = VoteFrames(world, tell, peers)
+        self._lives: dict[bytes, int] = {}
 
     def tap(self, wire: Wire, read: bool, data: bytes) -> None:
         """Bytes of one direction, in order."""
@@ -164,7 +170,17 @@ class FrameWatch:
             self._proposals.read(name, frame)
         elif key == ApiKey.VOTE:
             self._votes.read(name, frame)
+        elif key == ApiKey.BROKER_REGISTRATION:
+            self._registers(frame)
         self._tell(Asked(name, correlation_id))
+
+    def _registers(self, frame: bytes) -> None:
+        _, request = codec.decode_request(memoryview(frame))
+        if request.incarnation_id not in self._lives:  # it may ask again
+            self._lives[request.incarnation_id] = request.broker_id
+            before = sum(1 for one in self._lives.values() if one == request.broker_id) > 1
+            self._world.count("returns with proof", before and request.previous_broker_epoch >= 0)
+            self._world.count("returns without proof", before and request.previous_broker_epoch < 0)
 
     def _written(self, name: str, frame: bytes) -> None:
         (correlation_id,) = _CORRELATION.unpack_from(frame)

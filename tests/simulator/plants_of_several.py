@@ -69,7 +69,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "minimum_dropped": plant_of_several(
             "A leader commits with any ISR.",
             "minimum",
-            0,
+            91,
             (
                 f"{_PARTITION}.advance_high_watermark",
                 "in_sync_count < log.config.min_insync_replicas and in_sync_count < len(self.replicas)",
@@ -119,6 +119,36 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
                 "if False:",
             ),
         ),
+        "epochs_not_cut": plant_of_several(
+            "A follower that cuts its log keeps the epochs that began behind its end.",
+            "epochs",
+            5,
+            (
+                "barnabas.broker.log.log:Log.truncate_to",
+                "self.adopt(cut)\n    elif len(epochs := self.epochs.up_to(offset)) < len(self.epochs):",
+                "self.adopt(cut._replace(epochs=None))\n    elif epochs := None:",
+            ),
+        ),
+        "unproven_stays_eligible": plant_of_several(
+            "Whoever comes back and cannot show that nothing was lost may lead all the same.",
+            "in sync",
+            91,
+            (
+                "barnabas.broker.cluster.members:Members.register",
+                "leaves = fenced if proven else unproven",
+                "leaves = fenced",
+            ),
+        ),
+        "joins_before_the_epoch": plant_of_several(
+            "A leader takes into the ISR who has not come to where its epoch began.",
+            "in sync",
+            23,
+            (
+                "barnabas.broker.replica.isr_changes:maybe_expand",
+                "and end >= partition.epoch_start_offset",
+                "",
+            ),
+        ),
         "follower_skips_producers": plant_of_several(
             "A follower does not note what producers have written.",
             "duplicate",
@@ -142,7 +172,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "stale_proposals_count": plant_of_several(
             "The controller makes a change of the ISR that was proposed before the last one.",
             "proposals",
-            5,
+            15,
             (
                 "barnabas.broker.cluster.leadership:judge",
                 "if proposal.partition_epoch < state.partition_epoch:",

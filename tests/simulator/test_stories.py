@@ -1,0 +1,40 @@
+"""Faults that belong together: who has them, and what a flipped bit, a slow way and a late trigger come to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from barnabas.simulator.faults import FLIP, KINDS_OF_STORIES, Fault
+from barnabas.simulator.network import Network
+from barnabas.simulator.plan import SEVERAL, draw
+from barnabas.simulator.run import play
+from barnabas.simulator.world import MS, World
+
+
+def test_one_cluster_in_three_has_a_story_and_none_that_stands_alone() -> None:
+    plans = [draw(str(seed), 10_000) for seed in range(300)]
+    several = [plan for plan in plans if plan.brokers > 1]
+    kinds = [{fault.kind for fault in plan.faults} & set(KINDS_OF_STORIES) for plan in several]
+    assert set().union(*kinds) == set(KINDS_OF_STORIES)
+    assert len(several) / 8 < sum(map(bool, kinds)) < len(several) / 2
+    assert any(fault.on_isr and fault.on_answer for plan in several for fault in plan.faults)
+    assert not any(fault.kind in KINDS_OF_STORIES for plan in plans if plan.brokers == 1 for fault in plan.faults)
+
+
+@pytest.mark.parametrize("node", [1, 2])
+def test_a_flipped_bit_costs_one_replica_and_its_start_says_so(node: int) -> None:
+    faults = [Fault(4000, FLIP, 500, node=node)]
+    outcome = play(replace(draw("3", 8000, SEVERAL), members=[], consumers=[], moves=False, faults=faults))
+    assert outcome.broken is None
+    assert outcome.reached["starts that found a loss"] == 1
+
+
+def test_a_slow_way_is_slow_one_way_until_it_is_healed() -> None:
+    network = Network(World("1"))
+    network.slow_ways["a", "b"] = 60_000 * MS
+    assert min(network.delay_ns("a", "b") for _ in range(9)) >= 6000 * MS
+    assert max(network.delay_ns("b", "a") for _ in range(9)) < 6000 * MS
+    network.heal()
+    assert max(network.delay_ns("a", "b") for _ in range(9)) < 6000 * MS
