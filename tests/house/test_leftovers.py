@@ -54,14 +54,14 @@ def test_a_file_that_leaves_something_fails_and_its_test_is_named(tmp_path: Path
     for name, text in CLEAN.items():
         (tmp_path / f"test_{name}.py").write_text(BEGIN + text)
     (tmp_path / "test_zz.py").write_text("def test_is_not_blamed(): ...")
-    told_only = tmp_path / "tests" / "wire"
+    told_only = tmp_path / "tests" / "spark"
     told_only.mkdir(parents=True)
     (told_only / "test_told.py").write_text(f"{BEGIN}def test_leaves(): {LEAVING['file']}\n")
     code, lines = outcome(tmp_path, "--patience", "0.3")
     assert code == 1
     (told,) = (line for line in lines if line.startswith("XFAIL "))
     assert "left behind: " in told
-    assert told.endswith("there since tests/wire/test_told.py::test_leaves")
+    assert told.endswith("there since tests/spark/test_told.py::test_leaves")
     since = [line.rpartition(": there since ")[2] for line in lines if ": there since " in line and line != told]
     assert set(since) == {f"test_{name}.py::test_leaves" for name in LEAVING}, lines
     assert not [line for line in lines if "unclosed" in line], "what a failed test leaves is nobody's"
