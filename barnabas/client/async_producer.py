@@ -85,7 +85,8 @@ class AsyncProducer(Handle):
         closed(self)
         try:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._drained(), timeout)
+                async with asyncio.timeout(timeout):
+                    await self._drained()
         finally:  # also when it is cancelled
             self._lost = self._core.accumulator.undelivered
             if self._lost:
