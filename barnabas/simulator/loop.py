@@ -87,9 +87,14 @@ class ProcessLoop(asyncio.AbstractEventLoop):
             coroutine = task.get_coro()
             if inspect.iscoroutine(coroutine) and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
                 coroutine.close()
-        for task in own:
-            with suppress(RuntimeError):  # it would have waited for something at its end
-                task.get_coro().close()
+        before = _get_running_loop()
+        _set_running_loop(self)  # what runs at their end asks for it, and would make a real one
+        try:
+            for task in own:
+                with suppress(RuntimeError):  # it would have waited for something at its end
+                    task.get_coro().close()
+        finally:
+            _set_running_loop(before)
 
     # -- turns
 

@@ -84,8 +84,9 @@ class BrokerWatch:
             if not self._knows_losses:
                 self._knows_losses = True
                 broker.machine.world.count("starts that found a loss", core.logs.losses.count > 0)
-            self._replicas.look(broker, core)
             self._groups.look(broker, core)
+        if core.phase is not Phase.HOSTING:  # while it stops it leads until the others have taken over
+            self._replicas.look(broker, core)
         known, open_logs = self._stands, self._logs
         if len(open_logs) > len(core.logs.logs):
             for partition in [one for one in open_logs if one not in core.logs.logs]:
