@@ -32,7 +32,7 @@ from barnabas.broker.log import AppendOrigin, Log
 from barnabas.broker.log.check import Broken, check_log
 from barnabas.broker.log.losses import Losses
 from barnabas.broker.ports import Disk, NotYet, Token, WallClock
-from barnabas.broker.raft.world import Done, Mark
+from barnabas.broker.raft.world import Done, Mark, NotInstalled
 from barnabas.protocol.batch import HEADER_SIZE, read_header
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import Buffer, TopicPartition
@@ -216,8 +216,9 @@ class QuorumLog:
             if error is None:
                 self._later(begun)
             else:
-                self._installed(error)
-                self._later(lambda now_ms: done(error, now_ms))
+                self._installed(None)
+                fault = NotInstalled(str(error))
+                self._later(lambda now_ms: done(fault, now_ms))
 
         self._disk.write_atomic(f"{DIRECTORY}/{_named(snapshot).name}", data, written)
 
@@ -233,7 +234,7 @@ class QuorumLog:
         self._installing = False
         waiting, self._waiting = self._waiting, []
         for end, done in waiting:
-            if fault is None:  # what they waited for is gone
+            if fault is None:  # what they waited for is gone, or is there still
                 self.sync(min(end, self.log.log_end_offset), done)
             else:
                 self._later(lambda now_ms, done=done: done(fault, now_ms))  # type: ignore[misc]

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from barnabas.broker.config.topics import METADATA_TOPIC, METADATA_TOPIC_ID
 from barnabas.broker.log.types import EpochEnd
-from barnabas.broker.raft.world import Mark, RaftLog
+from barnabas.broker.raft.world import Mark, NotInstalled, RaftLog
 from barnabas.broker.replica.divergence import cut_at
 from barnabas.protocol.errors import BarnabasError, ErrorCode
 from barnabas.protocol.requests.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
@@ -30,6 +30,8 @@ from barnabas.protocol.requests.fetch_snapshot import (
 
 BACKOFF_MS: Final = 50
 """After an error, or no answer."""
+NO_ROOM_MS: Final = 1000
+"""Before all of a snapshot that could not be written is asked for again."""
 WAIT_MS: Final = 500
 """How long the leader may wait for news; far below the fetch timeout."""
 BYTES_MAX: Final = 1024 * 1024
@@ -173,8 +175,16 @@ class Following:
         self._position, self._not_before_ms, self._said = end, now_ms, ""
         if end == part.size:
             self._snapshot, self._writing = None, True
-            self._log.install(wanted, self._written)
+            self._log.install(wanted, self._installed)
         return Told(alive=True, committed=end == part.size)
+
+    def _installed(self, error: Exception | None, now_ms: int) -> None:
+        if not isinstance(error, NotInstalled):
+            self._written(error, now_ms)
+            return
+        self._writing = False
+        self._again(f"its snapshot cannot be kept: {error}", now_ms)
+        self._not_before_ms = now_ms + NO_ROOM_MS
 
     def _written(self, error: Exception | None, now_ms: int) -> None:
         self._writing = False

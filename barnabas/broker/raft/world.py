@@ -6,12 +6,17 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from barnabas.broker.raft.kept import Kept
+from barnabas.protocol.errors import BarnabasError
 from barnabas.protocol.ids import Buffer
 
 Answered: TypeAlias = Callable[[Any | None, int], None]
 """`answered(response or None, now_ms)`: what came back, or that nothing did."""
 Done: TypeAlias = Callable[[Exception | None, int], None]
 """`done(error, now_ms)`: something is on the device, or cannot be brought there."""
+
+
+class NotInstalled(BarnabasError):
+    """A snapshot could not be written, for want of room, say; the log is as it was."""
 
 
 class Mark(NamedTuple):
@@ -77,7 +82,10 @@ class RaftLog(Protocol):
         """
 
     def install(self, snapshot: Mark, done: Done) -> None:
-        """All pieces have come: from now on the log is that snapshot and nothing else; `done` once that is synced."""
+        """All pieces have come: from now on the log is that snapshot and nothing else; `done` once that is synced.
+
+        With NotInstalled where the snapshot could not be written: the log is as it was.
+        """
 
 
 class Outside(Protocol):

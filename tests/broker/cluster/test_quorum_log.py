@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from barnabas.broker.cluster.quorum_log import QuorumLog
-from barnabas.broker.memory_disk import MemoryDisk
-from barnabas.broker.raft.world import Mark
+from barnabas.broker.memory_disk import Faults, MemoryDisk
+from barnabas.broker.raft.world import Mark, NotInstalled
+from tests.broker.raft.quorum import Entry
+from tests.broker.raft.real_log import Snapshot, run
 
 
 class Clock:
@@ -40,3 +42,47 @@ def test_a_cut_that_must_read_first_is_made_when_it_is_asked_for_again() -> None
     assert cut() == Mark(1, 1)
     log.begin_epoch(3, 7)
     assert log.end == Mark(2, 3)
+
+
+def test_a_snapshot_for_which_there_is_no_room_leaves_the_log_as_it_was() -> None:
+    told: list[Exception | None] = []
+
+    def fresh() -> tuple[MemoryDisk, QuorumLog]:
+        disk, later = MemoryDisk(faults=Faults(lambda below: 0)), []
+        log = QuorumLog(disk, Clock(), lambda each: later.append(each), 1 << 20)
+        laters[id(log)] = later
+        run(disk, log.load())
+        return disk, log
+
+    def settle(disk: MemoryDisk, log: QuorumLog) -> None:
+        while disk.deliver() or laters[id(log)]:
+            while laters[id(log)]:
+                laters[id(log)].pop(0)(5)
+
+    laters: dict[int, list[Callable[[int], None]]] = {}
+    leaders_disk, leader = fresh()
+    for _ in range(3):
+        leader.begin_epoch(1, 7)
+    leader.commit(3)
+    run(leaders_disk, leader.snapshot(Snapshot((Entry(1, 1),)), Mark(3, 1)))  # type: ignore[arg-type]
+    assert leader.held is not None
+    disk, log = fresh()
+    log.begin_epoch(1, 7)
+    for has_room in (False, True):
+        log.take_piece(Mark(3, 1), 0, leader.held.data, whole=True)
+        if not has_room:
+            disk.faults.refuse(1)
+        log.install(Mark(3, 1), lambda error, now_ms: told.append(error))
+        log.sync(1, lambda error, now_ms: told.append(error))
+        assert not told, "nothing calls back from inside the call"
+        settle(disk, log)
+        if has_room:
+            assert told == [None, None]
+            assert (log.start, log.end) == (Mark(3, 1), Mark(3, 1))
+        else:
+            refused = [each for each in told if each is not None]
+            assert [type(each) for each in refused] == [NotInstalled]
+            assert len(told) == 2
+            assert "no space left" in str(refused[0]).lower()
+            assert (log.start, log.end) == (Mark(0, 0), Mark(1, 1))
+        told.clear()

@@ -9,9 +9,9 @@ import pytest
 from barnabas.broker.raft import calls
 from barnabas.broker.raft.kept import Kept
 from barnabas.broker.raft.raft import Role
-from barnabas.broker.raft.world import Mark
+from barnabas.broker.raft.world import Mark, NotInstalled
 from barnabas.protocol.errors import ErrorCode
-from tests.broker.raft.quorum import CLUSTER, Contents, Entry, Quorum
+from tests.broker.raft.quorum import CLUSTER, Contents, Entry, MemoryLog, Quorum
 
 
 @pytest.fixture
@@ -192,6 +192,31 @@ def test_who_is_far_behind_is_given_the_snapshot(three):
     three.start(away)
     three.until(lambda: three.agreed)
     assert three.lives[away].log.start.end == 21
+
+
+def test_a_snapshot_that_cannot_be_kept_is_asked_for_again(three, monkeypatch):
+    """A voter whose disk was full for a moment followed nobody until its next start."""
+    install, refused = MemoryLog.install, [NotInstalled("no space left"), NotInstalled("no space left")]
+
+    def full(self, snapshot, done):
+        if not refused:
+            return install(self, snapshot, done)
+        fault = refused.pop()
+        return three.at(three.now_ms, lambda: done(fault, three.now_ms))
+
+    monkeypatch.setattr(MemoryLog, "install", full)
+    away = followers(three)[0].node_id
+    three.crash(away)
+    three.propose(three.leader)
+    three.until(lambda: three.acknowledged)
+    for one in three.lives.values():
+        one.log.compact()
+    three.propose(three.leader)
+    three.start(away)
+    three.until(lambda: three.agreed)
+    assert three.lives[away].raft.fault is None
+    assert three.lives[away].log.start.end == 2
+    assert not refused
 
 
 def test_a_snapshot_takes_the_place_of_records_that_part(three):
