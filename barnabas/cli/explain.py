@@ -51,12 +51,15 @@ def main(arguments: Sequence[str]) -> int:
         return fail(
             f"delays, --tick, --slots and --start are the wheel's: barnabas explain {given.walk} has none", WRONG
         )
-    logging.getLogger("barnabas").addHandler(logging.NullHandler())  # faults that are played are no news
     walk = import_module(f"barnabas.explain.{given.walk}").walk
+    logger, silent = logging.getLogger("barnabas"), logging.NullHandler()
+    logger.addHandler(silent)  # faults that are played are no news
     try:
         told = walk(given.delay_ms or _WHEEL_MS, **timers) if given.walk == "wheel" else walk()
     except ValueError as error:
         return fail(str(error), WRONG)
+    finally:
+        logger.removeHandler(silent)
     if given.json:
         say(json.dumps(told.as_json(), indent=2))
     else:

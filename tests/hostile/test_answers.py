@@ -268,10 +268,11 @@ MET: dict[Promise, Callable[[World], Any]] = {
 }
 """What is sent; the error is among those of its answer."""
 ELSEWHERE: dict[Promise, str] = {
+    (64, "INVALID_REQUEST"): "tests/broker/cluster/test_registrations.py",
     (68, "GROUP_ID_NOT_FOUND"): "tests/broker/group/consumer/test_conversion.py",
     (68, "COORDINATOR_LOAD_IN_PROGRESS"): "tests/broker/group/consumer/test_converting.py",
 }
-"""Where a classic group is needed first."""
+"""Where a second broker, or a classic group, is needed first."""
 TELLS_ONCE: dict[int, Callable[[World], None]] = {
     9: lambda world: _twice(
         world,

@@ -95,24 +95,33 @@ signal.pause()
     assert (told, said) == ("True\n", "")
 
 
-def test_the_commands_run_one_after_the_other(capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_commands_run_one_after_the_other(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     with Broker(topics={"billed": 2}) as broker:
         with Admin(broker.bootstrap_servers) as admin, Producer(broker.bootstrap_servers) as producer:
             for number in range(10):
                 producer.send("billed", b"%d" % number, partition=number % 2).result(30)
             admin.alter_group_offsets("billing", {TopicPartition("billed", partition): 5 for partition in range(2)})
         told = []
-        for _, *arguments in COMMANDS:
+        for _, *words in COMMANDS:
+            arguments = [word for word in words if not word.startswith(">")]
             assert main([*arguments, "--server", broker.bootstrap_servers]) == 0, arguments
-            told.append(capfd.readouterr().out.splitlines())
+            out = capfd.readouterr().out
+            for file in words[len(arguments) :]:
+                Path(file.removeprefix(">")).write_text(out)
+            told.append(out.splitlines())
         with Admin(broker.bootstrap_servers) as admin:
             assert admin.list_groups() == []
-    listed, described, lag, offsets, shown, reset, consumed, deleted = told
+    listed, described, lag, offsets, shown, reset, exported, read_again, consumed, deleted = told
     assert listed[1].split() == ["billing", "Empty", "classic", "-", "0"]
     assert described[-1] == "total lag 0"
     assert '"total_lag": 0' in lag[0]
     assert offsets[1].split() == ["billed-0", "5", "-"]
     assert shown[-1] == "nothing was changed: --execute does it"
     assert reset[-1] == "billing goes on there"
+    assert sorted(exported) == ["billed,0,3", "billed,1,5"]
+    assert read_again[-1] == "billing goes on there"
     assert consumed == ["6", "8"]
     assert deleted == ["deleted billing"]

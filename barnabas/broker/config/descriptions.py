@@ -113,8 +113,8 @@ _BROKER: Final = {
     "auto.leader.rebalance.enable": "Whether partitions are given back to their preferred leader, the first replica.",
     "broker.heartbeat.interval.ms": "How often (ms) a broker of a cluster tells the controller that it is there.",
     "broker.session.timeout.ms": "A broker of a cluster that is silent for so long (ms) leads nothing any more.",
-    "controller.quorum.bootstrap.servers": "A broker that is no controller, and is not told of them "
-    "(controller.quorum.voters), asks at these addresses, of listeners between brokers, until it knows who they are.",
+    "controller.quorum.bootstrap.servers": "A broker that is no controller, and is not told of them by "
+    "controller.quorum.voters, asks other nodes at these addresses who they are.",
     "controller.quorum.election.backoff.max.ms": "A candidate that was not elected waits up to so long "
     "(ms), by chance.",
     "controller.quorum.election.timeout.ms": "An election among several controllers takes up to so long "

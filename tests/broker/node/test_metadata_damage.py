@@ -343,7 +343,7 @@ def test_another_cluster_id_is_refused_and_a_directory_without_one_is_completed(
 
 def test_the_cluster_id_comes_into_metadata_that_lacks_it(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as earlier:
-        earlier.setattr(startup, "Cluster", lambda cluster_id: FeatureLevel("earlier", 1))
+        earlier.setattr(startup, "Cluster", lambda cluster_id: FeatureLevel("group.version", 1))
         disk = used_disk()
     world = World(disk=disk)
     assert world.core.image.cluster_id == world.core.services.cluster_id != ""

@@ -40,7 +40,7 @@ PLANTS = MappingProxyType(
             (
                 Change("barnabas.broker.log.names:free_name", "[: NAME_BYTES_MAX - len(tail)]", ""),
                 Change(
-                    "barnabas.broker.log.manager:LogManager._set_aside", "except OSError", "except ZeroDivisionError"
+                    "barnabas.broker.log.manager:LogManager._rename", "except OSError", "except ZeroDivisionError"
                 ),
             ),
             "process/kills/2",
