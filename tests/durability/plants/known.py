@@ -39,9 +39,7 @@ PLANTS = MappingProxyType(
             "A directory that is set aside gets a name as long as it comes; who cannot rename it does not start.",
             (
                 Change("barnabas.broker.log.names:free_name", "[: NAME_BYTES_MAX - len(tail)]", ""),
-                Change(
-                    "barnabas.broker.log.manager:LogManager._rename", "except OSError", "except ZeroDivisionError"
-                ),
+                Change("barnabas.broker.log.manager:LogManager._rename", "except OSError", "except ZeroDivisionError"),
             ),
             "process/kills/2",
             8,
