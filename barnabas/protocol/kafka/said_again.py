@@ -24,7 +24,7 @@ from barnabas.protocol.api import ApiKey, RequestHeader
 from barnabas.protocol.ids import Buffer
 
 FRAMES_MAX: Final = 4096
-"""Of each API and version; then all are forgotten."""
+"""Of each API, in all versions; then all are forgotten. What it takes counts for nobody."""
 FRAME_BYTES_MAX: Final = 256
 
 _new: Final = object.__new__
@@ -33,11 +33,12 @@ _new: Final = object.__new__
 class Said:
     """What was said of one API, by version and bytes."""
 
-    __slots__ = ("_key", "_tables", "_worth")
+    __slots__ = ("_count", "_key", "_tables", "_worth")
 
     def __init__(self, key: int) -> None:
         self._key = key
         self._worth = _WORTH[key]
+        self._count = 0
         self._tables: dict[int, dict[bytes, tuple[str | None, Any]]] = {}
 
     def recall(
@@ -59,9 +60,11 @@ class Said:
         """Keep a frame that the compiled decoder has read, if it is likely to come again."""
         if len(frame) > FRAME_BYTES_MAX or not self._worth(request):
             return
+        if self._count >= FRAMES_MAX:
+            self._tables.clear()
+            self._count = 0
+        self._count += 1
         table = self._tables.setdefault(header.api_version, {})
-        if len(table) >= FRAMES_MAX:
-            table.clear()
         table[frame[8:].tobytes()] = header.client_id, request
 
 
