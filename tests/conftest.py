@@ -36,6 +36,9 @@ pytest.register_assert_rewrite("tests.wire.matrix")  # its asserts are tests', t
 TOGETHER = "tests/spark/"
 """Shares one Spark session and one Apache Kafka; all else that is expensive lies within a file."""
 
+APART = ("tests/simulator/test_clean.py",)
+"""Each of its tests takes long, and shares nothing with the others."""
+
 LONG_ONES = (
     TOGETHER,
     *(
@@ -73,12 +76,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def unit(nodeid: str) -> str:
-    """What goes in one piece: a file, or the folder of those that share a session."""
+    """What goes in one piece: a file, the folder of those that share a session, or a test by itself."""
+    if nodeid.startswith(APART):
+        return nodeid
     return TOGETHER if nodeid.startswith(TOGETHER) else nodeid.partition("::")[0]
 
 
 class InFiles(LoadFileScheduling):  # type: ignore[misc]
-    """Several processes (`-n`, pytest-xdist) take a file each, in the order of collection, tests/spark whole."""
+    """Several processes (`-n`, pytest-xdist) take a unit each, in the order of collection."""
 
     def _split_scope(self, nodeid: str) -> str:
         return unit(nodeid)

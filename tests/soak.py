@@ -11,6 +11,7 @@ TESTERS = {
     "durability": "tests.durability.soak",
     "hostile": "tests.hostile.soak",
     "kills": "tests.cluster_kills.soak",
+    "moves": "tests.broker.node.soak",
     "simulator": "tests.simulator.soak",
 }
 """By name, the module whose `soak(seconds, seed)` works for so long and returns the number of faults it found."""

@@ -4,7 +4,7 @@
     REQUESTS   decoded requests that wait for their answer
     PARKED     what fetches that wait keep beside their request, by partition
     KEPT       fetch sessions: what outlives its request
-    UNREAD     answers that the peer has not read
+    UNREAD     answers that the peer has not read, and what is read from the device for them
 
 Beside it, each with a bound of its own, stands what is tied to no connection: producers (`producer_state`), settings
 (`settings_room`), topics (the mutation quota), and caches of names (4,096 prefixes of requests, 4,096 topics). Not

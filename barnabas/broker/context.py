@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from barnabas.protocol.ids import Buffer
 
@@ -54,6 +54,12 @@ class Connection:
         ending, self.ending = self.ending, None
         if ending is not None:
             ending()
+
+
+Behind: TypeAlias = Callable[[memoryview], tuple[list[tuple[int, int, int]], int]]
+"""Finds requests in the bytes behind another, and says how many bytes they take.
+
+Of each it tells the correlation id, and the two numbers that are not as in the one before."""
 
 
 class Sealed(NamedTuple):
@@ -108,8 +114,12 @@ class RequestContext(ABC):
         """As `respond`, of an answer that may have to be another; only for one that is followed, or follows one."""
         self.respond(response)
 
-    def respond_instead(self, response: Any) -> None:
-        """What `respond_ahead` has answered, and what has not left, is this, of the same size."""
+    def take_behind(self, read: Behind) -> list[tuple[int, int, int]]:
+        """Take the requests behind this one that `read` finds: they are answered ahead as it was."""
+        return []
+
+    def respond_instead(self, response: Any, number: int = 0) -> None:
+        """What was answered ahead, and has not left, is this, of the same size; `number`: to which one behind it."""
         raise AssertionError("nobody is answered ahead here")
 
     def respond_in_steps(self, response: Any) -> Iterator[None]:

@@ -46,11 +46,15 @@ class Token(Protocol):
 
 
 class NotYet(Exception):
-    """The bytes are not in memory: park on `token`, then run the step again, holding the token meanwhile."""
+    """The bytes are not in memory: park on `token`, then run the step again, holding the token meanwhile.
 
-    def __init__(self, token: Token) -> None:
+    `size`: how many of them this read takes into memory, for whoever asked.
+    """
+
+    def __init__(self, token: Token, size: int = 0) -> None:
         super().__init__("read pending")
         self.token = token
+        self.size = size
 
 
 class File(Protocol):
@@ -116,6 +120,9 @@ class Disk(Protocol):
     def remove(self, path: str) -> None:
         """Remove a file or a directory tree; nothing happens when it is absent."""
 
+    def sync_names(self, directory: str) -> None:
+        """Make the names in a directory durable before it returns (start only); "" is the whole disk's own."""
+
     def remove_later(self, path: str, done: Done) -> None:
         """As `remove`, off the loop's thread: what is large takes its time to go."""
 
@@ -127,7 +134,7 @@ class Disk(Protocol):
         """
 
     def write_atomic(self, path: str, data: bytes, done: Done | None = None, *, durable: bool = True) -> None:
-        """Replace a small control file: temporary file, fsync, rename, fsync of the directory.
+        """Replace a small control file: temporary file, fsync, rename, fsync of the directory, and of what names that.
 
         With `durable` false nothing is synced: after a power failure the file may be torn, or missing.
 

@@ -163,8 +163,7 @@ def main(arguments: Sequence[str]) -> int:
             from barnabas.cli.cluster_moves import reassign
 
             return reassign(admin, Path(given.file), verify=given.verify, cancel=given.cancel, as_json=given.json)
-        _show(admin, given)
-    return 0
+        return _show(admin, given)
 
 
 def _directory(given: argparse.Namespace) -> Path:
@@ -193,19 +192,28 @@ def _up(given: argparse.Namespace) -> int:
         lock.release()
 
 
-def _show(admin: Admin, given: argparse.Namespace) -> None:
+def _show(admin: Admin, given: argparse.Namespace) -> int:
+    """Show it: brokers and features also where no controller can be asked, which is a failure."""
     from barnabas.net.errors import FeatureMissing
     from barnabas.net.topology import place_of
+    from barnabas.protocol.errors import BarnabasError
+    from barnabas.protocol.ids import NO_LEADER
 
     cluster, features = admin.describe_cluster(), admin.describe_features()
+    quorum, fault = None, None
     try:
         quorum = admin.describe_quorum()
     except FeatureMissing:  # before KRaft
-        quorum = None
+        controller = cluster.controller_id
+    except BarnabasError as error:
+        controller, fault = NO_LEADER, error
+    else:
+        # With KRaft a broker names any other that is alive, for each passes on what the controller is to do.
+        controller = quorum.leader_id
     if given.json:
         say_json(
             cluster_id=cluster.cluster_id,
-            controller=cluster.controller_id,
+            controller=controller,
             brokers=[{"id": node, "host": host, "port": port} for node, host, port in cluster.brokers],
             quorum=quorum and quorum_json(quorum),
             features={
@@ -213,11 +221,10 @@ def _show(admin: Admin, given: argparse.Namespace) -> None:
                 for name, span in features.supported.items()
             },
         )
-        return
+        return _without_controller(fault)
     say(f"cluster {cluster.cluster_id}")
     rows = [
-        (node, place_of(host, port), "controller" if node == cluster.controller_id else "")
-        for node, host, port in cluster.brokers
+        (node, place_of(host, port), "controller" if node == controller else "") for node, host, port in cluster.brokers
     ]
     say(table(("broker", "address", ""), rows))
     if quorum is not None:
@@ -228,6 +235,17 @@ def _show(admin: Admin, given: argparse.Namespace) -> None:
     ]
     say()
     say(table(("feature", "level", "supported"), levels) if levels else "no features")
+    return _without_controller(fault)
+
+
+def _without_controller(fault: BaseException | None) -> int:
+    if fault is None:
+        return 0
+    from barnabas.cli.codes import code_of
+    from barnabas.cli.speak import fail
+
+    told = f"no controller can be asked ({fault}): nothing is decided until a majority of the voters is there"
+    return fail(told, code_of(fault))
 
 
 def _say_quorum(quorum: QuorumDescription) -> None:

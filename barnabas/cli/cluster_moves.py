@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from barnabas.cli.codes import told
 from barnabas.cli.progress import Progress
 from barnabas.cli.speak import say, say_json, some
-from barnabas.protocol.errors import BarnabasError, ConfigError
+from barnabas.protocol.errors import BarnabasError, ConfigError, ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from barnabas.client.admin import Admin
 
 LOOK_S: Final = 0.25
+LATE_LOOKS: Final = 8
+"""So many looks have to agree before a drain is refused. Any broker tells where partitions are, and one that is late
+still tells of a replica that a move has just taken away: it seems to leave too few others, or one too many."""
 AT_ONCE_MAX: Final = 50
 """Partitions of a drain that are under way at a time: what is ended meanwhile leaves no more than these."""
 
@@ -41,27 +44,34 @@ class Undrainable(BarnabasError):
     """There are too few other brokers for what lies on one."""
 
 
+class NoSuchBroker(BarnabasError):
+    """Nothing lies on a broker of this id, and none is alive."""
+
+
 def drain(admin: Admin, node_id: int, as_json: bool) -> int:
     """Move all that a broker has to others, some at a time, until it has nothing left.
 
     Raises:
         Undrainable: a partition has as many replicas as there are other brokers, or more; nothing was moved.
+        NoSuchBroker: there is nothing of it, and it is not there.
     """
-    there = _all(admin)
-    before = sum(_has(one, node_id) for one in there)
-    moves_off(node_id, there, _racks(admin))  # refused, if it is, before anything is begun
-    left = before
+    there, wanted = _off(admin, node_id)  # refused, if it is, before anything is begun
+    left = before = sum(_has(one, node_id) for one in there)
+    if not before and node_id not in (alive := _racks(admin)):
+        raise NoSuchBroker(
+            f"no broker {node_id} is alive, and no partition is on one: alive are {', '.join(map(str, sorted(alive)))} "
+            f"(one that is stopped for good goes by `barnabas cluster remove {node_id}`)"
+        )
     with Progress() as progress:
         try:
             while left:
                 begun = [one for one in there if one.moves and node_id in one.removing]
-                wanted = moves_off(node_id, there, _racks(admin))
                 room = max(AT_ONCE_MAX - len(begun), 0)
-                _begin(admin, dict(list(wanted.items())[:room]))
+                _begin(admin, dict(list(wanted.items())[:room]), may_resize=False)
                 if progress.due():
                     progress.tell(f"broker {node_id}: {some(left, 'partition')} of {before} to go")
                 time.sleep(LOOK_S)
-                there = _all(admin)
+                there, wanted = _off(admin, node_id)
                 left = sum(_has(one, node_id) for one in there)
         except KeyboardInterrupt:
             progress.clear()
@@ -82,6 +92,24 @@ def _has(one: Lies, node_id: int) -> bool:
 def _racks(admin: Admin) -> dict[int, str | None]:
     cluster = admin.describe_cluster()
     return {node: cluster.racks.get(node) for node, _, _ in cluster.brokers}
+
+
+def _off(admin: Admin, node_id: int) -> tuple[list[Lies], dict[TopicPartition, tuple[int, ...]]]:
+    """What lies where, and where what is on a broker is to go.
+
+    Raises:
+        Undrainable: as `moves_off`, and it stays so.
+    """
+    looks = 0
+    while True:
+        there = _all(admin)
+        try:
+            return there, moves_off(node_id, there, _racks(admin))
+        except Undrainable:
+            looks += 1
+            if looks == LATE_LOOKS:
+                raise
+        time.sleep(LOOK_S)
 
 
 def moves_off(
@@ -128,12 +156,17 @@ def _all(admin: Admin) -> list[Lies]:
     return found
 
 
-def _begin(admin: Admin, moves: Mapping[TopicPartition, Sequence[int] | None]) -> None:
+def _begin(admin: Admin, moves: Mapping[TopicPartition, Sequence[int] | None], *, may_resize: bool = True) -> None:
+    """Begin them; without `may_resize` what a late broker has told wrongly waits for the next look."""
     if moves:
-        answers = admin.alter_partition_reassignments(moves)
-        refused = [error for error in answers.values() if error is not None]
+        answers = admin.alter_partition_reassignments(moves, may_resize=may_resize)
+        refused = [error for error in answers.values() if error is not None and (may_resize or not _resizes(error))]
         if refused:
             raise BarnabasError("; ".join(map(told, refused)))
+
+
+def _resizes(error: BarnabasError) -> bool:
+    return isinstance(error, KafkaError) and error.code == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
 # ---- reassign ------------------------------------------------------------------------------------------------------

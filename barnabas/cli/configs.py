@@ -11,7 +11,7 @@ from barnabas.cli.options import Options, Verbs, client_options, json_option, se
 from barnabas.cli.speak import fail, say, say_json, table
 
 if TYPE_CHECKING:
-    from barnabas.client.admin import Admin
+    from barnabas.client.admin import Admin, ConfigEntry
 
 KINDS: Final = ("topic", "broker", "group")
 ALL_BROKERS: Final = "all"
@@ -78,6 +78,8 @@ def main(arguments: Sequence[str]) -> int:
     given = parser().read(arguments)
     if not given.name:
         return fail(f"a {given.kind}'s name cannot be empty; all brokers together are called {ALL_BROKERS}", WRONG)
+    if given.kind == "broker" and given.name != ALL_BROKERS and not given.name.isdecimal():
+        return fail(f"broker {given.name}: write its node id, such as 1, or {ALL_BROKERS} for all together", WRONG)
     given.name = "" if given.kind == "broker" and given.name == ALL_BROKERS else given.name
 
     from barnabas.client.admin import BROKER, GROUP, TOPIC, Admin
@@ -94,11 +96,16 @@ def _check_broker(admin: Admin, name: str) -> None:
     from barnabas.protocol.errors import BarnabasError
 
     there = [str(node) for node, _, _ in admin.describe_cluster().brokers]
-    if name.isdigit() and name not in there:
+    if name not in there:
         raise BarnabasError(f"there is no broker {name}; the cluster has {', '.join(there)}")
 
 
-def _get(admin: Admin, given: argparse.Namespace) -> None:
+def _entries(admin: Admin, given: argparse.Namespace) -> list[ConfigEntry]:
+    """The settings that were named, or all.
+
+    Raises:
+        BarnabasError: there is none of that name.
+    """
     from barnabas.protocol.errors import BarnabasError
 
     entries = admin.config_entries(given.name, kind=given.number, keys=given.keys or None)
@@ -106,6 +113,11 @@ def _get(admin: Admin, given: argparse.Namespace) -> None:
     absent = [key for key in given.keys if key not in known]
     if absent:
         raise BarnabasError(f"{_called(given)} has no setting {absent[0]}; configs get --all shows those it has")
+    return entries
+
+
+def _get(admin: Admin, given: argparse.Namespace) -> None:
+    entries = _entries(admin, given)
     shown = [entry for entry in entries if given.all or given.keys or entry.source != "default"]
     for entry in shown if given.json else ():
         synonyms = [{"name": name, "value": value, "source": source} for name, value, source in entry.synonyms]
@@ -149,6 +161,8 @@ def _set(admin: Admin, given: argparse.Namespace) -> None:
 
 
 def _delete(admin: Admin, given: argparse.Namespace) -> None:
+    if given.kind == "topic":  # brokers take back what an older release took, and what groups have not is no harm
+        _entries(admin, given)
     admin.alter_configs(given.name, reset=given.keys, kind=given.number, validate_only=given.dry_run)
     _done(given, "back to the default", given.keys)
 

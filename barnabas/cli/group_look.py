@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from barnabas.client.admin import Admin, GroupMember
+    from barnabas.client.admin import Admin, GroupDescription, GroupMember
 
 
 class Group(NamedTuple):
@@ -54,16 +54,18 @@ def occupied(name: str, state: str = "has members") -> BarnabasError:
 def find(admin: Admin, name: str) -> Group | None:
     """A group as it is now, None where there is none."""
     try:
-        told = admin.describe_groups(name)[name]
+        return _group(admin.describe_groups(name)[name])
     except KafkaError as error:
         if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
             raise
-    else:
-        return Group(name, told.state, told.protocol_type, told.assignor, told.members, told.kind, told.epoch)
     for each in admin.list_groups():  # Kafka lists share and streams groups, too
         if each.name == name:
             return Group(name, each.state, each.protocol_type, "", None, each.kind)
     return None
+
+
+def _group(told: GroupDescription) -> Group:
+    return Group(told.name, told.state, told.protocol_type, told.assignor, told.members, told.kind, told.epoch)
 
 
 def found(admin: Admin, name: str) -> Group:
@@ -78,30 +80,45 @@ def found(admin: Admin, name: str) -> Group:
     return group
 
 
+def find_all(admin: Admin, names: Sequence[str]) -> dict[str, Group | None]:
+    """The same of many, which are asked about together; None for those that are not there."""
+    try:
+        found = admin.describe_groups(*names)
+    except KafkaError as error:
+        if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+        return {name: find(admin, name) for name in names}
+    return {name: _group(found[name]) for name in names}
+
+
 def existing(admin: Admin, topics: Iterable[str]) -> set[TopicPartition]:
     """The partitions of these topics, of those that are there."""
-    there = set()
-    for topic in set(topics):
-        try:
-            (info,) = admin.describe_topics(topic).values()
-        except KafkaError as error:
-            if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise
-            continue
-        there |= {TopicPartition(topic, part.partition) for part in info.partitions}
-    return there
+    names = sorted(set(topics))
+    try:
+        infos = admin.describe_topics(*names)
+    except KafkaError as error:
+        if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+        if len(names) == 1:
+            return set()
+        return {where for name in names for where in existing(admin, [name])}
+    return {TopicPartition(name, part.partition) for name, info in infos.items() for part in info.partitions}
 
 
-def standings(admin: Admin, group: Group) -> list[Standing]:
-    """Where a group stands in every partition that it has committed, or that a member has."""
-    committed = admin.group_offsets(group.name)
-    owners = {where: member for member in group.members or () for where in member.assignment}
-    wanted = sorted(committed.keys() | owners.keys())
-    there = existing(admin, (where.topic for where in wanted))
-    ends = admin.lag({where: 0 for where in wanted if where in there})  # the distance from 0 is the end
+def standings(admin: Admin, *groups: Group) -> list[list[Standing]]:
+    """Where groups stand in every partition that each has committed, or that a member of it has."""
+    committed = [admin.group_offsets(group.name) for group in groups]
+    owners = [{where: one for one in group.members or () for where in one.assignment} for group in groups]
+    wanted = [sorted(ours.keys() | held.keys()) for ours, held in zip(committed, owners, strict=True)]
+    everywhere = {where for some in wanted for where in some}
+    there = existing(admin, (where.topic for where in everywhere))
+    ends = admin.lag(dict.fromkeys(sorted(everywhere & there), 0))  # the distance from 0 is the end
     return [
-        Standing(where, committed[where].offset if where in committed else None, ends.get(where), owners.get(where))
-        for where in wanted
+        [
+            Standing(where, ours[where].offset if where in ours else None, ends.get(where), held.get(where))
+            for where in some
+        ]
+        for some, ours, held in zip(wanted, committed, owners, strict=True)
     ]
 
 

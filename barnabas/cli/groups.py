@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.cli.codes import WRONG
@@ -12,7 +12,7 @@ from barnabas.cli.group_look import (
     Group,
     Standing,
     as_json,
-    find,
+    find_all,
     found,
     occupied,
     standings,
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from barnabas.protocol.ids import TopicPartition
 
 _KNOWN: Final = ("classic", "consumer", "")
+_TOGETHER: Final = 100
+"""So many groups are looked at together."""
 _name = named("a group")
 
 
@@ -106,8 +108,10 @@ def parser() -> Options:
 
 def _list(admin: Admin, given: argparse.Namespace) -> None:
     rows = []
-    for each in admin.list_groups():
-        group = find(admin, each.name) if each.kind in _KNOWN else None
+    listed = admin.list_groups()
+    groups = find_all(admin, [each.name for each in listed if each.kind in _KNOWN])
+    for each in listed:
+        group = groups.get(each.name)
         members = None if group is None or group.members is None else len(group.members)
         if given.json:
             say_json(group=each.name, state=each.state, type=each.kind, protocol=each.protocol_type, members=members)
@@ -117,12 +121,10 @@ def _list(admin: Admin, given: argparse.Namespace) -> None:
 
 
 def _describe(admin: Admin, given: argparse.Namespace) -> None:
-    for name in given.groups:
-        group = found(admin, name)
-        rows = standings(admin, group)
+    for group, rows in _looked_at(admin, given.groups):
         if given.json:
             say_json(
-                group=name,
+                group=group.name,
                 state=group.state,
                 type=group.kind,
                 protocol=group.protocol_type,
@@ -134,9 +136,23 @@ def _describe(admin: Admin, given: argparse.Namespace) -> None:
             )
         else:
             epoch = f"epoch {group.epoch}" if group.epoch >= 0 else ""
-            say("  ".join(filter(None, (name, group.state, group.protocol_type, group.assignor, epoch))))
+            say("  ".join(filter(None, (group.name, group.state, group.protocol_type, group.assignor, epoch))))
             _say_members(group)
             _say_lag(rows)
+
+
+def _looked_at(admin: Admin, names: Sequence[str]) -> Iterator[tuple[Group, list[Standing]]]:
+    """The groups and where they stand, up to the first that is not there, which is raised then; many at a time."""
+    for some in (names[at : at + _TOGETHER] for at in range(0, len(names), _TOGETHER)):
+        told = find_all(admin, some)
+        groups = []
+        for name in some:
+            if (group := told[name]) is None:
+                break
+            groups.append(group)
+        yield from zip(groups, standings(admin, *groups), strict=True)
+        if len(groups) < len(some):
+            raise unknown(some[len(groups)])
 
 
 def _members_json(group: Group) -> list[dict[str, Any]] | None:
@@ -184,12 +200,11 @@ def _words(partitions: Iterable[TopicPartition]) -> str:
 
 
 def _lag(admin: Admin, given: argparse.Namespace) -> None:
-    for name in given.groups:
-        rows = standings(admin, found(admin, name))
+    for group, rows in _looked_at(admin, given.groups):
         if given.json:
-            say_json(group=name, partitions=as_json(rows), total_lag=total_lag(rows))
+            say_json(group=group.name, partitions=as_json(rows), total_lag=total_lag(rows))
         else:
-            say(name)
+            say(group.name)
             _say_lag(rows)
 
 

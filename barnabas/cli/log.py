@@ -51,12 +51,14 @@ def parser() -> Options:
         "barnabas log dump DATA_DIR/orders-0",
         "barnabas log dump DATA_DIR/orders-0/00000000000000000000.timeindex",
         "barnabas log dump DATA_DIR/__consumer_offsets-3 --json   # commits and groups in words",
+        "barnabas log dump DATA_DIR/replication-offset-checkpoint",
     )
     dumped.add_argument(
         "path",
         metavar="PATH",
         type=named("a file"),
-        help="a partition's directory, or a file in it: .log, .index, .timeindex, .snapshot, leader-epoch-checkpoint",
+        help="a partition's directory, or a file in it: .log, .index, .timeindex, .snapshot, leader-epoch-checkpoint, "
+        "partition.metadata; of the metadata also .checkpoint and quorum-state; a checkpoint of offsets beside them",
     )
     for each in (checked, segments, dumped):
         json_option(each)

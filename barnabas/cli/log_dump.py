@@ -1,4 +1,4 @@
-"""`barnabas log dump`: what stands in a log, an index, a snapshot of producers, or a checkpoint."""
+"""`barnabas log dump`: what stands in a log, an index, a snapshot of producers or of the metadata, or a checkpoint."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import os
 import struct
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.cli.codes import REFUSED
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 
 _VALUE_CHARACTERS_MAX: Final = 60
 _CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
-_NAMED: Final = "name a partition's directory, or a file in it (.log, .index, .timeindex, .snapshot, a checkpoint)"
+_NAMED: Final = (
+    "name a partition's directory, or a file in it (.log, .index, .timeindex, .snapshot, .checkpoint), or a small file "
+    "(a checkpoint of offsets or epochs, partition.metadata, quorum-state)"
+)
 _TRANSACTIONAL, _CONTROL = 0x10, 0x20
 
 
@@ -37,6 +41,8 @@ def dump(given: argparse.Namespace) -> int:
     for ending, read in _FILES.items():
         if name.endswith(ending) and os.path.isfile(given.path):
             return _entries(given, read)
+    if name.endswith(".checkpoint") and os.path.isfile(given.path):
+        return _metadata_snapshot(given)
     return _batches(given)
 
 
@@ -63,6 +69,27 @@ def _batches(given: argparse.Namespace) -> int:
             return fail(f"there is no {given.path}", REFUSED)
         found = offline.run(check_log(offline.disk, name, gapless=directory == DIRECTORY, visit=visit))
     return 0 if found.broken is None else fail(words_of(found.broken), REFUSED)
+
+
+def _metadata_snapshot(given: argparse.Namespace) -> int:
+    """A snapshot of the metadata: batches, as in its log, and nothing behind them."""
+    from barnabas.protocol.batch import batches, crc_ok, read_header
+    from barnabas.protocol.errors import ProtocolError
+
+    with open(given.path, "rb") as file:
+        data = memoryview(file.read())
+    show = _show_json if given.json else _show_text
+    end = 0
+    with suppress(ProtocolError):  # a length that no batch can have
+        for position, size in batches(data):
+            if not crc_ok(data, position, size):
+                break
+            view = data[position : position + size]
+            show(given.path, position, read_header(view, 0), view, _metadata)
+            end = position + size
+    if end == len(data) and end:
+        return 0
+    return fail(f"{given.path} is broken at byte {end}: a snapshot is whole batches whose sums are good", REFUSED)
 
 
 def words_of(broken: Broken) -> str:
@@ -195,7 +222,7 @@ def _entries(given: argparse.Namespace, read: Callable[[bytes, str], Iterator[di
     try:
         for entry in read(data, os.path.basename(given.path)):
             say_json(**entry) if given.json else say("  ".join(f"{name} {told}" for name, told in entry.items()))
-    except (ValueError, struct.error) as error:
+    except (ValueError, IndexError, struct.error) as error:
         return fail(f"{given.path}: {error}", REFUSED)
     return 0
 
@@ -248,9 +275,32 @@ def _epochs(data: bytes, _: str) -> Iterator[dict[str, Any]]:
         yield {"leader_epoch": epoch, "start_offset": start}
 
 
+def _offsets(data: bytes, _: str) -> Iterator[dict[str, Any]]:
+    from barnabas.broker.log.checkpoint import parse_offsets
+
+    for (topic, partition), (offset, topic_id) in parse_offsets(data):
+        yield {"topic": topic, "partition": partition, "offset": offset, "topic_id": _plain(topic_id)}
+
+
+def _topic_id(data: bytes, _: str) -> Iterator[dict[str, Any]]:
+    from barnabas.broker.log.checkpoint import parse_partition_metadata
+
+    yield {"topic_id": _plain(parse_partition_metadata(data))}
+
+
+def _quorum_state(data: bytes, _: str) -> Iterator[dict[str, Any]]:
+    from barnabas.broker.raft.kept import parse
+
+    kept, voters = parse(data)
+    yield {"epoch": kept.epoch, "voted": kept.voted, "leader": kept.leader, "voters": voters}
+
+
 _FILES: Final = {
     ".index": _index,
     ".timeindex": _time_index,
     ".snapshot": _snapshot,
     "leader-epoch-checkpoint": _epochs,
+    "-offset-checkpoint": _offsets,
+    "partition.metadata": _topic_id,
+    "quorum-state": _quorum_state,
 }

@@ -39,6 +39,11 @@ def get(server: str, path: str, timeout_s: float = 5.0) -> tuple[int, str]:
         raise NoBroker(
             f"no broker answers on {server} ({error.strerror or error}); start one: barnabas broker"
         ) from error
+    if not data:
+        raise BarnabasError(
+            f"{server} closed the connection without a word: it is no Barnabas broker, or one that takes no more "
+            "(max.connections); on its machine, its data directory's path in place of host:port asks it all the same"
+        )
     head, _, body = bytes(data).partition(b"\r\n\r\n")
     words = head.split(None, 2)
     if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():

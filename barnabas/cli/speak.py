@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
+
+from barnabas.plain import UNSAFE, plain
+
+_KEPT: Final = "\n\t"
+"""What commands print themselves; not within a cell of a table."""
 
 
 def say(text: str = "") -> None:
-    """One result. It leaves at once on a terminal, and with what follows in a pipe."""
-    print(text)
+    """One result, whatever names are in it. It leaves at once on a terminal, and with what follows in a pipe."""
+    print(plain(text, _KEPT))
 
 
 def say_json(**told: Any) -> None:
     """One result for programs."""
-    say(json.dumps(told, ensure_ascii=False))
+    print(UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(told, ensure_ascii=False)))
 
 
 def wrapped(text: str) -> str:
@@ -29,7 +34,7 @@ def wrapped(text: str) -> str:
 def fail(message: str, code: int) -> int:
     """What is wrong; the exit code for it (`codes`)."""
     sys.stdout.flush()  # what was told before stands before it
-    print(f"barnabas: {message}", file=sys.stderr)
+    print(f"barnabas: {plain(message, _KEPT)}", file=sys.stderr)
     return code
 
 
@@ -44,8 +49,8 @@ def some(number: int, what: str) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Columns as wide as their widest cell; numbers to the right (`-` stands for one that is not known)."""
-    cells = [[str(cell) for cell in row] for row in rows]
+    """Columns as wide as their widest cell, each in a line; numbers to the right (`-`: one that is not known)."""
+    cells = [[plain(str(cell)) for cell in row] for row in rows]
     widths = [max([len(name), *(len(row[index]) for row in cells)]) for index, name in enumerate(head)]
     right = [
         any(isinstance(row[index], (int, float)) for row in rows)

@@ -67,7 +67,7 @@ def topic_info(topic: MetadataResponseTopic) -> TopicInfo:
 
 def error_of(code: int, what: str, message: str | None) -> KafkaError | None:
     """The error that a code means; None for none."""
-    return KafkaError(code, f"{what}: {message}" if message else what) if code else None
+    return KafkaError(code, ": ".join(filter(None, (what, message)))) if code else None
 
 
 def check(code: int, what: str, message: str | None) -> None:

@@ -6,7 +6,8 @@ The base of `AsyncAdmin` for groups. Each group is asked of its coordinator, whi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from barnabas.client.answers import check, error_of
@@ -19,7 +20,7 @@ from barnabas.client.consume.group.commits import (
     read_commit,
     reader_of_fetch,
 )
-from barnabas.client.consume.group.coordinator import AGAIN, MOVED, find_request, read_found
+from barnabas.client.consume.group.coordinator import AGAIN, MOVED, find_request, find_several_request, read_found
 from barnabas.client.consume.group.values import Identity, OffsetAndMetadata, Offsets, checked_offsets
 from barnabas.client.group_views import GroupDescription, GroupListing, GroupMember, described, described_by_epochs
 from barnabas.client.handle import Handle
@@ -41,6 +42,8 @@ from barnabas.protocol.requests.offset_delete import (
 
 _UNKNOWN_MS: Final = 1000
 _DEAD: Final = "Dead"
+_TOGETHER: Final = 500
+"""So many groups are asked about in one request."""
 
 
 class AsyncGroups(Handle):
@@ -72,7 +75,20 @@ class AsyncGroups(Handle):
         Raises:
             KafkaError: GROUP_ID_NOT_FOUND, GROUP_AUTHORIZATION_FAILED.
         """
-        return {name: await self._describe(name) for name in _checked_groups(names, "describe_groups")}
+        wanted = _checked_groups(names, "describe_groups")
+        told = await self._ask_together(wanted, DescribeGroupsRequest, lambda answer: answer.groups)
+        found = {
+            name: described(group, node)
+            for name, (node, group) in told.items()
+            if not group.error_code and group.group_state != _DEAD
+        }
+        with suppress(FeatureMissing):
+            others = [name for name in told if name not in found]
+            told = await self._ask_together(others, ConsumerGroupDescribeRequest, lambda answer: answer.groups)
+            found |= {
+                name: described_by_epochs(group, node) for name, (node, group) in told.items() if not group.error_code
+            }
+        return {name: found.get(name) or await self._describe(name) for name in wanted}
 
     async def _describe(self, name: str) -> GroupDescription:
         def classic(answer: DescribeGroupsResponse) -> int:
@@ -96,8 +112,13 @@ class AsyncGroups(Handle):
 
     async def delete_groups(self, *names: str) -> dict[str, KafkaError | None]:
         """Deletes groups without members, with their offsets; what became of each: None, or why not."""
+        wanted = _checked_groups(names, "delete_groups")
+        told = await self._ask_together(wanted, DeleteGroupsRequest, lambda answer: answer.results)
         answers: dict[str, KafkaError | None] = {}
-        for name in _checked_groups(names, "delete_groups"):
+        for name in wanted:
+            if name in told and told[name][1].error_code not in AGAIN:
+                answers[name] = error_of(told[name][1].error_code, f"group {name}", None)
+                continue
             try:
                 await self._to_coordinator(
                     name, DeleteGroupsRequest([name]), lambda answer: _only(answer.results).error_code
@@ -147,7 +168,7 @@ class AsyncGroups(Handle):
         (group,) = _checked_groups([name], "group_offsets")
         wanted = None if partitions is None else checked_partitions(partitions, "group_offsets")
         topics = None if wanted is None else {where.topic for where in wanted}
-        cluster = await self._client.refresh_metadata(topics or ())
+        cluster = self._client.cluster if topics is None else await self._client.refresh_metadata(topics)
         found: Offsets = {}
 
         def read(answer: Any) -> int:
@@ -212,6 +233,32 @@ class AsyncGroups(Handle):
         await self._to_coordinator(group, OffsetDeleteRequest(group, list(topics.values())), read)
 
     # ---- inside -----------------------------------------------------------------------------------------------------
+
+    async def _ask_together(
+        self, groups: Sequence[str], ask: Callable[[list[str]], Any], parts: Callable[[Any], Iterable[Any]]
+    ) -> dict[str, tuple[int, Any]]:
+        """Asks each coordinator about all of its groups at once: by group, who was asked, and what was said of it.
+
+        Groups whose coordinator is not known at the first question, or does not answer it, are left out, and so are all
+        where there is but one: `_to_coordinator` asks about them, one by one, for as long as is needed.
+        """
+        found: dict[str, tuple[int, Any]] = {}
+        ms = min(self.config.default_api_timeout_ms, self.config.request_timeout_ms)
+        for at in range(0, len(groups) if len(groups) > 1 else 0, _TOGETHER):
+            by_node: dict[int, list[str]] = {}
+            with suppress(KafkaError):
+                asked = await self._client.any_node()
+                answer = await self._client.send(
+                    asked.id, find_several_request(groups[at : at + _TOGETHER]), timeout_ms=ms
+                )
+                for each in answer.coordinators:
+                    if not each.error_code and each.node_id in self._client.cluster.nodes:
+                        by_node.setdefault(each.node_id, []).append(each.key)
+            for node, names in by_node.items():
+                with suppress(KafkaError):  # a connection that ended is one, too
+                    answer = await self._client.send(node, ask(names), timeout_ms=ms)
+                    found |= {each.group_id: (node, each) for each in parts(answer)}
+        return found
 
     async def _to_coordinator(
         self, group: str, request: Any, read: Callable[[Any], int], max_version: int | None = None

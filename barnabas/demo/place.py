@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import tempfile
 import warnings
@@ -11,6 +12,8 @@ from pathlib import Path
 
 class Place:
     """Picture and log stay in `directory`; broker data and checkpoint lie in a directory of this run and go with it.
+
+    What the process makes until `close`, and what it starts, is its owner's alone (0700, 0600).
 
     Args:
         directory: made if need be; a new temporary one unless given, which goes as well if nothing is left in it that
@@ -22,6 +25,14 @@ class Place:
 
     def __init__(self, directory: Path | None) -> None:
         self._own = directory is None
+        self._umask = os.umask(0o077)
+        try:
+            self._settle(directory)
+        except OSError:
+            os.umask(self._umask)
+            raise
+
+    def _settle(self, directory: Path | None) -> None:
         if directory is None:
             directory = Path(tempfile.mkdtemp(prefix="barnabas-demo-"))
         directory.mkdir(parents=True, exist_ok=True)
@@ -52,3 +63,4 @@ class Place:
         shutil.rmtree(self._work, ignore_errors=True)
         if self._own and not (self.picture.exists() or self.keep_picture or self._keep):
             shutil.rmtree(self.directory, ignore_errors=True)
+        os.umask(self._umask)

@@ -13,6 +13,9 @@ from barnabas.broker.metrics import MetricsRegistry
 from barnabas.mqtt.figures import meaning
 
 ANSWERS_MAX: Final = 16
+ASKING_MAX: Final = 400
+"""So many may be connected whose request is not whole; for one more the one goes that has taken longest. Of a hundred
+that come in one round of the loop each is read from before it could be its turn to go."""
 SECONDS_MAX: Final = 10.0
 """For a request's head to come, and for each piece of an answer to be read."""
 
@@ -39,6 +42,7 @@ class Web:
         self._registry = registry
         self._why_not, self._state, self._now_ms = why_not, state, now_ms
         self._hosts = http.names(hosts)
+        self._asking: dict[asyncio.StreamWriter, None] = {}
         self._answering = 0
         self._server: asyncio.Server | None = None
         self._pages: dict[str, Page] = {
@@ -76,15 +80,18 @@ class Web:
         return Answer(200, http.JSON, json.dumps(self._state()) + "\n")
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._answering += 1
+        self._asking[writer] = None
+        if len(self._asking) > ASKING_MAX:
+            longest = next(iter(self._asking))
+            del self._asking[longest]
+            longest.transport.abort()
         try:
-            if self._answering <= ANSWERS_MAX:
-                async with asyncio.timeout(SECONDS_MAX):
-                    await self._answer(reader, writer)
+            async with asyncio.timeout(SECONDS_MAX):
+                await self._answer(reader, writer)
         except (OSError, TimeoutError):
             pass  # whoever asked has left, or does not read
         finally:
-            self._answering -= 1
+            self._asking.pop(writer, None)
             writer.close()
             try:
                 async with asyncio.timeout(SECONDS_MAX):
@@ -99,6 +106,13 @@ class Web:
             if not came:
                 return
             head += came
-        for piece in pieces:
-            writer.write(piece)
-            await writer.drain()
+        self._asking.pop(writer, None)
+        if self._answering >= ANSWERS_MAX:
+            return
+        self._answering += 1
+        try:
+            for piece in pieces:
+                writer.write(piece)
+                await writer.drain()
+        finally:
+            self._answering -= 1

@@ -276,6 +276,11 @@ class NetworkClient:
             return False
         return self._sendable(node_id, now_ms)
 
+    def has_failed(self, node_id: int) -> bool:
+        """Whether the node was lost, or could not be reached, twice or more since it last was ready."""
+        found = self.connections.nodes.get(node_id)
+        return found is not None and found.failures > 1
+
     def poll_delay_ms(self, node_id: int, now_ms: int) -> int:
         """How long until it is worth asking `ready` again without an event of the shell (ms)."""
         return max(0, self._may_proceed_ms(node_id, now_ms) - now_ms)

@@ -83,7 +83,8 @@ class Adversary:
             faults.SLOW: self._slow,
             faults.SLOW_TO: self._slow_ways,
             faults.SLOW_FROM: self._slow_ways,
-            faults.SLOW_DISK: self._slow_disk,
+            faults.SLOW_DISK: partial(self._slow_disk, 50),
+            faults.STUCK_DISK: partial(self._slow_disk, 1000),
             faults.FULL: self._full,
             faults.JUMP: self._jump,
             faults.DIRECTORY: self._directory,
@@ -281,8 +282,8 @@ class Adversary:
         self._network.slow_ways |= dict.fromkeys(ways, longest_ms * MS)
         self._after(fault, self._network.heal)
 
-    def _slow_disk(self, fault: Fault, broker: BrokerProcess) -> None:
-        broker.device.slow = 50
+    def _slow_disk(self, times: int, fault: Fault, broker: BrokerProcess) -> None:
+        broker.device.slow = times
         self._after(fault, partial(setattr, broker.device, "slow", 1))
 
     def _full(self, fault: Fault, broker: BrokerProcess) -> None:

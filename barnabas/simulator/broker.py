@@ -118,7 +118,7 @@ class BrokerProcess:
             entropy=entropy,
             registry=registry,
             peers=peering,
-            account=account_for(config, None),
+            account=account_for(config),
         )
         core.boot_id = f"{machine.name}, boot {machine.boots}"
         endpoints = self._endpoints()

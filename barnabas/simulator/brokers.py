@@ -83,6 +83,14 @@ class Brokers:
         core = self._by_id[node_id].core
         return None if core is None or not core.ready else core.replicas.hosted.online.get(key)
 
+    def know(self, topic: str) -> list[TopicPartition]:
+        """From now on a topic that is there is to be well, too; its partitions."""
+        image = self._image
+        found = None if image is None else image.topics.get(topic)
+        keys = [] if found is None else list(found.keys.values())
+        self._partitions = [*self._partitions, *keys]
+        return keys
+
     @property
     def in_sync(self) -> bool:
         """Whether all serve, and all replicas are in sync, as the controller has it."""

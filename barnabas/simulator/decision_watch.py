@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from barnabas.broker.cluster.image import Image
 from barnabas.broker.cluster.members import Members
 from barnabas.protocol.ids import TopicPartition
-from barnabas.simulator.history import Decided, Registered, Tell
+from barnabas.simulator.history import Decided, Registered, Remade, Removed, Tell
 from barnabas.simulator.world import World
 
 
@@ -21,6 +21,7 @@ class DecisionWatch:
         self._alive: tuple[str, ...] = ()
         self._unfenced: list[int] = []
         self._decided: dict[TopicPartition, Decided] = {}
+        self._topics: dict[bytes, str] = {}
 
     def look(self, image: Image) -> None:
         """It may be another one now."""
@@ -35,9 +36,19 @@ class DecisionWatch:
             if self._registered.get(one.broker_id) != one.broker_epoch:
                 self._registered[one.broker_id] = one.broker_epoch
                 back.append(Registered(names([one.broker_id])[0], one.broker_epoch))
+        for topic_id in [one for one in self._topics if one not in image.topics_by_id]:
+            called = self._topics.pop(topic_id)
+            for key in [one for one in self._decided if one.topic == called]:
+                del self._decided[key]
+                self._tell(Removed(key))
         for topic in image.topics.values():
+            called = self._world.incarnations.name(topic.topic_id, topic.name)
+            if topic.topic_id not in self._topics:
+                self._topics[topic.topic_id] = called
+                if self._world.incarnations.remade(topic.topic_id, topic.name):
+                    self._tell(Remade(topic.name, topic.topic_id))
             for number, state in topic.partitions.items():
-                key = topic.keys[number]
+                key = topic.keys[number] if called == topic.name else TopicPartition(called, number)
                 before = self._decided.get(key)
                 if (
                     before is not None

@@ -17,6 +17,8 @@ from barnabas.broker.ports import Done, NotYet
 from barnabas.protocol.batch import CRC_AT, batches
 from barnabas.simulator.world import MS, SECOND, World
 
+_LONGEST_NS: Final = 4 * SECOND
+"""However slow it is."""
 _LAST_BATCHES: Final = 5
 """A flipped bit is in one of so many."""
 
@@ -60,7 +62,7 @@ class Device(MemoryDisk):
     def _deliver_later(self) -> None:
         if not self._due:
             self._due = True
-            longest_ns = self._longest_ns * self.slow if self._chance.randrange(200) else SECOND
+            longest_ns = min(self._longest_ns * self.slow, _LONGEST_NS) if self._chance.randrange(200) else SECOND
             self._world.after(self._chance.randrange(longest_ns // 20, longest_ns), self._deliver)
 
     def _deliver(self) -> None:

@@ -18,6 +18,8 @@ FLIP = "flip"
 """A process is killed, and before it is back a bit of what it wrote last is another."""
 SLOW_TO, SLOW_FROM = "slow to", "slow from"
 """Ways from other brokers, or to them, take long; those the other way do not."""
+STUCK_DISK = "stuck disk"
+"""What is asked of it in threads waits for seconds."""
 
 KINDS: Final = (KILL, KILLS, POWER, POWER, STOP, PAUSE, CUT, CUT_TO, CUT_FROM, RESET, SLOW, FULL, JUMP)
 KINDS_OF_SEVERAL: Final = (
@@ -36,7 +38,7 @@ KINDS_OF_SEVERAL: Final = (
 RESTARTS: Final = frozenset({KILL, KILLS, POWER, STOP, BLACKOUT, DIRECTORY, FLIP})
 _ON_ANSWER: Final = frozenset({KILL, POWER, BLACKOUT, PAUSE, CUT, CUT_FROM, SPLIT, SPLIT_FROM})
 """What may begin with an answer."""
-KINDS_OF_STORIES: Final = (SLOW_TO, SLOW_FROM, FLIP)
+KINDS_OF_STORIES: Final = (SLOW_TO, SLOW_FROM, FLIP, STUCK_DISK)
 """What stories alone have."""
 KINDS_OF_MEMBERS: Final = (KILL_MEMBER, PAUSE_MEMBER)
 _OF_THE_ACTIVE: Final = (KILL, POWER, STOP, PAUSE, SPLIT, SPLIT_TO, SPLIT_FROM, SLOW_DISK)
@@ -142,6 +144,23 @@ def draw_story(chance: random.Random, duration_ms: int, brokers: int) -> Story:
         return Story([*late, gone], {"replica.lag.time.max.ms": "800", "broker.session.timeout.ms": "9000"})
     gone = Fault(soon_ms + chance.randrange(1000), KILL, chance.randrange(300, 3000), node=one)
     return Story([Fault(at_ms, SLOW_FROM, long_ms, node=one), gone], {"replica.lag.time.max.ms": "30000"})
+
+
+def draw_apart(chance: random.Random, duration_ms: int, brokers: int) -> Story:
+    """A leader's disk is stuck for long, and a follower is away meanwhile.
+
+    A request one of whose batches is looked through apart waits for a thread. What else it holds is committed
+    meanwhile, and has an ISR below the minimum by the time that the answer is made: NOT_ENOUGH_REPLICAS_AFTER_APPEND.
+    Nothing else leads to it for long enough, here or in Apache Kafka: a high watermark stands still below the minimum,
+    and whoever waits for it is asked as it rises.
+
+    The first broker is in none of it: it is the only controller, whose disk is to keep what it decides.
+    """
+    at_ms = chance.randrange(1000, max(duration_ms - 2 * _STORY_MS, 1001))
+    one, other = chance.sample(range(2, brokers + 1), 2)
+    stuck = Fault(at_ms, STUCK_DISK, 2 * _STORY_MS, node=one)
+    away = Fault(at_ms + _STORY_MS - chance.randrange(1500), KILL, _STORY_MS, node=other)
+    return Story([stuck, away], {"compression.type": "zstd", "min.insync.replicas": "3"})
 
 
 def draw_member_faults(chance: random.Random, duration_ms: int, members: int) -> list[Fault]:

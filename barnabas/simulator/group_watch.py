@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from barnabas.broker.config.topics import OFFSETS_TOPIC
 from barnabas.broker.group.consumer.group import ConsumerGroup
@@ -17,7 +17,8 @@ from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.kafka import codec, consumer_protocol
 from barnabas.simulator.broker import BrokerProcess
-from barnabas.simulator.history import Committing, CommitTold, Event, Grouped, OffsetsAsked, OffsetsTold
+from barnabas.simulator.history import Committing, CommitTold, Event, Grouped, OffsetsAsked, OffsetsTold, Renamed
+from barnabas.simulator.incarnations import Incarnations
 from barnabas.simulator.world import World
 
 REFUSED_ZOMBIES: Final = frozenset(
@@ -27,6 +28,10 @@ REFUSED_ZOMBIES: Final = frozenset(
         ErrorCode.STALE_MEMBER_EPOCH,
     }
 )
+
+
+Names: TypeAlias = "dict[str | bytes, str]"
+"""What topics are called in histories (`incarnations`), by their names and by their ids."""
 
 
 class GroupWatch:
@@ -48,7 +53,7 @@ class GroupWatch:
                     continue
                 self._seen[group.group_id] = stands
                 is_classic = isinstance(group, Group)
-                members = tuple(_members(group, core))
+                members = tuple(_members(group, core, broker.machine.world.incarnations))
                 now = Grouped(broker.name, broker.incarnation, shard.epoch, group.group_id, is_classic, members)
                 before = self._told.get(group.group_id)
                 if now != before:
@@ -58,12 +63,14 @@ class GroupWatch:
                     broker.machine.world.count("rebalances", moved and before.epoch == now.epoch)  # type: ignore[union-attr]
 
 
-def _members(group: AnyGroup, core: Core) -> Iterator[tuple[str, int, tuple[TopicPartition, ...]]]:
+def _members(
+    group: AnyGroup, core: Core, incarnations: Incarnations
+) -> Iterator[tuple[str, int, tuple[TopicPartition, ...]]]:
     if isinstance(group, ConsumerGroup):
         for modern in group.members.values():
             current = modern.current
             has = [
-                TopicPartition(core.image.topics_by_id[topic_id].name, number)
+                TopicPartition(incarnations.name(topic_id, core.image.topics_by_id[topic_id].name), number)
                 for given in (current.assigned, current.revoking)
                 for topic_id, numbers in given.items()
                 for number in numbers
@@ -94,7 +101,7 @@ class OffsetFrames:
         self._world = world
         self._core_of = core_of
         self._tell = tell
-        self._asked: dict[tuple[str, int], tuple[int, int, Any, dict[bytes, str]]] = {}
+        self._asked: dict[tuple[str, int], tuple[int, int, Any, Names]] = {}
         self._last: dict[str, str] = {}
 
     def read(self, name: str, frame: bytes) -> None:
@@ -118,21 +125,40 @@ class OffsetFrames:
 
     def written(self, name: str, correlation_id: int, frame: bytes) -> bool:
         """A broker has written an answer, perhaps to one of them; whether it is to an OffsetCommit."""
-        asked = self._asked.pop((name, correlation_id), None)
-        if asked is None:
+        if (name, correlation_id) not in self._asked:
             return False
-        key, version, request, names = asked
+        known = self.names(name)
+        self._tell_renamed(name, known)
+        key, version, request, names = self._asked.pop((name, correlation_id))
         _, response = codec.decode_response(key, version, memoryview(frame))
         if key == ApiKey.OFFSET_FETCH:
-            self._tell_offsets(name, correlation_id, request, response, names)
+            self._tell_offsets(name, correlation_id, request, response, names, known)
         else:
-            self._tell_codes(name, correlation_id, request, response, names)
+            self._tell_codes(name, correlation_id, request, response, names, known)
         return key == ApiKey.OFFSET_COMMIT
 
-    def _tell_codes(self, name: str, correlation_id: int, request: Any, response: Any, names: dict[bytes, str]) -> None:
+    def _tell_renamed(self, name: str, known: Names) -> None:
+        """Commits that a broker has not answered are of what their names mean once it handles them, as in Kafka."""
+        broker = name.partition(".")[0]
+        for (connection, correlation_id), (key, _, request, names) in self._asked.items():
+            if key != ApiKey.OFFSET_COMMIT or connection.partition(".")[0] != broker:
+                continue
+            offsets = tuple(
+                (_where(known, topic, part.partition_index), part.committed_offset)
+                for topic in request.topics
+                if topic.name in known and known[topic.name] != names.get(topic.name)
+                for part in topic.partitions
+            )
+            if offsets:
+                self._tell(Renamed(_name_of(connection, correlation_id), offsets))
+
+    def _tell_codes(
+        self, name: str, correlation_id: int, request: Any, response: Any, names: Names, known: Names
+    ) -> None:
         codes = tuple(
             (_where(names, topic, part.partition_index), part.error_code)
             for topic in response.topics
+            if not topic.name or known.get(topic.name) == names.get(topic.name)
             for part in topic.partitions
         )
         broker, group = name.partition(".")[0], request.group_id
@@ -150,8 +176,9 @@ class OffsetFrames:
         self._tell(CommitTold(broker, _name_of(name, correlation_id), self._epoch(name, group), codes))
 
     def _tell_offsets(
-        self, name: str, correlation_id: int, request: Any, response: Any, names: dict[bytes, str]
+        self, name: str, correlation_id: int, request: Any, response: Any, names: Names, known: Names
     ) -> None:
+        """What is told of a name that its broker knows no topic of, or another one by now, is of no topic."""
         told = _name_of(name, correlation_id)
         groups = response.groups or [response]
         for group, answer in zip(_groups(request), groups, strict=True):
@@ -160,6 +187,8 @@ class OffsetFrames:
                 for topic in answer.topics
                 for part in topic.partitions
                 if part.error_code == 0 == answer.error_code
+                and (called := known.get(topic.name or topic.topic_id)) is not None
+                and called == names.get(topic.name or topic.topic_id)
             )
             self._tell(OffsetsTold(f"{told} {group}", self._epoch(name, group), offsets))
 
@@ -167,11 +196,15 @@ class OffsetFrames:
         """The core of the broker that has a connection of that name."""
         return self._core_of(int(name.partition(".")[0].removeprefix("broker")))
 
-    def names(self, name: str) -> dict[bytes, str]:
-        """The topics that a broker knows, for later versions have ids for names."""
+    def names(self, name: str) -> Names:
+        """The topics that a broker knows, by name and by id: later versions have ids for names."""
         core = self.core(name)
         assert core is not None
-        return {topic_id: topic.name for topic_id, topic in core.image.topics_by_id.items()}
+        named = self._world.incarnations.name
+        found: Names = {}
+        for topic_id, topic in core.image.topics_by_id.items():
+            found[topic.name] = found[topic_id] = named(topic_id, topic.name)
+        return found
 
     def _epoch(self, name: str, group: str) -> int:
         """The leader epoch of the group's coordinator, if the broker is that."""
@@ -182,8 +215,10 @@ class OffsetFrames:
         return -1 if shard is None else shard.epoch
 
 
-def _where(names: dict[bytes, str], topic: Any, number: int) -> TopicPartition:
-    return TopicPartition(topic.name or names.get(topic.topic_id, topic.topic_id.hex()), number)
+def _where(names: Names, topic: Any, number: int) -> TopicPartition:
+    """A partition as a request or an answer names it; of a topic that its broker does not know, one of no topic."""
+    told = topic.name or topic.topic_id
+    return TopicPartition(names.get(told, f"{topic.name}?" if topic.name else topic.topic_id.hex()), number)
 
 
 def _name_of(connection: str, correlation_id: int) -> str:

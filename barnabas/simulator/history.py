@@ -1,4 +1,7 @@
-"""What is written down of a run for the checkers: plain facts, so that a test can forge a history."""
+"""What is written down of a run for the checkers: plain facts, so that a test can forge a history.
+
+Long because every fact that any checker asks for stands here, each with what it means.
+"""
 
 from __future__ import annotations
 
@@ -51,6 +54,26 @@ class Kept(NamedTuple):
     records: tuple[tuple[int, bytes], ...]
 
 
+class KeptAnew(NamedTuple):
+    """The same of a topic that is deleted and made anew, as it is in the end."""
+
+    partition: TopicPartition
+    records: tuple[tuple[int, bytes], ...]
+
+
+class Remade(NamedTuple):
+    """A topic was made that had another one of its name before it."""
+
+    topic: str
+    topic_id: bytes
+
+
+class Agreed(NamedTuple):
+    """All brokers that run know the topic of that name that was made last, and no earlier one."""
+
+    topic: str
+
+
 class Looked(NamedTuple):
     """Where a partition stood after a turn of its broker; told when it has changed."""
 
@@ -95,6 +118,12 @@ class Decided(NamedTuple):
     alive: tuple[str, ...]
     elr: tuple[str, ...] = ()
     last_known: tuple[str, ...] = ()
+
+
+class Removed(NamedTuple):
+    """The controller has deleted a partition, with its topic."""
+
+    partition: TopicPartition
 
 
 class Committed(NamedTuple):
@@ -186,7 +215,10 @@ class Raised(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """A batch of metadata that a controller has committed; told once in each of its lives."""
+    """A batch of metadata that a controller has committed; told once in each of its lives.
+
+    `term` is in which it was written, `known_in` that of the controller: it was committed in none later.
+    """
 
     voter: str
     incarnation: int
@@ -194,6 +226,7 @@ class Recorded(NamedTuple):
     last_offset: int
     term: int
     crc: int
+    known_in: int
 
 
 class Stands(NamedTuple):
@@ -280,8 +313,15 @@ class Committing(NamedTuple):
     offsets: tuple[tuple[TopicPartition, int], ...]
 
 
+class Renamed(NamedTuple):
+    """Topics that an OffsetCommit names were made anew since it was read: it may be of these."""
+
+    request: str
+    offsets: tuple[tuple[TopicPartition, int], ...]
+
+
 class CommitTold(NamedTuple):
-    """Its answer: `epoch` as in `Grouped` (-1: the broker is not the coordinator), an error code for each partition."""
+    """Its answer: `epoch` as in `Grouped` (-1: not the coordinator), error codes of all partitions but `Renamed`'s."""
 
     broker: str
     request: str
@@ -331,10 +371,15 @@ Event: TypeAlias = (
     | Failed
     | Polled
     | Kept
+    | KeptAnew
+    | Remade
+    | Renamed
+    | Agreed
     | Looked
     | Gone
     | Led
     | Decided
+    | Removed
     | Committed
     | Epochs
     | Counted

@@ -87,15 +87,18 @@ class Member(ClientProcess):
 class Keeping(ClientProcess):
     """Commits a number that rises, and asks for it, as a member of nothing; it alone commits in its group."""
 
-    def __init__(self, machine: Machine, server: str, partition: TopicPartition, tell: Tell) -> None:
+    def __init__(
+        self, machine: Machine, server: str, partition: TopicPartition, tell: Tell, group: str = COUNTERS
+    ) -> None:
         super().__init__(machine, tell)
         self._server = server
         self._partition = partition
+        self._group = group
         self._chance = machine.world.chance(f"keeper {machine.name}")
 
     async def _run(self) -> None:
         number = 0
-        consumer = await started(self.machine, self._server, group_id=COUNTERS)
+        consumer = await started(self.machine, self._server, group_id=self._group)
         consumer.assign([self._partition])
         consumer.pause(self._partition)
         try:

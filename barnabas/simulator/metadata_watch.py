@@ -54,7 +54,7 @@ class MetadataWatch:
             return
         self._fencings.look(core.services.members)
         if core.voter is not None and core.voter.raft is not None:
-            self._committed(life, broker, core.voter)
+            self._committed(life, broker, core.voter, core.voter.raft.epoch)
             life.look(broker, core.voter, core.voter.raft, self._peers)
         life.look_at_image(broker, core)
 
@@ -64,14 +64,14 @@ class MetadataWatch:
         self._decisions.look(core.image)
         self._fencings.look(core.services.members)
 
-    def _committed(self, life: _Life, broker: BrokerProcess, voter: Voter) -> None:
+    def _committed(self, life: _Life, broker: BrokerProcess, voter: Voter, term: int) -> None:
         committed = voter.log.committed
         if committed <= life.sight.next_offset:
             return
         last_term = -1
         for header, data in life.sight.up_to(broker.device, voter.log.log, committed):
             base, last, last_term = header.base_offset, header.last_offset, header.leader_epoch
-            self._tell(Recorded(broker.name, broker.incarnation, base, last, last_term, header.crc))
+            self._tell(Recorded(broker.name, broker.incarnation, base, last, last_term, header.crc, term))
             if base == self._end:
                 self.image.apply(decode(record.value or b"") for record in decode_records(data, 0))
                 self._end = header.next_offset
@@ -95,12 +95,24 @@ class _Life:
         self._role = Role.UNATTACHED
         self._stands = (0, 0, 0)
         self._cuts = -1
+        self._seen: tuple[object, ...] = ()
         self._image = -1
         self._counted: dict[int, int] = {}
         self._parted = False
 
     def look(self, broker: BrokerProcess, voter: Voter, raft: Raft, peers: Peers) -> None:
         """A turn is over."""
+        log = voter.log.log
+        seen = raft.role, raft.epoch, voter.log.start.end, log.high_watermark, log.log_end_offset, log.cuts
+        if seen != self._seen or self.leads is not (raft.leading is not None):
+            self._seen = seen
+            self._changed(broker, voter, raft)
+        if raft.leading is not None:
+            self._look_at_counted(broker, raft.leading.ends, peers)
+        if raft.fault is not None:
+            self._part(broker, raft.fault)
+
+    def _changed(self, broker: BrokerProcess, voter: Voter, raft: Raft) -> None:
         log = voter.log
         leads, begun = raft.leading is not None, log.log.epochs.latest == raft.epoch
         if leads and begun and (not self.leads or self.term != raft.epoch):
@@ -118,10 +130,6 @@ class _Life:
         if stands != self._stands:
             self._stands = stands
             self._tell(Stands(broker.name, *stands))
-        if raft.leading is not None:
-            self._look_at_counted(broker, raft.leading.ends, peers)
-        if raft.fault is not None:
-            self._part(broker, raft.fault)
 
     def _look_at_counted(self, broker: BrokerProcess, ends: dict[int, int], peers: Peers) -> None:
         for node_id, end in ends.items():

@@ -35,6 +35,15 @@ class _Admin(AsyncAdmin):
         self._client = Client(self.config, metadata, surroundings=surroundings)
 
 
+async def admin_of(machine: Machine, server: str) -> AsyncAdmin:
+    """A client that has started, however long no broker is there for it."""
+    while True:
+        admin = _Admin(server, machine.surroundings())
+        with suppress(ClientTimeout):  # what did not start is closed
+            await admin.start()
+            return admin
+
+
 class Moving(ClientProcess):
     """Has partitions moved to two brokers or to all, in any order, and gives some of it up; in the end all have all."""
 
@@ -51,11 +60,7 @@ class Moving(ClientProcess):
     async def _run(self) -> None:
         chance, world = self._chance, self.machine.world
         await asyncio.sleep(_FIRST_MS / 1000)
-        while True:
-            admin = _Admin(self._server, self.machine.surroundings())
-            with suppress(ClientTimeout):  # no broker for a long time; what did not start is closed
-                await admin.start()
-                break
+        admin = await admin_of(self.machine, self._server)
         try:
             while world.now_ns < self._until_ns:
                 some = [one for one in self._partitions if chance.randrange(2)] or self._partitions

@@ -7,7 +7,15 @@ from random import Random
 from typing import Any, Final
 
 from barnabas.protocol.ids import TopicPartition
-from barnabas.simulator.faults import RESTARTS, Fault, draw_faults, draw_member_faults, draw_quorum_faults, draw_story
+from barnabas.simulator.faults import (
+    RESTARTS,
+    Fault,
+    draw_apart,
+    draw_faults,
+    draw_member_faults,
+    draw_quorum_faults,
+    draw_story,
+)
 from barnabas.simulator.world import World
 
 TOPIC: Final = "t"
@@ -29,6 +37,8 @@ class Plan:
         members: settings of each member of a consumer group; none where there is no group.
         moves: whether somebody moves partitions between brokers.
         controllers: how many of the brokers are controllers, too, the first ones.
+        remakes: whether somebody deletes a topic of its own and has it made anew.
+        heavy: whether some records are more than a broker packs anew while others wait.
     """
 
     seed: str
@@ -43,6 +53,8 @@ class Plan:
     members: list[dict[str, Any]] = field(default_factory=list)
     moves: bool = False
     controllers: int = 1
+    heavy: bool = False
+    remakes: bool = False
 
     @property
     def partitions_told(self) -> list[TopicPartition]:
@@ -105,7 +117,8 @@ def draw(seed: str, duration_ms: int = 60_000, brokers: int = 0, controllers: in
     chance = World(seed).chance("groups")
     if chance.randrange(2) == 0:
         _with_group(plan, chance, defaults)
-    plan.controllers = 1 if brokers == 1 else controllers or _controllers(seed)
+    apart = not (brokers == 1 or controllers or synced or defaults) and World(seed).chance("apart").randrange(3) == 0
+    plan.controllers = 1 if brokers == 1 or apart else controllers or _controllers(seed)
     if plan.controllers > 1:
         _with_quorum(plan, World(seed).chance("quorum"), defaults)
     chance = World(seed).chance("stories")
@@ -117,6 +130,9 @@ def draw(seed: str, duration_ms: int = 60_000, brokers: int = 0, controllers: in
             if chance.randrange(2):
                 plan.broker["leader.imbalance.check.interval.seconds"] = "3"
     plan.moves = brokers > 1 and World(seed).chance("moves").randrange(4) == 0
+    plan.remakes = brokers > 1 and not controllers and World(seed).chance("remakes").randrange(5) == 0
+    if apart:
+        _with_batches_apart(plan, World(seed).chance("story of batches apart"))
     return plan
 
 
@@ -152,6 +168,15 @@ def _cluster(chance: Random) -> dict[str, str]:
         "replica.lag.time.max.ms": str(chance.choice((800, 3000, 10_000, 30_000))),
         "replica.socket.timeout.ms": str(chance.choice((1000, 3000, 30_000))),
     }
+
+
+def _with_batches_apart(plan: Plan, chance: Random) -> None:
+    story = draw_apart(chance, plan.duration_ms, plan.brokers)
+    plan.heavy, plan.partitions = True, 2 * plan.brokers  # so that a request has batches for several
+    plan.faults = story.told(plan.faults, plan.duration_ms)
+    plan.broker |= {**story.settings, "num.partitions": str(plan.partitions)}
+    for settings in plan.producers:
+        settings |= {"compression_type": "lz4", "linger_ms": 50}  # the batches of a moment go in one request
 
 
 def _with_group(plan: Plan, chance: Random, defaults: bool) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from barnabas.broker.log import Log
 from barnabas.broker.node.core import Core
+from barnabas.broker.replica.partition import Partition
 from barnabas.protocol.ids import TopicPartition
 from barnabas.simulator.broker import BrokerProcess
 from barnabas.simulator.decision_watch import names
@@ -26,7 +27,7 @@ class ReplicaWatch:
         self._sights: dict[TopicPartition, Sight] = {}
         self._ends: dict[TopicPartition, int] = {}
         self._epochs: dict[TopicPartition, tuple[int, int, int]] = {}
-        self._led: dict[TopicPartition, tuple[int, tuple[int, ...]]] = {}
+        self._led: dict[TopicPartition, tuple[Partition, int, tuple[int, ...]]] = {}
 
     def forget(self, key: TopicPartition) -> None:
         """The replica was deleted."""
@@ -40,11 +41,12 @@ class ReplicaWatch:
         broker.machine.world.count("logs cut", end < before)
         if "compact" in log.config.cleanup_policy:
             return
+        named = broker.machine.world.incarnations.key(log.topic_id, key)
         sight = self._sights.setdefault(key, Sight())
         if log.high_watermark > sight.next_offset:
             for header, _ in sight.up_to(broker.device, log, log.high_watermark):
                 base, last, epoch = header.base_offset, header.last_offset, header.leader_epoch
-                self._tell(Committed(broker.name, broker.incarnation, key, base, last, epoch, header.crc))
+                self._tell(Committed(broker.name, broker.incarnation, named, base, last, epoch, header.crc))
         told = (len(log.epochs), log.epochs.latest, log.cuts)
         known = self._epochs.get(key)
         if known != told:
@@ -53,33 +55,36 @@ class ReplicaWatch:
             leads = partition.leader_epoch if partition is not None and partition.is_leader else -1
             is_cut = known is not None and known[2] != log.cuts
             found = epochs_of(broker.device, log)
-            self._tell(Epochs(broker.name, key, end, tuple(log.epochs.entries), found, is_cut, leads))
+            self._tell(Epochs(broker.name, named, end, tuple(log.epochs.entries), found, is_cut, leads))
 
     def look(self, broker: BrokerProcess, core: Core) -> None:
         """A turn is over."""
-        if self._peers is not None:
-            self._look_at_counted(broker, core, self._peers)
-        me = broker.node_id
+        me, led, incarnations = broker.node_id, self._led, broker.machine.world.incarnations
         for key, partition in core.replicas.hosted.online.items():
             if partition.leader_id != me:
-                if self._led.pop(key, None) is not None:
-                    self._tell(Led(broker.name, broker.incarnation, key, partition.leader_epoch, (), 0, leads=False))
+                if key in led:
+                    del led[key]
+                    named = incarnations.key(partition.topic_id, key)
+                    self._tell(Led(broker.name, broker.incarnation, named, partition.leader_epoch, (), 0, leads=False))
                 continue
-            stands = (partition.leader_epoch, partition.isr.committed)
-            if self._led.get(key) != stands:
-                self._led[key] = stands
+            if self._peers is not None:
+                self._look_at_counted(broker, key, partition, self._peers)
+            stands = (partition, partition.leader_epoch, partition.isr.committed)
+            if led.get(key) != stands:
+                led[key] = stands
                 isr, least = names(partition.isr.committed), partition.effective_min_isr
-                self._tell(Led(broker.name, broker.incarnation, key, partition.leader_epoch, isr, least))
+                named = incarnations.key(partition.topic_id, key)
+                self._tell(Led(broker.name, broker.incarnation, named, partition.leader_epoch, isr, least))
 
-    def _look_at_counted(self, broker: BrokerProcess, core: Core, peers: Peers) -> None:
+    def _look_at_counted(self, broker: BrokerProcess, key: TopicPartition, partition: Partition, peers: Peers) -> None:
         """What a leader has heard of its followers' ends; of those that are away or were cut since nothing is told."""
-        for key, partition in core.replicas.hosted.online.items():
-            for follower, remote in partition.remotes.items():
-                end = remote.end.offset
-                if self._counted.get((key, follower)) == end:
-                    continue
-                self._counted[key, follower] = end
-                peer = peers(follower)
-                log = None if peer.core is None else peer.core.logs.logs.get(key)
-                if log is not None and log.log_end_offset >= end > 0:
-                    self._tell(Counted(broker.name, key, peer.name, end, synced_end(peer.device, log)))
+        for follower, remote in partition.remotes.items():
+            end = remote.end.offset
+            if self._counted.get((key, follower)) == end:
+                continue
+            self._counted[key, follower] = end
+            peer = peers(follower)
+            log = None if peer.core is None else peer.core.logs.logs.get(key)
+            if log is not None and log.topic_id == partition.topic_id and log.log_end_offset >= end > 0:
+                named = broker.machine.world.incarnations.key(log.topic_id, key)
+                self._tell(Counted(broker.name, named, peer.name, end, synced_end(peer.device, log)))

@@ -15,12 +15,25 @@ from barnabas.simulator.adversary import Adversary
 from barnabas.simulator.brokers import Brokers
 from barnabas.simulator.checks import Checks, all_checks
 from barnabas.simulator.group_watch import OffsetFrames
-from barnabas.simulator.history import Acknowledged, Answered, Decided, Event, Failed, Healed, Over, Polled, Sent, Voted
+from barnabas.simulator.history import (
+    Acknowledged,
+    Answered,
+    Decided,
+    Event,
+    Failed,
+    Healed,
+    Over,
+    Polled,
+    Remade,
+    Sent,
+    Voted,
+)
 from barnabas.simulator.machine import Machine
 from barnabas.simulator.members import Keeping, Member
 from barnabas.simulator.network import Network
 from barnabas.simulator.operating import Moving
 from barnabas.simulator.plan import TOPIC, Plan
+from barnabas.simulator.remaking import ANEW, LEAST_KEYS, AnewWatch, ReadingAnew, Remaking, ReviewingAnew, SendingAnew
 from barnabas.simulator.watching import FrameWatch
 from barnabas.simulator.workload import ClientProcess, Reading, Reviewing, Sending
 from barnabas.simulator.world import MS, Broken, World
@@ -31,6 +44,7 @@ LEAST: Final = 170
 """Acknowledged records of each of three producers."""
 _SENDING_MS_MAX: Final = 600_000
 """A producer that goes on to `LEAST` is given so long after the healing."""
+_OF_RECORDS: Final = (Sent, Acknowledged, Failed, Polled)
 _LOG_LINES_MAX: Final = 200
 
 
@@ -105,6 +119,7 @@ class _Run:
                 until_ns,
                 LEAST,
                 once=plan.promises_once(settings),
+                heavy=plan.heavy,
             )
             for settings in plan.producers
         ]
@@ -116,14 +131,23 @@ class _Run:
         self.moving = (
             [Moving(next(machines), server, partitions, plan.brokers, self.tell, until_ns)] if plan.moves else []
         )
-        self.review = Reviewing(next(machines), server, partitions, self.tell)
+        self.remaking: list[ClientProcess] = []
+        self.anew = AnewWatch(world, self.brokers, self.tell)
+        if plan.remakes:
+            self.sending.append(SendingAnew(next(machines), server, self.tell, until_ns))
+            self.keeping.append(Keeping(next(machines), server, LEAST_KEYS[0], self.tell, f"counters of {ANEW}"))
+            self.remaking = [ReadingAnew(next(machines), server), Remaking(next(machines), server, self.tell, until_ns)]
+        self.reviews: list[Reviewing] = [Reviewing(next(machines), server, partitions, self.tell)]
+        if plan.remakes:
+            self.reviews.append(ReviewingAnew(next(machines), server, [], self.tell))
         self.clients: list[ClientProcess] = [*self.sending, *self.reading, *self.members, *self.keeping, *self.moving]
+        self.clients += self.remaking
         hosts = [each.machine.host for each in self.clients]
         self.adversary = Adversary(world, network, self.brokers, hosts, self.members, self.tell, synced=plan.synced)
 
     def tell(self, event: Event) -> None:
         """Something happened that the checkers are to hear of."""
-        if isinstance(event, Sent | Acknowledged | Failed | Polled):
+        if isinstance(event, _OF_RECORDS):
             where, value = event.partition, event.value[:20]
             offset = getattr(event, "offset", "")
             self.world.note(f"{event[0]} {type(event).__name__.lower()} {where} {offset} {value!r}")
@@ -133,6 +157,8 @@ class _Run:
             self.adversary.decided(event)
         elif isinstance(event, Voted):
             self.adversary.voted(event)
+        elif isinstance(event, Remade):
+            self.anew.remade(event)
         try:
             self.checks.see(event)
         except Broken as broken:
@@ -158,14 +184,20 @@ class _Run:
         if not self._within(HEALING_MS, lambda: all(one.ended for one in self.moving) and self.brokers.in_sync):
             raise Broken(f"settled: not all is in sync {HEALING_MS} ms after all was healed: {self.brokers.told()}")
         self._within(_SENDING_MS_MAX, lambda: all(each.ended for each in self.sending))
+        if plan.remakes:
+            self._within(HEALING_MS, lambda: self.remaking[-1].ended)
+            self.reviews[-1].take_on(self.brokers.know(ANEW))
         if not self._within(HEALING_MS, lambda: self.brokers.well):
             raise Broken(f"settled: nothing is sent any more, and not all is committed: {self.brokers.told()}")
         ends = self.brokers.ends()
-        self.review.start()
-        if not self._within(HEALING_MS, lambda: self.review.positions == ends):
-            raise Broken(f"settled: what is there ({ends}) cannot be read in {HEALING_MS} ms")
-        self._read_to(ends)
-        self.review.tell()
+        for review in self.reviews:
+            there = {key: ends[key] for key in review.positions}
+            review.start()
+            if not self._within(HEALING_MS, lambda one=review, there=there: one.positions == there):  # type: ignore[misc]
+                raise Broken(f"settled: what is there ({there}) cannot be read in {HEALING_MS} ms")
+        self._read_to({key: ends[key] for key in plan.partitions_told})
+        for review in self.reviews:
+            review.tell()
         self.tell(Over((world.now_ns - healed_ns) // MS))
         if world.broken is not None:
             raise Broken(world.broken)
@@ -188,7 +220,7 @@ class _Run:
 
     def end(self) -> None:
         """Let go of everything: no process runs any more."""
-        clients = [*self.clients, self.review]
+        clients = [*self.clients, *self.reviews]
         for client in clients:
             client.cancel()
         self.checks = Checks([])  # what comes now is no news

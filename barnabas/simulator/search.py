@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,6 +64,9 @@ REACHED: Final = (
     "returns without proof",
     "snapshots of metadata installed",
     "starts that found a loss",
+    "topics deleted",
+    "topics given more partitions",
+    "topics made anew",
     "trickled pieces",
     "unsynced bytes lost",
     "writers stalled",
@@ -103,10 +109,22 @@ class Found:
         return [name for name in REACHED if not self.reached[name]] if self.seeds >= MANY else []
 
 
-def search(seeds: Iterable[int]) -> Iterator[Outcome]:
-    """Play seeds."""
-    for seed in seeds:
-        yield play(draw(str(seed)))
+def search(seeds: Sequence[int], jobs: int = 1) -> Iterator[Outcome]:
+    """Play seeds, and tell of them in their order; `jobs` at a time, each in a process of its own."""
+    if min(jobs, len(seeds)) <= 1:
+        yield from map(_play, seeds)
+        return
+    with ProcessPoolExecutor(min(jobs, len(seeds)), get_context("fork"), _left_to_the_parent) as pool:
+        yield from pool.map(_play, seeds)
+
+
+def _play(seed: int) -> Outcome:
+    return play(draw(str(seed)))
+
+
+def _left_to_the_parent() -> None:
+    """Ctrl-C reaches all processes of a terminal: who plays a seed ends with it, and is given no other."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def save(outcome: Outcome, directory: Path, suffix: str = "") -> Path:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from itertools import islice
+
 from barnabas.broker.log import Log
 from barnabas.broker.log.segment import LOG_SUFFIX
 from barnabas.protocol.batch import BatchHeader, batches, read_header
@@ -23,9 +26,12 @@ class Sight:
     def up_to(self, device: Device, log: Log, offset: int) -> list[tuple[BatchHeader, memoryview]]:
         """The batches below `offset` that were not given yet. What was given must not be cut off meanwhile."""
         found: list[tuple[BatchHeader, memoryview]] = []
-        for segment in log.segments:
-            if segment.base < self._base or segment.base >= offset:
+        first = max(bisect_right(log.bases, self._base) - 1, 0)
+        for segment in islice(log.segments, first, None):
+            if segment.base < self._base:  # what was there is gone
                 continue
+            if segment.base >= offset:
+                break
             position = self._position if segment.base == self._base else 0
             data = device.bytes_of(segment.path(LOG_SUFFIX))
             for at, size in batches(data, position, min(segment.size, len(data))):

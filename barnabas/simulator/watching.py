@@ -1,14 +1,13 @@
-"""What is looked at while a run goes on: partitions and parked operations after each turn, frames on the wire."""
+"""What is looked at while a run goes on: partitions after each turn of a broker, frames on the wire."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from struct import Struct
 from typing import Any, Final
 
-from barnabas.broker.delayed import DelayedOperation
 from barnabas.broker.log import Log
-from barnabas.broker.node.core import Core
 from barnabas.broker.node.startup import Phase
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ErrorCode
@@ -16,8 +15,9 @@ from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.kafka import codec
 from barnabas.simulator.broker import BrokerProcess
 from barnabas.simulator.group_watch import GroupWatch, OffsetFrames
-from barnabas.simulator.history import Answered, Asked, Completed, Gone, Looked, Parked, Tell
+from barnabas.simulator.history import Answered, Asked, Gone, Looked, Tell
 from barnabas.simulator.metadata_watch import MetadataWatch
+from barnabas.simulator.parked_watch import ParkedWatch
 from barnabas.simulator.proposal_watch import ProposalFrames
 from barnabas.simulator.replica_watch import Peers, ReplicaWatch
 from barnabas.simulator.vote_watch import VoteFrames
@@ -26,11 +26,13 @@ from barnabas.simulator.world import World
 
 _LOOKED_AT: Final = (Phase.HOSTING, Phase.READY, Phase.STOPPING)
 """A broker follows as soon as its logs are open, which is before it takes part, and goes on while it stops."""
+_UNSEEN: Final = (None, -1, -1)
 RECOGNISED: Final = "retries recognised after a failover"
-NEVER_MS: Final = 2**62
 _LENGTH: Final = Struct(">i")
 _REQUEST: Final = Struct(">hhi")  # API key | version | correlation id
 _CORRELATION: Final = Struct(">i")
+_SMALL_BYTES: Final = 500
+"""Answers that may come again in the same words."""
 COUNTED: Final = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -53,14 +55,11 @@ class BrokerWatch:
         self._metadata = metadata
         self._peers = peers
         self._incarnation = 0
-        self._stands: dict[TopicPartition, tuple[int, int]] = {}
-        self._logs: dict[TopicPartition, Log] = {}
+        self._seen: dict[TopicPartition, tuple[Log, int, int]] = {}
+        """Of each partition its log, its high watermark and its end."""
         self._replicas = ReplicaWatch(tell, peers)
         self._groups = GroupWatch(tell)
-        self._parked: dict[DelayedOperation, int] = {}
-        self._count = 0
-        self._counts: list[tuple[int, int]] = []
-        self._due_ms = 0
+        self._parked = ParkedWatch(tell)
         self._knows_losses = False
 
     def look(self, broker: BrokerProcess) -> None:
@@ -70,12 +69,10 @@ class BrokerWatch:
             return
         if broker.incarnation != self._incarnation:
             self._incarnation = broker.incarnation
-            self._stands.clear()
-            self._logs.clear()
+            self._seen.clear()
             self._replicas = ReplicaWatch(self._tell, self._peers)
             self._groups = GroupWatch(self._tell)
-            self._parked.clear()
-            self._counts = []
+            self._parked.begin()
             self._knows_losses = False
         self._metadata.look(broker, core)  # first: an ISR that is smaller lets more be committed
         if core.phase not in _LOOKED_AT:
@@ -87,51 +84,30 @@ class BrokerWatch:
             self._groups.look(broker, core)
         if core.phase is not Phase.HOSTING:  # while it stops it leads until the others have taken over
             self._replicas.look(broker, core)
-        known, open_logs = self._stands, self._logs
-        if len(open_logs) > len(core.logs.logs):
-            for partition in [one for one in open_logs if one not in core.logs.logs]:
+        seen, logs = self._seen, core.logs.logs
+        if len(seen) > len(logs):
+            for partition in [one for one in seen if one not in logs]:
                 self._forget(broker, partition)
-        for partition, log in core.logs.logs.items():
-            if open_logs.get(partition) is not log:
+        for partition, log in logs.items():
+            known, watermark, end = seen.get(partition, _UNSEEN)
+            if known is log and end == log.log_end_offset and watermark == log.high_watermark:
+                continue
+            if known is not log:
                 self._forget(broker, partition)
-                open_logs[partition] = log
-            stands = (log.high_watermark, log.log_end_offset)
-            if known.get(partition) != stands:
-                known[partition] = stands
-                self._tell(Looked(broker.name, self._incarnation, partition, *stands))
-                self._replicas.moved(broker, core, partition, log)
-        self._look_at_parked(broker, core)
+            stands = log.high_watermark, log.log_end_offset
+            seen[partition] = log, *stands
+            key = broker.machine.world.incarnations.key(log.topic_id, partition)
+            self._tell(Looked(broker.name, self._incarnation, key, *stands))
+            self._replicas.moved(broker, core, partition, log)
+        self._parked.look(broker, core)
 
     def _forget(self, broker: BrokerProcess, partition: TopicPartition) -> None:
-        if self._logs.pop(partition, None) is not None:
-            self._stands.pop(partition, None)
+        log, _, _ = self._seen.pop(partition, _UNSEEN)
+        if log is not None:
             self._replicas.forget(partition)
-            broker.machine.world.count("replicas deleted")
-            self._tell(Gone(broker.name, partition))
-
-    def _look_at_parked(self, broker: BrokerProcess, core: Core) -> None:
-        now_ms = broker.machine.clock.mono_ns() // 1_000_000
-        counts = [(one.timer.size, one.estimated_total) for one in core.replicas.shared.purgatories]
-        if counts == self._counts and now_ms < self._due_ms:
-            return  # nobody came, nobody went, nobody is late
-        self._counts = counts
-        waiting: dict[DelayedOperation, None] = {}
-        for purgatory in core.replicas.shared.purgatories:
-            waiting.update((one, None) for one in purgatory.timer.tasks() if isinstance(one, DelayedOperation))
-        for operation in [one for one in self._parked if one not in waiting]:
-            number = self._parked.pop(operation)
-            broker.machine.world.count("operations that expired", operation.deadline_ms <= now_ms)
-            self._tell(Completed(broker.name, self._incarnation, number, operation.completed))
-        for operation in waiting:
-            if operation not in self._parked:
-                self._count += 1
-                broker.machine.world.count("operations parked")
-                self._parked[operation] = self._count
-            elif operation.deadline_ms >= now_ms:
-                continue
-            number = self._parked[operation]
-            self._tell(Parked(broker.name, self._incarnation, number, operation.deadline_ms, now_ms))
-        self._due_ms = min((one.deadline_ms for one in waiting), default=NEVER_MS)
+            world = broker.machine.world
+            world.count("replicas deleted")
+            self._tell(Gone(broker.name, world.incarnations.key(log.topic_id, partition)))
 
 
 class FrameWatch:
@@ -188,13 +164,18 @@ class FrameWatch:
         asked = self._asked.pop((name, correlation_id), None)
         writes = False
         if asked is not None:
-            writes = asked[0] == ApiKey.PRODUCE
-            _, response = codec.decode_response(*asked, memoryview(frame))
-            if asked[0] == ApiKey.PRODUCE:
+            key, version = asked
+            writes = key == ApiKey.PRODUCE
+            if writes:
+                _, response = codec.decode_response(key, version, memoryview(frame))
                 self._world.count(RECOGNISED, sum(1 for _ in self._recognised(name, response)))
-            for code in _errors(response):
-                if code in COUNTED:
-                    self._world.count(f"error {code} {ErrorCode(code).name}")
+                codes = _codes(response)
+            elif len(frame) > _SMALL_BYTES:
+                codes = _codes_of(version, frame)
+            else:
+                codes = _codes_again(version, frame[_CORRELATION.size :])
+            for code in codes:
+                self._world.count(f"error {code} {ErrorCode(code).name}")
         else:
             writes = self._offsets.written(name, correlation_id, frame)
             self._proposals.written(name, correlation_id, frame, self._offsets)
@@ -214,7 +195,19 @@ class FrameWatch:
                     yield part.base_offset
 
 
-def _errors(response: Any) -> Iterator[int]:
-    for topic in response.responses:
-        for part in getattr(topic, "partition_responses", None) or topic.partitions:
-            yield part.error_code
+@lru_cache(maxsize=1000)
+def _codes_again(version: int, told: bytes) -> tuple[int, ...]:
+    """Of an answer to Fetch without its first field: most have nothing to give, and say it in the same words."""
+    return _codes_of(version, bytes(_CORRELATION.size) + told)
+
+
+def _codes_of(version: int, frame: bytes) -> tuple[int, ...]:
+    return _codes(codec.decode_response(ApiKey.FETCH, version, memoryview(frame))[1])
+
+
+def _codes(response: Any) -> tuple[int, ...]:
+    """The errors of its partitions that are to be counted."""
+    parts = (
+        part for topic in response.responses for part in getattr(topic, "partition_responses", None) or topic.partitions
+    )
+    return tuple(part.error_code for part in parts if part.error_code in COUNTED)

@@ -23,6 +23,8 @@ _PENDING_MAX: Final = 200
 _HURRY_MS: Final = 100
 """How often it sends what is missing, once the faults are over."""
 _LARGE_BYTES: Final = 20_000
+_HEAVY_BYTES: Final = 150_000
+"""More than a broker packs anew on its loop; sent, it is next to nothing."""
 _POLL_S: Final = 5.0
 
 
@@ -68,8 +70,9 @@ class ClientProcess(ABC):
             self._loop.call_soon(self._task.cancel)
 
     def end_process(self) -> None:
-        """Nothing of it runs from now on."""
+        """Nothing of it runs from now on, nor when Python lets go of it."""
         self._loop.kill()
+        self._loop.close_tasks([] if self._task is None else [self._task])
 
 
 class Sending(ClientProcess):
@@ -86,10 +89,11 @@ class Sending(ClientProcess):
         least: int,
         *,
         once: bool,
+        heavy: bool = False,
     ) -> None:
         """It sends until that time, and on until at least so many records are acknowledged.
 
-        `once`: they are to be there once and in order (`Plan.promises_once`).
+        `once`: they are to be there once and in order (`Plan.promises_once`). `heavy`: some are (`Plan`).
         """
         super().__init__(machine, tell)
         self.acknowledged = 0
@@ -98,6 +102,7 @@ class Sending(ClientProcess):
         self._server = server
         self._settings = settings
         self._once = once
+        self._heavy = heavy
         self._partitions = partitions
         self._chance = machine.world.chance(f"records of {machine.name}")
         self._pace_ms = self._chance.choice((800, 1500, 2400))
@@ -113,7 +118,11 @@ class Sending(ClientProcess):
         try:
             while world.now_ns < self._until_ns or self.acknowledged < self._least:
                 for _ in range(self._chance.choice((1, 1, 3, 10))):
-                    await self._send(producer)
+                    await self._send(producer, self._chance.choice(self._partitions))
+                if self._heavy and self._chance.randrange(2):
+                    await self._send(producer, self._chance.choice(self._partitions), _HEAVY_BYTES)
+                    for partition in self._partitions:
+                        await self._send(producer, partition)
                 pace_ms = self._pace_ms if world.now_ns < self._until_ns else _HURRY_MS
                 await asyncio.sleep(self._chance.randrange(1, 2 * pace_ms) / 1000)
                 while self._pending > _PENDING_MAX:
@@ -123,11 +132,10 @@ class Sending(ClientProcess):
         finally:
             await producer.close(0)  # where it was cancelled
 
-    async def _send(self, producer: AsyncProducer) -> None:
+    async def _send(self, producer: AsyncProducer, partition: TopicPartition, heavy_bytes: int = 0) -> None:
         self._sent += 1
-        partition = self._chance.choice(self._partitions)
         value = b"%s/%d/" % (self.machine.name.encode(), self._sent)
-        value += bytes(_LARGE_BYTES if self._chance.randrange(50) == 0 else self._chance.randrange(100))
+        value += bytes(_LARGE_BYTES if self._chance.randrange(50) == 0 else self._chance.randrange(100) + heavy_bytes)
         try:
             future = await producer.send(partition.topic, value, partition=partition.partition)
         except ClientTimeout:  # it was not taken
@@ -188,6 +196,11 @@ class Reviewing(Reading):
         super().__init__(machine, server, partitions, {}, self._keep)
         self._kept: dict[TopicPartition, list[tuple[int, bytes]]] = {each: [] for each in partitions}
         self._review = tell
+
+    def take_on(self, partitions: list[TopicPartition]) -> None:
+        """Read these, too; it has not begun."""
+        self.positions |= dict.fromkeys(partitions, 0)
+        self._kept |= {each: [] for each in partitions}
 
     def _keep(self, event: Event) -> None:
         assert isinstance(event, Polled)

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
+from barnabas.simulator.incarnations import Incarnations
 from barnabas.simulator.trace import Trace
 
 MS: Final = 1_000_000
@@ -34,6 +35,7 @@ class World:
         trace: what happened.
         reached: how often what is worth counting happened, by its name.
         broken: what went wrong first, in one sentence; the run ends with it.
+        incarnations: its topics, told apart where they have one name.
     """
 
     def __init__(self, seed: str) -> None:
@@ -42,6 +44,7 @@ class World:
         self.trace = Trace()
         self.reached: Counter[str] = Counter()
         self.broken: str | None = None
+        self.incarnations = Incarnations()
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._order = itertools.count()
 

@@ -20,7 +20,10 @@ class Refused(RuntimeError):
 
 
 class Phase(NamedTuple):
-    """How long it took, without the protocol's own waits (`net`), and CPU of the server and of the generator; ms."""
+    """How long it took, without the protocol's own waits (`net`), and CPU of the server and of the generator; ms.
+
+    That of a join is of all that it brought, which ends a little later than it (`groups.c`).
+    """
 
     all: float
     net: float
@@ -30,11 +33,12 @@ class Phase(NamedTuple):
 
 @dataclass(slots=True, frozen=True)
 class Cycles:
-    """Medians of some cycles: a group joins, in so many generations, and then one of it leaves."""
+    """Medians of some cycles: a group joins, in so many generations and requests, and then one of it leaves."""
 
     join: Phase
     leave: Phase
     generations: float
+    requests: float
 
 
 @dataclass(slots=True, frozen=True)
@@ -63,14 +67,21 @@ Cycle = dict[str, float]
 
 
 def cycles(
-    server: Server, protocol: str, group: str, topic: str, partitions: int, members: int, count: int
+    server: Server,
+    protocol: str,
+    group: str,
+    topic: str,
+    partitions: int,
+    members: int,
+    count: int,
+    beat_ms: int = BEAT_MS,
 ) -> list[Cycle]:
-    """So many groups one after the other.
+    """So many groups one after the other, each of whose members says every `beat_ms` that it is there.
 
     Raises:
         Refused: the server answered an error.
     """
-    return _run(server, "cycle", protocol, group, topic, partitions, members, BEAT_MS, count)
+    return _run(server, "cycle", protocol, group, topic, partitions, members, beat_ms, count)
 
 
 def medians(found: list[Cycle]) -> Cycles:
@@ -82,7 +93,7 @@ def medians(found: list[Cycle]) -> Cycles:
     def phase(name: str) -> Phase:
         return Phase(*(median(f"{name}_{figure}ms") for figure in ("", "net_", "cpu_", "own_")))
 
-    return Cycles(phase("join"), phase("leave"), median("generations"))
+    return Cycles(phase("join"), phase("leave"), median("generations"), median("join_requests"))
 
 
 def beats(

@@ -13,6 +13,9 @@
  * given, the leader assigns, and whoever hears of a rebalance in a heartbeat joins again; a consumer says at once what
  * it has given up or taken. The next heartbeat is BEAT_MS after the last answer.
  *
+ * CPU of a join is counted until everybody was answered what he says to have then, which is behind the join itself: of
+ * a small group none of that is served when the last member has its share, of a large one nearly all.
+ *
  * `net` is the time in which the server owed somebody an answer that brings the group on. A JoinGroup that waits for a
  * member whose heartbeat is not due is owed nothing, and a heartbeat counts if it was told something new: so what the
  * protocol itself waits is not in it.
@@ -30,6 +33,7 @@ struct member {
     int socket, generation, count;     /* count: of partitions */
     enum state state;
     int stable, told;                  /* has its share; has said so (consumer) */
+    int telling;                       /* what it says has not been answered yet */
     char id[ID_MAX];
     double due_us, sent_us;
     char *in;
@@ -48,6 +52,7 @@ static uint8_t *taken_by;              /* how many members have a partition, by 
 static char topic_id[16];
 static int departing;
 static double now;
+static int requests;
 
 /* -- what the server owes: spans of time, which may overlap */
 
@@ -96,7 +101,7 @@ static void begin(int key, int version, int flexible) {
 static void end(struct member *m, enum state state) {
     size_t size = at;
     at = 0, i32(size - 4);
-    m->state = state, m->sent_us = now_us();
+    m->state = state, m->sent_us = now_us(), requests++;
     write_all(m->socket, out, size);
 }
 
@@ -129,6 +134,7 @@ static void consumer_beat(struct member *m, int epoch, int first) {
         varint(0);
     }
     varint(0);
+    m->telling = !first && !m->told;
     m->told = 1;
     end(m, epoch < 0 ? LEAVING : BEATING);
 }
@@ -233,6 +239,7 @@ static void beaten(struct member *m, struct reader *r) {
 
 static void consumer_beaten(struct member *m, struct reader *r) {
     if (measured) sample(now - m->sent_us);
+    m->telling = 0;
     g8(r), g32(r);                       /* tags of the header, throttle time */
     int error = g16(r);
     if (is_coming(error)) { rest(m, RETRY_MS); return; }
@@ -402,6 +409,10 @@ static void all_come(void) {
     until_settled(0, members);
 }
 
+static void until_served(void) {        /* what the join has brought is done: all have said what they have, and were heard */
+    for (struct member *m = all; m < all + members; m++) while (m->telling) turn();
+}
+
 static void hold(void) {                /* as long as it takes for everything that was begun to end */
     for (double end_us = now + HELD_MS * 1e3; now < end_us;) turn();
 }
@@ -409,11 +420,13 @@ static void hold(void) {                /* as long as it takes for everything th
 static void cycle(int number) {
     arrive(number);
     find_all();
-    now = now_us(), owed = 0;
+    now = now_us(), owed = 0, requests = 0;
     double start = now, cpu = server_cpu_ms(), own = cpu_s();
     all_come();
-    printf("{\"join_ms\": %.3f, \"join_net_ms\": %.3f, \"join_cpu_ms\": %.3f, ", (now - start) / 1e3, net_ms(start), server_cpu_ms() - cpu);
-    printf("\"join_own_ms\": %.3f, ", (cpu_s() - own) * 1e3);
+    printf("{\"join_ms\": %.3f, \"join_net_ms\": %.3f, ", (now - start) / 1e3, net_ms(start));
+    until_served();
+    printf("\"join_cpu_ms\": %.3f, \"join_own_ms\": %.3f, ", server_cpu_ms() - cpu, (cpu_s() - own) * 1e3);
+    printf("\"join_requests\": %d, ", requests);
     printf("\"generations\": %d, ", generations);
     hold();
     struct member *last = &all[members - 1];

@@ -53,8 +53,9 @@ class Drop:
     def set_write_buffer_limits(self, high: int, low: int) -> None:
         """Never reached."""
 
-    def get_extra_info(self, name: str) -> None:
-        """Nothing is known."""
+    def get_extra_info(self, name: str) -> tuple[str, int] | None:
+        """Its address; nothing else is known."""
+        return ("127.0.0.1", 1) if name == "peername" else None
 
     def get_write_buffer_size(self) -> int:
         """Always empty."""

@@ -63,10 +63,15 @@ def _against(row: Row, theirs: float | None, must: float, aim: float) -> Row:
 
 
 def _mb_per_s(server: Server, replicas: int) -> float:
+    """Each round waits until the device has what was written before: near its limit the kernel lets nobody write."""
     topic = f"bulk-{replicas}"
     load.create_topic(server, topic, PARTITIONS, replicas)
     load.librdkafka_produce(server, topic, 1024, servers.warm_up_s(server), PARTITIONS)
-    return max(load.librdkafka_produce(server, topic, 1024, SECONDS, PARTITIONS).mb_per_s for _ in range(ROUNDS))
+    best = 0.0
+    for _ in range(ROUNDS):
+        os.sync()
+        best = max(best, load.librdkafka_produce(server, topic, 1024, SECONDS, PARTITIONS).mb_per_s)
+    return best
 
 
 def _one_at_a_time(cluster: Cluster) -> load.Load:
@@ -136,10 +141,13 @@ def _memory(cluster: Cluster) -> Row:
 
 
 def _two_replicas() -> Row:
-    with clusters.barnabas(2) as two:
-        one_mb, two_mb = _mb_per_s(two, 1), _mb_per_s(two, 2)
+    """Each in a cluster of its own: what the first has written fills the page cache and holds back the second."""
+    found = {}
+    for replicas in (1, 2):
+        with clusters.barnabas(2) as two:
+            found[replicas] = _mb_per_s(two, replicas)
     name = "two replicas, acks=all, against one replica, 1 KB"
-    return Row(name, "MB/s", two_mb, "one replica", one_mb, must=0.4, aim=0.55)
+    return Row(name, "MB/s", found[2], "one replica", found[1], must=0.4, aim=0.55)
 
 
 def _recovery() -> Row:

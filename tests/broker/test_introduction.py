@@ -194,6 +194,18 @@ def test_another_broker_than_the_one_that_was_called_is_not_believed() -> None:
     assert one.peer == 1
 
 
+def test_no_broker_has_an_id_below_zero_whatever_it_knows() -> None:
+    """Below zero means nobody: a replica id of a client, and a peer that is none."""
+    other = answerer()
+    with pytest.raises(IntroductionError, match="its hello of 41 bytes is none"):
+        converse(asker(node=-2), other)
+    assert other.peer == -1
+    one = asker()
+    with pytest.raises(IntroductionError, match="broker -2 answers where a broker was expected"):
+        converse(one, answerer(node=-2))
+    assert one.peer == -1
+
+
 def test_another_mechanism_is_refused_with_the_name_of_ours() -> None:
     other = answerer()
     answer = other.answer(SaslHandshakeRequest("PLAIN"))
@@ -221,10 +233,12 @@ def test_in_whatever_order_strangers_ask_they_are_nobody(order: list[str]) -> No
     assert not other.refusal or order[:2] != ["handshake", "hello"] or len(order) > 2
 
 
-def test_after_it_is_through_nothing_more_is_taken() -> None:
+@pytest.mark.parametrize("number", [0, 4])
+def test_after_it_is_through_nothing_more_is_taken(number: int) -> None:
+    """Neither another beginning, nor the proof that was right."""
     other = answerer()
-    converse(asker(), other)
-    assert other.answer(SaslHandshakeRequest(MECHANISM)).error_code == ErrorCode.ILLEGAL_SASL_STATE
+    said = converse(asker(), other)
+    assert other.answer(said[number]).error_code == ErrorCode.ILLEGAL_SASL_STATE
     assert other.refusal == "it introduces itself out of order: nothing was to come any more"
 
 

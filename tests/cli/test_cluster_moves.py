@@ -11,12 +11,12 @@ import pytest
 
 from barnabas import Admin, Consumer, NewTopic, Producer
 from barnabas.cli.cluster_files import grown, plan_for, plan_of, shrunk
-from barnabas.cli.cluster_moves import AT_ONCE_MAX, Lies, Undrainable, drain, moves_off
+from barnabas.cli.cluster_moves import AT_ONCE_MAX, LATE_LOOKS, Lies, NoSuchBroker, Undrainable, drain, moves_off
 from barnabas.cli.cluster_moves import plan_of as read_plan
 from barnabas.cli.cluster_verbs import Refused, steer
 from barnabas.client.cluster_views import ClusterDescription, Reassignment
 from barnabas.net.topology import PartitionInfo, TopicInfo
-from barnabas.protocol.errors import ConfigError
+from barnabas.protocol.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition
 from tests.cli.process import run
 from tests.cli.test_cluster_up import Up
@@ -59,28 +59,35 @@ class Fake:
         }
         self.begun: list[dict[TopicPartition, tuple[int, ...]]] = []
         self.moving: dict[TopicPartition, tuple[int, ...]] = {}
+        self.replicas = 2
+        self.late: dict[TopicPartition, tuple[int, ...]] = {}
+        """What the broker that is asked has not heard of yet, until the next arrival."""
 
     def describe_cluster(self) -> ClusterDescription:
         return ClusterDescription("c", 1, tuple((node, "h", node) for node in (1, 2, 3, 4)))
 
     def describe_all_topics(self, *, internal: bool) -> dict[str, TopicInfo]:
         assert internal
-        parts = tuple(
-            PartitionInfo("t", where.partition, 1, 0, replicas, replicas) for where, replicas in self.lies.items()
-        )
+        seen = self.lies | self.late
+        parts = tuple(PartitionInfo("t", where.partition, 1, 0, replicas, replicas) for where, replicas in seen.items())
         return {"t": TopicInfo("t", ZERO_UUID, parts)}
 
     def list_partition_reassignments(self) -> dict[TopicPartition, Reassignment]:
         return {where: Reassignment((*target, 3), target[:1], (3,)) for where, target in self.moving.items()}
 
-    def alter_partition_reassignments(self, moves: dict[TopicPartition, tuple[int, ...]]) -> dict[TopicPartition, None]:
-        self.begun.append(moves)
-        self.moving |= moves
-        return dict.fromkeys(moves)
+    def alter_partition_reassignments(
+        self, moves: dict[TopicPartition, tuple[int, ...]], *, may_resize: bool
+    ) -> dict[TopicPartition, KafkaError | None]:
+        assert not may_resize, "a drain moves replicas, and makes none"
+        resized = [where for where, replicas in moves.items() if len(replicas) != self.replicas]
+        self.begun.append({where: replicas for where, replicas in moves.items() if where not in resized})
+        self.moving |= self.begun[-1]
+        return dict.fromkeys(moves) | dict.fromkeys(resized, KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, "t"))
 
     def arrive(self, _seconds: float) -> None:
         self.lies |= self.moving
         self.moving.clear()
+        self.late.clear()
 
 
 def test_so_many_are_under_way_at_a_time_and_no_more(
@@ -109,6 +116,36 @@ def test_what_ctrl_c_ends_the_next_goes_on_with(
     monkeypatch.setattr(SLEEP, fake.arrive)
     assert drain(cast("Admin", fake), 3, as_json=False) == 0
     assert [len(moves) for moves in fake.begun] == [AT_ONCE_MAX, 1], "those on their way are not sent again"
+
+
+@pytest.mark.parametrize("late", [(1, 3, 2, 4), (2, 1, 3)])
+def test_what_a_late_broker_tells_of_a_move_that_has_just_ended_is_looked_at_again(
+    monkeypatch: pytest.MonkeyPatch, late: tuple[int, ...]
+) -> None:
+    """It still has those that went: there is no place left, or a replica would come to be too many."""
+    fake = Fake(1)
+    fake.late[TopicPartition("t", 0)] = late
+    monkeypatch.setattr(SLEEP, fake.arrive)
+    assert drain(cast("Admin", fake), 3, as_json=False) == 0
+    assert [one for one in fake.begun if one] == [{TopicPartition("t", 0): (2, 1)}]
+
+
+def test_too_few_others_at_every_look_are_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = Fake(1)
+    looks: list[float] = []
+    fake.lies[TopicPartition("t", 0)] = (1, 2, 3, 4)
+    monkeypatch.setattr(SLEEP, looks.append)
+    with pytest.raises(Undrainable, match="t-0 has 4 replicas"):
+        drain(cast("Admin", fake), 3, as_json=False)
+    assert len(looks) == LATE_LOOKS - 1
+    assert not fake.begun
+
+
+def test_a_broker_that_never_was_is_not_said_to_be_empty() -> None:
+    fake = Fake(1)
+    with pytest.raises(NoSuchBroker, match="no broker 9 is alive, and no partition is on one: alive are 1, 2, 3, 4"):
+        drain(cast("Admin", fake), 9, as_json=False)
+    assert not fake.begun
 
 
 def test_nothing_is_moved_where_there_are_too_few_others() -> None:

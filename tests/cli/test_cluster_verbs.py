@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -242,7 +243,7 @@ def test_a_produce_is_seen_to_wait_for_a_follower_that_is_paused(tmp_path: Path)
         steer("pause", where, follower)
         with Producer(bootstrap_servers=up.servers, acks="all") as producer:
             sent = producer.send("story", b"waits", partition=0)
-            waiting = next(filter(None, (parked(leader, "Produce") for _ in range(1000))))
+            waiting = soon(leader)  # a client that asks the paused one first waits 10 s for it
             assert [each["keys"] for each in waiting] == [["story-0"]]
             assert not sent.done()
             assert "Produce" in run("top", leader, "--once").stdout
@@ -251,6 +252,15 @@ def test_a_produce_is_seen_to_wait_for_a_follower_that_is_paused(tmp_path: Path)
         assert not parked(leader, "Produce")
     finally:
         up.end()
+
+
+def soon(leader: str) -> list[dict[str, Any]]:
+    """The produces that wait, once there are some."""
+    until_s = time.monotonic() + BOUND_S
+    while not (waiting := parked(leader, "Produce")):
+        assert time.monotonic() < until_s, "no produce waits"
+        time.sleep(0.1)  # each look is a connection, of which one address has so many a second
+    return waiting
 
 
 def parked(server: str, name: str) -> list[dict[str, Any]]:

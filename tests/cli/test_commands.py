@@ -6,7 +6,9 @@ import argparse
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,9 +18,10 @@ from barnabas.cli import COMMANDS
 from barnabas.cli.explain import WALKS
 from barnabas.cli.options import address
 from barnabas.cli.sections import render
-from barnabas.cli.speak import table
+from barnabas.cli.speak import fail, say, say_json, table
 from barnabas.explain.stage import Stage, one_record
-from tests.cli.process import run
+from barnabas.plain import plain
+from tests.cli.process import broker, run
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +108,21 @@ def test_health_tells_a_broker_that_serves_from_none(server: str) -> None:
     assert ended.stderr == (
         "barnabas: no broker answers on 127.0.0.1:1 (Connection refused); start one: barnabas broker\n"
     )
+
+
+@pytest.mark.parametrize("command", ["health", "top"])
+def test_a_broker_that_takes_no_more_says_so_and_is_asked_by_its_directory(tmp_path: Path, command: str) -> None:
+    """`health` and `top` said that this was no Barnabas broker."""
+    with broker("--port", "0", "--data-dir", str(tmp_path), "--set", "max.connections=1") as process:
+        where = f"127.0.0.1:{process.port}"
+        with socket.create_connection(("127.0.0.1", process.port)):
+            deadline = time.monotonic() + 60
+            while "without a word" not in (refused := run(command, where)).stderr:
+                assert time.monotonic() < deadline, refused
+            assert refused.returncode == 1
+            assert "one that takes no more (max.connections)" in refused.stderr
+            beside = run(command, str(tmp_path))
+            assert (beside.returncode, beside.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("command", ["health", "top"])
@@ -265,6 +283,21 @@ def test_a_reader_that_leaves_early_is_no_error(server: str) -> None:
 
 def test_tables_put_numbers_to_the_right() -> None:
     assert table(("name", "n"), [("a", 10), ("long", "-")]).split("\n") == ["name   n", "a     10", "long   -"]
+
+
+def test_names_from_strangers_say_nothing_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "g\x1b[2J\x9b1m\r\u202egone"
+    assert plain(name) == r"g\x1b[2J\x9b1m\x0d\u202egone"
+    assert table(("name",), [("one\ntwo\t",)]) == "name\none\\x0atwo\\x09"
+    say(name)
+    say_json(group=name)
+    fail(f"{name} is not there", 1)
+    told = capsys.readouterr()
+    assert told.err == f"barnabas: {plain(name)} is not there\n"
+    line, for_programs = told.out.splitlines()
+    assert line == plain(name)
+    assert json.loads(for_programs) == {"group": name}
+    assert for_programs.isprintable()
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,10 +18,12 @@ from typing import Any, cast
 import pytest
 
 from barnabas import Admin, Consumer, KafkaError, OffsetAndMetadata, TopicPartition
+from barnabas.cli import consume
 from barnabas.cli.group_file import offsets_of
 from barnabas.cli.group_look import find, standings, total_lag
 from barnabas.cli.group_reset import Target, target
 from barnabas.cli.times import duration_ms
+from barnabas.net.host.connection import Client
 from barnabas.protocol.errors import ConfigError, ErrorCode
 from tests.cli.process import BOUND_S, clean_environment
 from tests.cli.terminal import Terminal
@@ -297,6 +300,23 @@ def test_consume_makes_no_topic(at: Terminal) -> None:
     assert ["misspelt"] not in at.good("topics", "list")
 
 
+@pytest.mark.parametrize("also", [(), ("--group", "late")])
+def test_a_topic_that_goes_once_it_was_looked_for_is_not_made_anew(
+    at: Terminal, monkeypatch: pytest.MonkeyPatch, also: tuple[str, ...]
+) -> None:
+    topic = at.topic()
+    look = consume._check_topics
+
+    def gone(given: Namespace) -> list[TopicPartition]:
+        found = look(given)
+        at.good("topics", "delete", topic)
+        return found
+
+    monkeypatch.setattr(consume, "_check_topics", gone)
+    at("consume", topic, "--exit", "-X", "default.api.timeout.ms=1000", *also)
+    assert [topic] not in at.good("topics", "list")
+
+
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
@@ -353,6 +373,38 @@ def test_what_is_no_duration(text: str) -> None:
     assert duration_ms(text) is None
 
 
+def test_many_groups_are_looked_at_together(at: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are there are told in the order that was asked for, up to the first that is not."""
+    topic = at.topic()
+    names = [at.group(topic, 1) for _ in range(3)]
+    asked: list[Any] = []
+    send = Client.send
+
+    async def counted(client: Client, node: int, request: Any, **how: Any) -> Any:
+        asked.append(request)
+        return await send(client, node, request, **how)
+
+    monkeypatch.setattr(Client, "send", counted)
+    for verb in ("lag", "describe"):
+        asked.clear()
+        shown = at.good("groups", verb, *reversed(names))
+        assert [line[0] for line in shown if line[0] in names] == names[::-1]
+        assert len(asked) <= 5 + 2 * len(names), "who coordinates, who is in it, topics, ends; offsets of each"
+    for many in (names, [at.group(topic, 1) for _ in range(9)]):
+        asked.clear()
+        assert {row[0] for row in at.good("groups", "list")} >= set(many)
+        assert len(asked) <= 6
+    code, told, wrong = at("groups", "lag", names[0], "nobody", names[1])
+    assert code == 1
+    assert [name for name in names if name in told] == names[:1]
+    assert "there is no group nobody" in wrong
+    asked.clear()
+    code, told, wrong = at("groups", "delete", *names, "nobody")
+    assert (code, told.strip()) == (1, f"deleted {', '.join(names)}")
+    assert "there is no group nobody" in wrong
+    assert len(asked) <= 3
+
+
 class Newer:
     """An admin client at a broker whose group `g` is of KIP-848, and has committed of a topic that is no more."""
 
@@ -365,10 +417,10 @@ class Newer:
     def group_offsets(self, name: str) -> Any:
         return {TopicPartition("gone", 0): OffsetAndMetadata(3), TopicPartition("t", 0): OffsetAndMetadata(3)}
 
-    def describe_topics(self, name: str) -> Any:
-        if name == "gone":
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)
-        return {name: SimpleNamespace(partitions=[SimpleNamespace(partition=0)])}
+    def describe_topics(self, *names: str) -> Any:
+        if "gone" in names:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "gone")
+        return {name: SimpleNamespace(partitions=[SimpleNamespace(partition=0)]) for name in names}
 
     def lag(self, positions: dict[TopicPartition, int]) -> Any:
         return {where: 5 - position for where, position in positions.items()}
@@ -380,7 +432,7 @@ def test_a_group_whose_members_cannot_be_asked_for_and_a_topic_that_is_gone() ->
     group = find(admin, "g")
     assert group is not None
     assert (group.state, group.members) == ("Stable", None)
-    rows = standings(admin, group)
+    (rows,) = standings(admin, group)
     assert [(row.where.topic, row.committed, row.end, row.lag) for row in rows] == [
         ("gone", 3, None, None),
         ("t", 3, 5, 2),

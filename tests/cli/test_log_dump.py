@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from barnabas import Admin, Broker, Producer, TopicPartition
+from barnabas.broker.raft import kept
 from tests.cli.process import tree
 from tests.cli.terminal import call
 
@@ -76,6 +77,42 @@ def test_snapshots_and_checkpoints(data: Path) -> None:
     (producer,) = lines("dump", str(max((data / "t-0").glob("*.snapshot"))))
     assert (producer["producer_epoch"], producer["last_sequence"], producer["last_offset"]) == (0, 5, 5)
     assert lines("dump", str(data / "t-0" / "leader-epoch-checkpoint")) == [{"leader_epoch": 0, "start_offset": 0}]
+    (own,) = lines("dump", str(data / "t-0" / "partition.metadata"))
+    points = lines("dump", str(data / "replication-offset-checkpoint"))
+    assert {"topic": "t", "partition": 0, "offset": 6, **own} in points
+    assert f"topic u  partition 0  offset 1  topic_id {id_of(data, 'u')}" in good(
+        "dump", str(data / "recovery-point-offset-checkpoint")
+    )
+
+
+def id_of(data: Path, topic: str) -> str:
+    found = lines("dump", str(data / "__cluster_metadata-0"))
+    (one,) = [each["value"] for each in found if each["value"].get("name") == topic]
+    return str(one["topic_id"])
+
+
+def test_a_snapshot_of_the_metadata_is_told_as_its_log_is(tmp_path: Path) -> None:
+    often = {"metadata.log.max.record.bytes.between.snapshots": 300}
+    with Broker(data_dir=str(tmp_path), config=often) as broker, Admin(broker.bootstrap_servers) as admin:
+        for number in range(8):
+            admin.create_topic(f"topic-{number}")
+    path = max((tmp_path / "__cluster_metadata-0").glob("*.checkpoint"))
+    told = lines("dump", str(path))
+    topics = {each["value"]["name"] for each in told if each["value"]["kind"] == "Topic"}
+    assert topics >= {"topic-0", "topic-1"}
+    assert good("dump", str(path)).startswith(f"{path.name} byte 0: offsets ")
+    whole = path.read_bytes()
+    for broken in (whole[:-1], whole[:70] + bytes([whole[70] ^ 1]) + whole[71:], b""):
+        path.write_bytes(broken)
+        code, _, wrong = call("log", "dump", str(path))
+        assert (code, wrong.count("\n")) == (1, 1)
+        assert " is broken at byte " in wrong
+
+
+def test_what_a_voter_has_promised(tmp_path: Path) -> None:
+    path = tmp_path / "quorum-state"
+    path.write_bytes(kept.dump(kept.Kept(7, 2, 3), [3, 1, 2]))
+    assert lines("dump", str(path)) == [{"epoch": 7, "voted": 2, "leader": 3, "voters": [1, 2, 3]}]
 
 
 def test_records_with_their_keys_headers_and_tombstones(data: Path) -> None:
@@ -114,6 +151,9 @@ def test_a_check_for_programs(data: Path) -> None:
         (f"{FIRST}.index", b"x" * 9, "9 bytes are no whole number of entries of 8"),
         (f"{FIRST}.snapshot", b"\0\1", ""),
         ("leader-epoch-checkpoint", b"1\n1\n0 0\nsum 00000000\n", "its sum is wrong"),
+        ("replication-offset-checkpoint", b"0\n2\nt 0 5\n", "a checkpoint of 2 entries holds 1"),
+        ("partition.metadata", b"version: 9\n", "is not of version 0"),
+        ("quorum-state", b"{}", "is damaged"),
         ("7.index", b"", "7.index is no index; one is called by 20 digits"),
     ],
 )

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from argparse import Namespace
+from typing import Any, cast
 
 import pytest
 
+from barnabas.cli import cluster
 from barnabas.cli.configs import change
+from barnabas.client.cluster_views import ClusterDescription, Features, QuorumDescription
+from barnabas.net.errors import FeatureMissing
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from tests.cli.terminal import Terminal
 
 
@@ -189,7 +194,10 @@ def test_settings_of_brokers_say_where_they_come_from(at: Terminal) -> None:
     [
         (["get", "topic", "nope"], 1, "UNKNOWN_TOPIC_OR_PARTITION(3): nope"),
         (["get", "broker", "99"], 1, "there is no broker 99; the cluster has 1"),
-        (["get", "broker", "one"], 2, "kind=BROKER: 'one' (str) is no broker's id"),
+        (["get", "broker", "one"], 2, "broker one: write its node id, such as 1, or all for all together"),
+        (["get", "broker", "-1"], 2, "broker -1: write its node id"),
+        (["set", "broker", "1", "broker.id=2"], 1, "INVALID_REQUEST(42): 1: Cannot update these configs dynamically"),
+        (["set", "broker", "all", "node.id=2"], 1, "INVALID_REQUEST(42): Cannot update these configs dynamically"),
         (["set", "topic", "t", "retention.ms"], 2, "argument KEY=VALUE: retention.ms: write KEY=VALUE, KEY+=VALUE or"),
         (["set", "topic", "t", "=1"], 2, "argument KEY=VALUE: =1: write KEY=VALUE"),
         (["get", "user", "t"], 2, "argument KIND: invalid choice: 'user' (choose from"),
@@ -203,8 +211,9 @@ def test_settings_that_cannot_be(at: Terminal, words: list[str], code: int, said
 def test_a_setting_that_does_not_exist(at: Terminal) -> None:
     name = at.name()
     at.good("topics", "create", name)
-    said = at.bad("configs", "get", "topic", name, "retention.m")
-    assert said == f"topic {name} has no setting retention.m; configs get --all shows those it has"
+    for verb in ("get", "delete"):
+        said = at.bad("configs", verb, "topic", name, "retention.m")
+        assert said == f"topic {name} has no setting retention.m; configs get --all shows those it has"
     assert at.bad("configs", "set", "topic", name, "retention.m=1").startswith("INVALID_CONFIG(40)")
 
 
@@ -237,3 +246,49 @@ def test_a_cluster_is_shown(at: Terminal) -> None:
     assert ["replica", "end", "offset", "lag"] in rest
     assert any(row[:2] == ["1", "voter"] for row in rest)
     assert any(row[:2] == ["metadata.version", str(level)] for row in rest)
+
+
+@pytest.mark.parametrize(("kraft", "controller"), [(True, 2), (False, 3)])
+def test_the_controller_is_who_leads_the_quorum(
+    kraft: bool, controller: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Brokers of a quorum name anyone of them to clients, and a Kafka without one its only controller."""
+
+    class Trio:
+        def describe_cluster(self) -> ClusterDescription:
+            return ClusterDescription("c", 3, ((1, "a", 9092), (2, "b", 9092), (3, "c", 9092)))
+
+        def describe_features(self) -> Features:
+            return Features(0, {}, {})
+
+        def describe_quorum(self) -> QuorumDescription:
+            if not kraft:
+                raise FeatureMissing("DescribeQuorum")
+            return QuorumDescription(2, 5, 71, (), ())
+
+    cluster._show(cast("Any", Trio()), Namespace(json=False))
+    told = capsys.readouterr().out
+    assert [line.split()[0] for line in told.splitlines() if line.endswith("controller")] == [str(controller)]
+    cluster._show(cast("Any", Trio()), Namespace(json=True))
+    assert json.loads(capsys.readouterr().out)["controller"] == controller
+
+
+def test_a_cluster_that_nobody_leads_is_shown_and_it_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    class Trio:
+        def describe_cluster(self) -> ClusterDescription:
+            return ClusterDescription("c", 3, ((1, "a", 9092), (3, "c", 9092)))
+
+        def describe_features(self) -> Features:
+            return Features(0, {}, {})
+
+        def describe_quorum(self) -> QuorumDescription:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "the quorum")
+
+    assert cluster._show(cast("Any", Trio()), Namespace(json=False)) == 1
+    told = capsys.readouterr()
+    assert [line.split()[:2] for line in told.out.splitlines()[2:4]] == [["1", "a:9092"], ["3", "c:9092"]]
+    assert "controller" not in told.out
+    assert "no controller can be asked" in told.err
+    assert cluster._show(cast("Any", Trio()), Namespace(json=True)) == 1
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["controller"], shown["quorum"]) == (-1, None)

@@ -14,6 +14,7 @@ from typing import Final
 
 from barnabas.cli.cluster_files import plan_for, plan_of, write_settings
 from barnabas.cli.cluster_processes import find, gone, stem, tell
+from barnabas.protocol.batch import HEADER_SIZE, batches
 from tests.cli.process import BOUND_S, clean_environment, run
 from tests.cli.small_disk import SmallDisk
 
@@ -190,6 +191,19 @@ class Brokers:
             }
             file.write_bytes(changed[how])
         return done
+
+    def flip(self, node_id: int, partition: str, chance: random.Random) -> str:
+        """Turn a bit that a batch's sum covers, under a broker that runs; where."""
+        file = chance.choice(
+            [each for each in sorted((self.data(node_id) / partition).glob("*.log")) if each.stat().st_size]
+        )
+        data = file.read_bytes()
+        position, size = chance.choice(list(batches(data)))
+        at, bit = position + chance.randrange(HEADER_SIZE, size), 1 << chance.randrange(8)
+        with open(file, "r+b") as log:
+            log.seek(at)
+            log.write(bytes([data[at] ^ bit]))
+        return f"{partition}/{file.name}, byte {at}"
 
     def _files(self, node_id: int) -> Iterator[Path]:
         where = self.data(node_id)

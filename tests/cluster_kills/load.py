@@ -250,10 +250,8 @@ class Load:
         with Admin(bootstrap_servers=servers) as admin:
             for name in ("plain", "idempotent", "confluent", "kcat"):
                 admin.create_topic(name, partitions=PARTITIONS, replication_factor=3)
-        self.senders: list[Any] = [
-            Bundled("plain", servers, once=False),
-            Bundled("idempotent", servers, once=True),
-        ]
+        self.idempotent = Bundled("idempotent", servers, once=True)
+        self.senders: list[Any] = [Bundled("plain", servers, once=False), self.idempotent]
         with contextlib.suppress(ImportError):
             self.senders.append(Confluent("confluent", servers))
         if KCAT is not None:

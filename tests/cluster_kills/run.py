@@ -13,7 +13,7 @@ from barnabas import Admin
 from barnabas.cli.look import state
 from barnabas.protocol.ids import TopicPartition
 from tests.cluster_kills.brokers import Brokers
-from tests.cluster_kills.load import PARTITIONS, Load, Wrong
+from tests.cluster_kills.load import PARTITIONS, Load, Wrong, records
 
 MOMENTS_S: Final = (0.0, 0.01, 0.1, 0.3, 0.7, 1.5, 4.0)
 ROUNDS: Final = 2
@@ -281,6 +281,23 @@ def _damaged(run: Run) -> str:
     return f"{one}: {done}"
 
 
+def _flipped(run: Run) -> str:
+    """A bit of a leader's records flips while all run: who reads them is given what was written."""
+    run.heals()
+    sender, number = run.load.idempotent, run.chance.randrange(PARTITIONS)
+    with Admin(bootstrap_servers=run.brokers.servers) as admin:
+        one = admin.describe_topics(sender.name)[sender.name].partitions[number].leader
+    run.harmed = True
+    where = run.brokers.flip(one, f"{sender.name}-{number}", run.chance)
+    told = dict(sender.acknowledged)
+    found = records(run.brokers.servers, sender.name)
+    for at, value in told.items():
+        if found.get(at) != value:
+            raise Wrong(f"{where} of broker {one} is flipped: {value} at {at[0]}-{at[1]} is read as {found.get(at)}")
+    run.heals()
+    return f"{one}: {where}"
+
+
 def _grown(run: Run) -> str:
     """A fourth broker comes, is given partitions, gives them back, and goes."""
     run.heals()
@@ -296,7 +313,8 @@ def _grown(run: Run) -> str:
         run.moment()
         run.brokers.start(hit)
     run.load.goes_on(ROUNDS)
-    run.heals()  # `drain` takes what a broker is late to call moved for replicas that stay, and refuses
+    if run.chance.randrange(2):
+        run.heals()  # else what was begun is under way, or has just ended
     run.brokers.verb("drain", str(newest), "-b", run.brokers.servers)
     run.brokers.verb("remove", str(newest))
     return f"{newest}, {hit} is killed meanwhile"
@@ -314,5 +332,6 @@ BLOWS: Final[dict[str, Callable[[Run], str]]] = {
     "rolling": _rolling,
     "full": _full,
     "damaged": _damaged,
+    "flipped": _flipped,
     "grown": _grown,
 }

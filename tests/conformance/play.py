@@ -1,4 +1,7 @@
-"""Play scenarios against one broker: side by side where they can be, with one restart for all that need one."""
+"""Play scenarios against one broker: side by side where they can be, with one restart for all that need one.
+
+Those that want settings of their own come last, after one more restart for each.
+"""
 
 import dataclasses
 import traceback
@@ -75,21 +78,24 @@ def play(
     try:
         world = World(target.name, target.port, target.data_dir, target.peer_port, target.secret)
         warm(world)
-        free = [each for each in asked if each.restart is None and not each.alone]
+        here = [each for each in asked if each.restart is None and not each.settings]
+        free = [each for each in here if not each.alone]
         # The longest waits first, so that the last ones do not stand in line alone.
         with ThreadPoolExecutor(WORKERS) as pool:
             out |= dict(zip([each.id for each in free], pool.map(lambda each: _one(world, each), free), strict=True))
         told(f"{target.name}: {len(free)} played side by side")
-        for each in asked:
-            if each.restart is None and (each.alone or _only_late(each, out[each.id])):
-                for late_ms in ALONE_LATE_MS:
-                    with bearing(late_ms):
-                        out[each.id] = _one(world, each)
-                    if not _only_late(each, out[each.id]):
-                        break
+        for each in here:
+            if each.alone or _only_late(each, out[each.id]):
+                out[each.id] = _alone(world, each)
                 told(f"{target.name}: {each.id} played alone")
         for step in (STOP, KILL):
             out |= _restart(target, world, [each for each in asked if each.restart is step], step)
+        for each in [each for each in asked if each.settings]:
+            target.stop()
+            target.set(each.settings)
+            target.start()
+            out[each.id] = _alone(world, each)
+            told(f"{target.name}: {each.id} played with settings of its own")
     finally:
         target.stop()
     return {each.id: out[each.id] for each in asked}
@@ -97,6 +103,17 @@ def play(
 
 def _one(world: World, each: Scenario) -> Outcome:
     return guarded(lambda: each.body(world))
+
+
+def _alone(world: World, each: Scenario) -> Outcome:
+    """Again and again while nothing but a time was missed, as often as `ALONE_LATE_MS` bears with."""
+    outcome = Outcome({})
+    for late_ms in ALONE_LATE_MS:
+        with bearing(late_ms):
+            outcome = _one(world, each)
+        if not _only_late(each, outcome):
+            break
+    return outcome
 
 
 def _restart(target: Target, world: World, asked: list[Scenario], step: Step) -> dict[str, Outcome]:

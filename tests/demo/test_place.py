@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -76,6 +78,25 @@ def test_a_given_directory_is_left_as_it_was_found(temporary: Path) -> None:
     place.broker_dir.mkdir()
     place.close()
     assert sorted(each.name for each in given.iterdir()) == ["broker", "spark.log"]
+
+
+def test_what_is_made_is_its_owners_alone_whatever_the_umask_says(temporary: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        place = Place(temporary / "above" / "shown")
+        place.picture.touch()
+        place.broker_dir.mkdir()
+        made = [place.directory.parent, place.directory, *place.directory.rglob("*")]
+        assert [path.name for path in made if stat.S_IMODE(path.stat().st_mode) & 0o077] == []
+        place.close()
+        assert os.umask(0o022) == 0o022
+        given = temporary / "a file"
+        given.touch()
+        with pytest.raises(FileExistsError):
+            Place(given)
+        assert os.umask(0o022) == 0o022
+    finally:
+        os.umask(before)
 
 
 @pytest.mark.parametrize("columns", [40, 80, 200])

@@ -68,6 +68,7 @@ REMARKS: dict[int, str] = {
     ApiKey.DESCRIBE_CLIENT_QUOTAS: "none: there are no quotas by user, client or address",
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: "none: nobody has credentials",
     ApiKey.DESCRIBE_QUORUM: VOTERS,
+    ApiKey.UNREGISTER_BROKER: "not of one that is alive, which Kafka forgets until it is started anew",
     ApiKey.UPDATE_FEATURES: "each feature keeps the level of the release; what asks for it succeeds",
     ApiKey.LIST_TRANSACTIONS: f"none: {TRANSACTIONS}",
     ApiKey.CONSUMER_GROUP_HEARTBEAT: "who joins 625 members or 10,000 partitions has its part at its next heartbeat",
@@ -121,6 +122,10 @@ resets offsets, and administers topics and groups as far as it can. The same tes
 
 OTHERS = """
 Spark's own Kafka connector is run, too: [SPARK.md](SPARK.md), `tests/spark/test_kafka_connector.py`.
+
+Kafka Streams 4.3.0 is run with `at_least_once`, its default (`tests/wire/test_kafka_streams.py`): a word count with its
+repartition and changelog topics, shared by two instances of which one takes over what the other had, on the classic
+protocol of groups. `exactly_once_v2` is refused (TRANSACTIONAL_ID_AUTHORIZATION_FAILED) until there are transactions.
 
 Web consoles are not run: Kafbat UI, AKHQ and Redpanda Console are had as containers' images, not as packages. What
 they ask for their pages is asked with the libraries they are written with, Java's and franz-go's

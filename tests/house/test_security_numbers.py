@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from barnabas.broker.cluster import mutation_quota, settings_room, topic_rules
+from barnabas.broker import introduction
+from barnabas.broker.cluster import lock_out, mutation_quota, settings_room, topic_rules
+from barnabas.broker.cluster import turns as changes
 from barnabas.broker.config import BrokerConfig
 from barnabas.broker.config.topics import PARTITIONS_PER_OPERATION_MAX
 from barnabas.broker.group import holdings, subscriptions
@@ -24,15 +26,37 @@ from barnabas.broker.handlers import (
     describe_topic_partitions,
     get_telemetry_subscriptions,
     list_offsets,
+    metadata,
     produce,
 )
 from barnabas.broker.handlers.altering import SETTINGS_PER_RESOURCE_MAX
+from barnabas.broker.handlers.asked import UNKNOWN_MAX
+from barnabas.broker.handlers.line import AT_ONCE_MAX as IN_LINE_MAX
 from barnabas.broker.handlers.sessions import PARTITIONS_MAX, PER_CONNECTION_MAX
 from barnabas.broker.handlers.steps import SLICE
-from barnabas.broker.host import admission, logs, refusals, relief, turns, web
-from barnabas.broker.log import apart, look, producer_state, room, search
+from barnabas.broker.host import (
+    admission,
+    cluster_secret,
+    in_flight,
+    local,
+    logs,
+    looking,
+    peer_channel,
+    progress,
+    receive,
+    refusals,
+    relief,
+    sockets,
+    trim,
+    turns,
+    web,
+)
+from barnabas.broker.log import apart, look, producer_state, room, salvage, search, segment
+from barnabas.broker.peers.way import SEALED_BYTES_MIN
 from barnabas.broker.replica import fetch
+from barnabas.broker.replica.shared import UNCHARGED_PARTITIONS_MAX
 from barnabas.protocol.api import ApiKey
+from barnabas.protocol.kafka import commit_again, produce_again, said_again
 from barnabas.protocol.limits import HEADER_TAGS_MAX, REQUEST_BYTES_MAX, TEXT_BYTES_PER_ELEMENT
 from barnabas.protocol.native.codec import REQUEST_HEAD_SIZE_MAX
 from barnabas.protocol.records.walk import HEADERS_MAX
@@ -42,6 +66,7 @@ CONFIG = BrokerConfig()
 MIB = 1 << 20
 KAFKAS = "2^31-1"
 SLICED = f"{SLICE} partitions a step"
+PLACES, ALL_PLACES = producer_state.PRODUCERS_MAX, producer_state.PRODUCERS_OF_ALL_MAX
 SETTINGS = f"{SETTINGS_PER_RESOURCE_MAX} settings of a resource"
 
 ROWS: dict[int, tuple[str, ...]] = {
@@ -141,6 +166,40 @@ PROSE = (
     f"whoever holds {relief.SMALL_BYTES // 1024} KiB or more",
     f"{admission.STRANGERS_MAX} at a time may be at it",
     f"{logs.MESSAGE_CHARS_MAX:,} characters are written",
+    f"| names and beginnings of requests that came of late | {produce_again.PREFIXES_MAX:,} of each kind",
+    f"| names and beginnings of requests that came of late | {commit_again.PREFIXES_MAX:,} of each kind",
+    f"{said_again.FRAMES_MAX:,} of each of four APIs, {said_again.FRAME_BYTES_MAX} bytes each",
+    f"| a client id at an address | {PLACES // 2:,} | {ALL_PLACES // 2:,}, and",
+    f"| an address | {PLACES * 9 // 10:,} | {ALL_PLACES * 9 // 10:,}, and",
+    f"(from {in_flight.CHARGED_BYTES_MIN} bytes on;",
+    f" {turns.LATE_MS} to 10 ms after the loop last looked",
+    f"after {turns.VERY_LATE_MS} to 30 ms all",
+    f"A path of more than {local._PATH_BYTES_MAX} bytes has none",
+    f"below {lock_out._LOW['max.connections'][0]} for each of them",
+    f"`message.max.bytes` below {lock_out._LOW['message.max.bytes'][0] // 1024} KiB",
+    f"The file holds {introduction.SECRET_BYTES_MIN} to {cluster_secret.SECRET_BYTES_MAX} bytes",
+    f"Before that no frame has more than {receive.STRANGERS_BYTES_MAX // 1024} KiB",
+    f"Before that no frame has more than {introduction.REQUEST_BYTES_MAX // 1024} KiB",
+    f"must be over in\n  {peer_channel.INTRODUCTION_MS_MAX // 1000} seconds",
+    f"is its limit: {CONFIG.queued_max_request_bytes // MIB} MiB",
+    f"must bring {relief.TURN_BYTES_PER_S // MIB} MiB a second",
+    f"({trim.GROWN_BYTES_MIN // MIB} MiB and more)",
+    f"no more than {trim.HELD_BYTES_MAX // MIB} MiB",
+    f"is sent on there as it came, from {SEALED_BYTES_MIN // 1024} KiB on",
+    f"make {changes.AT_ONCE_MAX} records, each change counted as {changes.OPERATION} more",
+    f"`barnabas.controller.mutation.burst` ({CONFIG.barnabas_controller_mutation_burst})",
+    f"`barnabas.controller.mutation.rate` ({CONFIG.barnabas_controller_mutation_rate})",
+    f"an active segment of less than {room.CROWDED_BYTES_MIN // MIB} MiB",
+    f"lie at most {segment.INDEX_INTERVAL_MAX // 1024} KiB",
+    f"{look._CONVERTED_AT_ONCE // 1024} KiB to compress anew",
+    f"no higher than level {look._LEVEL_MAX} of gzip and zstd",
+    f"an offset\n  {holdings.OFFSET_BYTES} with its metadata",
+    f"consumes {holdings.NAME_BYTES} with its name",
+    f"Of these topics {subscriptions.NAMES_MAX:,} names",
+    f"unpacks to more than {salvage.UNPACKED_BYTES_MAX // MIB} MiB",
+    f"{UNKNOWN_MAX} that nobody knows among them",
+    f"of each list {looking.STATE_ITEMS} items",
+    f"({looking.STATE_ITEMS_MAX:,} at most)",
 )
 WORDS = (
     (admission.BURST_S, "ten seconds' worth at once"),
@@ -150,8 +209,29 @@ WORDS = (
     (refusals.LINES_MAX, "fifty times\nin all"),
     (logs.KIND_LINES_MAX, "a hundred times a minute"),
     (relief.AT_ONCE_MAX, "Fifty connections are ended in one step"),
+    (relief.TURN_MS // 1000, "a second, after five seconds"),
+    (relief.STUCK_MS // 1000, "when nobody has had a turn for ten"),
+    ((progress.CLOSED_MS_MAX + progress._LOOK_MS_MAX) // 1000, "goes within six seconds"),
+    ((progress.UNHEARD_MS + progress._LOOK_MS_MAX) // 1000, "within seven seconds if it holds 64 KiB"),
+    (UNCHARGED_PARTITIONS_MAX + 1, "(from nine on)"),
+    (sockets.AT_ONCE, "of whom sixteen come in between two looks"),
+    (int(trim.LOOK_S), "looks every two seconds"),
+    (in_flight.DECODING_MS_MAX, "took more than two milliseconds"),
+    (IN_LINE_MAX, "two are served at a\ntime"),
+    (metadata.FIRST_USE_WEIGHT, "one made on first use takes three"),
 )
-SAID = {5: ("five",), 10: ("ten",), 16: ("sixteen",), 50: ("fifty",), 100: ("hundred",)}
+SAID = {
+    2: ("two",),
+    3: ("three",),
+    5: ("five",),
+    6: ("six",),
+    7: ("seven",),
+    9: ("nine",),
+    10: ("ten",),
+    16: ("sixteen",),
+    50: ("fifty",),
+    100: ("hundred",),
+}
 
 
 def rows() -> dict[int, str]:
@@ -191,3 +271,10 @@ def test_the_table_of_connections_has_the_settings_defaults() -> None:
     for name, default in told:
         value: Any = getattr(CONFIG, name.replace(".", "_"))
         assert int(default.replace(",", "")) == value, name
+
+
+def test_the_sum_of_what_no_connection_holds_is_that_of_its_table() -> None:
+    table = PAGE.partition("| what | bound | at most |")[2].partition("\n\n")[0]
+    each = [int(told) for told in re.findall(r"\| (\d+) MB\b", table)]
+    assert len(each) == 7, "topics have a bound of another kind"
+    assert f"That is {sum(each)} MB" in PAGE

@@ -152,6 +152,44 @@ async def test_who_asks_and_does_not_read_is_let_go(monkeypatch: pytest.MonkeyPa
     one.close()
 
 
+async def test_who_connects_and_says_nothing_keeps_nobody_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixteen of them did, for ten seconds: whoever watches over a bridge by its health would have ended it."""
+    monkeypatch.setattr(web, "ASKING_MAX", 20)
+    one = web.Web(MetricsRegistry(), lambda: "", dict, lambda: 0, ())
+    port = await one.listen("127.0.0.1", 0)
+    silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(20)]
+    for _, writer in silent[:5]:
+        writer.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\n")
+    await until(lambda: len(one._asking) == 20)
+    status, body = await asyncio.to_thread(get, f"127.0.0.1:{port}", "/health")
+    assert (status, body) == (200, '{"status": "serving"}\n')
+    assert await silent[0][0].read() == b"", "it has taken longest"
+    silent[1][1].write(b"\r\n")
+    assert b"200" in await silent[1][0].readline(), "the others may still ask"
+    for _, writer in silent:
+        writer.close()
+    await until(lambda: not one._asking)
+    one.close()
+
+
+async def test_so_many_answers_are_under_way_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web, "ANSWERS_MAX", 2)
+    one = web.Web(MetricsRegistry(), lambda: "", lambda: {"much": "x" * (32 << 20)}, lambda: 0, ())
+    port = await one.listen("127.0.0.1", 0)
+    asked = []
+    for _ in range(2):
+        asked.append(await asyncio.open_connection("127.0.0.1", port))
+        asked[-1][1].write(b"GET /state HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b"200" in await asked[-1][0].readline()
+    asked.append(await asyncio.open_connection("127.0.0.1", port))
+    asked[-1][1].write(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert await asked[-1][0].read() == b""
+    for _, writer in asked:
+        writer.transport.abort()
+    await until(lambda: not one._answering)
+    one.close()
+
+
 @needs_mosquitto
 @pytest.mark.slow
 async def test_the_pages_of_a_bridge(

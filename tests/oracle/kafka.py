@@ -34,12 +34,13 @@ PORTS = range(21000, 30000)
 _next_port = itertools.count(os.getpid() * 7)
 """Each process begins elsewhere: of two that look at the same moment, both would find the same one."""
 
-POM = f"""<project><modelVersion>4.0.0</modelVersion>
-<groupId>oracle</groupId><artifactId>oracle</artifactId><version>1</version><dependencies>
-<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{VERSION}</version></dependency>
-<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{VERSION}</version></dependency>
-</dependencies></project>
+POM = """<project><modelVersion>4.0.0</modelVersion>
+<groupId>oracle</groupId><artifactId>oracle</artifactId><version>1</version><dependencies>{}</dependencies></project>
 """
+DEPENDENCY = """<dependency><groupId>org.apache.kafka</groupId><artifactId>{name}</artifactId>
+<version>{version}</version>{without}</dependency>
+"""
+WITHOUT_OTHERS = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 
 # One node: its internal topics cannot have three replicas, and nobody wants to wait for a first rebalance.
 ONE_NODE = {
@@ -69,9 +70,10 @@ def java() -> str:
     return found
 
 
-def kept_libs() -> Path:
-    """Where Kafka's jars are kept, or will be."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "barnabas" / f"kafka-{VERSION}" / "libs"
+def kept_libs(name: str = "kafka") -> Path:
+    """Where Kafka's jars are kept, or will be; those of another name beside them."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "barnabas"
+    return cache / f"{name}-{VERSION}" / "libs"
 
 
 def libs() -> Path:
@@ -80,7 +82,19 @@ def libs() -> Path:
     Raises:
         KafkaUnavailable: no Maven, or Maven failed.
     """
-    done = kept_libs()
+    return _fetched(kept_libs(), "kafka_2.13", "kafka-tools")
+
+
+def streams_libs() -> Path:
+    """The directory with the jar of Kafka Streams alone (2 MB): what it needs beside RocksDB is in `libs`.
+
+    Raises:
+        KafkaUnavailable: no Maven, or Maven failed.
+    """
+    return _fetched(kept_libs("kafka-streams"), "kafka-streams", without=WITHOUT_OTHERS)
+
+
+def _fetched(done: Path, *names: str, without: str = "") -> Path:
     if done.is_dir():
         return done
     cache = done.parent
@@ -90,11 +104,12 @@ def libs() -> Path:
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache) as work:
         pom = Path(work, "pom.xml")
-        pom.write_text(POM)
+        wanted = [DEPENDENCY.format(name=name, version=VERSION, without=without) for name in names]
+        pom.write_text(POM.format("".join(wanted)))
         jars = Path(work, "libs")
         command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
         run = subprocess.run(command, capture_output=True, text=True, check=False)
-        if run.returncode != 0 or not any(jars.glob(f"kafka_2.13-{VERSION}.jar")):
+        if run.returncode != 0 or not any(jars.glob(f"{names[0]}-{VERSION}.jar")):
             raise KafkaUnavailable(
                 f"Maven could not fetch Apache Kafka {VERSION}:\n{(run.stdout + run.stderr)[-2000:]}"
             )

@@ -46,7 +46,8 @@ PLANTS: Final = MappingProxyType(
                 ),
                 Change(
                     "barnabas.client.produce.state:ProducerState.may_drain",
-                    "return not any(each.retry and not each.in_flight for each in state.in_flight)\n"
+                    "return not any(each.topic_id != topic_id or (each.retry and not each.in_flight) "
+                    "for each in state.in_flight)\n"
                     "    return bool(state.in_flight) and state.in_flight[0] is batch",
                     "return True\n    return True",
                 ),

@@ -12,7 +12,7 @@ PLANTS_OF_GROUPS: Final = MappingProxyType(
         "answered_below_the_watermark": plant_of_several(
             "A coordinator answers before what it wrote is committed.",
             "committed offsets",
-            2,
+            10,
             ("barnabas.broker.group.shard:Shard.answer", "if not self.behind:", "if True:"),
         ),
         "zombies_commit": plant_of_several(

@@ -79,7 +79,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "fenced_brokers_count": plant_of_several(
             "Fenced brokers, and earlier lives of brokers, may be in an ISR.",
             "decisions",
-            2,
+            13,
             (
                 "barnabas.broker.cluster.image:Image.isr_eligible",
                 "not broker.fenced and broker_epoch in (-1, broker.broker_epoch)",
@@ -167,6 +167,23 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
                 "barnabas.broker.replica.follower:Follower.is_busy",
                 "self.stage is not _FETCHING or ",
                 "self.stage is not _FETCHING or True or ",
+            ),
+        ),
+        "late_answer_taken": plant_of_several(
+            "What a follower asked for in one epoch is taken in another, and where its log does not end.",
+            "high watermark",
+            43,
+            (
+                "barnabas.broker.replica.fetcher:Fetcher._fetched",
+                "if one is not None and one.stage is Stage.FETCHING:\n"
+                "                assert one.partition.log.log_end_offset == offset, "
+                '"nobody else appends to a log that follows"',
+                "if one is not None:",
+            ),
+            (
+                "barnabas.broker.log.log:Log.append_as_follower",
+                "if header.base_offset < self.log_end_offset:",
+                "if False:",
             ),
         ),
         "stale_proposals_count": plant_of_several(

@@ -10,6 +10,7 @@ from barnabas.protocol.ids import TopicPartition
 from barnabas.simulator.checks import Check, Checks, all_checks
 from barnabas.simulator.history import (
     Acknowledged,
+    Agreed,
     Answered,
     Asked,
     Committed,
@@ -28,6 +29,7 @@ from barnabas.simulator.history import (
     Healed,
     Imaged,
     Kept,
+    KeptAnew,
     Led,
     Looked,
     OffsetsAsked,
@@ -41,6 +43,9 @@ from barnabas.simulator.history import (
     Raised,
     Recorded,
     Registered,
+    Remade,
+    Removed,
+    Renamed,
     Sent,
     Stands,
     Voted,
@@ -49,6 +54,7 @@ from barnabas.simulator.world import Broken
 
 P = TopicPartition("t", 0)
 Q = TopicPartition("t", 1)
+ANEW_P = TopicPartition("t.2", 0)
 A, B, C, D = b"a", b"b", b"c", b"d"
 
 
@@ -213,14 +219,21 @@ GROUPS: list[Event] = [
     told("12", ILLEGAL_GENERATION, epoch=2),
     committing("13", 8, member="gone"),
     told("13", -1, epoch=2),
+    committing("14", 2),
+    Renamed("14", ((ANEW_P, 2),)),
+    OffsetsAsked("15", "g"),
+    OffsetsTold("15", 2, ((ANEW_P, 2),)),
+    CommitTold("b", "14", 2, ()),
+    *fetched("16", 2, epoch=2),
     kept(A, B, C),
     Over(1),
 ]
-"""A coordinator that moves while a commit is under way, one that does not know it yet, zombies that are refused."""
+"""A coordinator that moves while a commit is under way, one that does not know it yet, zombies that are refused; a
+commit whose topic is made anew before its answer, which nobody can tell of which it is."""
 
 
-def recorded(voter: str, offset: int, term: int = 1, crc: int = 7) -> Recorded:
-    return Recorded(voter, 1, offset, offset, term, crc)
+def recorded(voter: str, offset: int, term: int = 1, crc: int = 7, known_in: int = 0) -> Recorded:
+    return Recorded(voter, 1, offset, offset, term, crc, known_in or term)
 
 
 QUORUM: list[Event] = [
@@ -244,10 +257,47 @@ QUORUM: list[Event] = [
     recorded("b", 1, term=2),
     Elected("b", 2, 3, 2),
     Imaged("d", 2, "two"),
+    Elected("c", 2, 4, 2),
+    recorded("b", 2, term=3, known_in=5),
+    recorded("b", 3, term=5),
 ]
-"""Terms of three controllers, of whom one takes back what no other has, and one begins with a snapshot."""
+"""Terms of three controllers, of whom one takes back what no other has, and one begins with a snapshot.
+
+What was written in term 3 is committed in term 5 by who had it; who led term 4 had not, and nothing was committed then.
+"""
+
+ANEW: list[Event] = [
+    *sent(A, B, idempotent=False),
+    *acknowledged(A, first=-1),
+    Remade("t", b"2"),
+    *sent(C, idempotent=False),
+    *acknowledged(B, C, first=-1),
+    Agreed("t"),
+    *sent(D, idempotent=False),
+    *acknowledged(D, first=-1),
+]
+"""A topic that is made anew: A was in the one before it, of B and C nobody can say where they are, D is in this one."""
+
+
+@pytest.mark.parametrize("there", [(D,), (B, D), (B, C, D), (C, D)])
+def test_a_topic_that_is_made_anew_has_what_it_may_have(there: Sequence[bytes]) -> None:
+    see(all_checks(), [*ANEW, KeptAnew(P, tuple(enumerate(there)))])
+
+
+def test_nobody_has_to_have_what_was_deleted() -> None:
+    before: list[Event] = [Looked("c", 1, P, 1, 1), Looked("b", 1, P, 1, 1), decided((0, 1), "b", ["b", "c"])]
+    see(all_checks(), [*before, Removed(P), Gone("c", P)])
+
 
 FORGED: dict[str, tuple[str, Sequence[Event]]] = {
+    "Anew: of the one before": ("anew: b'a' at t-0 offset 0 was", [*ANEW, KeptAnew(P, ((0, A), (1, D)))]),
+    "Anew: not there": ("anew: b'd', acknowledged, is not in t-0", [*ANEW, KeptAnew(P, ((0, C),))]),
+    "Anew: twice": ("anew: b'd' at t-0 offset 1 stands behind b'd'", [*ANEW, KeptAnew(P, ((0, D), (1, D)))]),
+    "Anew: out of order": ("anew: b'b' at t-0 offset 1 stands behind b'c'", [*ANEW, KeptAnew(P, ((0, C), (1, B)))]),
+    "InSync: deleted by one alone": (
+        "in sync: c has committed t-0 up to 1, c",
+        [Looked("c", 1, P, 1, 1), Looked("b", 1, P, 1, 1), decided((0, 1), "b", ["b", "c"]), Gone("c", P)],
+    ),
     "LostWrites: acknowledged": ("lost write: b'b', acknowledged", [*acknowledged(A, B), kept(A)]),
     "LostWrites: consumed": ("lost write: b'b', consumed", [*polled(A, B), kept(A)]),
     "LostWrites: acknowledged without an offset": ("lost write", [Acknowledged("p", P, A, -1), kept(B)]),
@@ -272,6 +322,10 @@ FORGED: dict[str, tuple[str, Sequence[Event]]] = {
     "Decisions: eligible, beside one in sync": (
         "decisions.*not in the ISR",
         [decided((0, 0), "b", "b", elr="c"), decided((1, 1), "c", "bc")],
+    ),
+    "Decisions: eligible, beside one in sync, when the leader gives up": (
+        "decisions.*not in the ISR",
+        [decided((0, 0), "b", "bd", elr="c"), decided((1, 1), "c", "c")],
     ),
     "Decisions: the last leader, beside an eligible one": (
         "decisions.*not in the ISR",
@@ -399,6 +453,10 @@ FORGED: dict[str, tuple[str, Sequence[Event]]] = {
         "committed offsets: 3 tells 1.*is 2",
         [committing("1", 1), told("1"), committing("2", 2), told("2"), *fetched("3", 1)],
     ),
+    "CommittedOffsets: anew": (
+        "committed offsets.*tells 1 of t.2",
+        [committing("1", 1), told("1"), OffsetsAsked("2", "g"), OffsetsTold("2", 1, ((ANEW_P, 1),))],
+    ),
     "CommittedOffsets: none": ("committed offsets.*tells -1", [committing("1", 1), told("1"), *fetched("2", -1)]),
     "CommittedOffsets: refused": (
         "committed offsets.*tells 2",
@@ -463,6 +521,10 @@ def test_replicas_that_keep_every_promise_pass() -> None:
 def test_who_is_eligible_and_comes_back_without_proof_is_passed_over_in_the_same_step() -> None:
     before = decided((0, 0), "", "", "bd", elr="c")._replace(last_known=("b",))
     see([check_of("Decisions")], [before, decided((1, 1), "b", "b", "bd")])
+
+
+def test_who_is_eligible_leads_when_a_leader_alone_in_sync_gives_up() -> None:
+    see([check_of("Decisions")], [decided((0, 0), "b", "b", elr="c"), decided((1, 1), "c", "c")])
 
 
 def test_a_move_that_ends_may_let_in_its_leader_with_the_same_change() -> None:

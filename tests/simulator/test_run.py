@@ -128,6 +128,14 @@ def test_once_and_in_order_is_promised_where_a_start_forgets_nothing_of_it() -> 
     assert not plan.promises_once({})
 
 
+def test_several_at_a_time_are_told_in_the_order_of_their_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    short = draw("7", 3000, 1)
+    monkeypatch.setattr(search, "draw", lambda seed: replace(short, seed=seed))
+    alone = [outcome.as_json() for outcome in search.search(range(3))]
+    assert [outcome.as_json() for outcome in search.search(range(3), 2)] == alone
+    assert [told["plan"]["seed"] for told in alone] == ["0", "1", "2"]
+
+
 class Refusing(Settled):
     """Refuses every run at its end."""
 
@@ -159,7 +167,7 @@ def test_what_breaks_is_saved_told_in_one_line_and_played_again(
 def test_the_command_says_what_was_reached(
     monkeypatch: pytest.MonkeyPatch, outcomes: list[Outcome], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(search, "search", lambda seeds: iter(outcomes))
+    monkeypatch.setattr(search, "search", lambda seeds, jobs: iter(outcomes))
     assert main(["simulate", "--seeds", str(len(outcomes))]) == 0
     told = capsys.readouterr().out
     assert told.startswith(f"{len(outcomes)} seeds, 0 broken; ")
@@ -173,7 +181,7 @@ def test_a_long_search_that_never_meets_a_fault_fails(
 ) -> None:
     poor = replace(outcomes[0], reached=outcomes[0].reached.copy())
     del poor.reached["clocks that drift"]
-    monkeypatch.setattr(search, "search", lambda seeds: (poor for _ in seeds))
+    monkeypatch.setattr(search, "search", lambda seeds, jobs: (poor for _ in seeds))
     assert main(["simulate", "--seeds", str(search.MANY - 1)]) == 0
     assert "never reached" not in capsys.readouterr().out
     assert main(["simulate", "--seeds", str(search.MANY)]) == 1
@@ -198,7 +206,7 @@ def test_a_file_that_is_no_failure_is_refused_in_one_sentence(
     assert why in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("given", [["--seeds", "0"], ["--replay", "f.json", "--seed", "3"]])
+@pytest.mark.parametrize("given", [["--seeds", "0"], ["--jobs", "0"], ["--replay", "f.json", "--seed", "3"]])
 def test_a_wrong_call_is_told(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", *given]) == 2
     assert capsys.readouterr().err.startswith("barnabas: --")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from barnabas.simulator.faults import FLIP, KINDS_OF_STORIES, Fault
+from barnabas.simulator.faults import FLIP, KILL, KINDS_OF_STORIES, STUCK_DISK, Fault
 from barnabas.simulator.network import Network
 from barnabas.simulator.plan import SEVERAL, draw
 from barnabas.simulator.run import play
@@ -29,6 +29,18 @@ def test_a_flipped_bit_costs_one_replica_and_its_start_says_so(node: int) -> Non
     outcome = play(replace(draw("3", 8000, SEVERAL), members=[], consumers=[], moves=False, faults=faults))
     assert outcome.broken is None
     assert outcome.reached["starts that found a loss"] == 1
+
+
+def test_an_isr_falls_while_a_request_waits_for_its_batch_to_be_looked_through() -> None:
+    """Few seeds come to error 20 by chance: some are drawn for it."""
+    plans = [draw(str(seed), 10_000) for seed in range(200)]
+    assert 10 < sum(plan.heavy for plan in plans) < 40
+    assert not any(plan.heavy and (plan.synced or plan.brokers == 1 or plan.controllers > 1) for plan in plans)
+    plan = draw("8")
+    own = [fault for fault in plan.faults if fault.kind in (STUCK_DISK, KILL) and fault.for_ms >= 5000]
+    outcome = play(replace(plan, duration_ms=15_000, members=[], consumers=[], moves=False, faults=own))
+    assert outcome.broken is None
+    assert outcome.reached["error 20 NOT_ENOUGH_REPLICAS_AFTER_APPEND"] > 0
 
 
 def test_a_slow_way_is_slow_one_way_until_it_is_healed() -> None:

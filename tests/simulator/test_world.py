@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import sys
 
 import pytest
 
@@ -10,6 +12,7 @@ from barnabas.simulator.clock import BEGINNING_MS, Clock
 from barnabas.simulator.loop import ProcessLoop, new_loop
 from barnabas.simulator.machine import Machine
 from barnabas.simulator.network import Network
+from barnabas.simulator.workload import ClientProcess
 from barnabas.simulator.world import MS, SECOND, Broken, World
 
 
@@ -112,3 +115,27 @@ def test_an_error_that_nobody_catches_ends_the_run() -> None:
     process(world).call_soon(lambda: 1 // 0)
     with pytest.raises(Broken, match="ZeroDivisionError"):
         world.run(SECOND)
+
+
+class Stubborn(ClientProcess):
+    """Would wait at its end."""
+
+    async def _run(self) -> None:
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            await asyncio.sleep(1)
+
+
+def test_of_a_client_that_does_not_come_to_its_end_nothing_runs_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World("0")
+    client = Stubborn(Machine(world, Network(world), "client1", "10.0.1.1"), lambda event: None)
+    client.start()
+    world.run(MS)
+    assert client.runs
+    complained: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", complained.append)
+    client.end_process()
+    del client
+    gc.collect()
+    assert complained == []

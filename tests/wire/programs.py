@@ -25,7 +25,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.oracle.kafka import KafkaUnavailable, java, libs
+from tests.oracle.kafka import KafkaUnavailable, java, libs, streams_libs
 
 SOURCES = Path(__file__).parent / "clients"
 ANSWER_SECONDS_MAX = 40.0
@@ -61,26 +61,33 @@ def _build_node(source: Path, place: Path) -> None:
     _run([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], place)
 
 
-def _jars() -> Path:
+def _jars(of: Callable[[], Path] = libs) -> Path:
     try:
-        return libs()
+        return of()
     except KafkaUnavailable as missing:
         raise ClientUnavailable(str(missing)) from missing
 
 
+def _class_path(streams: bool) -> list[str]:
+    return [f"{_jars(of)}/*" for of in ((libs, streams_libs) if streams else (libs,))]
+
+
 def _build_java(source: Path, place: Path) -> None:
     javac = _found("javac", "a Java 17 development kit")
-    _run([javac, "-cp", f"{_jars()}/*", "-d", str(place), *map(str, sorted(source.glob("*.java")))], source)
+    jars = os.pathsep.join(_class_path((source / "Streams.java").is_file()))
+    _run([javac, "-cp", jars, "-d", str(place), *map(str, sorted(source.glob("*.java")))], source)
 
 
-def _command_java(place: Path) -> list[str]:
-    return [java(), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{place}{os.pathsep}{_jars()}/*", "Matrix"]
+def _command_java(place: Path, main: str = "Matrix") -> list[str]:
+    jars = os.pathsep.join([str(place), *_class_path(main == "Streams")])
+    return [java(), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", jars, main]
 
 
 _KINDS: dict[str, tuple[Callable[[Path, Path], None], Callable[[Path], list[str]]]] = {
     "go.mod": (_build_go, lambda place: [str(place / "program")]),
     "package.json": (_build_node, lambda place: [_found("node", "Node 18 or later"), str(place / "main.js")]),
     "Matrix.java": (_build_java, _command_java),
+    "Streams.java": (_build_java, lambda place: _command_java(place, "Streams")),
 }
 """By a file that tells the kind: how a program is built into a folder, and the command that runs it from there."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.wire.programs import SOURCES, ClientUnavailable, built, names
-from tests.wire.tried import FRANZ_GO, JAVA, KAFKAJS, SARAMA
+from tests.wire.tried import FRANZ_GO, JAVA, KAFKAJS, SARAMA, STREAMS
 
 
 @pytest.mark.parametrize(("name", "tool"), [("sarama", "go"), ("kafkajs", "npm")])
@@ -20,7 +20,7 @@ def test_a_missing_tool_is_named(name: str, tool: str, tmp_path: Path, monkeypat
 
 
 def test_every_program_is_tried() -> None:
-    assert names() == sorted(one.folder for one in (FRANZ_GO, JAVA, KAFKAJS, SARAMA))
+    assert names() == sorted(one.folder for one in (FRANZ_GO, JAVA, KAFKAJS, SARAMA, STREAMS))
 
 
 @pytest.mark.parametrize("path", sorted(SOURCES.glob("*/package-lock.json")), ids=lambda path: path.parent.name)

@@ -89,6 +89,9 @@ KAFKA_PYTHON = Client("kafka-python", "", _of_pip, (*EAGER, "cooperative-sticky"
 CLIENTS = (CONFLUENT, AIOKAFKA, KAFKA_PYTHON, KCAT, FRANZ_GO, SARAMA, SARAMA_NEWEST, KAFKAJS, JAVA)
 """Those whose tests take what they try from here."""
 
+STREAMS = Client("Kafka Streams", "streams", lambda _: VERSION, ())
+"""Not of the matrix: one application, `test_kafka_streams.py`."""
+
 TOOLS = "org.apache.kafka.tools."
 SCRIPTS = {
     "kafka-acls": TOOLS + "AclCommand",

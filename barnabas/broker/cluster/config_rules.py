@@ -15,7 +15,7 @@ from barnabas.broker.cluster.succession import MIN_ISR
 from barnabas.broker.cluster.topic_rules import check_topic_name
 from barnabas.broker.config import BrokerConfig, ConfigError, Key, Kind, TopicConfig, Update, keys_of, topic_config
 from barnabas.broker.config.group_config import UNUSED_GROUP_KEYS, GroupConfig, group_config
-from barnabas.broker.config.known import KAFKA_BROKER_KEYS, LISTENER_PREFIX
+from barnabas.broker.config.known import ALIASES, KAFKA_BROKER_KEYS, LISTENER_PREFIX
 from barnabas.broker.config.topic_config import UNUSED_TOPIC_KEYS
 from barnabas.protocol.errors import ErrorCode, KafkaError
 
@@ -173,7 +173,8 @@ def _default(key: Key | None) -> str:
 
 def _check_broker_settings(image: Image, changed: Mapping[str, str | None], *, per_broker: bool) -> None:
     table = keys_of(BrokerConfig)
-    for name, text in changed.items():
+    for given, text in changed.items():
+        name = ALIASES.get(given, given)
         held = MIN_ISR in image.configs.get((BROKER_RESOURCE, ""), {})  # as in any cluster (`succession.one_minimum`)
         if name == MIN_ISR and held and (per_broker or text is None):  # else leaders may commit by another
             raise KafkaError(ErrorCode.INVALID_CONFIG, _MIN_ISR_OF_ONE if per_broker else _MIN_ISR_REMOVED)
@@ -187,7 +188,7 @@ def _check_broker_settings(image: Image, changed: Mapping[str, str | None], *, p
                 continue
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown broker config name: {name}")
         if key.update is Update.READ_ONLY:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: {name}")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: {given}")
         if key.update is Update.PER_BROKER and not per_broker:
             raise KafkaError(ErrorCode.INVALID_REQUEST, _AT_CLUSTER_LEVEL.format(name))
         try:

@@ -76,6 +76,7 @@ class LocalController:
     ) -> None:
         self._config = config
         self._log = log
+        self._image = image
         self._entropy = entropy
         self._defer = defer
         self._writing = Writing(log, image, publish, defer, lambda: self._turns.go_on())
@@ -144,7 +145,7 @@ class LocalController:
         yield from self._finish([] if validate_only else records, results, done)
 
     def delete_topics(self, topic_ids: Sequence[bytes], done: Done) -> None:
-        """Delete topics by id, each at most once in a call."""
+        """Delete topics by id, each at most once in a call. Many go in slices: after a fault some are gone."""
         operation = self._delete_topics(topic_ids, done)
         self._turns.take(
             len(topic_ids), operation, lambda fault: done([TopicResult("", one, fault) for one in topic_ids])
@@ -162,7 +163,20 @@ class LocalController:
                 results.append(TopicResult("", topic_id, fault.kept()))
             if number % SMALL_MAX == 0:
                 yield None
-        yield from self._finish(records, results, done)
+        if not records:
+            done(results)
+            return
+
+        def committed(fault: KafkaError | None) -> None:
+            for result in results:
+                if fault is not None and result.topic_id in self._image.topics_by_id:
+                    result.error = result.error or fault
+            done(results)
+
+        if self._turns.alone:
+            yield from self._writing.write_in_slices(records, committed)
+        else:
+            self._writing.write(records, committed)
 
     def create_partitions(self, topics: Sequence[Growth], validate_only: bool, done: Done) -> None:
         """Bring topics, each named once, to a number of partitions: (name, count, replicas of the new ones)."""

@@ -34,6 +34,8 @@ BACKOFF_MS: Final = 100
 """After an error, or no answer: a broker without metadata can do nothing else."""
 WAIT_MS: Final = 500
 """How long the controller may wait for news. Kafka's `controller.quorum.fetch.timeout.ms` must be larger."""
+OWN_WAIT_MS: Final = 5000
+"""The same where the controller is of this very node, and cannot be away: an idle node is not woken for nothing."""
 BYTES_MAX: Final = 64 * 1024
 """Of an answer; a first batch comes whole, and is taken in in steps. All others are in one step, 10 ms."""
 
@@ -52,7 +54,8 @@ class Observer:
     controller's clock (wall ms, -1: nobody said). `fault` says why it has ended.
     """
 
-    def __init__(self, node_id: int, cluster_id: str, topic_id: bytes, image: Image) -> None:
+    def __init__(self, node_id: int, cluster_id: str, topic_id: bytes, image: Image, wait_ms: int = WAIT_MS) -> None:
+        self._wait_ms = wait_ms
         self._node_id = node_id
         self._cluster_id = cluster_id
         self._topic_id = topic_id
@@ -60,6 +63,7 @@ class Observer:
         self._not_before_ms = 0
         self._said = ""
         self._intake: Intake | None = None
+        self._installed: Intake | None = None
         self.image = image
         self.end_offset = 0
         self.epoch = -1
@@ -84,7 +88,7 @@ class Observer:
         return FetchRequest(
             cluster_id=self._cluster_id,
             replica_state=ReplicaState(self._node_id, -1),
-            max_wait_ms=WAIT_MS,
+            max_wait_ms=self._wait_ms,
             max_bytes=BYTES_MAX,
             topics=[FetchTopic("", self._topic_id, [part])],
         )
@@ -103,13 +107,19 @@ class Observer:
         self._in_flight = False
         return delta
 
+    def let_go(self) -> Job[None]:
+        """To be called when all have heard of what `answered` told: a snapshot that came frees what was before it."""
+        if self._installed is not None:
+            intake, self._installed = self._installed, None
+            yield from intake.let_go()
+
     def _take_in(self, response: FetchResponse | FetchSnapshotResponse | None, now_ms: int) -> Job[Delta | None]:
         if response is None:
             return self._again(None, "the controller does not answer", now_ms)
         if response.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID:
             raise self._end(f"the controller is another cluster's than {self._cluster_id}")
         if isinstance(response, FetchSnapshotResponse):
-            return self._take_piece(response, now_ms)
+            return (yield from self._take_piece(response, now_ms))
         parts = [part for topic in response.responses if topic.topic_id == self._topic_id for part in topic.partitions]
         if response.error_code or len(parts) != 1:
             return self._again(None, f"the controller refuses to be followed ({response.error_code})", now_ms)
@@ -169,7 +179,7 @@ class Observer:
         self.image.take((yield from aside(self.image, records, delta)))
         return delta
 
-    def _take_piece(self, response: FetchSnapshotResponse, now_ms: int) -> Delta | None:
+    def _take_piece(self, response: FetchSnapshotResponse, now_ms: int) -> Job[Delta | None]:
         intake = self._intake
         assert intake is not None, "nobody else asks for a snapshot"
         try:
@@ -182,9 +192,9 @@ class Observer:
         self._not_before_ms = now_ms
         if not whole:
             return None
-        self._intake = None
+        delta = yield from intake.install()
+        self._intake, self._installed = None, intake
         self._said = ""
-        delta = intake.install()
         self.end_offset, self.epoch = intake.end_offset, intake.epoch
         logger.info("the metadata up to offset %d came as a snapshot", self.end_offset)
         return delta

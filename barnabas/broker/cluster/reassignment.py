@@ -107,7 +107,7 @@ def give_up(image: Image, partition: int, state: PartitionState, *, terms: Terms
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "")
     replicas = without(state.replicas, state.adding)
     isr = without(state.isr, state.adding)
-    if isr or without(state.elr, state.adding):
+    if isr or (not state.isr and without(state.elr, state.adding)):
         certain = terms._replace(unclean=False)
         return changed(image, partition, state, isr, replicas=replicas, removing=(), adding=(), terms=certain)
     if not terms.unclean:

@@ -131,6 +131,7 @@ class BrokerConfig:
     leader_imbalance_check_interval_seconds: int = long(300, at_least(1))
     leader_replication_throttled_rate: int = long(LONG_MAX, at_least(0), Update.PER_BROKER)
     min_insync_replicas: int = integer(1, at_least(1), _DYNAMIC)
+    replica_fetch_wait_max_ms: int = integer(500, at_least(1))
     replica_high_watermark_checkpoint_interval_ms: int = long(5000)
     replica_lag_time_max_ms: int = long(30_000)
     replica_selector_class: str | None = optional(

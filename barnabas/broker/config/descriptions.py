@@ -126,6 +126,7 @@ _BROKER: Final = {
     "controller.quorum.voters": "The controller of the cluster, or several: its id, and its listener for brokers "
     "(1@host:9093).",
     "leader.imbalance.check.interval.seconds": "How often (s) the controller looks for partitions to be given back.",
+    "replica.fetch.wait.max.ms": "How long (ms) a leader that has no records keeps this follower's request.",
     "replica.high.watermark.checkpoint.interval.ms": "How often (ms) high watermarks are written to the disk.",
     "follower.replication.throttled.rate": "So many bytes a second this broker fetches of listed replicas out of sync.",
     "leader.replication.throttled.rate": "So many bytes a second this broker sends to listed replicas out of sync.",

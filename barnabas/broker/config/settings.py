@@ -81,6 +81,7 @@ class BrokerSettings(TypedDict, total=False):
     leader_imbalance_check_interval_seconds: int | None
     leader_replication_throttled_rate: int | None
     min_insync_replicas: int | None
+    replica_fetch_wait_max_ms: int | None
     replica_high_watermark_checkpoint_interval_ms: int | None
     replica_lag_time_max_ms: int | None
     replica_selector_class: str | None

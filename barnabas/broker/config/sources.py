@@ -50,6 +50,7 @@ OF_CLUSTERS: Final = frozenset(
         "inter.broker.listener.name",
         "leader.imbalance.check.interval.seconds",
         "process.roles",
+        "replica.fetch.wait.max.ms",
         "replica.socket.timeout.ms",
         "unclean.leader.election.enable",
         "unclean.leader.election.interval.ms",
@@ -185,6 +186,23 @@ def _cluster_must_fit(config: BrokerConfig) -> None:
         raise ConfigError(
             f"broker.heartbeat.interval.ms={interval_ms}: no broker would be heard of in time; write less than "
             f"broker.session.timeout.ms ({session_ms})"
+        )
+    _waits_must_fit(config)
+
+
+def _waits_must_fit(config: BrokerConfig) -> None:
+    """How long a leader may keep a follower's request (Kafka's `KafkaConfig.validateValues`)."""
+    wait_ms = config.replica_fetch_wait_max_ms
+    lag_ms, answer_ms = config.replica_lag_time_max_ms, config.replica_socket_timeout_ms
+    if wait_ms > lag_ms:
+        raise ConfigError(
+            f"replica.fetch.wait.max.ms={wait_ms}: a follower that waits would leave the ISR; write at most "
+            f"replica.lag.time.max.ms ({lag_ms})"
+        )
+    if wait_ms > answer_ms:
+        raise ConfigError(
+            f"replica.fetch.wait.max.ms={wait_ms}: no answer would come in time; write at most "
+            f"replica.socket.timeout.ms ({answer_ms})"
         )
 
 

@@ -9,13 +9,14 @@ an event there, or the lazy purge, finds it completed:
     purge, or event k2     nothing        watched 0, delayed 0
 
 A list is a dict without values: in order like a list, and an operation leaves it wherever it stands at the same price.
-So a purge costs what has finished, however many wait.
+So a purge costs what has finished, however many wait. What an operation of many keys leaves behind is more than that is
+worth: it may leave its lists itself (`leave_in_steps`), which Kafka's does not.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -172,10 +173,7 @@ class Purgatory:
         operation.completed = True
         self.timer.cancel(operation)
         self.estimated_total -= 1
-        for key in operation.keys:
-            watchers = self.watchers.get(key)
-            if watchers is not None and watchers.pop(operation, _ABSENT) is not _ABSENT and not watchers:
-                del self.watchers[key]
+        self._unlist(operation, operation.keys)
 
     def advance(self, now_ms: int) -> None:
         """Expire what is due by `now_ms`, then purge if enough has finished."""
@@ -184,6 +182,14 @@ class Purgatory:
         self._reaped_ms = now_ms
         if self.estimated_total - self.timer.size > self.purge_interval:
             self.purge()
+
+    def leave_in_steps(self, operation: DelayedOperation, size: int) -> Iterator[None]:
+        """A completed operation leaves all its lists before a purge would have it do so, so many in a step."""
+        walk = iter(operation.keys)
+        for _ in range(0, len(operation.keys), size):
+            operation.listed -= self._unlist(operation, islice(walk, size))
+            yield
+        self.finished.pop(operation, None)
 
     def run_due(self, now_ms: int) -> int:
         """Run what is due already (a timeout of 0); part of the drain at the end of every step."""
@@ -204,15 +210,18 @@ class Purgatory:
         """Drop completed operations from all lists; returns how many entries went."""
         self.estimated_total = self.timer.size
         finished, self.finished = self.finished, {}
+        return sum(self._unlist(operation, operation.keys) for operation in finished)
+
+    def _unlist(self, operation: DelayedOperation, keys: Iterable[Hashable]) -> int:
+        """Take it out of these keys' lists; returns in how many of them it still stood."""
         lists = self.watchers
         count = 0
-        for operation in finished:
-            for key in operation.keys:
-                watchers = lists.get(key)
-                if watchers is not None and watchers.pop(operation, _ABSENT) is not _ABSENT:
-                    count += 1
-                    if not watchers:
-                        del lists[key]
+        for key in keys:
+            watchers = lists.get(key)
+            if watchers is not None and watchers.pop(operation, _ABSENT) is not _ABSENT:
+                count += 1
+                if not watchers:
+                    del lists[key]
         return count
 
     def lists(self) -> dict[Hashable, tuple[DelayedOperation, ...]]:

@@ -12,6 +12,9 @@ Example, tick 1 ms, start 0, a task due at 450 (wheels [0,20) [20,400) [400,8000
     t = 440  clocks 440/440/400; 450 is 10 ahead    first wheel, bucket 10, which expires at 450
     t = 450  due: to the run queue                two demotions, three buckets queued in all
 
+A task that moves to a deadline of the bucket in which it lies, as that of a session does at nearly every heartbeat,
+stays where it is.
+
 Tasks that are due never run inside `add` or `advance`: they go to the timer's run queue, and `run_due` runs them.
 """
 
@@ -33,10 +36,11 @@ logger = logging.getLogger(__name__)
 class TimerTask:
     """Something to be run at a deadline. One task lies in at most one bucket."""
 
-    __slots__ = ("_next", "_prev", "deadline_ms")
+    __slots__ = ("_bucket", "_next", "_prev", "deadline_ms")
 
     _prev: TimerTask | None
     _next: TimerTask | None
+    _bucket: _Bucket  # where it lay last
 
     def __init__(self) -> None:
         self._prev = None
@@ -69,14 +73,14 @@ class CallbackTask(TimerTask):
 
 
 class _Bucket(TimerTask):
-    """The sentinel of a circular list of tasks. `expiration_ms` is -1 while the bucket is not queued."""
+    """The sentinel of a circular list of tasks, due from `expiration_ms` to before `until_ms`; -1 while not queued."""
 
-    __slots__ = ("expiration_ms", "level")
+    __slots__ = ("expiration_ms", "level", "until_ms")
 
     def __init__(self, level: int) -> None:
         self._prev = self._next = self
         self.deadline_ms = -1
-        self.expiration_ms = -1
+        self.expiration_ms = self.until_ms = -1
         self.level = level
 
 
@@ -123,6 +127,10 @@ class Timer:
         A deadline that is past, or falls in the tick under way, sends the task to the run queue at once.
         """
         if task._prev is not None:
+            bucket = task._bucket
+            if bucket.expiration_ms <= deadline_ms < bucket.until_ms:
+                task.deadline_ms = deadline_ms
+                return
             self.cancel(task)
         task.deadline_ms = deadline_ms
         wheel = self._wheel
@@ -136,13 +144,14 @@ class Timer:
         bucket = wheel.buckets[slot % self._wheel_size]
         last = bucket._prev
         task._prev = last
-        task._next = bucket
+        task._next = task._bucket = bucket
         bucket._prev = last._next = task  # type: ignore[union-attr]  # a bucket's ring is never open
         self.size += 1
         expiration_ms = slot * tick_ms
         if bucket.expiration_ms != expiration_ms:
             # Set once a lap: only the first task of a lap queues the bucket.
             bucket.expiration_ms = expiration_ms
+            bucket.until_ms = expiration_ms + tick_ms
             self.queued_total += 1
             heapq.heappush(self._queue, (expiration_ms, self.queued_total, bucket))
 
@@ -252,7 +261,7 @@ class Timer:
         """
         tasks = list(_tasks_of(bucket))
         bucket._prev = bucket._next = bucket
-        bucket.expiration_ms = -1
+        bucket.expiration_ms = bucket.until_ms = -1
         self.size -= len(tasks)
         for task in tasks:
             task._prev = task._next = None

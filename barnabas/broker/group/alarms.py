@@ -27,6 +27,10 @@ class Alarm(TimerTask):
         self.deadline_ms = _NEVER
         self._ring = ring
 
+    def call(self, ring: Callable[[int], object]) -> None:
+        """Call another when it is due: what it is about has become something else."""
+        self._ring = ring
+
     def run(self, now_ms: int) -> None:
         """Ring, unless it was stopped or put off since."""
         if now_ms >= self.deadline_ms:

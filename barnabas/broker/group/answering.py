@@ -35,11 +35,15 @@ def _answer_rest(shard: Shard, answers: Sequence[tuple[Reply, Any]], now_ms: int
 
 
 def _answer(shard: Shard, answers: Sequence[tuple[Reply, Any]], now_ms: int) -> None:
-    for reply, response in answers:
-        if shard.status is Status.FAILED:  # led here no longer
+    if shard.status is Status.FAILED:  # led here no longer
+        for reply, _ in answers:
             reply.refuse(ErrorCode.NOT_COORDINATOR)
-        else:
+    elif shard.behind:
+        for reply, response in answers:
             shard.answer(reply, response, now_ms)
+    else:  # and to answer writes nothing
+        for reply, response in answers:
+            reply.send(response)
 
 
 def _ended(fault: Exception | None) -> None:

@@ -7,7 +7,7 @@ has; without the topic there are no groups, and nothing is imported that only th
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +20,7 @@ from barnabas.broker.group.kinds import AnyGroup
 from barnabas.broker.group.placement import KEPT_LENGTH_MAX, partition_of
 from barnabas.broker.group.shared import RunJob, Shared
 from barnabas.broker.group.state import Status
+from barnabas.broker.jobs import Job
 from barnabas.broker.log import Log
 from barnabas.broker.metrics import MetricsRegistry
 from barnabas.broker.ports import Entropy, WallClock
@@ -71,6 +72,9 @@ class GroupCoordinator:
         self._believed_ms = believed_ms
         self._run = run
         self._loaders: dict[int, Loader] = {}
+        self._gone: dict[TopicPartition, bytes] = {}
+        """Partitions that are no more, and what groups have committed for them is still to go."""
+        self._forgets = False
         self._expiry = Alarm(self._expire_all)
         self._alarms = self.shared.alarms
         self._timer = self._alarms.timer
@@ -198,16 +202,26 @@ class GroupCoordinator:
 
     # What becomes of what was committed
 
-    def topics_changed(self, gone: Collection[TopicPartition]) -> None:
+    def topics_changed(self, gone: Mapping[TopicPartition, bytes]) -> None:
         """Topics have come, gone or grown; those that are gone had these partitions."""
         self._topics.changed()
-        if not self.shards or not gone:
+        if not gone or not any(shard.groups for shard in self.shards.values()):
             return
+        self._gone.update(gone)
+        if not self._forgets:  # many go in slices, and every group is looked at for each time that this is begun
+            self._forgets = True
+            self._run(self._forget_gone(), self._forgotten)
+
+    def _forget_gone(self) -> Job[None]:
         from barnabas.broker.group.deleting import forget_topics
 
-        for shard in self.shards.values():
-            if shard.groups:
-                self._run(forget_topics(shard, gone, self._alarms.now_ms), lambda _: None)
+        while self._gone:
+            gone, self._gone = self._gone, {}
+            for shard in list(self.shards.values()):
+                yield from forget_topics(shard, gone, self._alarms.now_ms)
+
+    def _forgotten(self, _: Exception | None) -> None:
+        self._forgets = False
 
     @property
     def _interval_ms(self) -> int:

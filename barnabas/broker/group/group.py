@@ -33,7 +33,8 @@ CONSUMER: Final = "consumer"
 class Member:
     """One member. `joining` and `syncing` are its requests that wait; `is_new` until its first generation.
 
-    `size` is what it takes, `said_size` that without its assignment, as they were weighed last (-1: it was not).
+    For that it waits until `new_until_ms`. `size` is what it takes, `said_size` that without its assignment, as they
+    were weighed last (-1: it was not).
     """
 
     __slots__ = (
@@ -45,6 +46,7 @@ class Member:
         "is_new",
         "joining",
         "member_id",
+        "new_until_ms",
         "protocols",
         "rebalance_timeout_ms",
         "said_size",
@@ -75,6 +77,7 @@ class Member:
         self.joining: Reply | None = None
         self.syncing: Reply | None = None
         self.is_new = False
+        self.new_until_ms = 0
         self.session: Alarm | None = None
         self.address = ""
         self.size = 0

@@ -35,7 +35,7 @@ from barnabas.broker.group.membership import (
     weigh,
 )
 from barnabas.broker.group.rebalance import (
-    NEW_MEMBER_JOIN_MS,
+    begin_session,
     give_out,
     joined,
     keep_alive,
@@ -198,7 +198,7 @@ def _add(
         note_type(group, request.protocol_type, shard.shared.holdings)
     add_member(shard, group, member)
     group.park_join(member, reply)
-    keep_alive(shard, group, member, now_ms, NEW_MEMBER_JOIN_MS)
+    begin_session(shard, group, member, now_ms)
     prepare_or_complete(shard, group, now_ms)
 
 

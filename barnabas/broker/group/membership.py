@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from barnabas.broker.group.alarms import Alarm
 from barnabas.broker.group.group import Group, Member, Protocols
 from barnabas.broker.group.holdings import MEMBER_BYTES, PENDING_BYTES, size_of_text
 from barnabas.broker.group.reply import Reply
@@ -52,15 +53,19 @@ def weigh_assignment(shard: Shard, group: Group, member: Member) -> None:
 
 def take_pending(shard: Shard, group: Group, member_id: str) -> None:
     """An id that was given out is used, or will not be."""
+    shard.shared.alarms.stop(_use_pending(shard, group, member_id))
+
+
+def _use_pending(shard: Shard, group: Group, member_id: str) -> Alarm:
     alarm, address = group.pending.pop(member_id)
-    shard.shared.alarms.stop(alarm)
     shard.shared.holdings.take(address, -size_of_pending(member_id))
+    return alarm
 
 
 def add_member(shard: Shard, group: Group, member: Member) -> None:
-    """A member more."""
+    """A member more; the alarm of the id that it was given is its session's from now on, and has to be set."""
     if member.member_id in group.pending:
-        take_pending(shard, group, member.member_id)
+        member.session = _use_pending(shard, group, member.member_id)
     group.add(member)
     weigh_assignment(shard, group, member)
 

@@ -41,6 +41,7 @@ from barnabas.protocol.requests.offset_commit import OneCommitResponse
 NOT_FOUND_FROM: Final = 9
 
 Asked: TypeAlias = tuple[RequestContext, OneCommitResponse]
+"""Of a request that may be answered ahead: its way back, and its answer."""
 
 _EMPTY, _PREPARING = GroupState.EMPTY, GroupState.PREPARING
 _COMPLETING, _STABLE = GroupState.COMPLETING, GroupState.STABLE
@@ -103,7 +104,7 @@ def commit_again(shard: Shard, by: Committer, one: Commit, now_ms: int, asked: A
         by: who commits.
         one: what.
         now_ms: monotonic.
-        asked: the request and its answer, if it is to be answered ahead.
+        asked: the request, if it is to be answered ahead.
 
     Returns:
         Whether it was written. If not, nothing was done: `commit` knows.
@@ -126,7 +127,7 @@ def commit_again(shard: Shard, by: Committer, one: Commit, now_ms: int, asked: A
     if asked is not None:
         shared.ahead.take(shard, record, before, *asked)
         return True
-    code = shard.append((record,), now_ms)
+    code = shard.append_in_place(record, now_ms)
     if code:
         raise KafkaError(code)
     shared.counts.commits += 1

@@ -55,15 +55,33 @@ logger = logging.getLogger(__name__)
 # Sessions
 
 
-def keep_alive(shard: Shard, group: Group, member: Member, now_ms: int, timeout_ms: int = -1) -> None:
-    """A member was heard of: its session lasts its timeout from now on (or `timeout_ms`)."""
+def keep_alive(shard: Shard, group: Group, member: Member, now_ms: int) -> None:
+    """A member was heard of: its session lasts its timeout from now on."""
     alarm = member.session
     if alarm is None:
         alarm = member.session = Alarm(partial(_session_over, shard, group, member))
-    shard.shared.alarms.set(alarm, now_ms + (member.session_timeout_ms if timeout_ms < 0 else timeout_ms))
+    shard.shared.alarms.set(alarm, now_ms + member.session_timeout_ms)
+
+
+def begin_session(shard: Shard, group: Group, member: Member, now_ms: int) -> None:
+    """A new member waits for its first generation, `NEW_MEMBER_JOIN_MS` at most.
+
+    That is looked at when its session would be over, for most are in a generation by then, whose sessions end about
+    when this one would: the alarm is hardly moved.
+    """
+    member.new_until_ms = now_ms + NEW_MEMBER_JOIN_MS
+    over = partial(_session_over, shard, group, member)
+    if member.session is None:
+        member.session = Alarm(over)
+    else:
+        member.session.call(over)
+    shard.shared.alarms.set(member.session, min(now_ms + member.session_timeout_ms, member.new_until_ms))
 
 
 def _session_over(shard: Shard, group: Group, member: Member, now_ms: int) -> None:
+    if member.is_new and member.session is not None and now_ms < member.new_until_ms:
+        shard.shared.alarms.set(member.session, member.new_until_ms)
+        return
     if not member.is_new and (member.joining is not None or member.syncing is not None):
         return  # it waits for us, not we for it; the session goes on with the answer
     logger.info("group %s: the session of member %s is over", group.group_id, member.member_id)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 from sys import intern
 from types import ModuleType
-from typing import Final
+from typing import Final, TypeAlias
 
 from barnabas.broker.group.values import (
     NO_EXPIRY,
@@ -67,12 +67,16 @@ def encode_alone(record: CoordinatorRecord, wall_ms: int) -> bytearray:
     return single(wall_ms, *encode(record))
 
 
-def encode_commits(commits: Sequence[OffsetRecord], wall_ms: int) -> bytearray:
+CommitRun: TypeAlias = tuple[OffsetRecord, Sequence[tuple[int, int, int]]]
+"""Commits that differ in offset and leader epoch alone: the record of one, and of each a number, and these two."""
+
+
+def encode_commits(runs: Sequence[CommitRun], wall_ms: int) -> bytearray:
     """The batch of some commits without metadata and expiry, uncompressed."""
     return commits_batch(
         [
-            (group_id, *key, committed.offset, committed.leader_epoch, committed.committed_ms, committed.topic_id)
-            for group_id, key, committed in commits
+            (group_id, *key, committed.committed_ms, committed.topic_id, said)
+            for (group_id, key, committed), said in runs
             if committed is not None
         ],
         wall_ms,

@@ -20,7 +20,7 @@ from barnabas.broker.group.consumer.replaying import release_all, replay_consume
 from barnabas.broker.group.group import Group
 from barnabas.broker.group.holdings import GROUP_BYTES, OFFSET_BYTES, size_of_text
 from barnabas.broker.group.kinds import AnyGroup
-from barnabas.broker.group.records import encode, encode_alone, encode_commits
+from barnabas.broker.group.records import CommitRun, encode, encode_alone, encode_commits
 from barnabas.broker.group.reply import Reply
 from barnabas.broker.group.shared import Shared, told_for
 from barnabas.broker.group.state import Status
@@ -28,10 +28,12 @@ from barnabas.broker.group.subscriptions import note_topics
 from barnabas.broker.group.values import CommittedOffset, CoordinatorRecord, GroupRecord, OffsetRecord, Prepared
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import Buffer, TopicPartition
+from barnabas.protocol.kafka.coordinator.offsets import commit_batch
 from barnabas.protocol.records import BatchBuilder
 
 if TYPE_CHECKING:
     from barnabas.broker.group.consumer.gathering import Gathering
+    from barnabas.broker.group.consumer.rising import Rising
 
 TOMBSTONES_MAX: Final = 250
 """Records of one operation that is done in steps: about 4 ms."""
@@ -76,7 +78,19 @@ class _Held(NamedTuple):
 class Shard:
     """A partition's groups. `epoch` is the leader epoch it is led in; `end` the offset after what it wrote last."""
 
-    __slots__ = ("_held", "_held_alarm", "end", "epoch", "gatherings", "groups", "journal", "key", "shared", "status")
+    __slots__ = (
+        "_held",
+        "_held_alarm",
+        "end",
+        "epoch",
+        "gatherings",
+        "groups",
+        "journal",
+        "key",
+        "rising",
+        "shared",
+        "status",
+    )
 
     def __init__(self, key: TopicPartition, epoch: int, journal: Journal, shared: Shared) -> None:
         self.key = key
@@ -87,6 +101,8 @@ class Shard:
         self.groups: dict[str, AnyGroup] = {}
         self.gatherings: dict[str, Gathering] = {}
         """Who waits for the beginning of a group."""
+        self.rising: list[Rising] = []
+        """Heartbeats that wait to be written with others, to the end of the loop's round."""
         self.end = 0
         self._held: deque[_Held] = deque()
         self._held_alarm = Alarm(self._give_up)
@@ -110,18 +126,36 @@ class Shard:
                 batch = self._batch_of(records, wall_ms)
             self.end = self.journal.write(batch, wall_ms, now_ms)
         except KafkaError as fault:
-            code = told_for(fault.code)
-            logger.warning("%s took no records: %s; clients are told %d", self.key, fault, code)
-            return code
+            return self._refused(fault)
         for record in records:
             self.replay(record)
         return 0
 
-    def write_replayed(self, records: Sequence[OffsetRecord], now_ms: int) -> bool:
+    def append_in_place(self, record: OffsetRecord, now_ms: int) -> int:
+        """As `append`, of a commit without metadata and expiry in place of another such one, at the time it says."""
+        committed = record.committed
+        if self.shared.ahead.waiting or committed is None or self._codec:
+            return self.append((record,), now_ms)
+        group_id, (topic, partition), _ = record
+        offset, leader_epoch, _, wall_ms, _, topic_id = committed
+        batch = commit_batch(group_id, topic, partition, offset, leader_epoch, wall_ms, topic_id, wall_ms)
+        try:
+            self.end = self.journal.write(batch, wall_ms, now_ms)
+        except KafkaError as fault:
+            return self._refused(fault)
+        self.groups[group_id].offsets[record.key] = committed
+        return 0
+
+    def _refused(self, fault: KafkaError) -> int:
+        code = told_for(fault.code)
+        logger.warning("%s took no records: %s; clients are told %d", self.key, fault, code)
+        return code
+
+    def write_replayed(self, runs: Sequence[CommitRun], now_ms: int) -> bool:
         """Write commits as one batch that are replayed already; False: the log did not take it."""
         wall_ms = self.shared.wall_clock.now_ms()
         try:
-            self.end = self.journal.write(encode_commits(records, wall_ms), wall_ms, now_ms)
+            self.end = self.journal.write(encode_commits(runs, wall_ms), wall_ms, now_ms)
         except KafkaError:
             return False
         assert not self.behind, "who is answered ahead has nothing to wait for"
@@ -221,6 +255,12 @@ class Shard:
                 self.shared.holdings.take(address, size)
         else:
             replay_consumer(self, record)  # type: ignore[arg-type]
+
+    def replay_in_place(self, record: OffsetRecord) -> None:
+        """As `replay`, of a commit in place of one that takes as much memory."""
+        group_id, key, committed = record
+        assert committed is not None
+        self.groups[group_id].offsets[key] = committed
 
     def _replay_offset(self, record: OffsetRecord) -> None:
         group_id, key, committed = record

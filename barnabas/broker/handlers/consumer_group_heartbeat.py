@@ -52,6 +52,15 @@ def check(request: ConsumerGroupHeartbeatRequest, version: int, assignors: tuple
         KafkaError: INVALID_REQUEST, UNSUPPORTED_ASSIGNOR.
     """
     epoch = request.member_epoch
+    if (
+        epoch > 0
+        and request.instance_id is None
+        and request.rack_id is None
+        and request.server_assignor is None
+        and request.member_id.strip()
+        and request.group_id.strip()
+    ):
+        return  # nearly all: none of what follows has anything to say
     if version >= _OWN_ID_FROM or epoch > 0 or epoch == LEFT:
         _check_text(request.member_id, "MemberId can't be empty.")
     _check_text(request.group_id, "GroupId can't be empty.")

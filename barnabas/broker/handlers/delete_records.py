@@ -48,7 +48,8 @@ def _serve(services: Services, request: DeleteRecordsRequest, context: RequestCo
         if current.is_over():
             yield None
     results: dict[TopicPartition, DeleteRecordsResult] = yield from gathered(
-        offsets, lambda some, got: services.replicas.delete_records(some, request.timeout_ms, got, now_ms)
+        offsets,
+        lambda some, got: services.replicas.delete_records(some, request.timeout_ms, got, now_ms, context.connection),
     )
     told = list({**results, **refused}.items())
     for some in slices(told):

@@ -26,7 +26,7 @@ from barnabas.broker.handlers.config_entries import (
     topic_entries,
     whose,
 )
-from barnabas.broker.handlers.services import Operation, Services
+from barnabas.broker.handlers.services import Charge, Operation, Services
 from barnabas.broker.handlers.steps import SLICE, answer
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -46,6 +46,9 @@ SETTINGS_TOLD_MAX: Final = 200_000
 KNOWN_MAX: Final = 100
 SETTINGS_MADE_MAX: Final = 50_000
 """Those of them that no two resources share: 25 MB of objects, whose end alone takes 5 ms."""
+_TOLD_BYTES: Final = 100
+_MADE_BYTES: Final = 400
+"""What a setting takes as it is written, and beside that as it is made."""
 _TOO_MANY: Final = (
     f"The answer would tell more than {SETTINGS_TOLD_MAX} settings, or {SETTINGS_MADE_MAX} different ones; "
     "name fewer resources at a time."
@@ -65,8 +68,14 @@ def handle(services: Services, request: DescribeConfigsRequest, context: Request
 
 
 def _serve(services: Services, request: DescribeConfigsRequest, context: RequestContext) -> Job[None]:
+    with services.charging(context) as charge:
+        yield from _answer(services, request, context, charge)
+
+
+def _answer(services: Services, request: DescribeConfigsRequest, context: RequestContext, charge: Charge) -> Job[None]:
     results = []
     told_count = 0
+    charged = 0
     known = Known()
     for resource in (yield from _once(request.resources)):
         result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
@@ -80,6 +89,9 @@ def _serve(services: Services, request: DescribeConfigsRequest, context: Request
             result.error_code, result.error_message = fault.code, fault.detail
         results.append(result)
         if len(results) % DESCRIBED_PER_STEP == 0:
+            made = told_count * _TOLD_BYTES + known.made * _MADE_BYTES
+            charge(made - charged)
+            charged = made
             yield None
     yield from answer(context, DescribeConfigsResponse(results=results), told_count + len(results))
 

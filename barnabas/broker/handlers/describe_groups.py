@@ -16,10 +16,19 @@ from barnabas.broker.handlers.services import Operation, Resource, Services, aut
 from barnabas.broker.handlers.steps import Slice, answer, work_of
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
-from barnabas.protocol.requests.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from barnabas.protocol.requests.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
 
 _BYTES: Final = 2048
 """So many of what a member sent and was assigned are another thing to be told."""
+_GROUP_BYTES: Final = 300
+_MEMBER_BYTES: Final = 200
+_WRITTEN: Final = 2
+"""What each takes beside its bytes, which are written, and wait to be sent."""
 
 
 def handle(services: Services, request: DescribeGroupsRequest, context: RequestContext, now_ms: int) -> None:
@@ -31,18 +40,26 @@ def _serve(services: Services, request: DescribeGroupsRequest, context: RequestC
     told = []
     elements = 0
     current = Slice()
-    for group_id in dict.fromkeys(request.groups):
-        one = _one(services, context, group_id)
-        if request.include_authorized_operations and not one.error_code:
-            resource = Resource("group", group_id)
-            one.authorized_operations = authorised_operations(services, context, resource)
-        told.append(one)
-        size = sum([len(member.member_metadata) + len(member.member_assignment) for member in one.members])
-        work = work_of(group_id) + len(one.members) + size // _BYTES
-        elements += work
-        if current.is_over(work):
-            yield None
-    yield from answer(context, DescribeGroupsResponse(groups=told), elements)
+    with services.charging(context) as charge:
+        for group_id in dict.fromkeys(request.groups):
+            one = _one(services, context, group_id)
+            if request.include_authorized_operations and not one.error_code:
+                resource = Resource("group", group_id)
+                one.authorized_operations = authorised_operations(services, context, resource)
+            told.append(one)
+            size = sum(map(_size, one.members))
+            names = len(group_id) + len(one.error_message or "") + len(one.protocol_type) + len(one.protocol_data)
+            charge(_GROUP_BYTES + _MEMBER_BYTES * len(one.members) + _WRITTEN * (names + size))
+            work = work_of(group_id) + len(one.members) + size // _BYTES
+            elements += work
+            if current.is_over(work):
+                yield None
+        yield from answer(context, DescribeGroupsResponse(groups=told), elements)
+
+
+def _size(member: DescribedGroupMember) -> int:
+    names = len(member.member_id) + len(member.group_instance_id or "") + len(member.client_id)
+    return names + len(member.member_metadata) + len(member.member_assignment)
 
 
 def _one(services: Services, context: RequestContext, group_id: str) -> DescribedGroup:

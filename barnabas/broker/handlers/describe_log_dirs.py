@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers.services import CLUSTER, Operation, Services
@@ -22,6 +23,9 @@ from barnabas.protocol.requests.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+
+_BYTES: Final = 170
+"""What a partition takes as it is told, and written."""
 
 
 def handle(services: Services, request: DescribeLogDirsRequest, context: RequestContext, now_ms: int) -> None:
@@ -39,16 +43,18 @@ def _serve(services: Services, request: DescribeLogDirsRequest, context: Request
     online = services.replicas.hosted.online
     topics: dict[str, DescribeLogDirsTopic] = {}
     keys = list(online) if request.topics is None else list(dict.fromkeys(_named(request)))
-    for number, key in enumerate(keys, 1):
-        partition = online.get(key)
-        if partition is not None:
-            told = topics.setdefault(key.topic, DescribeLogDirsTopic(key.topic))
-            told.partitions.append(DescribeLogDirsPartition(key.partition, partition.log.size_bytes))
-        if number % SLICE == 0:
-            yield None
-    volume = services.volume()
-    result = DescribeLogDirsResult(0, volume.path, list(topics.values()), volume.total_bytes, volume.usable_bytes)
-    yield from answer(context, DescribeLogDirsResponse(results=[result]), len(keys) + len(topics))
+    with services.charging(context) as charge:
+        for number, key in enumerate(keys, 1):
+            partition = online.get(key)
+            if partition is not None:
+                told = topics.setdefault(key.topic, DescribeLogDirsTopic(key.topic))
+                told.partitions.append(DescribeLogDirsPartition(key.partition, partition.log.size_bytes))
+            if number % SLICE == 0:
+                charge(_BYTES * SLICE)
+                yield None
+        volume = services.volume()
+        result = DescribeLogDirsResult(0, volume.path, list(topics.values()), volume.total_bytes, volume.usable_bytes)
+        yield from answer(context, DescribeLogDirsResponse(results=[result]), len(keys) + len(topics))
 
 
 def _named(request: DescribeLogDirsRequest) -> Iterator[TopicPartition]:

@@ -11,7 +11,7 @@ from typing import Final
 
 from barnabas.broker.cluster.topic_rules import check_topic_name
 from barnabas.broker.context import RequestContext
-from barnabas.broker.handlers.services import Operation, Resource, Services
+from barnabas.broker.handlers.services import Charge, Operation, Resource, Services
 from barnabas.broker.handlers.steps import SLICE, answer
 from barnabas.broker.jobs import Job
 from barnabas.broker.log.producer_state import Producer
@@ -25,6 +25,8 @@ from barnabas.protocol.requests.describe_producers import (
     TopicResponse,
 )
 
+_BYTES: Final = 250
+"""What a producer takes as it is told, and written."""
 _NOT_HERE: Final = "This server does not host this topic-partition."
 
 
@@ -37,6 +39,13 @@ def handle(services: Services, request: DescribeProducersRequest, context: Reque
 
 
 def _serve(services: Services, request: DescribeProducersRequest, context: RequestContext) -> Job[None]:
+    with services.charging(context) as charge:
+        yield from _answer(services, request, context, charge)
+
+
+def _answer(
+    services: Services, request: DescribeProducersRequest, context: RequestContext, charge: Charge
+) -> Job[None]:
     topics: dict[str, TopicResponse] = {}
     seen: set[TopicPartition] = set()
     told = made = 0
@@ -53,6 +62,7 @@ def _serve(services: Services, request: DescribeProducersRequest, context: Reque
             response.partitions.append(partition)
             made += 1 + len(partition.active_producers)
             if made >= SLICE:
+                charge(made * _BYTES)
                 told, made = told + made, 0
                 yield None
     yield from answer(context, DescribeProducersResponse(topics=list(topics.values())), told + made)

@@ -7,11 +7,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Final
 
 from barnabas.broker.cluster.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from barnabas.broker.context import RequestContext
-from barnabas.broker.handlers.services import CLUSTER, Operation, Services
+from barnabas.broker.handlers.services import CLUSTER, Charge, Operation, Services
 from barnabas.broker.handlers.steps import SLICE, answer, slices
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode
@@ -24,6 +25,10 @@ from barnabas.protocol.requests.list_config_resources import (
 _TYPED_FROM: Final = 1
 _TYPES: Final = frozenset((TOPIC_RESOURCE, BROKER_RESOURCE, 8, 16, GROUP_RESOURCE))
 """All that Kafka knows (`ConfigResource.Type`)."""
+
+
+_BYTES: Final = 150
+"""What a resource takes as it is listed, and written."""
 
 
 def handle(services: Services, request: ListConfigResourcesRequest, context: RequestContext, now_ms: int) -> None:
@@ -45,11 +50,17 @@ def _serve(services: Services, request: ListConfigResourcesRequest, context: Req
     if refusal:
         context.respond(ListConfigResourcesResponse(error_code=refusal))
         return
+    with services.charging(context) as charge:
+        yield from _list(services, asked, context, charge)
+
+
+def _list(services: Services, asked: Set[int], context: RequestContext, charge: Charge) -> Job[None]:
     listed = []
     if GROUP_RESOURCE in asked:
         for resources in slices(list(services.image.configs)):
             listed += [ConfigResource(name, kind) for kind, name in resources if kind == GROUP_RESOURCE]
             if len(resources) == SLICE:
+                charge(_BYTES * SLICE)
                 yield None
     if BROKER_RESOURCE in asked:
         listed += [ConfigResource(str(broker_id), BROKER_RESOURCE) for broker_id in sorted(services.image.brokers)]
@@ -57,5 +68,6 @@ def _serve(services: Services, request: ListConfigResourcesRequest, context: Req
         for names in slices(list(services.image.topics)):
             listed += [ConfigResource(name, TOPIC_RESOURCE) for name in names]
             if len(names) == SLICE:
+                charge(_BYTES * SLICE)
                 yield None
     yield from answer(context, ListConfigResourcesResponse(config_resources=listed), len(listed))

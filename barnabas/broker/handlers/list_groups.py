@@ -6,6 +6,8 @@ neither asks for upper and lower case.
 
 from __future__ import annotations
 
+from typing import Final
+
 from barnabas.broker.context import RequestContext
 from barnabas.broker.group.looking import listed
 from barnabas.broker.handlers.coordinators import may
@@ -14,6 +16,9 @@ from barnabas.broker.handlers.steps import SLICE, answer
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.requests.list_groups import ListGroupsRequest, ListGroupsResponse
+
+_BYTES: Final = 150
+"""What a group takes beside its names, which are written, and wait to be sent."""
 
 
 def handle(services: Services, request: ListGroupsRequest, context: RequestContext, now_ms: int) -> None:
@@ -29,10 +34,16 @@ def _serve(services: Services, request: ListGroupsRequest, context: RequestConte
     types = frozenset(kind.lower() for kind in request.types_filter)
     sees_all = services.authorise(context.connection.principal, Operation.DESCRIBE, CLUSTER)
     told = []
-    for number, group in enumerate(services.groups.groups(), 1):
-        one = listed(group, states, types)
-        if one is not None and (sees_all or may(services, context, Operation.DESCRIBE, one.group_id)):
-            told.append(one)
-        if number % SLICE == 0:
-            yield None
-    yield from answer(context, ListGroupsResponse(groups=told), len(told))
+    size = 0
+    with services.charging(context) as charge:
+        for number, group in enumerate(services.groups.groups(), 1):
+            one = listed(group, states, types)
+            if one is not None and (sees_all or may(services, context, Operation.DESCRIBE, one.group_id)):
+                told.append(one)
+                size += _BYTES + 2 * (len(one.group_id) + len(one.protocol_type))
+            if number % SLICE == 0:
+                charge(size)
+                size = 0
+                yield None
+        charge(size)
+        yield from answer(context, ListGroupsResponse(groups=told), len(told))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
+from typing import Final
 
 from barnabas.broker.cluster.image import Image
 from barnabas.broker.context import RequestContext
@@ -22,6 +23,9 @@ from barnabas.protocol.requests.list_partition_reassignments import (
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
+
+_BYTES: Final = 400
+"""What a partition takes as it is told, and written."""
 
 
 def handle(
@@ -49,16 +53,21 @@ def _serve(services: Services, request: ListPartitionReassignmentsRequest, conte
         named = dict.fromkeys(pairs)
     found: dict[str, OngoingTopicReassignment] = {}
     slice_ = Slice()
-    for key in named:
-        state = services.image.partition(*key)
-        if state is not None and state.moves:
-            topic = found.setdefault(key.topic, OngoingTopicReassignment(key.topic))
-            lists = (list(one) for one in (state.replicas, state.adding, state.removing))
-            topic.partitions.append(OngoingPartitionReassignment(key.partition, *lists))
-        if slice_.is_over():
-            yield None
-    response = ListPartitionReassignmentsResponse(error_message=None, topics=list(found.values()))
-    yield from answer(context, response, sum(1 + len(one.partitions) for one in found.values()))
+    told = 0
+    with services.charging(context) as charge:
+        for key in named:
+            state = services.image.partition(*key)
+            if state is not None and state.moves:
+                topic = found.setdefault(key.topic, OngoingTopicReassignment(key.topic))
+                lists = (list(one) for one in (state.replicas, state.adding, state.removing))
+                topic.partitions.append(OngoingPartitionReassignment(key.partition, *lists))
+                told += 1
+            if slice_.is_over():
+                charge(told * _BYTES)
+                told = 0
+                yield None
+        response = ListPartitionReassignmentsResponse(error_message=None, topics=list(found.values()))
+        yield from answer(context, response, sum(1 + len(one.partitions) for one in found.values()))
 
 
 def _all(image: Image) -> Iterator[TopicPartition]:

@@ -33,6 +33,7 @@ from barnabas.broker.handlers.leaders import seen_leader
 from barnabas.broker.handlers.services import (
     AUTO_CREATE_IN_FLIGHT_MAX,
     CLUSTER,
+    Charge,
     Operation,
     Resource,
     Services,
@@ -57,6 +58,9 @@ FIRST_USE_WEIGHT: Final = 3
 nobody asked for by name is not missed by whoever has to wait."""
 CREATED_AT_ONCE_MAX: Final = 100
 """Partitions that one operation creates on first use."""
+_BYTES: Final = 350
+"""What a topic or a partition with three replicas takes as it is told, and written."""
+
 T = TypeVar("T")
 
 
@@ -83,9 +87,16 @@ def _is_large(services: Services, request: MetadataRequest, context: RequestCont
 
 
 def _serve(services: Services, request: MetadataRequest, context: RequestContext, now_ms: int) -> Job[None]:
+    with services.charging(context) as charge:
+        yield from _answer(services, request, context, charge, now_ms)
+
+
+def _answer(
+    services: Services, request: MetadataRequest, context: RequestContext, charge: Charge, now_ms: int
+) -> Job[None]:
     creation = Creation(services, context, now_ms)
     try:
-        topics = yield from _topics(services, request, context, creation)
+        topics = yield from _topics(services, request, context, creation, charge)
     finally:
         creation.begin()  # also when nobody is left to answer: names noted as being created are waited for
     image = services.image
@@ -99,7 +110,6 @@ def _serve(services: Services, request: MetadataRequest, context: RequestContext
         if endpoint is not None:
             brokers.append(MetadataResponseBroker(broker.broker_id, *endpoint, broker.rack))
     response = MetadataResponse(
-        throttle_time_ms=creation.throttle.throttle_ms,
         brokers=brokers,
         cluster_id=services.cluster_id,
         controller_id=brokers[services.entropy.below(len(brokers)) if len(brokers) > 1 else 0].node_id
@@ -114,7 +124,7 @@ def _serve(services: Services, request: MetadataRequest, context: RequestContext
 
 
 def _topics(
-    services: Services, request: MetadataRequest, context: RequestContext, creation: Creation
+    services: Services, request: MetadataRequest, context: RequestContext, creation: Creation, charge: Charge
 ) -> Job[list[MetadataResponseTopic]]:
     image = services.image
     asked = request.topics
@@ -128,6 +138,7 @@ def _topics(
                     if _may_see(services, topic.name, context)
                     else _nothing()
                 ),
+                charge,
             )
         )
     if context.api_version < 12 and any(topic.topic_id != ZERO_UUID for topic in asked):
@@ -140,12 +151,14 @@ def _topics(
     by_id = [topic for topic in asked if topic.topic_id != ZERO_UUID]
     once = list({_key(one): one for one in by_id or asked}.values())
     return (
-        yield from _each(once, lambda topic: _one(services, topic, request, context, creation if may_create else None))
+        yield from _each(
+            once, lambda topic: _one(services, topic, request, context, creation if may_create else None), charge
+        )
     )
 
 
 def _each(
-    things: Sequence[T], describe: Callable[[T], Job[MetadataResponseTopic | None]]
+    things: Sequence[T], describe: Callable[[T], Job[MetadataResponseTopic | None]], charge: Charge
 ) -> Job[list[MetadataResponseTopic]]:
     """What is told of each, `SLICE` topics and partitions at a time."""
     told: list[MetadataResponseTopic] = []
@@ -157,8 +170,11 @@ def _each(
             told.append(topic)
             elements += len(topic.partitions)
         if elements >= SLICE and number < len(things):
+            charge(elements * _BYTES)
             elements = 0
             yield None
+    if elements > SLICE or len(told) > SLICE:
+        charge(elements * _BYTES)
     return told
 
 
@@ -170,16 +186,18 @@ def _nothing() -> Job[None]:
 class Creation:
     """What one request creates on first use, with the broker's defaults (`AutoTopicCreationManager`).
 
-    Above the mutation quota nothing is begun, and the answer says how long to wait. Kafka would begin it all the same.
+    Above the mutation quota nothing is begun, and the answer is as if it were, without a throttle time: in Kafka the
+    controller refuses what the broker has sent on to it, and nobody is told. Who produces over the same connection to
+    other topics has to wait for nothing.
     """
 
-    __slots__ = ("_names", "_services", "taken", "throttle")
+    __slots__ = ("_names", "_services", "_throttle", "taken")
 
     def __init__(self, services: Services, context: RequestContext, now_ms: int) -> None:
         self._services = services
         self._names: list[str] = []
         self.taken = Taken(services.image.topics)
-        self.throttle = Throttle(services, context, 0, now_ms)
+        self._throttle = Throttle(services, context, 0, now_ms)
 
     def ask_for(self, name: str) -> None:
         """Have a topic created with the others of this request, unless its creation is under way."""
@@ -187,7 +205,7 @@ class Creation:
         creating = services.creating
         if name in creating or len(creating) >= AUTO_CREATE_IN_FLIGHT_MAX:
             return
-        if self.throttle.refusal(FIRST_USE_WEIGHT * services.config.num_partitions) is None:
+        if self._throttle.refusal(FIRST_USE_WEIGHT * services.config.num_partitions) is None:
             creating[name] = None
             self._names.append(name)
 

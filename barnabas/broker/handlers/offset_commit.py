@@ -16,7 +16,6 @@ from collections.abc import Sequence
 
 from barnabas.broker.cluster.image import TopicState
 from barnabas.broker.context import RequestContext, source_of
-from barnabas.broker.group.ahead import WAITING_MAX
 from barnabas.broker.group.offsets import commit, commit_again
 from barnabas.broker.group.reply import Reply
 from barnabas.broker.group.shard import Shard
@@ -43,10 +42,13 @@ _IDS_FROM = 10
 def handle(services: Services, request: OffsetCommitRequest, context: RequestContext, now_ms: int) -> bool:
     """Write the offsets, and answer when they are committed."""
     followed, ahead = context.followed, services.groups.shared.ahead
-    runs = followed or bool(ahead.waiting)
-    if not isinstance(request, OneCommitRequest) or not _commit_again(services, request, context, runs, now_ms):
+    one = request if isinstance(request, OneCommitRequest) else None
+    if one is None or not _commit_again(services, one, context, followed or bool(ahead.waiting), now_ms):
         services.work(_serve(services, request, context, now_ms), request, context)
-    if ahead.waiting and (not followed or len(ahead.waiting) >= WAITING_MAX):
+    elif followed and ahead.waiting and one.said is not None:
+        ahead.take_behind(one.said, context)
+        followed = context.followed
+    if ahead.waiting and (not followed or ahead.is_full):
         ahead.write(now_ms)
     return nothing_left(services)
 

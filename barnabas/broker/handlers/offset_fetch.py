@@ -21,7 +21,7 @@ from barnabas.broker.group.kinds import AnyGroup
 from barnabas.broker.group.shard import Shard
 from barnabas.broker.group.values import CommittedOffset
 from barnabas.broker.handlers.coordinators import may, nothing_left, reply_to, until_committed
-from barnabas.broker.handlers.services import Operation, Resource, Services
+from barnabas.broker.handlers.services import Charge, Operation, Resource, Services
 from barnabas.broker.handlers.steps import SLICE, Slice, answer, work_of
 from barnabas.broker.jobs import Job
 from barnabas.protocol.errors import ErrorCode, KafkaError
@@ -41,6 +41,8 @@ from barnabas.protocol.requests.offset_fetch import (
 _ONE_ERROR_FROM: Final = 2
 _MANY_FROM: Final = 8
 _IDS_FROM: Final = 10
+_BYTES: Final = 170
+"""What an offset takes as it is told, and written, beside its metadata."""
 _NO_OFFSET: Final = CommittedOffset(-1, -1, "", -1)
 
 
@@ -90,17 +92,19 @@ def _serve(
     now_ms: int,
 ) -> Job[None]:
     """A large answer is made in line. Until it may be told is up to `offsets.commit.timeout.ms`, outside of it."""
-    steps: Job[_Uncommitted | None] = _answer(services, request, asked, context, now_ms)
+    charge = services.charging(context)
+    steps: Job[_Uncommitted | None] = _answer(services, request, asked, context, charge, now_ms)
     if _is_large(services, asked):
         steps = services.line.within(context.connection.id, steps)
-    waits = yield from steps
-    if waits is None:
-        return
-    refused = yield from until_committed(waits.shards, context, now_ms)
-    if refused:
-        reply_to(request, context).refuse(max(refused.values()))
-    else:
-        yield from answer(context, waits.response, waits.elements)
+    with charge:
+        waits = yield from steps
+        if waits is None:
+            return
+        refused = yield from until_committed(waits.shards, context, now_ms)
+        if refused:
+            reply_to(request, context).refuse(max(refused.values()))
+        else:
+            yield from answer(context, waits.response, waits.elements)
 
 
 def _answer(
@@ -108,6 +112,7 @@ def _answer(
     request: OffsetFetchRequest,
     asked: list[OffsetFetchRequestGroup],
     context: RequestContext,
+    charge: Charge,
     now_ms: int,
 ) -> Job[_Uncommitted | None]:
     """Answer; returns what is to be answered later instead, if it tells of what is not committed yet."""
@@ -131,7 +136,7 @@ def _answer(
             one.error_code = fault.code
             continue
         held.append(shard)
-        elements += yield from _tell(services, context, shard.groups.get(group.group_id), group, one, current)
+        elements += yield from _tell(services, context, shard.groups.get(group.group_id), group, one, current, charge)
     if not many and told[0].error_code:
         if context.api_version >= _ONE_ERROR_FROM:
             request.topics = []
@@ -170,9 +175,10 @@ def _tell(
     asked: OffsetFetchRequestGroup,
     told: OffsetFetchResponseGroup,
     current: Slice,
+    charge: Charge,
 ) -> Job[int]:
     """What a group has committed of what is asked, a slice at a time; returns how many elements that are."""
-    elements = 0
+    elements = size = 0
     offsets = {} if group is None else group.offsets
     many = context.api_version >= _MANY_FROM
     make = OffsetFetchResponsePartitions if many else OffsetFetchResponsePartition
@@ -199,7 +205,10 @@ def _tell(
                 known = _NO_OFFSET
             partitions.append(make(key.partition, known.offset, known.leader_epoch, known.metadata, error))
             elements += 1
+            size += _BYTES + 2 * len(known.metadata)
             if current.is_over():
+                charge(size)
+                size = 0
                 yield None
     return elements
 

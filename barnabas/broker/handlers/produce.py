@@ -205,7 +205,14 @@ def _append_all(services: Services, request: ProduceRequest, context: RequestCon
 
     def append(some: Sequence[tuple[TopicPartition, Buffer]], got: Callable[[Results], None]) -> int:
         return services.replicas.append_records(
-            some, acks, request.timeout_ms, got, now_ms, internal_allowed=internal_allowed, asker=asker
+            some,
+            acks,
+            request.timeout_ms,
+            got,
+            now_ms,
+            internal_allowed=internal_allowed,
+            asker=asker,
+            connection=context.connection,
         )
 
     if not entries:

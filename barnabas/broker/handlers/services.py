@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
@@ -103,6 +102,30 @@ def allow_all(principal: str, operation: Operation, resource: Resource) -> bool:
     return True
 
 
+class Charge:
+    """What an answer takes while it is made, of one connection: called with bytes, released at the end of a `with`."""
+
+    __slots__ = ("_account", "_held", "_holder")
+
+    def __init__(self, account: Account, holder: int) -> None:
+        self._account = account
+        self._holder = holder
+        self._held = 0
+
+    def __call__(self, size: int) -> None:
+        """So many bytes more."""
+        if size:
+            self._held += size
+            self._account.charge(self._holder, UNREAD, size)
+
+    def __enter__(self) -> Charge:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._held:
+            self._account.release(self._holder, UNREAD, self._held)
+
+
 @dataclass(slots=True)
 class Services:
     """The rooms below, as handlers see them.
@@ -161,20 +184,9 @@ class Services:
         line = self.file_line if context.api_key in _READ_FILES else self.line
         self.work(line.within(context.connection.id, steps), request, context)
 
-    @contextmanager
-    def charging(self, context: RequestContext) -> Iterator[Callable[[int], None]]:
-        """Charges its connection with what is made for an answer (bytes) until that is out, or nobody waits for it."""
-        held = 0
-
-        def charge(size: int) -> None:
-            nonlocal held
-            held += size
-            self.account.charge(context.connection.id, UNREAD, size)
-
-        try:
-            yield charge
-        finally:
-            self.account.release(context.connection.id, UNREAD, held)
+    def charging(self, context: RequestContext) -> Charge:
+        """Charges its connection with what is made for an answer until that is out, or nobody waits for it."""
+        return Charge(self.account, context.connection.id)
 
     @property
     def node_id(self) -> int:

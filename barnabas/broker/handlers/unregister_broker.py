@@ -2,8 +2,9 @@
 
 - One that nobody knows: BROKER_ID_NOT_REGISTERED. The controller itself: INVALID_REQUEST (Kafka's controllers keep the
   metadata without being registered, so there a broker beside one can be forgotten).
-- One that is alive, or starts: INVALID_REQUEST. Kafka forgets it, and is told of by nobody: it asks on with what counts
-  no more until somebody starts it anew. One request for each broker would end a cluster.
+- One that is alive, or starts: INVALID_REQUEST. Apache Kafka 4.3 answers 0 and forgets it: no Metadata names it, its
+  own neither, and its process asks on with what counts no more until somebody starts it anew. One request for each
+  broker would end a cluster.
 - What it had stays assigned to it, as in Kafka: partitions are to be moved before.
 """
 

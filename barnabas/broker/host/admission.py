@@ -5,10 +5,12 @@
   half of both, so that a flood from one leaves room for others (an address is all of 127.0.0.0/8, or a /64 of IPv6).
   Kafka delays the next accept, for everybody; here what is too much is refused, so that nobody waits behind a flood.
 
-Connections over the local socket are the administrator's: none of this is asked of them. Nor is it of connections on
-the listener between brokers, which must not be lost to a flood of clients (Kafka ends another one for them), nor to
-one of strangers there: of those that have not introduced themselves yet there are `STRANGERS_MAX`, and for one more
-the one goes that has been at it for the longest. A broker is through in a few ms.
+Connections over the local socket are the administrator's: none of this is asked of them, and none is refused. There are
+`locals_max` of them, for files must be opened, too; for one more the one goes that has been silent for the longest.
+
+Nor is any of it asked of connections on the listener between brokers, which must not be lost to a flood of clients
+(Kafka ends another one for them), nor to one of strangers there: of those that have not introduced themselves yet there
+are `STRANGERS_MAX`, and for one more the one goes that has been at it for the longest. A broker is through in a few ms.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from barnabas.broker.context import source_of
 
 BURST_S: Final = 10
 _ADDRESSES_MAX: Final = 4096
+LOCALS_MAX: Final = 1000
+"""Or a quarter of the sockets, where that is fewer."""
 STRANGERS_MAX: Final = 100
 """Each has ten seconds to introduce itself (`peer_channel`), and 1 KiB to say it in."""
 
@@ -65,6 +69,11 @@ class Admission:
         self.open += 1
         self._by_address[address] += 1
         return None
+
+    @property
+    def locals_max(self) -> int:
+        """Connections over the local socket at once."""
+        return min(LOCALS_MAX, max(self.sockets_max // 4, 1))
 
     @property
     def strangers(self) -> int:

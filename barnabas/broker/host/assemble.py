@@ -18,7 +18,7 @@ from barnabas.broker.host.disk_threads import Lane
 from barnabas.broker.host.entropy import SystemEntropy
 from barnabas.broker.host.host import Host
 from barnabas.broker.host.local import forget_socket, listen_locally
-from barnabas.broker.host.memory import account_for, container_bytes
+from barnabas.broker.host.memory import account_for, container_bytes, fitted
 from barnabas.broker.host.sockets import Listening, listen
 from barnabas.broker.metrics import MetricsRegistry
 from barnabas.broker.node.core import Core
@@ -52,7 +52,7 @@ class Assembly:
         secret: bytes = b"",
         memory: MemoryDisk | None = None,
     ) -> None:
-        self.config = config
+        self.config = config = fitted(config, container_bytes())
         self.data_dir = data_dir
         self.lock: DataDirLock | None = None
         self._memory = memory
@@ -94,7 +94,7 @@ class Assembly:
                 entropy=entropy,
                 registry=registry,
                 peers=self._peering,
-                account=account_for(config, container_bytes()),
+                account=account_for(config),
                 stored_settings=stored_settings,
             )
             if self._between is not None:

@@ -108,7 +108,7 @@ class Channel(asyncio.BufferedProtocol):
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(WRITE_BYTES_MAX, WRITE_BYTES_LOW)
         peer = transport.get_extra_info("peername")
-        self.connection.client_host = peer[0] if peer else "local"
+        self.connection.client_host = peer[0] if peer else "local" if self.connection.listener == LOCAL else ""
         if not self._host.admit(self):
             self.abort()
             return
@@ -116,7 +116,7 @@ class Channel(asyncio.BufferedProtocol):
         self._host.progress.watch(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Gone. Parked requests run on; their answers go nowhere (`T06`)."""
+        """Gone. What is parked ends with it, what changes something is seen through; answers go nowhere (`T06`)."""
         if self.state is not _GONE:
             self._leave(_GONE)
         self._host.forget(self)
@@ -131,10 +131,26 @@ class Channel(asyncio.BufferedProtocol):
         clock = host.now_ms  # as a name of its own: called through the object it takes three times as long
         self.active_ms = now_ms = clock()
         host.received_bytes += nbytes
-        self.receiver.received(nbytes)
+        receiver = self.receiver
         if now_ms >= host.turns.late_ms:
+            receiver.received(nbytes)
             host.turns.is_over(self, now_ms)
-        self._pump(now_ms)
+            self._pump(now_ms)
+        elif (  # a small request that comes alone, as most do: `_pump` with nothing before it, nor behind it
+            nbytes >= MEDIUM_BYTES
+            or self.state is not _OPEN
+            or self.waits
+            or self.paused
+            or self.outstanding is not None
+            or (frame := receiver.only_frame(nbytes)) is None
+        ):
+            receiver.received(nbytes)
+            self._pump(now_ms)
+        else:
+            try:
+                self._handle(frame, now_ms)
+            except ProtocolError as error:
+                self.refuse(str(error))
         host.settle()
         if host.rests:
             host.vigil.begin()
@@ -165,12 +181,16 @@ class Channel(asyncio.BufferedProtocol):
         receiver = self.receiver
         try:
             if self.state is _OPEN or (not self.waits and self._choose_dialect()):
-                turns, often = REQUESTS_PER_TURN, 0 if self._host.turns.line else TIMED_EVERY
-                while turns and receiver.start != receiver.end and self.outstanding is None and not self.waits:
+                end, often = self.requests + REQUESTS_PER_TURN, 0 if self._host.turns.line else TIMED_EVERY
+                while (
+                    self.requests < end
+                    and receiver.start != receiver.end
+                    and self.outstanding is None
+                    and not self.waits
+                ):
                     frame = receiver.next_frame()
                     if frame is None:
                         break
-                    turns -= 1
                     medium = len(frame) >= MEDIUM_BYTES
                     if medium and self._host.relief.must_go(self, frame):
                         break
@@ -179,10 +199,11 @@ class Channel(asyncio.BufferedProtocol):
                     del frame
                     if self._out_bytes > OUT_BYTES_MAX:
                         self.flush()  # says at once whether the peer still reads
-                    if (large or not turns & often) and self._host.now_ms() - now_ms > (TURN_MS_MAX if often else 0):
-                        turns = 0
+                    timed = large or not self.requests & often
+                    if timed and self._host.now_ms() - now_ms > (TURN_MS_MAX if often else 0):
+                        end = 0
                         self._host.turns.took_long()
-                if not turns and receiver.has_bytes and not self.waits:
+                if self.requests >= end and receiver.has_bytes and not self.waits:
                     self._host.turns.line_up(self)
         except ProtocolError as error:
             self.refuse(str(error))

@@ -159,9 +159,13 @@ class RealDisk:
         return token
 
     def sync_names(self, directory: str) -> None:
-        """In a thread: make the names in a directory durable, and its own where some were made or changed."""
+        """Make the names in a directory durable, and its own where some were made or changed (a start, or a thread)."""
         with contextlib.suppress(FileNotFoundError):  # renamed away meanwhile: its new name is its owner's care
             self.root.sync_directory(directory)
+        self._sync_root(directory)
+
+    def _sync_root(self, directory: str) -> None:
+        """Make the name of a directory durable, and others of the root, where some were made or changed."""
         made = self._made
         if self._made_synced < made and directory:
             self.root.sync_directory("")
@@ -285,14 +289,16 @@ class RealDisk:
         return self.root.load(path)
 
     def write_atomic(self, path: str, data: bytes, done: Done | None = None, *, durable: bool = True) -> None:
-        """Replace a small file: temporary file, fsync, rename, fsync of the directory.
+        """Replace a small file: temporary file, fsync, rename, fsync of the directory (and of what names that).
 
         Calls with `done` for one path run one after the other, and one that waits is overtaken by a later one (both
-        are told when the later is through). One whose directory is renamed away before its turn has nothing to write
-        to any more: another directory of that name is none of its business.
+        are told when the later is through). One whose directory is renamed away has nothing to write to any more, or
+        goes with it: another directory of that name is none of its business.
         """
         if done is None:
             self.root.replace((path, data), durable=durable)
+            if durable:
+                self._sync_root(os.path.dirname(path))
             return
         _, waiting, _, _ = self._atomic.get(path, (b"", [], False, 0))
         self._atomic[path] = (data, [*waiting, done], durable, self._moved.get(os.path.dirname(path), 0))
@@ -328,6 +334,8 @@ class RealDisk:
         self._atomic_running.update(path for path, _ in files)
 
         def finished(error: OSError | None) -> None:
+            if isinstance(error, FileNotFoundError) and self._moved.get(directory, 0) != moved:
+                error = None
             for path, _ in files:
                 self._atomic_running.discard(path)
                 if path in self._atomic:
@@ -337,7 +345,16 @@ class RealDisk:
             done(error)
 
         def write() -> None:
-            if self._moved.get(directory, 0) == moved:
-                self.root.replace(*files, durable=durable)
+            held = self.root.within(directory)
+            try:
+                if self._moved.get(directory, 0) == moved:  # asked last: from here on another is of another name
+                    held.replace(*((os.path.basename(path), data) for path, data in files), durable=durable)
+                    if durable:
+                        self._sync_root(directory)
+            except OSError as error:
+                name = os.path.basename(error.filename or files[0][0])
+                raise named(error, f"{directory}/{name}" if directory else name) from error
+            finally:
+                held.close()
 
         self.run(write, finished, urgent=urgent)

@@ -139,7 +139,7 @@ class RealFile:
             return memoryview(b"")
         held = self._disk.cold_reads.get((id(self), position, length)) if self._disk.cold_reads else None
         if held is not None:
-            return _answer_of(held)
+            return _answer_of(held, end - position)
         count = end - position
         start = position - position % _WINDOW
         window = self._windows.get(start)
@@ -159,7 +159,7 @@ class RealFile:
             token = self._disk.fetch(self, position, length, count)
         except OSError as error:
             raise (error if error.filename else named(error, self.path, position)) from error
-        raise NotYet(token)
+        raise NotYet(token, count)
 
     def _is_warm(self, fd: int, position: int, end: int) -> bool:
         """Whether the range lies in the page cache, by samples."""
@@ -266,9 +266,9 @@ class RealFile:
         self.release()
 
 
-def _answer_of(token: ColdRead) -> memoryview:
+def _answer_of(token: ColdRead, size: int) -> memoryview:
     if not token.is_open:
-        raise NotYet(token)
+        raise NotYet(token, size)
     if token.error is not None:
         raise token.error
     return memoryview(token.data)

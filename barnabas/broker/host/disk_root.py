@@ -47,6 +47,21 @@ class Root:
             os.close(self._fd)
             self._fd = -1
 
+    def within(self, directory: str) -> Root:
+        """A directory of this one, held for itself: whoever renames it takes along what is done in it.
+
+        Raises:
+            OSError: there is none, or a link is in its place.
+        """
+        inner = Root.__new__(Root)
+        inner.path = f"{self.path}/{directory}"
+        if self._fd is None:
+            self._pass(f"{directory}/")
+            inner._fd = None
+        else:
+            inner._fd = self.open(directory or ".", _DIRECTORY | NO_LINK)
+        return inner
+
     def room(self) -> tuple[int, int]:
         """Bytes of the volume, and those that may still be written; -1 for both where the system does not say."""
         try:

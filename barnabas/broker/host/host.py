@@ -71,6 +71,7 @@ class Host:
         self.admission = Admission(config, open_files_max() // 2)  # log files need handles, too
         self.dirty: list[Channel] = []  # channels with something to send
         self.channels: dict[int, Channel] = {}
+        self._locals: dict[int, Channel] = {}
         self.muted: dict[Channel, asyncio.TimerHandle] = {}
         """What ends a channel's throttle time, which is not to keep one that is gone: 100 s, thousands a second."""
         self.turns = Turns(self)
@@ -285,25 +286,43 @@ class Host:
         return lambda: Channel(self, listener)
 
     def admit(self, channel: Channel) -> bool:
-        """Count a connection in; False when it is one too many, or is told of after its accept, while we stop."""
+        """Count a connection in; False when it is one too many, or is told of after its accept, while we stop.
+
+        Nor does one come in that its peer has reset by now: the system knows no address any more that its connection,
+        and what it sent, would count for.
+        """
         connection = channel.connection
         self.accepted += 1
+        self.turns.came(channel.active_ms)
         connection.id = self.accepted
         if self._stopping:  # `abandon` may have closed its last by now
             return False
         host = connection.client_host
+        if not host:
+            self.admission.refused += 1
+            return False
         refusal = None
         if channel.of_brokers:
             longest = self.admission.admit_stranger(connection.id)
             if longest is not None:
                 self.channels[longest].end("others come to introduce themselves, and it has not for the longest")
-        elif connection.listener != LOCAL:
+        elif connection.listener == LOCAL:
+            self._admit_locally(channel)
+        else:
             refusal = self.admission.admit(host, channel.active_ms)
         if refusal is not None:
             self.refusals.tell(host, f"refused a connection from {host}: {refusal}")
             return False
         self.channels[connection.id] = channel
         return True
+
+    def _admit_locally(self, channel: Channel) -> None:
+        """One more of the administrator's, in place of the one that has been silent for the longest if need be."""
+        if len(self._locals) >= self.admission.locals_max:
+            silent = min(self._locals.values(), key=lambda one: one.active_ms)
+            del self._locals[silent.connection.id]
+            silent.end("others come over the local socket, and it has been silent for the longest")
+        self._locals[channel.connection.id] = channel
 
     def forget(self, channel: Channel) -> None:
         """Count a connection out."""
@@ -312,7 +331,9 @@ class Host:
             self._requests_closed += channel.requests
             if channel.of_brokers:
                 self.admission.leave_stranger(connection.id)
-            elif connection.listener != LOCAL:
+            elif connection.listener == LOCAL:
+                self._locals.pop(connection.id, None)
+            else:
                 self.admission.leave(connection.client_host)
             muted = self.muted.pop(channel, None)
             if muted is not None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import suppress
+from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 from weakref import ReferenceType
 
 from barnabas.broker.account import BROKER, REQUESTS
-from barnabas.broker.context import RequestContext, Sealed
+from barnabas.broker.context import Behind, RequestContext, Sealed
 from barnabas.broker.handlers.services import ONLY_LOOK
 from barnabas.broker.host import dialects
 from barnabas.broker.host.states import State
@@ -37,6 +38,9 @@ _KEEP_NOTHING: Final = frozenset((*ONLY_LOOK, ApiKey.JOIN_GROUP, ApiKey.SYNC_GRO
 """Of these nothing is left with their connection: their work ends with it, or what waits keeps nothing of them."""
 
 _OPEN: Final = State.OPEN
+_ID: Final = Struct(">i").pack
+_id_of: Final = Struct(">i").unpack_from
+_ID_AT: Final = 4  # the correlation id of an answer, behind its length
 _made: Final = object.__new__
 
 logger = logging.getLogger(__name__)
@@ -100,14 +104,31 @@ class Request(RequestContext):
         self._place = len(self._channel.out)
         self.respond(response)
 
-    def respond_instead(self, response: Any) -> None:
+    def take_behind(self, read: Behind) -> list[tuple[int, int, int]]:
+        """Take the requests behind this one that `read` finds: they are answered ahead as it was."""
+        channel = self._channel
+        out, receiver = channel.out, channel.receiver
+        if channel.waits or channel.outstanding is not None or len(out) != self._place + 1:
+            return []  # gone, throttled or not answered; or its answer lies in more than one buffer
+        found, size = read(receiver.unread())
+        if found:
+            receiver.skip(size)
+            channel.requests += len(found)
+            same = out[self._place]
+            head, told = same[:_ID_AT], same[_ID_AT + 4 :]
+            channel.send([b"".join((head, _ID(one[0]), told)) for one in found])
+        return found
+
+    def respond_instead(self, response: Any, number: int = 0) -> None:
         """The answer that was made ahead is another."""
         channel = self._channel
         if channel.state is not _OPEN:
             return
         assert channel.dialect is not None
-        buffers = channel.dialect.encode_response(self.api_key, self.api_version, self.correlation_id, response)
-        channel.out[self._place] = b"".join(buffers)  # as long as the one before: an error has its place in both
+        place = self._place + number
+        (correlation_id,) = _id_of(channel.out[place], _ID_AT)
+        buffers = channel.dialect.encode_response(self.api_key, self.api_version, correlation_id, response)
+        channel.out[place] = b"".join(buffers)  # as long as the one before: an error has its place in both
 
     def respond_in_steps(self, response: Any) -> Iterator[None]:
         """As `respond`, for an answer of many elements: written in bounded steps of a job."""

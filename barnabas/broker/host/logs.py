@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import sys
 import time
 from collections.abc import Iterable
 from typing import IO, Final, Literal
+
+from barnabas.plain import plain as in_one_line
 
 Format = Literal["text", "json"]
 _LEVELS: Final = {"DEBUG": "debug", "INFO": "info", "WARNING": "warning", "ERROR": "error", "CRITICAL": "critical"}
@@ -24,20 +25,12 @@ KIND_LINES_MAX: Final = 100
 _PERIOD_S: Final = 60.0
 _KINDS_MAX: Final = 1000
 
-# Control characters (C0, DEL, C1), zero width and bidirectional marks, line and paragraph separators, lone surrogates.
-_UNSAFE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
-
 
 def plain(text: str, chars_max: int = MESSAGE_CHARS_MAX) -> str:
     """The text as one line that no terminal takes for anything else, cut to `chars_max` characters."""
     left = len(text) - chars_max
-    text = _UNSAFE.sub(_number, text[:chars_max])
+    text = in_one_line(text[:chars_max])
     return text if left <= 0 else f"{text}... ({left} characters more)"
-
-
-def _number(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
 
 def _traceback(text: str) -> str:

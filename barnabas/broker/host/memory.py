@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
+from dataclasses import replace
 from typing import Final
 
 from barnabas.broker.account import UNLIMITED, Account
@@ -11,19 +13,35 @@ from barnabas.broker.config import BrokerConfig
 
 _CGROUP: Final = "/sys/fs/cgroup"
 
+logger = logging.getLogger(__name__)
 
-def account_for(config: BrokerConfig, container_bytes: int | None) -> Account:
-    """The account of a broker in a container that may use `container_bytes` (None: as much as there is).
+
+def fitted(config: BrokerConfig, container_bytes: int | None) -> BrokerConfig:
+    """The settings in a container that may use `container_bytes` (None: as much as there is), which a line tells.
 
     A quarter of a small container at most, for the log's indexes and the page cache need room, too; one largest frame
     at least, else it could never be received. `queued.max.request.bytes=-1` means no limit, as in Kafka.
     """
+    asked = config.queued_max_request_bytes
+    if container_bytes is None or asked < 0:
+        return config
+    limit = max(container_bytes // 4, config.socket_request_max_bytes)
+    if limit >= asked:
+        return config
+    logger.info(
+        "queued.max.request.bytes is %d, not %d: this container may use %d bytes, of which it is a quarter at most, "
+        "but not less than socket.request.max.bytes",
+        limit,
+        asked,
+        container_bytes,
+    )
+    return replace(config, queued_max_request_bytes=limit)
+
+
+def account_for(config: BrokerConfig) -> Account:
+    """The account of a broker with these settings."""
     limit, frame_bytes_max = config.queued_max_request_bytes, config.socket_request_max_bytes
-    if limit < 0:
-        return Account(UNLIMITED, frame_bytes_max)
-    if container_bytes is not None:
-        limit = min(limit, container_bytes // 4)
-    return Account(max(limit, frame_bytes_max), frame_bytes_max)
+    return Account(UNLIMITED if limit < 0 else limit, frame_bytes_max)
 
 
 def container_bytes(root: str = _CGROUP, own: str = "/proc/self/cgroup") -> int | None:

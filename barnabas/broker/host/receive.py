@@ -187,6 +187,17 @@ class Receiver:
         else:
             self.end += count
 
+    def only_frame(self, count: int) -> memoryview | None:
+        """The frame that the `count` bytes just received are, and nothing else; `received` is not to be told of it.
+
+        None where they are less or more than that, or follow others.
+        """
+        if self._own is not None or count < 4:
+            return None
+        current = self._buffers.current
+        (length,) = _length_at(current, 0)
+        return memoryview(current)[4:count] if length == count - 4 <= self.frame_bytes_max else None
+
     def next_frame(self) -> memoryview | None:
         """The next whole frame without its length, or None.
 

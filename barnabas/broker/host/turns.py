@@ -22,6 +22,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from barnabas.broker.host import dialects
+from barnabas.broker.host.sockets import AT_ONCE
 from barnabas.broker.host.states import QUEUED
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ _AT_ONCE: Final = 0
 class Turns:
     """One per host."""
 
-    __slots__ = ("_host", "_rest_ms", "_since_ms", "late_ms", "line", "look_due")
+    __slots__ = ("_came", "_host", "_rest_ms", "_since_ms", "late_ms", "line", "look_due")
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -52,8 +53,18 @@ class Turns:
         self.look_due = False
         """Whether `looked` will be called: this is the round that was noticed, `_since_ms`."""
         self._since_ms = 0
+        self._came = 0
+        """Connections that came in since the last look."""
         self._rest_ms = 0
         """Until then the line rests, where the broker has work of its own."""
+
+    def came(self, now_ms: int) -> None:
+        """A connection more: where they come by all doors, what others ask for is not to keep the next ones out."""
+        if not self.look_due:
+            self._notice(now_ms)
+        self._came += 1
+        if self._came >= AT_ONCE:
+            self.late_ms = _AT_ONCE
 
     def is_over(self, channel: Channel, now_ms: int) -> bool:
         """Whether what a channel has to handle waits for its turn, which it is told of (`Channel.take_turn`)."""
@@ -71,7 +82,9 @@ class Turns:
     def _waits_from(self, now_ms: int) -> int:
         """Requests of so many bytes wait."""
         gone_ms = now_ms - self._since_ms
-        return 0 if gone_ms >= VERY_LATE_MS else MEDIUM_BYTES if gone_ms >= LATE_MS else LARGE_BYTES
+        if self._came >= AT_ONCE or gone_ms >= VERY_LATE_MS:
+            return 0
+        return MEDIUM_BYTES if gone_ms >= LATE_MS else LARGE_BYTES
 
     def line_up(self, channel: Channel) -> None:
         """Give a channel its next turn after those in line."""
@@ -99,6 +112,7 @@ class Turns:
         gives to them, and a start under a flood would never come to its end.
         """
         self.look_due = False
+        self._came = 0
         host = self._host
         began_ms = now_ms = host.now_ms()
         self.late_ms = now_ms + LATE_MS

@@ -15,7 +15,7 @@ CRC-32C of all before it, and so does `partition.metadata`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from barnabas.broker.jobs import Job
@@ -113,12 +113,8 @@ def load_offsets(disk: Disk, path: str, *, expected: bool = False) -> Job[Points
     """
     points: Points = {}
     try:
-        for count, line in enumerate(_entries(_without_sum(disk.load(path)), "0", "1"), 1):
-            topic, partition, offset, *topic_id = line.split()
-            point = Point(int(offset), *map(parse_uuid, topic_id[:1]))
-            if point.offset < 0:
-                raise ValueError(f"offset {offset} of a checkpoint is below 0")
-            points[TopicPartition(topic, int(partition))] = point
+        for count, (partition, point) in enumerate(parse_offsets(disk.load(path)), 1):
+            points[partition] = point
             if count % _LINES_PER_STEP == 0:
                 yield None
     except FileNotFoundError:
@@ -129,6 +125,21 @@ def load_offsets(disk: Disk, path: str, *, expected: bool = False) -> Job[Points
         logger.warning("%s is not used: %s; %s", path, error, _WITHOUT[path])
         return {}
     return points
+
+
+def parse_offsets(data: bytes) -> Iterator[tuple[TopicPartition, Point]]:
+    """What an offset checkpoint says of each partition, in file order.
+
+    Raises:
+        ValueError: the file is malformed, or its sum is wrong.
+        IndexError: the same.
+    """
+    for line in _entries(_without_sum(data), "0", "1"):
+        topic, partition, offset, *topic_id = line.split()
+        point = Point(int(offset), *map(parse_uuid, topic_id[:1]))
+        if point.offset < 0:
+            raise ValueError(f"offset {offset} of a checkpoint is below 0")
+        yield TopicPartition(topic, int(partition)), point
 
 
 def format_epochs(epochs: list[tuple[int, int]]) -> bytes:

@@ -25,7 +25,7 @@ from barnabas.broker.log.epochs import LeaderEpochs
 from barnabas.broker.log.flush import Durable, Flusher
 from barnabas.broker.log.found import Found, Noted
 from barnabas.broker.log.look import LARGE, ROLL, SPENT, Asked, ClientBatch, Large, Summed, too_many
-from barnabas.broker.log.losses import Losses
+from barnabas.broker.log.losses import Losses, Report
 from barnabas.broker.log.producer_owners import Asker
 from barnabas.broker.log.producer_state import ProducerState
 from barnabas.broker.log.room import Room
@@ -695,8 +695,9 @@ class Log:
         high_watermark: int = 0,
         cleaned_to: int = -1,
         closing: ClosingFiles | None = None,
+        report: Report | None = None,
     ) -> Job[None]:
-        """Open what lies on disk, see `recovery.recover`.
+        """Open what lies on disk, see `recovery.recover`; `report` is told of what is lost, else `losses`.
 
         Where `flush.messages` asks for it, what an end that was not clean left without a sync gets one first: it may be
         told as durable from now on, to a producer that sends it again above all.
@@ -709,7 +710,7 @@ class Log:
             self.config.index_interval_bytes,
             now_ms,
             self.discard,
-            self.losses.report,
+            report or self.losses.report,
         )
         noted = Noted(recovery_point, log_start_offset, high_watermark)
         opened = yield from recovery.recover(found, clean, noted, closing)

@@ -69,10 +69,6 @@ class Losses:
         self.last.append(loss)
         logger.warning("loss: %s", loss)
 
-    def newest(self, count: int) -> list[Loss]:
-        """The last of them, as far as they are remembered."""
-        return list(self.last)[-count:] if count else []
-
     def unreadable(self, partition: str, file: str, error: Exception) -> None:
         """A read failed: count it, and say it if it was not said yet."""
         self.failed_reads += 1

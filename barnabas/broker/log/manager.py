@@ -13,7 +13,7 @@ from collections.abc import Callable
 from barnabas.broker.config import BrokerConfig, TopicConfig
 from barnabas.broker.config.topics import METADATA_TOPIC
 from barnabas.broker.jobs import Gate, Job, wait, write_all
-from barnabas.broker.log import checkpoint
+from barnabas.broker.log import checkpoint, lacking
 from barnabas.broker.log.apart import Apart
 from barnabas.broker.log.cleaner import Cleaner
 from barnabas.broker.log.closing import CLOSING_FILE, ClosingFiles, load_closing, mark, pack
@@ -52,7 +52,7 @@ class LogManager:
             and they answer KAFKA_STORAGE_ERROR until the next start.
         losses: what was lost.
         unnamed: logs with records whose directory did not say at the start whose they are, as after a power failure.
-        gaps: logs that lack records in their midst or at their beginning, by what this start found, and from where on.
+        gaps: logs that lack records in their midst or at their beginning, by what a start found, and from where on.
         room: how many producers they remember.
         cleaner: what is compacted, and what cannot be.
     """
@@ -98,18 +98,19 @@ class LogManager:
     ) -> Job[bool]:
         """Open every log of the directory, after a clean shutdown or any other end. Returns whether it was clean.
 
-        The clean shutdown marker is removed first: a crash from now on is no clean end. The metadata log is its
-        owner's to open.
+        The clean shutdown marker is removed first, on the device, too: a crash from now on is no clean end, and a
+        marker that comes back behind records which were written since would have them trusted unread. The metadata log
+        is its owner's to open.
 
         Args:
             topic_id_of: the id of the topic of a name, for a directory that does not name its own any more.
             is_here: whether a partition is to have a log here; one that went to other brokers is no loss.
 
         Raises:
-            OSError: the directory cannot be read.
+            OSError: the directory cannot be read, or is not synced.
         """
         disk = self.disk
-        clean = disk.exists(checkpoint.CLEAN_SHUTDOWN_FILE)
+        marked = clean = disk.exists(checkpoint.CLEAN_SHUTDOWN_FILE)
         closing: dict[str, ClosingFiles] = {}
         if clean:
             try:
@@ -119,6 +120,8 @@ class LogManager:
                 clean = False
         disk.remove(checkpoint.CLEAN_SHUTDOWN_FILE)
         disk.remove(CLOSING_FILE)
+        if marked:
+            disk.sync_names("")
         points: dict[str, checkpoint.Points] = {}
         for file in checkpoint.OFFSET_FILES:
             points[file] = yield from checkpoint.load_offsets(disk, file, expected=clean)
@@ -176,7 +179,6 @@ class LogManager:
         def noted(file: str, otherwise: int) -> int:
             return checkpoint.noted(points[file], partition, topic_id, otherwise)
 
-        lost = self.losses.count
         try:
             yield from log.recover(
                 clean=clean,
@@ -186,13 +188,16 @@ class LogManager:
                 high_watermark=noted(checkpoint.HIGH_WATERMARK_FILE, 0),
                 cleaned_to=noted(checkpoint.CLEANER_FILE, -1),
                 closing=closing,
+                report=lacking.before(self.disk, str(partition), self.losses.report),
             )
         except Exception:
             log.release()
             raise
-        lacking = [loss.first_offset for loss in self.losses.newest(self.losses.count - lost)]
-        if lacking and min(lacking) < log.log_end_offset:
-            self.gaps[partition] = max(min(lacking), 0)
+        known = lacking.load(self.disk, str(partition))
+        if 0 <= known < log.log_end_offset:
+            self.gaps[partition] = known
+        elif known >= 0:  # what is gone was its end: it is seen by what is left
+            lacking.forget(self.disk, str(partition))
         if named != topic_id:
             log.set_topic_id(topic_id)
             if log.log_end_offset:

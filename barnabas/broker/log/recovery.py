@@ -260,7 +260,8 @@ def _keep(job: Job[str]) -> Job[tuple[str, str]]:
 def _open_active(found: Found) -> Job[None]:
     """Bring the active segment's state up to date and find the log end.
 
-    Batches behind the last index entry are walked; a tail that is no batch (which a clean end cannot leave) is cut.
+    Batches behind the last index entry are walked; a tail that is no batch, or goes back (which a clean end cannot
+    leave), is cut.
     """
     active = found.active
     log_end = active.base
@@ -281,6 +282,9 @@ def _open_active(found: Found) -> Job[None]:
             begin = position
             view = yield from patient(lambda begin=begin: window_at(active.file, begin, size))  # type: ignore[misc]
             for at, header in batches_in(view):
+                if header.base_offset < log_end:  # another program has added to it
+                    position = begin
+                    break
                 position = begin + at + header.size
                 log_end = header.next_offset
                 if header.max_timestamp > active.max_timestamp:

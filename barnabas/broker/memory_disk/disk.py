@@ -165,7 +165,7 @@ class MemoryDisk:
             token = self._reads[key] = LateRead()
             self._pending.append((_nothing, token.open))
         if not token.is_open:
-            raise NotYet(token)
+            raise NotYet(token, length)
 
     # Names
 
@@ -334,7 +334,7 @@ class MemoryDisk:
             self.write_atomic(path, data, one)
 
     def _replace(self, path: str, data: bytes, durable: bool) -> None:
-        """Temporary file, sync, rename, sync of the directory."""
+        """Temporary file, sync, rename, sync of the directory, and of what names that."""
         directory, name = self._directory_of(path)
         content = Content(path=path)
         self.take(len(data), content)
@@ -351,9 +351,8 @@ class MemoryDisk:
             raise
         self._go_on()
         self._put(directory, name, content, (directory, temporary, None))
-        self._go_on()
         if durable:
-            self._journal.sync(directory)
+            self.sync_names(path.rpartition("/")[0])
 
 
 def _nothing() -> None:

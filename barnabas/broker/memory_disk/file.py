@@ -64,7 +64,7 @@ class MemoryFile:
         self._check()
         disk = self._disk
         if disk.late:
-            disk.await_read(self._content, position, length)
+            disk.await_read(self._content, position, min(length, max(self.size - position, 0)))
         if disk.faults.broken or disk.faults.bad_reads:
             disk.faults.read(self.path)
         return self._content.view(position, length)

@@ -389,7 +389,7 @@ class Core:
         self.connections[connection.id] = connection
 
     def disconnected(self, connection: Connection) -> None:
-        """A connection is gone. Its parked fetches end; a produce is seen through, its answer goes nowhere.
+        """A connection is gone. What it waits for ends; what changes something is seen through, and told to nobody.
 
         What was held of it until the broker is up was not begun, and is not: a flood during a start leaves nothing.
         """

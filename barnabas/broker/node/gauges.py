@@ -1,5 +1,7 @@
 """What can be read of the whole broker: `kafka.server:type=KafkaServer` and `kafka.controller:type=KafkaController`.
 
+Of a voter of the quorum: `kafka.server:type=raft-metrics`, of which `voter-failed` is ours (Kafka's process ends).
+
 What was lost stands under `kafka.log:type=LogManager` (names of ours: Kafka counts nothing of the kind).
 
 Everything is counted when somebody reads. States are the numbers of Kafka's `BrokerState`.
@@ -12,7 +14,10 @@ from typing import TYPE_CHECKING, Final
 from barnabas.broker.node.startup import Phase
 
 if TYPE_CHECKING:
+    from barnabas.broker.cluster.quorum_log import QuorumLog
+    from barnabas.broker.metrics import MetricsRegistry
     from barnabas.broker.node.core import Core
+    from barnabas.broker.raft.raft import Raft
 
 _STATES: Final = {
     Phase.NEW: 0,  # NOT_RUNNING
@@ -50,6 +55,17 @@ def register(core: Core) -> None:
     metadata = "broker-metadata-metrics"
     registry.gauge(metadata, "last-applied-record-timestamp", None, lambda: _applied_ms(core))
     registry.gauge(metadata, "last-applied-record-lag-ms", None, lambda: _lag_ms(core))
+
+
+def register_voter(registry: MetricsRegistry, raft: Raft, log: QuorumLog) -> None:
+    """Register the gauges of this node's part in the quorum; offsets are of the metadata's log."""
+    kind = "raft-metrics"
+    registry.gauge(kind, "current-leader", None, lambda: raft.leader)
+    registry.gauge(kind, "current-epoch", None, lambda: raft.epoch)
+    registry.gauge(kind, "high-watermark", None, lambda: log.committed)
+    registry.gauge(kind, "log-end-offset", None, lambda: log.end.end)
+    registry.gauge(kind, "number-of-voters", None, lambda: len(raft.voters))
+    registry.gauge(kind, "voter-failed", None, lambda: int(raft.fault is not None))
 
 
 def _committed(core: Core) -> int:

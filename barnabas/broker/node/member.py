@@ -185,6 +185,7 @@ class Member:
             return
         if delta is not None:
             self._publish(delta)
+        yield from self.observer.let_go()
         self._look(now_ms)
         if self.fault is None:
             self._observe(now_ms)

@@ -15,7 +15,7 @@ from barnabas.broker.cluster.features import SUPPORTED_FEATURES
 from barnabas.broker.cluster.feed import MetadataFeed
 from barnabas.broker.cluster.members import Members
 from barnabas.broker.cluster.metadata_log import TOPIC_ID
-from barnabas.broker.cluster.observer import Observer
+from barnabas.broker.cluster.observer import OWN_WAIT_MS, WAIT_MS, Observer
 from barnabas.broker.cluster.proposals import Proposals
 from barnabas.broker.cluster.registrations import Registrations
 from barnabas.broker.cluster.remote_controller import RemoteController
@@ -118,7 +118,7 @@ def join(core: Core, mine: Identity) -> None:
     core.member = Member(
         Whereabouts(voters, None if voter is None else lambda: voter.leader),
         asked,
-        Observer(config.node_id, mine.cluster_id, TOPIC_ID, core.image),
+        Observer(config.node_id, mine.cluster_id, TOPIC_ID, core.image, WAIT_MS if voter is None else OWN_WAIT_MS),
         Ways(core, peers, voter),
         config.broker_heartbeat_interval_ms,
         core.publish,

@@ -129,7 +129,8 @@ def run(core: Core, mine: Identity) -> Job[None]:
         lambda name: topics[name].topic_id if name in topics else ZERO_UUID, partial(strays.belongs, core)
     )
     losses.first = None
-    if core.peers is not None and (losses.count > lost or any(map(core.logs.is_damaged, core.logs.failed))):
+    lacking = losses.count > lost or core.logs.gaps or any(map(core.logs.is_damaged, core.logs.failed))
+    if core.peers is not None and lacking:
         yield from _disprove(core)
     yield from strays.clear(core)
     core.phase = Phase.HOSTING

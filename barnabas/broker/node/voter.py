@@ -35,7 +35,7 @@ from barnabas.broker.handlers.failures import error_response
 from barnabas.broker.handlers.registry import FORWARDED
 from barnabas.broker.handlers.services import Services
 from barnabas.broker.jobs import Job
-from barnabas.broker.node import identity
+from barnabas.broker.node import gauges, identity
 from barnabas.broker.node.identity import Identity
 from barnabas.broker.node.reign import Reign
 from barnabas.broker.node.room import AGAIN_MS, is_full
@@ -115,6 +115,7 @@ class Voter:
         core, config = self._core, self._core.config
         in_use = known == Kept() and not self._mine.fresh and identity.in_use(core.disk)
         yield from self.log.load(in_use=in_use)
+        kept.check_there(known, self.log.end.end)
         timing = Timing(
             config.controller_quorum_election_timeout_ms,
             config.controller_quorum_fetch_timeout_ms,
@@ -124,6 +125,7 @@ class Voter:
         self.raft = core.services.quorum = raft
         self.voter_feed = VoterFeed(raft, self.log, core.replicas.shared.timer, self._later)
         core.timed.append(self)
+        gauges.register_voter(core.registry, raft, self.log)
         raft.start(core.now_ms)
         core.release_held()
 

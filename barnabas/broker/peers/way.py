@@ -28,7 +28,9 @@ from barnabas.protocol.kafka import codec
 
 BACKOFF_MS: Final = 50
 BACKOFF_MS_MAX: Final = 1000
-"""Between attempts to connect: the double of the last wait, up to this."""
+"""Between attempts to connect: the double of the last wait, up to this, and to half of what a request may take.
+
+Who asks meanwhile has the other half for the connection."""
 WAITING_MAX: Final = 100
 """Requests on one lane to one broker; who asks for more is told that no answer comes."""
 CLIENT_ID: Final = "broker"
@@ -272,7 +274,7 @@ class Way:
             self._waiting.appendleft(self._in_flight)
         self.state = State.DOWN
         self._in_flight = self._introduction = None
-        self._not_before_ms = now_ms + min(BACKOFF_MS << self._attempts, BACKOFF_MS_MAX)
+        self._not_before_ms = now_ms + min(BACKOFF_MS << self._attempts, BACKOFF_MS_MAX, self._timeout_ms // 2)
         self._attempts = min(self._attempts + 1, 10)
         self._fail_all()
 

@@ -54,6 +54,19 @@ def load(disk: Disk, voters: Sequence[int]) -> Kept:
     return kept
 
 
+def check_there(kept: Kept, log_end: int) -> None:
+    """Compare with the log, which nobody follows or leads before an epoch is kept; Kafka goes on with the log's epoch.
+
+    Raises:
+        QuorumStateError: the log has records, and the file of one of several voters is gone.
+    """
+    if kept == Kept() and log_end:
+        raise QuorumStateError(
+            f"{FILE} is gone, and the metadata log has {log_end} records: whom this voter promised its vote cannot be "
+            "told; put it back, or name an empty data directory while all other controllers are there"
+        )
+
+
 def _told(voters: Sequence[int]) -> str:
     return ", ".join(map(str, voters))
 
@@ -94,6 +107,6 @@ def parse(data: bytes) -> tuple[Kept, list[int]]:
         return Kept(int(fields["leaderEpoch"]), int(fields["votedId"]), int(fields["leaderId"])), voters
     except (ValueError, KeyError, TypeError, AttributeError) as fault:
         raise QuorumStateError(
-            f"{FILE} is damaged ({fault}): whom this voter promised its vote cannot be told; restore the data "
-            "directory from a copy, or name an empty one"
+            f"{FILE} is damaged ({fault}): whom this voter promised its vote cannot be told; name an empty "
+            "data directory while all other controllers are there: an older copy has forgotten its votes, too"
         ) from fault

@@ -8,12 +8,19 @@ epoch is among it: records of an earlier epoch are never committed by count alon
 
 The lease (check-quorum): a leader that no majority has fetched from in 1.5 times the fetch timeout resigns, so that one
 who is cut off does not believe in itself for good. Source: `LeaderState` of Apache Kafka.
+
+A voter that fetches from below what it had is counted for that and no more, and it is told, as Kafka tells it. What is
+committed stays so. An old fetch that comes late holds up what is not committed yet until the next one, and takes back
+nothing.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Final
+
+logger = logging.getLogger(__name__)
 
 LEASE: Final = 1.5
 """Kafka's `LeaderState.CHECK_QUORUM_TIMEOUT_FACTOR`."""
@@ -36,8 +43,17 @@ class Leading:
         """When each of the others has fetched last; -1: not yet."""
 
     def fetched(self, voter: int, offset: int, now_ms: int) -> None:
-        """A voter has fetched from an offset, and so has all below it."""
-        self.ends[voter] = max(self.ends[voter], offset)
+        """A voter has fetched from an offset, and so has all below it, and no more, whatever it had before."""
+        if offset < self.ends[voter]:
+            logger.warning(
+                "voter %d has the metadata up to offset %d, and had it up to %d: unless this is an old request that "
+                "came late, its directory was restored from an older copy, or its disk has lost what it had synced; "
+                "what was committed with its help may be lost if another voter goes now",
+                voter,
+                offset,
+                self.ends[voter],
+            )
+        self.ends[voter] = offset
         self.fetched_ms[voter] = now_ms
         self._begin_ms[voter] = now_ms + self._fetch_ms // 2
         self._heard.add(voter)

@@ -1,7 +1,8 @@
 """A replica whose disk cannot be relied on: this broker gives up leading it, and fetches what it lost from the next.
 
     a follower asks again for what it was given    the batch is summed up; if the sum is wrong the follower was right
-    a follower's read finds no batch, or EIO       nothing can be given to him from there on
+    a consumer is about to be given it             it is summed up (`given`)
+    a read finds no batch, or EIO                  nothing can be given to anybody from there on
     a sync has failed                              no append is taken any more
     the log cannot be opened                       nothing is served from it
 
@@ -19,6 +20,7 @@ import errno
 import logging
 from typing import TYPE_CHECKING, Final
 
+from barnabas.broker.log import lacking
 from barnabas.broker.log.types import CorruptLogError
 from barnabas.broker.ports import IsrProposal
 from barnabas.broker.replica import isr_changes
@@ -56,10 +58,11 @@ def check_given(partition: Partition, broker_id: int, offset: int, records: Buff
 
 
 def unreadable(partition: Partition, broker_id: int, offset: int, error: Exception) -> None:
-    """A follower cannot be given what is at `offset`."""
+    """What is at `offset` can be given to nobody; a follower has asked for it, or a consumer (`broker_id` < 0)."""
     cause = error.__cause__
     if isinstance(error, CorruptLogError) or (isinstance(cause, OSError) and cause.errno == errno.EIO):
-        resign(partition, f"broker {broker_id} cannot be given what is at offset {offset}: {error}", offset)
+        who = f"broker {broker_id}" if broker_id >= 0 else "a consumer"
+        resign(partition, f"{who} cannot be given what is at offset {offset}: {error}", offset)
 
 
 def resign(partition: Partition, reason: str, offset: int = -1) -> None:
@@ -68,6 +71,7 @@ def resign(partition: Partition, reason: str, offset: int = -1) -> None:
         return
     if offset >= 0 and not 0 <= partition.damaged <= offset:
         partition.damaged = offset
+        lacking.note_later(partition.log.disk, partition.log.directory, offset)
         logger.error("%s: %s; another is to lead", partition.topic_partition, reason)
     me, isr = partition.shared.broker_id, partition.isr
     if isr.pending is None:  # else the next complaint finds it decided
@@ -112,3 +116,4 @@ def cut(partition: Partition, offset: int) -> None:
         now_ms = partition.shared.wall_clock.now_ms()
         log.truncate_fully_and_start_at(log.log_start_offset, now_ms=now_ms)
     partition.damaged = -1
+    lacking.forget(log.disk, log.directory)

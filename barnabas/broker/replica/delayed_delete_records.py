@@ -16,12 +16,13 @@ from typing import Any
 
 from barnabas.broker.delayed import DESCRIBED_MAX, DelayedOperation
 from barnabas.broker.replica.hosted import HostedPartitions
+from barnabas.broker.replica.parked import Parked
 from barnabas.broker.replica.types import DeleteRecordsResult
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 
 
-class DelayedDeleteRecords(DelayedOperation):
+class DelayedDeleteRecords(Parked):
     """`required` maps each partition that was cut to the offset asked for; `results` has their low watermarks."""
 
     __slots__ = ("_hosted", "_pending", "_respond", "_results")
@@ -39,6 +40,8 @@ class DelayedDeleteRecords(DelayedOperation):
         self._results = results
         self._hosted = hosted
         self._respond = respond
+        self.parked_partitions = 0
+        self.connection_id = -1
         for key in required:
             results[key].error_code = ErrorCode.REQUEST_TIMED_OUT
 
@@ -64,6 +67,13 @@ class DelayedDeleteRecords(DelayedOperation):
 
     def on_complete(self, now_ms: int) -> None:
         """Answer with what each partition came to."""
+        if self.parked_partitions:
+            self._hosted.shared.unparked(self)
+        self._respond(self._results)
+
+    def leave(self) -> None:
+        """Nobody is told any more; what was cut stays so. The job that would tell comes to its end."""
+        self._hosted.shared.delete_records.cancel(self)
         self._respond(self._results)
 
     def on_expiration(self) -> None:

@@ -26,6 +26,7 @@ from barnabas.broker.delayed import DESCRIBED_MAX, DelayedOperation
 from barnabas.broker.log.types import Isolation, OffsetMetadata
 from barnabas.broker.ports import NotYet, Token
 from barnabas.broker.replica.hosted import HostedPartitions
+from barnabas.broker.replica.parked import Parked
 from barnabas.broker.replica.partition import Partition
 from barnabas.broker.replica.types import FetchInfo, FetchParams
 from barnabas.protocol.errors import KafkaError
@@ -36,10 +37,10 @@ _LOG_END: Final = Isolation.LOG_END
 _HIGH_WATERMARK: Final = Isolation.HIGH_WATERMARK
 
 
-class DelayedFetch(DelayedOperation):
+class DelayedFetch(Parked):
     """`starts` holds (partition, what was asked, where its first read began); `answer` reads afresh and responds."""
 
-    __slots__ = ("_answer", "_hosted", "_params", "_starts", "_token", "connection_id", "parked_partitions")
+    __slots__ = ("_answer", "_hosted", "_params", "_starts", "_token")
 
     def __init__(
         self,
@@ -56,9 +57,7 @@ class DelayedFetch(DelayedOperation):
         self._answer = answer
         self._token: Token | None = None
         self.parked_partitions = 0
-        """How many it counts among the broker's parked partitions; none before it waits."""
         self.connection_id = -1
-        """Who waits, while it does; -1: nobody."""
 
     def try_complete(self, now_ms: int) -> bool:
         """Complete when a case says so, or when enough bytes can be read; what is held back counts for nothing."""
@@ -83,6 +82,10 @@ class DelayedFetch(DelayedOperation):
         if self.parked_partitions:
             self._hosted.shared.unparked(self)
         self._answer(now_ms)
+
+    def leave(self) -> None:
+        """Nobody reads the answer."""
+        self._hosted.shared.fetch.cancel(self)
 
     def on_expiration(self) -> None:
         """Count it, by who asked."""

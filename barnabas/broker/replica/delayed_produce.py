@@ -18,6 +18,7 @@ from typing import Any
 
 from barnabas.broker.delayed import DESCRIBED_MAX, DelayedOperation
 from barnabas.broker.replica.hosted import HostedPartitions
+from barnabas.broker.replica.parked import Parked
 from barnabas.broker.replica.types import ProduceResult
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import TopicPartition
@@ -25,7 +26,7 @@ from barnabas.protocol.ids import TopicPartition
 _TIMED_OUT = int(ErrorCode.REQUEST_TIMED_OUT)
 
 
-class DelayedProduce(DelayedOperation):
+class DelayedProduce(Parked):
     """`required` maps each partition that was appended to its last offset + 1; failed ones keep their error."""
 
     __slots__ = ("_hosted", "_pending", "_respond", "_results")
@@ -43,6 +44,8 @@ class DelayedProduce(DelayedOperation):
         self._results = results
         self._hosted = hosted
         self._respond = respond
+        self.parked_partitions = 0
+        self.connection_id = -1
         for key in required:
             results[key].error_code = _TIMED_OUT
 
@@ -63,7 +66,13 @@ class DelayedProduce(DelayedOperation):
 
     def on_complete(self, now_ms: int) -> None:
         """Answer with what each partition came to."""
+        if self.parked_partitions:
+            self._hosted.shared.unparked(self)
         self._respond(self._results)
+
+    def leave(self) -> None:
+        """Nobody is told any more; what was appended stays, and replicas follow."""
+        self._hosted.shared.produce.cancel(self)
 
     def on_expiration(self) -> None:
         """Count the partitions that are still pending."""

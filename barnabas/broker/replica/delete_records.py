@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from barnabas.broker.config.topics import INTERNAL_TOPICS
+from barnabas.broker.context import Connection
 from barnabas.broker.replica.delayed_delete_records import DelayedDeleteRecords
 from barnabas.broker.replica.hosted import HostedPartitions
 from barnabas.broker.replica.types import DeleteRecordsResult
@@ -21,6 +22,7 @@ def delete_records(
     timeout_ms: int,
     respond: Respond,
     now_ms: int,
+    connection: Connection | None = None,
 ) -> None:
     """Raise log starts and respond when all alive replicas follow, see `ReplicaManager.delete_records`."""
     results: dict[TopicPartition, DeleteRecordsResult] = {}
@@ -37,8 +39,9 @@ def delete_records(
         results[key] = DeleteRecordsResult(0, low_watermark)
         required[key] = meant
         waits = waits or low_watermark < meant
-    if not waits:
+    if not waits or (connection is not None and not connection.open):
         respond(results)
         return
     operation = DelayedDeleteRecords(timeout_ms, required, results, hosted, respond)
-    hosted.shared.delete_records.try_complete_else_watch(operation, results, now_ms)
+    if not hosted.shared.delete_records.try_complete_else_watch(operation, results, now_ms):
+        hosted.shared.parked(operation, connection, len(required))

@@ -3,11 +3,14 @@
 Answer at once when: max_wait_ms <= 0; nothing is asked; min_bytes are there; reading one partition gave an error, a
 diverging epoch, or a redirect. Else park, watched by every partition.
 
-A fetch of more than `PARTITIONS_AT_ONCE_MAX` partitions is a job that reads so many in a step. A fetch whose connection
-closes ends at once; Kafka lets it wait until its time is up, which no client can tell.
+A fetch of more than `PARTITIONS_AT_ONCE_MAX` partitions, a follower's of more than `LEARNED_AT_ONCE_MAX`, is a job that
+reads so many in a step. A fetch whose connection closes ends at once; Kafka lets it wait until its time is up, which no
+client can tell.
 
 Partitions are read in the request's order, each limited by min(its max_bytes, what is left of the request's); the
 first that has data gives its first batch whole, however large.
+
+Long because what is read, and what waits, are two ways through the same rules.
 """
 
 from __future__ import annotations
@@ -20,12 +23,13 @@ from typing import Final, TypeAlias
 from barnabas.broker.delayed import MANY_KEYS
 from barnabas.broker.jobs import Job
 from barnabas.broker.log.types import FetchData, OffsetMetadata
-from barnabas.broker.ports import NotYet, Token
-from barnabas.broker.replica import damage
+from barnabas.broker.ports import NotYet
+from barnabas.broker.replica import damage, given
 from barnabas.broker.replica.delayed_fetch import DelayedFetch
 from barnabas.broker.replica.hosted import HostedPartitions
 from barnabas.broker.replica.nearest import nearest
 from barnabas.broker.replica.partition import Partition
+from barnabas.broker.replica.reading import Reading
 from barnabas.broker.replica.shared import Shared
 from barnabas.broker.replica.types import FetchInfo, FetchParams, FetchResult
 from barnabas.broker.replica.wide_fetch import WideFetch
@@ -40,6 +44,8 @@ Respond: TypeAlias = Callable[[FetchResults, int], None]
 
 PARTITIONS_AT_ONCE_MAX: Final = 500
 """Partitions that one step reads: about 3 µs each."""
+LEARNED_AT_ONCE_MAX: Final = 250
+"""So many of a follower's: each may be back in sync, which is proposed to the controller at 45 µs."""
 PARKED_PARTITIONS_MAX: Final = 200_000
 """Partitions of all fetches that wait, half a KiB each. Above it a large fetch has its answer at once, as it stands.
 
@@ -54,23 +60,33 @@ def fetch(hosted: HostedPartitions, params: FetchParams, asked: Asked, respond: 
     """Read and respond, or park, see `ReplicaManager.fetch`."""
     _count(hosted, asked)
     shared, deadline_ms = hosted.shared, now_ms + params.max_wait_ms
-    if len(asked) > PARTITIONS_AT_ONCE_MAX:
+    room = _bytes_max(shared, params)
+    if len(asked) > _at_once_max(params):
         _read_many(hosted, params, asked, partial(_decide, hosted, params, asked, respond, deadline_ms), now_ms)
         return
 
     def read(step_ms: int) -> None:
         if params.replica_id >= 0:
             params.held = shared.leader_throttle.exceeded(step_ms)
-        results, ends = read_partitions(hosted, params, asked, _bytes_max(shared, params))
+        results, ends = read_partitions(hosted, params, asked, room)
         if params.replica_id >= 0:
             _learn(hosted, params, asked, results, ends, step_ms)
         _decide(hosted, params, asked, respond, deadline_ms, results, step_ms)
 
-    shared.when_read(read, now_ms)
+    shared.when_read(read, now_ms, reader=params.consumer)
+
+
+def _at_once_max(params: FetchParams) -> int:
+    """How many partitions one step reads that have not waited yet."""
+    return PARTITIONS_AT_ONCE_MAX if params.replica_id < 0 else LEARNED_AT_ONCE_MAX
 
 
 def _bytes_max(shared: Shared, params: FetchParams) -> int:
-    """What an answer may have: little while memory is short. What was copied for a peer that does not read is kept."""
+    """What an answer may have: little while memory is short. What was copied for a peer that does not read is kept.
+
+    Asked once for an answer: what is read for it makes memory short by itself, and is not to be read in vain.
+    """
+    params.passed = PARTITIONS_AT_ONCE_MAX
     return min(params.max_bytes, SHORT_BYTES) if shared.account.short else params.max_bytes
 
 
@@ -142,32 +158,42 @@ def _read_in_steps(
     """`again`: it has waited, and what a follower's offsets say was taken in before."""
     results: FetchResults = {}
     all_bytes = left_bytes = _bytes_max(hosted.shared, params)
-    for start in range(0, len(asked), PARTITIONS_AT_ONCE_MAX):
-        some = asked[start : start + PARTITIONS_AT_ONCE_MAX]
-        held: list[Token] = []
-        while True:
-            try:
-                part, ends = read_partitions(hosted, params, some, left_bytes, left_bytes == all_bytes)
-                break
-            except NotYet as pending:
-                held.append(pending.token)
-            yield held[-1]
-        if params.replica_id >= 0 and not again:
-            _learn(hosted, params, some, part, ends, now_ms)
-        results |= part
-        left_bytes = max(0, left_bytes - sum(len(result.records) for result in part.values()))
-        yield None
-        if params.connection is not None and not params.connection.open:
-            return  # nobody is left to answer, and what has been read is charged to nobody
-    then(results, now_ms)
+    reading = Reading(hosted.shared.account, params.consumer)
+    size = PARTITIONS_AT_ONCE_MAX if again else _at_once_max(params)
+    try:
+        for start in range(0, len(asked), size):
+            some = asked[start : start + size]
+            params.passed = PARTITIONS_AT_ONCE_MAX
+            while True:
+                try:
+                    part, ends = read_partitions(hosted, params, some, left_bytes, left_bytes == all_bytes)
+                    break
+                except NotYet as pending:
+                    token = reading.hold(pending)
+                yield token
+            if params.replica_id >= 0 and not again:
+                _learn(hosted, params, some, part, ends, now_ms)
+            results |= part
+            left_bytes = max(0, left_bytes - sum(len(result.records) for result in part.values()))
+            yield None
+            if params.connection is not None and not params.connection.open:
+                return  # nobody is left to answer, and what has been read is charged to nobody
+        then(results, now_ms)
+    finally:
+        reading.end()
 
 
 def read_partitions(
-    hosted: HostedPartitions, params: FetchParams, asked: Asked, left_bytes: int, min_one: bool = True
+    hosted: HostedPartitions,
+    params: FetchParams,
+    asked: Asked,
+    left_bytes: int,
+    min_one: bool = True,
 ) -> tuple[FetchResults, Ends]:
     """Read partitions; errors are results. Also returns the log end each was read at (bytes are leased).
 
-    Of `left_bytes` at most, but that with `min_one` the first batch comes whole.
+    Of `left_bytes` at most, but that with `min_one` the first batch comes whole. Where a partition was waited for, and
+    memory is short by now, nothing is read behind it.
 
     Raises:
         NotYet: a partition's bytes are not in memory; run the whole step again.
@@ -179,10 +205,13 @@ def read_partitions(
             partition = hosted.get(key)
             result, ends[key] = _read(partition, params, info, min(info.max_bytes, left_bytes), min_one)
         except NotYet:
+            if not hosted.shared.account.short:
+                params.passed = len(results)
             raise
         except Exception as error:
             results[key] = _failed(hosted, key, error)
-            if params.replica_id >= 0 and (leader := hosted.online.get(key)) is not None:
+            leader = hosted.online.get(key)
+            if leader is not None and leader.remotes:
                 damage.unreadable(leader, params.replica_id, info.fetch_offset, error)
             continue
         results[key] = result
@@ -190,6 +219,8 @@ def read_partitions(
         if size:
             min_one = False
             left_bytes = max(0, left_bytes - size)
+            if len(results) > params.passed and hosted.shared.account.short:
+                left_bytes = 0
     return results, ends
 
 
@@ -205,6 +236,8 @@ def _read(
     if params.replica_id >= 0:
         partition.follower(params.replica_id, info.current_leader_epoch)
     offset = info.fetch_offset
+    if partition.remotes:
+        params.followed = True
     if params.rack and partition.is_leader and params.connection is not None:
         other = nearest(partition, params.rack, params.connection.listener, offset)
         if other >= 0:  # nothing is read: it goes there
@@ -281,15 +314,15 @@ def _park(
         return
     starts = [(key, info, start) for key, info in asked if (start := results[key].start) is not None]
 
-    def read_afresh(step_ms: int) -> None:
+    def read_afresh(room: int, step_ms: int) -> None:
         if params.replica_id >= 0:
             params.held = shared.leader_throttle.exceeded(step_ms)
-        fresh, _ = read_partitions(hosted, params, asked, _bytes_max(shared, params))
+        fresh, _ = read_partitions(hosted, params, asked, room)
         _respond(hosted, params, fresh, respond, step_ms)
 
     def answer(then_ms: int) -> None:
         if len(asked) <= PARTITIONS_AT_ONCE_MAX:
-            shared.when_read(read_afresh, then_ms)
+            shared.when_read(partial(read_afresh, _bytes_max(shared, params)), then_ms, reader=params.consumer)
         else:
             respond_with = lambda fresh, at_ms: _respond(hosted, params, fresh, respond, at_ms)  # noqa: E731
             _read_many(hosted, params, asked, respond_with, then_ms, again=True)
@@ -301,7 +334,7 @@ def _park(
     operation = kind(deadline_ms - now_ms, params, starts, hosted, answer)
     # The keys alone: an operation keeps what it is given, and has no use for what was read so far.
     if not shared.fetch.try_complete_else_watch(operation, tuple(results), now_ms):
-        shared.parked(operation, _connection_id(params), len(starts))
+        shared.parked(operation, params.connection, len(starts))
 
 
 def _park_in_steps(
@@ -316,7 +349,7 @@ def _park_in_steps(
     shared = hosted.shared
     operation = WideFetch(deadline_ms - now_ms, params, starts, hosted, answer)
     operation.begin()
-    shared.parked(operation, _connection_id(params), len(starts))
+    shared.parked(operation, params.connection, len(starts))
     keys = [key for key, _, _ in starts]
 
     def steps() -> Job[None]:
@@ -331,13 +364,26 @@ def _park_in_steps(
     shared.run(steps(), ended)
 
 
-def _connection_id(params: FetchParams) -> int:
-    return -1 if params.connection is None else params.connection.id
-
-
 def _respond(
     hosted: HostedPartitions, params: FetchParams, results: FetchResults, respond: Respond, now_ms: int
 ) -> None:
+    """Answer, once what others have, too, is summed up."""
+    if params.followed and params.replica_id < 0:
+        apart = given.sum_up(hosted, results)
+        if apart:
+
+            def ended(fault: Exception | None) -> None:
+                if fault is not None:
+                    logger.error("a large batch cannot be summed up", exc_info=fault)
+                _send(hosted, params, results, respond, now_ms)
+
+            hosted.shared.run(given.sum_up_apart(hosted, results, apart), ended)
+            return
+    _send(hosted, params, results, respond, now_ms)
+
+
+def _send(hosted: HostedPartitions, params: FetchParams, results: FetchResults, respond: Respond, now_ms: int) -> None:
+    """Count what was read, and answer with it."""
     stats, throttle = hosted.shared.stats, hosted.shared.leader_throttle
     for key, result in results.items():
         size = len(result.records)

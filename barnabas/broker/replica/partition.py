@@ -380,7 +380,7 @@ class Partition:
         }
 
     def _lead_no_longer(self, leader_id: int) -> None:
-        if self.is_leader:
+        if self.epoch_start_offset >= 0:  # it led; one that was disowned may not look so
             self.shared.leadership.tell(self, False, self.shared.actions)
         self.leader_id = leader_id
         self.recovering = False

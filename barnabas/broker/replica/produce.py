@@ -15,6 +15,7 @@ from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
 from barnabas.broker.config.topics import INTERNAL_TOPICS
+from barnabas.broker.context import Connection
 from barnabas.broker.log.look import SPENT, WORK_AT_ONCE, ClientBatch, Costly, Summed
 from barnabas.broker.log.producer_owners import Asker
 from barnabas.broker.log.types import AppendInfo, AppendOrigin, InvalidRecord
@@ -111,6 +112,7 @@ def append_records(
     *,
     internal_allowed: bool = False,
     asker: Asker | None = None,
+    connection: Connection | None = None,
 ) -> int:
     """Append one batch to each partition and respond as `acks` asks, see `ReplicaManager.append_records`."""
     shared = hosted.shared
@@ -120,7 +122,7 @@ def append_records(
             results[key] = ProduceResult(ErrorCode.INVALID_REQUIRED_ACKS)
         respond(results)
         return len(entries)
-    done = _Done(results, [], {}, {})
+    done = _Done(results, [], {}, {}, connection)
     late: list[tuple[Partition, Buffer, Costly | None]] = []
     spent = SPENT
     until = spent.work + WORK_AT_ONCE
@@ -180,12 +182,13 @@ def append_as_coordinator(
 
 
 class _Done(NamedTuple):
-    """What of a request is appended: the results, which high watermarks rose, and what there is to wait for."""
+    """What of a request is appended: results, which high watermarks rose, what there is to wait for, and for whom."""
 
     results: ProduceResults
     changes: Changes
     pending: dict[TopicPartition, int]
     unsynced: dict[TopicPartition, int]
+    connection: Connection | None
 
     def add(self, key: TopicPartition, partition: Partition, info: AppendInfo, now_ms: int) -> None:
         """One more partition was appended to."""
@@ -250,10 +253,11 @@ def _tell(shared: Shared, changes: Changes) -> None:
 def _conclude(hosted: HostedPartitions, done: _Done, acks: int, timeout_ms: int, respond: Respond, now_ms: int) -> None:
     """All is appended that can be: answer as `acks` asks."""
     shared = hosted.shared
-    results, _, pending, unsynced = done
-    if acks == -1 and pending:
+    results, _, pending, unsynced, connection = done
+    if acks == -1 and pending and (connection is None or connection.open):
         operation = DelayedProduce(timeout_ms, pending, results, hosted, respond)
-        shared.produce.try_complete_else_watch(operation, results, now_ms)
+        if not shared.produce.try_complete_else_watch(operation, results, now_ms):
+            shared.parked(operation, connection, len(pending))
     elif acks == 1 and unsynced:
         _respond_when_synced(hosted, unsynced, results, respond)
     else:

@@ -13,18 +13,19 @@ from barnabas.broker.delayed import Purgatory, Timer
 from barnabas.broker.jobs import Job
 from barnabas.broker.log.search import Search
 from barnabas.broker.metrics import MetricsRegistry
-from barnabas.broker.ports import Controller, NotYet, Token, WallClock
+from barnabas.broker.ports import Controller, NotYet, WallClock
 from barnabas.broker.replica.action_queue import ActionQueue
 from barnabas.broker.replica.complaints import Complaints
 from barnabas.broker.replica.listeners import LeadershipListeners
+from barnabas.broker.replica.reading import Reading
 from barnabas.broker.replica.stats import BrokerStats
 from barnabas.broker.replica.throttle import FOLLOWER, LEADER, Throttle
 from barnabas.broker.replica.types import ClusterView
 from barnabas.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from barnabas.broker.replica.delayed_fetch import DelayedFetch
     from barnabas.broker.replica.late import Late
+    from barnabas.broker.replica.parked import Parked
 
 PARKED_PARTITION_BYTES: Final = 450
 """What a fetch that waits keeps of one partition: where it began, and its place in a watch list (measured 420)."""
@@ -89,8 +90,8 @@ class Shared:
         """Who takes on a job, and says that it ended."""
         self.account = Account()
         """Charged with what parked operations keep."""
-        self.waiting: dict[int, dict[DelayedFetch, None]] = {}
-        """The fetches that wait, by connection; there is an entry from its first that waits to its end."""
+        self.waiting: dict[int, dict[Parked, None]] = {}
+        """What waits, by connection; there is an entry from its first that waits to its end."""
         self.late: dict[TopicPartition, deque[Late]] = {}
         """Batches that wait for their append, by partition."""
         self.leadership = LeadershipListeners()
@@ -118,8 +119,9 @@ class Shared:
         """Whether anybody waits for anything, so that an append must be told of."""
         return bool(self.fetch.watchers or self.produce.watchers or self.delete_records.watchers)
 
-    def parked(self, operation: DelayedFetch, connection_id: int, partitions: int) -> None:
-        """A fetch of a connection waits from now on."""
+    def parked(self, operation: Parked, connection: Connection | None, partitions: int) -> None:
+        """An operation of a connection waits from now on."""
+        connection_id = -1 if connection is None else connection.id
         operation.parked_partitions = partitions
         operation.connection_id = connection_id
         self.parked_partitions += partitions
@@ -131,8 +133,8 @@ class Shared:
         else:
             mine[operation] = None
 
-    def unparked(self, operation: DelayedFetch) -> None:
-        """A fetch waits no longer."""
+    def unparked(self, operation: Parked) -> None:
+        """An operation waits no longer."""
         connection_id, partitions = operation.connection_id, operation.parked_partitions
         self.parked_partitions -= partitions
         if partitions > UNCHARGED_PARTITIONS_MAX:
@@ -141,10 +143,10 @@ class Shared:
         del self.waiting[connection_id][operation]
 
     def disconnected(self, connection_id: int) -> None:
-        """Nobody is left to answer on this connection: its fetches wait no longer."""
+        """Nobody is left to answer on this connection: what waits for that ends."""
         for operation in tuple(self.waiting.get(connection_id, ())):
             self.unparked(operation)
-            self.fetch.cancel(operation)
+            operation.leave()
         self.waiting.pop(connection_id, None)
 
     def check_all(self, key: TopicPartition, now_ms: int) -> None:
@@ -158,26 +160,37 @@ class Shared:
         self.produce.check_and_complete(key, now_ms)
         self.fetch.check_and_complete(key, now_ms)
 
-    def when_read(self, step: Callable[[int], None], now_ms: int, asker: Connection | None = None) -> None:
+    def when_read(
+        self,
+        step: Callable[[int], None],
+        now_ms: int,
+        asker: Connection | None = None,
+        reader: Connection | None = None,
+    ) -> None:
         """Run `step(now_ms)`; each time it raises `NotYet`, run the whole of it again once the token has fired.
 
         Every token is held until the step is through, so that the reads it has made answer at once. A search is made
-        for `asker`, as long as that is there.
+        for `asker`, as long as that is there; what is read from the device until then is charged to `reader`.
         """
         try:
             step(now_ms)
         except NotYet as pending:
-            self._go_on(step, pending.token, [], asker)
+            self._go_on(step, pending, Reading(self.account, reader), asker)
 
-    def _go_on(self, step: Callable[[int], None], token: Token, held: list[Token], asker: Connection | None) -> None:
-        """Run `step` once `token` has fired, and then as often as it takes."""
-        held.append(token)
+    def _go_on(self, step: Callable[[int], None], pending: NotYet, reading: Reading, asker: Connection | None) -> None:
+        """Run `step` once what is `pending` is there, and then as often as it takes."""
+        token = reading.hold(pending)
 
         def again(now_ms: int) -> None:
             try:
                 step(now_ms)
-            except NotYet as pending:
-                self._go_on(step, pending.token, held, asker)
+            except NotYet as more:
+                self._go_on(step, more, reading, asker)
+                return
+            except BaseException:
+                reading.end()
+                raise
+            reading.end()
 
         actions = self.actions
         token.on_ready(lambda: actions.add(again))

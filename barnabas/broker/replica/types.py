@@ -99,7 +99,8 @@ class FetchParams:
     `isolation` is LOG_END for followers and debuggers. `leader_only`: only the leader may serve it (a follower's
     fetch, or a consumer below version 11, which cannot be told of another replica). `connection`: who waits. `rack`: of
     a consumer that is to be told of a replica near it, "" for none. `held`: of a follower's, whether this leader has
-    sent all that replicas out of sync may have for now (`throttle`).
+    sent all that replicas out of sync may have for now (`throttle`). `followed`: whether what was read has followers.
+    `passed`: how many partitions had been read when the device was asked last.
     """
 
     replica_id: int = CONSUMER_REPLICA_ID
@@ -112,11 +113,18 @@ class FetchParams:
     connection: Connection | None = None
     rack: str = ""
     held: bool = False
+    followed: bool = False
+    passed: int = 2**31 - 1
 
     @property
     def from_follower(self) -> bool:
         """Whether a broker asks."""
         return self.replica_id >= 0
+
+    @property
+    def consumer(self) -> Connection | None:
+        """Whose memory it is that is read into; other brokers are charged with nothing that they wait for."""
+        return self.connection if self.replica_id < 0 else None
 
 
 class FetchInfo(NamedTuple):

@@ -7,6 +7,8 @@ only then the position moves. An answer to a position that has moved since (a se
 What this holds at most: one answer per node under way (`fetch.max.bytes`, or one batch if that is larger), and one
 buffer per partition (`max.partition.fetch.bytes`, or one batch), which keeps the frame it came in. What `take_parts`
 handed out is the taker's: while that is decoded, the next answer is on its way, and no further one is asked for.
+
+Long because asking, what answers do, and handing out are the three sides of one state, that of each `Position`.
 """
 
 from __future__ import annotations
@@ -95,9 +97,18 @@ class Fetcher:
                 continue
             if self.network.ready(node_id, now_ms):
                 self._fetch(node_id, partitions, now_ms)
+            elif self.network.has_failed(node_id) and self._leave_near(node_id, partitions, now_ms):
+                due = now_ms
             else:
                 due = min(due, now_ms + max(self.network.poll_delay_ms(node_id, now_ms), 1))
         return min(due, later)
+
+    def _leave_near(self, node_id: int, partitions: Iterable[TopicPartition], now_ms: int) -> bool:
+        """Those that read from a replica near here go on at their leader, for it cannot be reached; whether any do."""
+        left = [position for where in partitions if (position := self.positions[where]).near == node_id]
+        for position in left:
+            position.leave_near(now_ms)
+        return bool(left)
 
     def _wanted(self, now_ms: int) -> tuple[dict[int, dict[TopicPartition, Wanted]], int]:
         cluster = self.metadata.cluster
@@ -133,7 +144,7 @@ class Fetcher:
             min_bytes=config.fetch_min_bytes,
             max_bytes=config.fetch_max_bytes,
             isolation_level=self._isolation,
-            rack_id=config.client_rack,
+            rack_id=config.client_rack and self._rack(wanted, now_ms),
         )
         max_version = self._sessions.setdefault(node_id, FetchSession()).fill(request, wanted)
         self._in_flight.add(node_id)
@@ -142,6 +153,10 @@ class Fetcher:
         # The broker may hold the answer for max_wait_ms: that is no part of its answering time.
         timeout_ms = config.request_timeout_ms + config.fetch_max_wait_ms
         self.network.send(node_id, request, now_ms, done, timeout_ms=timeout_ms, max_version=max_version)
+
+    def _rack(self, wanted: Iterable[TopicPartition], now_ms: int) -> str:
+        """The rack to be told, which makes a leader send whoever is near one of its replicas there."""
+        return self.config.client_rack if all(self.positions[one].seeks_near(now_ms) for one in wanted) else ""
 
     # ---- answers ----------------------------------------------------------------------------------------------------
 
@@ -248,7 +263,7 @@ class Fetcher:
             position = self.positions.get(where)
             if position is not None:
                 position.retry_at_ms = now_ms + self.config.retry_backoff_ms
-                position.near = -1
+                position.leave_near(now_ms)
 
     def _refuse(self, wanted: Mapping[TopicPartition, Wanted], error: BarnabasError) -> None:
         """The answer cannot be read: each partition it was to tell of says so, until a seek. Others go on."""

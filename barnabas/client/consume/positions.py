@@ -14,11 +14,15 @@ from collections import deque
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Final
 
 from barnabas.client.consume.record import ConsumerRecord, RecordReader
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition
 from barnabas.protocol.requests.fetch import AbortedTransaction
+
+_LEFT_MS: Final = 10_000
+"""As long as a broker's session lasts, about (9 s): then its metadata is without the replica that was left."""
 
 
 class Phase(Enum):
@@ -56,6 +60,7 @@ class Position:
     retry_at_ms: int = 0
     near: int = -1  # the replica that its leader has told to read from (KIP-392), -1 for none
     near_until_ms: int = 0
+    near_again_ms: int = 0  # until then the leader is not told of a rack, and so gives the records itself
     fetched: Fetched | None = None
     reader: RecordReader | None = None  # of `fetched`, once it is read record by record
     returned: deque[ConsumerRecord] = field(default_factory=deque)  # handed out ahead and given back
@@ -99,6 +104,18 @@ class Position:
         if self.near >= 0 and (now_ms >= self.near_until_ms or self.near not in nodes):
             self.near = -1
         return leader if self.near < 0 else self.near
+
+    def leave_near(self, now_ms: int) -> None:
+        """The replica near here cannot be reached: read from the leader, which knows that only once it is fenced.
+
+        Kafka's client asks its leader, is sent there again, and waits for the metadata to be without that replica.
+        """
+        if self.near >= 0:
+            self.near, self.near_again_ms = -1, now_ms + _LEFT_MS
+
+    def seeks_near(self, now_ms: int) -> bool:
+        """Whether the leader may send it to a replica near here."""
+        return now_ms >= self.near_again_ms
 
     def drop_buffer(self) -> None:
         """Forget what was fetched: it belongs to another position."""

@@ -254,10 +254,11 @@ class Accumulator:
                 continue
             if taken and total + batch.size > self.config.max_request_size:
                 break
-            if self.state is not None and not self.state.may_drain(batch):
+            topic_id = cluster.topic_id(queue.where.topic)
+            if self.state is not None and not self.state.may_drain(batch, topic_id):
                 continue
             self._take(queue, batch)
-            batch.leader_epoch = leader_epoch
+            batch.leader_epoch, batch.topic_id = leader_epoch, topic_id
             total += batch.size
             taken.append(batch)
         else:

@@ -15,7 +15,15 @@ from barnabas.client.produce.result import BatchResult
 from barnabas.protocol import batch as layout
 from barnabas.protocol.compression import compress
 from barnabas.protocol.errors import BarnabasError
-from barnabas.protocol.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP, Buffer, TopicPartition
+from barnabas.protocol.ids import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    ZERO_UUID,
+    Buffer,
+    TopicPartition,
+)
 from barnabas.protocol.primitives import varint
 
 _REMEMBERED_MAX: Final = 65536
@@ -98,6 +106,7 @@ class ProducerBatch:
         "retry_at_ms",
         "sequence_reset",
         "size",
+        "topic_id",
         "where",
     )
 
@@ -112,6 +121,7 @@ class ProducerBatch:
         self.closed = False
         self.in_flight = False
         self.leader_epoch = -1
+        self.topic_id = ZERO_UUID
         self.record_count = 0
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = NO_PRODUCER_EPOCH

@@ -3,6 +3,7 @@
 A batch gets id, epoch and sequence when it is first drained, and keeps them on every retry, so that the broker can tell
 a retry from a new batch. When the sequence of a partition can no longer be trusted (a batch failed for good, expired
 while its fate is unknown, or left a gap), the epoch is bumped: what is still to be sent starts again at sequence 0.
+A topic that is made anew knows no sequence: what was sent to the one before it keeps its own, and goes first.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Final
 from barnabas.client.produce.batch import ProducerBatch
 from barnabas.protocol.batch import add_sequence
 from barnabas.protocol.errors import RETRIABLE, ErrorCode
-from barnabas.protocol.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
+from barnabas.protocol.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ZERO_UUID, TopicPartition
 
 _EPOCH_MAX: Final = 2**15 - 1
 _LOST_STATE: Final = frozenset(
@@ -28,13 +29,17 @@ _LOST_STATE: Final = frozenset(
 
 @dataclass(slots=True)
 class PartitionState:
-    """One partition's sequences. `in_flight` are the batches that have one and no outcome, in sequence order."""
+    """One partition's sequences. `in_flight` are the batches that have one and no outcome, in sequence order.
+
+    `heard_of` is the topic, by id, in which a batch was acknowledged last.
+    """
 
     producer_id: int = NO_PRODUCER_ID
     epoch: int = NO_PRODUCER_EPOCH
     next_sequence: int = 0
     last_acked: int = -1
     last_acked_offset: int = -1
+    heard_of: bytes = ZERO_UUID
     unresolved: int | None = None
     in_flight: list[ProducerBatch] = field(default_factory=list)
 
@@ -71,22 +76,24 @@ class ProducerState:
 
     # ---- sending --------------------------------------------------------------------------------------------------
 
-    def may_drain(self, batch: ProducerBatch) -> bool:
-        """Whether this batch, its partition's next, may leave now.
+    def may_drain(self, batch: ProducerBatch, topic_id: bytes = ZERO_UUID) -> bool:
+        """Whether this batch, its partition's next, may leave now, for the topic of that id.
 
         Not without an id; not a new one while the partition's sequences are unresolved or older epochs are in flight;
         and while the first batch in flight is being retried, only that one. Unlike in Kafka the first of an epoch is
         acknowledged before the next one leaves: a broker that knows nothing of a producer takes any sequence, and would
-        write the next one where it refused the first (too large, not yet led), which was out of order from then on.
+        write the next one where it refused the first (too large, not yet led), which was out of order from then on. So
+        is the first in a topic that was made anew, and before it whatever was sent to the one that it replaces.
         """
         if not self.has_id:
             return False
         state = self.partition(batch.where)
         if not batch.has_sequence:
             stale = (state.producer_id, state.epoch) != (self.producer_id, self.epoch)
-            if state.unresolved is not None or (state.in_flight and (stale or state.last_acked < 0)):
+            unheard = state.last_acked < 0 or state.heard_of != topic_id
+            if state.unresolved is not None or (state.in_flight and (stale or unheard)):
                 return False
-            return not any(each.retry and not each.in_flight for each in state.in_flight)
+            return not any(each.topic_id != topic_id or (each.retry and not each.in_flight) for each in state.in_flight)
         return bool(state.in_flight) and state.in_flight[0] is batch
 
     def on_drained(self, batch: ProducerBatch) -> None:
@@ -121,6 +128,7 @@ class ProducerState:
             return
         if state.last_acked < 0 or is_after(batch.last_sequence, state.last_acked):
             state.last_acked = batch.last_sequence
+        state.heard_of = batch.topic_id
         if base_offset >= 0:
             state.last_acked_offset = max(state.last_acked_offset, base_offset + batch.record_count - 1)
 

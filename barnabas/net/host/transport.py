@@ -167,7 +167,7 @@ class Transport(asyncio.BufferedProtocol):
         while filled - start >= 4 and not self._lost:
             length = int.from_bytes(view[start : start + 4], "big")
             if length > MAX_FRAME_BYTES or length < 4:
-                self._refuse(length, b"" if self._heard or start else bytes(view[:filled]))
+                self._refuse(length, b"" if self._heard else bytes(view[:filled]))
                 return
             end = start + 4 + length
             if end > filled:

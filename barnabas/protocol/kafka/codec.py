@@ -65,7 +65,8 @@ _request_encoders: dict[int, tuple[Encoder, bool]] = {}
 _response_decoders: dict[int, tuple[Decoder, bool]] = {}
 _response_encoders: dict[int, tuple[Encoder, bool]] = {}
 _response_encoders_in_steps: dict[int, EncoderInSteps] = {}
-_SAID_AGAIN: Final = (ApiKey.JOIN_GROUP, ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT)
+_SAID_AGAIN: Final = (ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT)
+_SAID_BY_ALL: Final = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
 # What has the shorter way of an API, once it was asked for: loading it takes time that a start has not.
 _again: dict[int, Any] = {}
 _answers: dict[int, Callable[[int, int, Any], list[Buffer] | None]] = {}
@@ -130,9 +131,11 @@ def _find_request_decoder(header: RequestHeader) -> tuple[Decoder, bool]:
     elif key in _SAID_AGAIN:
         from barnabas.protocol.kafka import said_again
 
-        _again[key] = said_again.Said(key)
-        if key in said_again.ANSWERS:
-            _answers[key] = said_again.ANSWERS[ApiKey(key)]
+        _again[key], _answers[key] = said_again.Said(key), said_again.ANSWERS[ApiKey(key)]
+    elif key in _SAID_BY_ALL:
+        from barnabas.protocol.kafka import joined_again
+
+        _again[key], _answers[key] = joined_again.SaidByAll(key), joined_again.ANSWERS[ApiKey(key)]
     elif key == ApiKey.FETCH:
         from barnabas.protocol.kafka import fetch_again
 

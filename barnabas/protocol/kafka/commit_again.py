@@ -9,13 +9,16 @@ first and the others was decoded once, by the compiled decoder; the same bytes a
 The end is an empty string, i16 before v8; from then on one byte of it, and three empty tagged sections. A prefix is
 remembered if the whole frame is just what the compiled encoder writes for what was decoded, so that no other reading of
 it is possible. Whatever differs from this shape in any way is left to the compiled functions, errors too.
+
+Those of one member that lie behind each other have the same length, and are read as one table (`Said.again`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from struct import Struct, error
-from typing import Final, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from barnabas.protocol.api import VERSIONS, ApiKey, RequestHeader
 from barnabas.protocol.ids import Buffer
@@ -37,11 +40,41 @@ _PLAIN: Final = Struct(">qih")
 _COMPACT: Final = Struct(">qii")
 _COMPACT_END: Final = 0x01_00_00_00
 
+_HEAD: Final = Struct(">ihh").pack
 _new: Final = object.__new__
 
-_Known: TypeAlias = tuple[str | None, str, int, str, str | None, str, bytes, int]
-"""Client, group, generation, member, instance, topic, topic id, partition."""
-_tables: Final[dict[int, dict[bytes, _Known]]] = {version: {} for version in range(_FIRST, _LAST + 1)}
+
+class Said(NamedTuple):
+    """What a commit says, but for its offset, and the bytes that say so."""
+
+    client_id: str | None
+    group_id: str
+    generation_id_or_member_epoch: int
+    member_id: str
+    group_instance_id: str | None
+    name: str
+    topic_id: bytes
+    partition: int
+    version: int
+    prefix: bytes
+
+    def again(self, behind: memoryview, most: int) -> tuple[list[tuple[int, int, int]], int]:
+        """Correlation id, offset and leader epoch of those that `behind` begins with; see `SaidAgain`."""
+        version, prefix = self.version, self.prefix
+        length, read, end = _row(version >= _FLEXIBLE, len(prefix))
+        size = 4 + length
+        head = _HEAD(length, ApiKey.OFFSET_COMMIT, version)
+        found = []
+        for first, correlation_id, around, offset, leader_epoch, ended in read(
+            behind[: min(len(behind) // size, most) * size]
+        ):
+            if first != head or around != prefix or ended != end:
+                break
+            found.append((correlation_id, offset, leader_epoch))
+        return found, len(found) * size
+
+
+_tables: Final[dict[int, dict[bytes, Said]]] = {version: {} for version in range(_FIRST, _LAST + 1)}
 
 
 def recall(
@@ -69,7 +102,9 @@ def recall(
         request.name,
         request.topic_id,
         request.index,
-    ) = known
+        _,
+        _,
+    ) = request.said = known
     request.retention_time_ms = -1
     header.api_key, header.api_version, header.correlation_id = 8, version, correlation_id
     return header, request
@@ -92,7 +127,18 @@ def remember(frame: memoryview, header: RequestHeader, request: OffsetCommitRequ
         table.clear()
     who = request.group_id, request.generation_id_or_member_epoch, request.member_id, request.group_instance_id
     prefix = frame[8 : len(frame) - (_COMPACT if version >= _FLEXIBLE else _PLAIN).size].tobytes()
-    table[prefix] = header.client_id, *who, topic.name, topic.topic_id, part.partition_index
+    table[prefix] = Said(header.client_id, *who, topic.name, topic.topic_id, part.partition_index, version, prefix)
+
+
+@lru_cache(maxsize=256)
+def _row(flexible: bool, prefix_bytes: int) -> tuple[int, Callable[[memoryview], Iterator[tuple[Any, ...]]], int]:
+    """A frame's length, what reads such frames that lie behind each other, and what each of them ends with.
+
+    length i32, api_key i16, version i16 | correlation_id i32 | prefix | offset i64, leader epoch i32, end
+    """
+    tail, end = (_COMPACT, _COMPACT_END) if flexible else (_PLAIN, 0)
+    form = Struct(f">8si{prefix_bytes}s{tail.format[1:]}")
+    return form.size - 4, form.iter_unpack, end
 
 
 # The answer for one partition as one format:

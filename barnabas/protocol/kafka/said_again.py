@@ -1,10 +1,9 @@
-"""A shorter way for requests that say the same again and again: heartbeats of both protocols, and JoinGroup.
+"""A shorter way for requests that say the same again and again: heartbeats of both protocols.
 
     api_key i16, version i16, correlation_id i32 | client_id ... the end      looked up as bytes
 
-The same bytes are the same request, save the correlation id. A member says between two rebalances always the same, and
-those who start a group together say the same, too, until each has an id; whoever joins again says what it said before.
-A request that is kept is changed by nobody, looks into no frame (only records do), and is small: a heartbeat that says
+The same bytes are the same request, save the correlation id. A member says between two rebalances always the same. A
+request that is kept is changed by nobody, looks into no frame (only records do), and is small: a heartbeat that says
 more (what its member has, what it wants) is decoded as any other.
 
 The answer to a heartbeat that brings nothing but an error code, or an epoch, is one format:
@@ -73,7 +72,6 @@ def _says_nothing(request: Any) -> bool:
 
 
 _WORTH: Final[dict[int, Callable[[Any], bool]]] = {
-    ApiKey.JOIN_GROUP: lambda request: True,
     ApiKey.HEARTBEAT: lambda request: True,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: _says_nothing,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
+from typing import Protocol
 
 from barnabas.protocol.ids import ZERO_UUID
 from barnabas.protocol.requests import message
@@ -37,9 +38,10 @@ class OneCommitRequest(OffsetCommitRequest):
     """The commonest request, one partition without metadata, laid flat.
 
     Reads like any other OffsetCommitRequest; who knows it by its type spares a list and an object on each level.
+    `said` finds those that lie behind it on its connection, and differ in offset and leader epoch at most.
     """
 
-    __slots__ = ("index", "leader_epoch", "name", "offset", "topic_id")
+    __slots__ = ("index", "leader_epoch", "name", "offset", "said", "topic_id")
 
     def __init__(
         self,
@@ -63,6 +65,7 @@ class OneCommitRequest(OffsetCommitRequest):
         self.index = index
         self.offset = offset
         self.leader_epoch = leader_epoch
+        self.said: SaidAgain | None = None
 
     @property
     def topics(self) -> list[OffsetCommitRequestTopic]:  # type: ignore[override]  # made when it is asked for
@@ -74,6 +77,16 @@ class OneCommitRequest(OffsetCommitRequest):
         return isinstance(other, OffsetCommitRequest) and _asked(self) == _asked(other)
 
     __hash__ = None  # type: ignore[assignment]  # as its like
+
+
+class SaidAgain(Protocol):
+    """What a commit says but for its offset, as bytes that come again."""
+
+    def again(self, behind: memoryview, most: int) -> tuple[list[tuple[int, int, int]], int]:
+        """Correlation id, offset and leader epoch of those that `behind` begins with, and how many bytes they are.
+
+        `most` of them at most; never raises.
+        """
 
 
 def _asked(request: OffsetCommitRequest) -> tuple[object, ...]:

@@ -41,6 +41,7 @@ class Checks:
 def all_checks() -> list[Check]:
     """A checker of each kind."""
     from barnabas.simulator.checks.agreement import Agreement
+    from barnabas.simulator.checks.anew import Anew
     from barnabas.simulator.checks.answers import Answers
     from barnabas.simulator.checks.committed_offsets import CommittedOffsets
     from barnabas.simulator.checks.consumed import Consumed
@@ -73,6 +74,7 @@ def all_checks() -> list[Check]:
         InconsistentOffsets(),
         Polls(),
         Unseen(),
+        Anew(),
         HighWatermark(),
         Leaders(),
         Decisions(),

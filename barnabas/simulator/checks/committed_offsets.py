@@ -3,19 +3,21 @@
     commit 7   answered 0             OffsetFetch    7: as it must    nothing, or an earlier one: broken
     commit 9   no answer yet          OffsetFetch    7 or 9
 
-A commit without an answer may be there, for ever; so may one that was refused for a reason that says nothing of the
-log. Commits of one coordinator are in the log in the order of their answers, and a later leader epoch's behind all
-earlier ones. Apart is a coordinator that does not know yet that another has taken commits in a later epoch.
+A commit without an answer may be there, for ever; so may one of a topic that was made anew under way, and one that was
+refused for a reason that says nothing of the log. Commits of one coordinator are in the log in the order of their
+answers, and a later leader epoch's behind all earlier ones. Apart is a coordinator that does not know yet that another
+has taken commits in a later epoch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple, TypeAlias
 
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import TopicPartition
 from barnabas.simulator.checks import Check
-from barnabas.simulator.history import Committing, CommitTold, OffsetsAsked, OffsetsTold
+from barnabas.simulator.history import Committing, CommitTold, OffsetsAsked, OffsetsTold, Renamed
 from barnabas.simulator.world import Broken
 
 Key: TypeAlias = "tuple[str, TopicPartition]"
@@ -50,6 +52,7 @@ class CommittedOffsets(Check):
         self._fetches: dict[str, tuple[str, dict[Key, _Acknowledged], dict[Key, set[int]]]] = {}
         self.rules = {
             Committing: self._committing,
+            Renamed: lambda event: self._may_be(event.request, self._asked[event.request][1].group, event.offsets),
             CommitTold: self._told,
             OffsetsAsked: self._fetching,
             OffsetsTold: self._fetched,
@@ -58,10 +61,13 @@ class CommittedOffsets(Check):
     def _committing(self, event: Committing) -> None:
         self._number += 1
         self._asked[event.request] = self._number, event
-        for partition, offset in event.offsets:
-            self._possible.setdefault((event.group, partition), {})[event.request] = offset, 0
-            for group, _, possible in self._fetches.values():
-                if group == event.group:
+        self._may_be(event.request, event.group, event.offsets)
+
+    def _may_be(self, request: str, group: str, offsets: Iterable[tuple[TopicPartition, int]]) -> None:
+        for partition, offset in offsets:
+            self._possible.setdefault((group, partition), {})[request] = offset, 0
+            for asks, _, possible in self._fetches.values():
+                if asks == group:
                     possible.setdefault((group, partition), set()).add(offset)
 
     def _told(self, event: CommitTold) -> None:

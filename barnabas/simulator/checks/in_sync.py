@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from barnabas.protocol.ids import TopicPartition
 from barnabas.simulator.checks import Check
-from barnabas.simulator.history import Decided, Gone, Looked, PowerLost, Registered
+from barnabas.simulator.history import Decided, Gone, Looked, PowerLost, Registered, Removed
 from barnabas.simulator.world import Broken
 
 
@@ -27,6 +27,7 @@ class InSync(Check):
             Looked: self._looked,
             Gone: self._gone,
             Decided: self._decided,
+            Removed: self._removed,
             PowerLost: self._lost_power,
             Registered: self._comes_back,
         }
@@ -42,6 +43,9 @@ class InSync(Check):
         self._isr[event.partition] = member_of = event.isr + event.elr
         self._lost -= {(event.partition, one) for one in event.replicas if one not in member_of}
         self._compare(event.partition)
+
+    def _removed(self, event: Removed) -> None:
+        self._isr.pop(event.partition, None)
 
     def _lost_power(self, event: PowerLost) -> None:
         if not event.synced:

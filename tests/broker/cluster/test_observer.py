@@ -326,7 +326,7 @@ _INTAKE = "barnabas.broker.cluster.snapshot_intake:Intake."
     [
         ("install", "image.become(side)", "image.apply(side.to_records())"),
         ("install", "if topic_id not in side.topics_by_id:", "if topic.name not in side.topics:"),
-        ("install", "name in side.topics}", "name in image.topics_by_id}"),
+        ("install", "name in side.topics:", "name in image.topics_by_id:"),
         ("_compare", "if self._image.partition(*key) != state:", "if self._image.partition(*key) is None:"),
     ],
 )

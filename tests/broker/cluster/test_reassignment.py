@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from barnabas.broker.cluster.image import Image
@@ -160,6 +162,17 @@ def test_nobody_out_of_sync_leads_but_where_that_is_allowed():
     change = changed(one.image, 0, one.state, (1,), terms=Terms(unclean=True))
     assert change is not None
     assert (change.leader, change.isr, change.recovering) == (4, (4,), True)
+
+
+def test_giving_up_takes_nobody_who_alone_is_in_sync_for_one_that_is_eligible_and_away():
+    """What is eligible has all that was committed, but may come back without it, as after a loss of power."""
+    one = One((1, 2))
+    one.begin(4, 1)
+    one.image.apply([RegisterBroker(1, 1, bytes(16), (), None, True)])
+    led = replace(one.state, isr=(4,), leader=4, elr=(1,))
+    certain = Terms(unclean=False)
+    assert refused(give_up, one.image, 0, led, terms=certain) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert give_up(one.image, 0, replace(led, isr=(), leader=-1), terms=certain) is not None
 
 
 def test_each_of_many_is_decided_on_its_own_and_in_steps():

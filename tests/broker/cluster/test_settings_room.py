@@ -9,7 +9,7 @@ import pytest
 from barnabas.broker.cluster import settings_room
 from barnabas.broker.cluster.image import BROKER_RESOURCE, TOPIC_RESOURCE, Image
 from barnabas.broker.cluster.settings_room import RESOURCE_BYTES_MAX, VALUE_BYTES_MAX, bytes_of
-from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.requests.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from barnabas.protocol.requests.incremental_alter_configs import (
     AlterableConfig,
@@ -120,3 +120,18 @@ def test_what_is_too_much_already_can_be_kept_and_made_less(world: World, monkey
     assert alter(world, (2, "u", {LISTS[0]: replicas(90)})) == [(0, None)]
     told = f"{LISTS[0]} has a value of 101 bytes; write 100 at most"
     assert alter(world, (2, "u", {LISTS[0]: replicas(101)})) == [(40, told)]
+
+
+def test_the_name_of_a_group_counts_for_it_need_not_exist() -> None:
+    room = settings_room.SettingsRoom(settings_room.ALL_BYTES_MAX - 2000)
+    room.take({}, {"consumer.session.timeout.ms": "45000"}, "g")
+    with pytest.raises(KafkaError, match="The settings of all topics, groups and brokers would take"):
+        room.take({}, {"consumer.session.timeout.ms": "45000"}, "g" * 2000)
+
+
+def test_what_an_older_release_stored_beyond_the_bound_may_be_made_smaller() -> None:
+    room = settings_room.SettingsRoom(settings_room.ALL_BYTES_MAX + 100_000)
+    room.take({"a": "x" * 1000}, {"a": "x" * 900})
+    room.take({"a": "x" * 1000, "b": "y"}, {"b": "y"})
+    with pytest.raises(KafkaError, match="delete some first"):
+        room.take({"b": "y"}, {"b": "yy"})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from barnabas.broker.config import BrokerConfig, ConfigError, load
@@ -132,3 +134,12 @@ def test_kafkas_variable_for_the_cluster_is_taken():
     assert known() == known(CLUSTER_ID="") == "of-the-file"
     assert known(CLUSTER_ID="kafkas") == "kafkas"
     assert known(CLUSTER_ID="kafkas", BARNABAS_CLUSTER_ID="ours") == "ours"
+
+
+@pytest.mark.parametrize("longest", ["replica.lag.time.max.ms", "replica.socket.timeout.ms"])
+def test_a_leader_keeps_no_request_for_longer_than_a_follower_may_be_silent(longest: str) -> None:
+    alone = {"controller.quorum.voters": "2@a:9093"}
+    given = {**OF_A_CLUSTER, **alone, longest: "400"}
+    with pytest.raises(ConfigError, match=re.escape(f"write at most {longest} (400)")):
+        load(overrides=given)
+    assert load(overrides={**given, "replica.fetch.wait.max.ms": "400"}).config.replica_fetch_wait_max_ms == 400

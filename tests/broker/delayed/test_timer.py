@@ -271,6 +271,26 @@ def test_adding_again_moves_the_task():
     assert log == [(9, "a")]
 
 
+def test_a_task_that_moves_within_its_bucket_stays_there():
+    """As that of a session does at nearly every heartbeat: no list is touched, and it falls to a finer wheel later."""
+    timer = Timer(0)
+    log: list[tuple[int, Any]] = []
+    task, other = Recorder("a", log), Recorder("b", log)
+    for one in (task, other):
+        timer.add(one, 450)
+    before, queued = task._prev, timer.queued_total
+    timer.add(task, 790)
+    assert (task._prev is before, timer.queued_total, timer.size) == (True, queued, 2)
+    timer.add(task, 800)
+    assert task._prev is not before, "that is another bucket"
+    timer.add(task, 799)
+    timer.add(task, 460)
+    go(timer, 459)
+    assert log == [(459, "b")]
+    go(timer, 460)
+    assert log == [(459, "b"), (460, "a")]
+
+
 def test_tasks_of_one_bucket_run_in_order_and_buckets_by_expiration():
     timer = Timer(0)
     log: list[tuple[int, Any]] = []
@@ -333,6 +353,7 @@ def test_what_gets_due_while_others_run_runs_in_the_same_drain():
 steps = st.lists(
     st.one_of(
         st.tuples(st.just("add"), st.integers(-3, 20_000)),
+        st.tuples(st.just("again"), st.integers(-3, 20_000)),
         st.tuples(st.just("cancel"), st.integers(0, 200)),
         st.tuples(st.just("move"), st.integers(0, 3_000)),
     ),
@@ -353,6 +374,10 @@ def test_the_wheel_is_a_sorted_list_that_is_fast(start_ms, steps):
         if kind == "add":
             task = Recorder(len(tasks), log)
             tasks.append(task)
+            timer.add(task, now_ms + amount)
+            waiting[task.name] = now_ms + amount
+        elif kind == "again" and tasks:
+            task = tasks[amount % len(tasks)]
             timer.add(task, now_ms + amount)
             waiting[task.name] = now_ms + amount
         elif kind == "cancel" and tasks:

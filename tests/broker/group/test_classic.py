@@ -414,6 +414,36 @@ def test_a_member_that_waits_for_the_others_does_not_expire() -> None:
     assert waits.response.generation_id == generation + 1
 
 
+@pytest.mark.parametrize("session_ms", [6000, 400_000])
+def test_a_new_member_waits_for_five_minutes_whatever_its_session(session_ms: int) -> None:
+    """The alarm of the id that it was given, of the same length as its session, is another one from then on."""
+    world = World()
+    world.config.group_max_session_timeout_ms = 1_800_000
+    (leader,), generation = world.stable(1, session_ms=6000, rebalance_ms=600_000)
+    given = world.join(session_ms=session_ms, rebalance_ms=600_000).response.member_id
+    world.advance(1000)
+    waits = world.join(given, session_ms=session_ms, rebalance_ms=600_000)
+    assert not world.group.pending
+    for _ in range(299):
+        world.advance(1000)
+        assert world.heartbeat(leader, generation) == REBALANCE
+    world.advance(999)
+    assert waits.waits
+    world.advance(1)
+    assert waits.error == UNKNOWN
+    assert world.heartbeat(leader, generation) == REBALANCE
+
+
+def test_a_new_member_of_a_generation_has_its_session() -> None:
+    world = World()
+    (_, follower), generation = world.stable(2, session_ms=6000)
+    for _ in range(5):
+        world.advance(1000)
+        assert world.heartbeat(follower, generation) == NONE
+    world.advance(1000)
+    assert world.heartbeat(follower, generation) == REBALANCE, "the leader was not heard of"
+
+
 def test_heartbeats_count_during_a_rebalance() -> None:
     world = World()
     (leader, follower), generation = world.stable(2, session_ms=6000)
@@ -522,6 +552,16 @@ def test_whoever_waits_under_the_old_id_of_a_static_member_is_fenced() -> None:
     world.until(second)
     assert second.response.generation_id == 1
     assert len(world.group.members) == 1
+
+
+def test_whoever_waits_for_a_share_under_the_old_id_of_a_static_member_is_fenced() -> None:
+    world = World()
+    leader, follower = world.join(instance="a"), world.join(instance="b")
+    world.until(leader, follower)
+    told = world.sync(follower.response.member_id, 1, instance="b")
+    assert told.waits
+    world.join(instance="b")
+    assert told.error == FENCED
 
 
 def test_a_static_member_that_comes_back_while_completing_has_all_join_again() -> None:

@@ -282,6 +282,37 @@ def test_one_address_cannot_take_all_the_room(monkeypatch: pytest.MonkeyPatch) -
     assert world.commit({0: 2}, "mine", host="10.0.0.1") == {0: NONE}, "what is there may go on"
 
 
+def test_ids_that_are_given_out_and_not_used_take_no_more_room_than_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holdings, "ADDRESS_BYTES_MAX", 20_000)
+    world = World()
+    told = [world.join(host="127.0.0.1").error for _ in range(100)]
+    given = told.index(ErrorCode.GROUP_MAX_SIZE_REACHED)
+    assert 5 < given < 40
+    assert set(told[:given]) == {ErrorCode.MEMBER_ID_REQUIRED}
+    assert set(told[given:]) == {ErrorCode.GROUP_MAX_SIZE_REACHED}
+    assert world.shard.shared.holdings.by_address["127.0.0.1"] <= 20_000
+    assert world.join(host="10.0.0.1").error == ErrorCode.MEMBER_ID_REQUIRED, "others have room left"
+    world.advance(10_000)  # their session
+    assert not world.group.pending
+    assert world.join(host="127.0.0.1").error == ErrorCode.MEMBER_ID_REQUIRED, "and so has who did not use his"
+
+
+def test_groups_that_are_begun_and_never_joined_take_no_more_room_than_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ids are given back after a session; the groups that were made for them stay until they expire."""
+    monkeypatch.setattr(holdings, "ADDRESS_BYTES_MAX", 20_000)
+    world = World()
+    told = []
+    for number in range(100):
+        told.append(world.join(group=f"g{number}", host="127.0.0.1").error)
+        world.advance(10_000)  # their session
+    made = told.index(ErrorCode.GROUP_MAX_SIZE_REACHED)
+    assert 5 < made < 20
+    assert set(told[made:]) == {ErrorCode.GROUP_MAX_SIZE_REACHED}
+    held = world.shard.shared.holdings
+    assert held.total <= 20_000
+    assert len(world.groups) <= made + 1, "and of those that are refused none is there"
+
+
 def test_metadata_is_counted_and_given_back() -> None:
     world = World()
     shared = world.shard.shared

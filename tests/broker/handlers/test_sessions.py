@@ -101,6 +101,16 @@ def test_only_what_changed_is_listed() -> None:
     assert sessions.finish(repeated, data(1, high_watermark=6), data(2, log_start_offset=1)) == []
 
 
+def test_who_is_gone_by_the_time_of_the_answer_is_given_no_session() -> None:
+    """Nobody would end it: a session ends with its connection, which has ended."""
+    sessions = Sessions()
+    fetching = sessions.begin((0, 0), 0, 1)
+    sessions.last.connection.leave()
+    assert sessions.finish(fetching) == [0, 1]
+    assert fetching.session_id == 0
+    assert not sessions.cache.sessions
+
+
 def test_after_an_error_the_partition_is_told_again() -> None:
     sessions = Sessions()
     session_id = sessions.open(0, 1)

@@ -54,6 +54,22 @@ def test_no_more_are_open_than_may_be_and_who_leaves_makes_room(allowed: int, so
     assert admission.admit("10.0.0.99", 0) is None
 
 
+@pytest.mark.parametrize(("sockets_max", "most"), [(1_000_000, 1000), (4000, 1000), (3996, 999), (3, 1), (0, 1)])
+def test_the_administrator_has_a_quarter_of_the_sockets_and_one_at_least(sockets_max: int, most: int) -> None:
+    assert Admission(BrokerConfig(), sockets_max).locals_max == most
+
+
+@pytest.mark.parametrize(("sockets_max", "most"), [(1_000_000, 100), (20, 10), (1, 1)])
+def test_strangers_among_brokers_have_half_of_the_sockets_and_the_longest_goes(sockets_max: int, most: int) -> None:
+    admission = Admission(BrokerConfig(), sockets_max)
+    assert [admission.admit_stranger(number) for number in range(most)] == [None] * most
+    assert admission.admit_stranger(most) == 0
+    assert admission.strangers == most
+    admission.leave_stranger(1 if most > 1 else most)
+    assert admission.admit_stranger(most + 1) is None
+    assert admission.admit_stranger(most + 2) == (2 if most > 1 else most + 1)
+
+
 def test_a_changed_rate_is_in_force_at_once() -> None:
     config = BrokerConfig(max_connection_creation_rate=1)
     admission = Admission(config, 100)

@@ -8,6 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from barnabas.broker.config.listeners import LOCAL
 from barnabas.broker.context import RequestContext
 from barnabas.broker.host import looking
 from barnabas.broker.host.channel import OUT_BYTES_MAX, Channel
@@ -288,6 +289,24 @@ async def test_who_is_accepted_while_the_broker_stops_is_let_go_at_once(caplog: 
     assert not host.channels
     assert late.state is State.GONE
     assert caplog.messages == [], "nothing is refused for a fault of the peer"
+
+
+@pytest.mark.parametrize(("listener", "comes_in"), [("PLAINTEXT", False), (LOCAL, True)])
+async def test_who_was_reset_before_it_came_in_counts_for_nobody(
+    caplog: pytest.LogCaptureFixture, listener: str, comes_in: bool
+) -> None:
+    """What it had sent was handled, and counted for the administrator, who alone has no address."""
+    core = FakeCore()
+    async with serving(core) as host:
+        gone, transport = Channel(host, listener), Mock(asyncio.Transport)
+        transport.get_extra_info.return_value = None
+        gone.connection_made(transport)
+        assert (host.channels == {1: gone}, transport.abort.called) == (comes_in, not comes_in)
+        assert gone.connection.client_host == ("local" if comes_in else "")
+        assert (host.admission.open, host.admission.refused) == (0, int(not comes_in))
+        gone.connection_lost(None)
+        assert not host.channels
+    assert caplog.messages == []
 
 
 @pytest.fixture(autouse=True)

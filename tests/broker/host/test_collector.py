@@ -75,3 +75,21 @@ def test_a_look_is_put_off_while_there_is_much_and_what_stays_is_left_alone(begu
     late = old_garbage()
     begun.look()
     assert late() is None, "looks go on"
+
+
+def test_a_look_is_put_off_where_as_much_went_as_came(begun: Collector) -> None:
+    """Nothing has grown, and all of it is new: the collector would go through it."""
+    held = [[number] for number in range(2 * collector.GROWN_MAX)]
+    begun.look()
+    for _ in range(collector.LATE_MAX):
+        begun.look()
+    garbage = old_garbage()
+    held = [[number] for number in range(2 * collector.GROWN_MAX)]
+    begun.look()
+    assert garbage() is not None
+    assert len(held) == 2 * collector.GROWN_MAX
+    for _ in range(collector.LATE_MAX):
+        begun.look()
+    late = old_garbage()
+    begun.look()
+    assert late() is None, "looks go on"

@@ -132,7 +132,7 @@ async def test_nothing_leaves_before_it_is_written_where_a_turn_ends_within_a_ru
         host = stop_clock(broker, monkeypatch)
         unwritten: list[int] = []
         transport = Mock(asyncio.Transport)
-        transport.get_extra_info.return_value = None
+        transport.get_extra_info.side_effect = {"peername": ("127.0.0.1", 1)}.get
         transport.write.side_effect = transport.writelines.side_effect = lambda out: unwritten.append(
             len(host.core.ahead)
         )

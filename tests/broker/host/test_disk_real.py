@@ -34,13 +34,13 @@ def disk(tmp_path, posted):
     made.close()
 
 
-def directories_synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def directories_synced(disk: RealDisk, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The directories that are synced from now on."""
     synced: list[str] = []
     real = Root.sync_directory
 
     def sync_directory(root: Root, path: str) -> None:
-        synced.append(path)
+        synced.append(os.path.join(root.path, path)[len(disk.root.path) :].strip("/"))
         real(root, path)
 
     monkeypatch.setattr(Root, "sync_directory", sync_directory)
@@ -274,7 +274,7 @@ def test_readers_of_several_places_share_the_maps(disk, monkeypatch):
 
 
 def test_few_directories_are_synced_for_many_files(disk, posted, monkeypatch):
-    synced = directories_synced(monkeypatch)
+    synced = directories_synced(disk, monkeypatch)
     for name in ("d", "e", "f"):
         disk.make_dir(name)
     told: list[Any] = []
@@ -287,6 +287,30 @@ def test_few_directories_are_synced_for_many_files(disk, posted, monkeypatch):
     posted.get(timeout=60)()
     assert synced == ["d"]
     assert told == [None] * 4
+
+
+@pytest.mark.parametrize("made_anew", [False, True])
+@pytest.mark.parametrize("at", ["within", "sync_handle", "rename"])
+def test_a_small_file_whose_directory_is_renamed_under_its_write_goes_with_it(disk, posted, monkeypatch, at, made_anew):
+    """A topic is deleted, and made anew, while a thread is just at a checkpoint of the old one."""
+    disk.make_dir("d")
+    owner = disk_root if at == "sync_handle" else Root
+    real = getattr(owner, at)
+
+    def meanwhile(*arguments):
+        monkeypatch.setattr(owner, at, real)
+        disk.rename("d", "d-delete")
+        if made_anew:
+            disk.make_dir("d")
+        return real(*arguments)
+
+    monkeypatch.setattr(owner, at, meanwhile)
+    told: list[Any] = []
+    disk.write_atomic("d/c", b"old", told.append)
+    posted.get(timeout=60)()
+    assert told == [None]
+    assert disk.list("d") == []
+    assert disk.list("d-delete") == ([] if at == "within" else ["c"])
 
 
 def test_a_small_file_that_need_not_be_durable_is_not_synced(disk, posted, monkeypatch):
@@ -367,7 +391,7 @@ def test_a_sync_opens_the_file_where_no_handle_is_open(disk, posted, tmp_path):
 
 
 def test_syncs_of_new_files_reach_their_directory(disk, posted, monkeypatch):
-    synced = directories_synced(monkeypatch)
+    synced = directories_synced(disk, monkeypatch)
     disk.make_dir("d")
     file = disk.open("d/f", create=True)
     for _ in range(2):

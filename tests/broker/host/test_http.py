@@ -77,7 +77,17 @@ def test_addresses_and_loopback_names_are_always_known(authority: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "authority", ["", "evil.example", "127.0.0.1.evil.example", "[evil.example]", "2130706433", "[::1"]
+    "authority",
+    [
+        "",
+        "evil.example",
+        "127.0.0.1.evil.example",
+        "[evil.example]",
+        "2130706433",
+        "[::1",
+        "mylocalhost",
+        "localhost.x",
+    ],
 )
 def test_other_names_are_strangers_unless_the_setting_says_otherwise(authority: str) -> None:
     assert is_known(authority, ()) == (authority == "[::1")

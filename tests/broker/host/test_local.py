@@ -9,10 +9,13 @@ import socket
 import stat
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import barnabas.aio
+from barnabas.broker.host import admission
 from barnabas.broker.host.local import NAME, listen_locally
 from tests.broker.host.fake_core import Raw, client, until
 from tests.cli.process import broker, run
@@ -98,3 +101,43 @@ def test_a_directory_that_takes_no_socket_is_said_and_not_fatal(
     assert listen_locally(str(tmp_path), 1, 1) is None
     assert "no local socket" in caplog.text
     assert os.path.isdir(tmp_path / NAME)
+
+
+async def test_it_is_bounded_and_lets_everybody_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many it has, files are opened, too: who has been silent for the longest goes for who comes."""
+    monkeypatch.setattr(admission, "LOCALS_MAX", 3)
+    async with barnabas.aio.Broker(data_dir=tmp_path) as served:
+        host = served._assembly.host
+        where = str(tmp_path / NAME)
+        peers = [await asyncio.open_unix_connection(where) for _ in range(3)]
+        await until(lambda: len(host.channels) == 3)
+        for channel, active_ms in zip(host.channels.values(), (20, 10, 30), strict=True):
+            channel.active_ms = active_ms
+        peers.append(await asyncio.open_unix_connection(where))
+        assert await peers[1][0].read() == b""
+        await until(lambda: len(host.channels) == 3)
+        async with asyncio.timeout(60):
+            for reader, writer in (peers[0], peers[2], peers[3]):
+                writer.write(bytes.fromhex("0000000a00120000000000 01ffff"))
+                assert await reader.readexactly(4)
+        for _, writer in peers:
+            writer.close()
+        await until(lambda: not host.channels)
+        assert not host._locals
+
+
+async def test_of_two_that_come_in_one_step_each_ends_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is ended is forgotten in a later round of the loop, and could be ended twice till then."""
+    monkeypatch.setattr(admission, "LOCALS_MAX", 2)
+    ended: list[int] = []
+
+    def channel(number: int, active_ms: int) -> Any:
+        connection = SimpleNamespace(id=number)
+        return SimpleNamespace(connection=connection, active_ms=active_ms, end=lambda reason: ended.append(number))
+
+    async with barnabas.aio.Broker(data_dir=tmp_path) as served:
+        host = served._assembly.host
+        for number, active_ms in ((1, 20), (2, 10), (3, 30), (4, 30)):
+            host._admit_locally(channel(number, active_ms))
+        assert (ended, list(host._locals)) == ([2, 1], [3, 4])
+        host._locals.clear()

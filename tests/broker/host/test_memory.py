@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
 
 from barnabas.broker.account import UNLIMITED
 from barnabas.broker.config import BrokerConfig, ConfigError, load
+from barnabas.broker.handlers.config_entries import Source, broker_entries
 from barnabas.broker.host import assemble
-from barnabas.broker.host.memory import account_for, container_bytes
+from barnabas.broker.host.memory import account_for, container_bytes, fitted
 
 MIB = 1024 * 1024
 
@@ -21,20 +23,39 @@ MIB = 1024 * 1024
 def test_160_mib_by_default_less_in_a_small_container_and_never_less_than_a_frame(
     container: int | None, limit: int
 ) -> None:
-    assert account_for(BrokerConfig(), container).limit == limit
+    assert account_for(fitted(BrokerConfig(), container)).limit == limit
 
 
-def test_a_broker_that_starts_in_a_small_container_has_what_that_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_that_starts_in_a_small_container_has_what_that_leaves_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(assemble, "container_bytes", lambda: 512 * MIB)
+    caplog.set_level(logging.INFO, "barnabas")
     one = assemble.Assembly(load(overrides={"listeners": "PLAINTEXT://127.0.0.1:0"}).config, None)
     try:
         assert one.host.account.limit == 128 * MIB
+        told = [text for text in caplog.messages if "queued.max.request.bytes" in text]
+        assert len(told) == 1
+        assert told[0].startswith(f"queued.max.request.bytes is {128 * MIB}, not {160 * MIB}: ")
+        core = one.host.core
+        entries = {each.name: each for each in broker_entries(core.image, core.static_config)}
+        entry = entries["queued.max.request.bytes"]
+        assert (entry.value, entry.source) == (str(128 * MIB), Source.STATIC_BROKER)
+        assert entry.synonyms[1:] == [(entry.name, str(160 * MIB), Source.DEFAULT)]
     finally:
         one.release()
 
 
+@pytest.mark.parametrize("container", [None, 640 * MIB])
+def test_where_there_is_room_nothing_is_told(container: int | None, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "barnabas")
+    config = BrokerConfig()
+    assert fitted(config, container) is config
+    assert not caplog.messages
+
+
 def test_minus_one_is_no_limit_as_in_kafka() -> None:
-    account = account_for(BrokerConfig(queued_max_request_bytes=-1), 256 * MIB)
+    account = account_for(fitted(BrokerConfig(queued_max_request_bytes=-1), 256 * MIB))
     assert account.limit == UNLIMITED
     account.charge(1, "kept", 2**40)
     assert not account.short

@@ -181,6 +181,23 @@ async def test_a_connection_that_is_closed_behind_a_parked_request_goes_though_i
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_INFO"), reason="the system does not tell a connection's state")
+async def test_a_connection_that_was_reset_behind_a_parked_request_goes_at_the_next_look() -> None:
+    core = FakeCore(parks)
+    async with serving(core, **settings()) as host, client(host.port) as leaves:
+        clock = Clock(host)
+        leaves.ask(1)
+        leaves.send(b"x")
+        await until(lambda: len(host.channels) == 1 and all(one.paused for one in host.channels.values()))
+        sock = leaves.writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        leaves.writer.transport.abort()
+        (channel,) = host.channels.values()
+        await until(lambda: progress.is_closed(channel, progress.RESET))
+        clock.move(1)
+        await until(lambda: len(core.closed) == 1)
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_INFO"), reason="the system does not tell a connection's state")
 async def test_those_that_left_are_gone_within_ten_seconds_whatever_the_window_some_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -22,7 +22,9 @@ from barnabas.broker.host.prometheus import render
 from barnabas.broker.metrics import MetricsRegistry
 from tests.broker.host.fake_core import Raw, client
 from tests.broker.host.test_real_core import PRODUCE, answer, fetch, produce
+from tests.broker.node.controllers import Controllers
 
+OF_VOTERS = {name for name in MEANINGS if name.startswith("raft-metrics.")}
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 LABEL = rf'{NAME}="(?:[^"\\\n]|\\["\\n])*"'
 SAMPLE = re.compile(rf"({NAME})(?:\{{((?:{LABEL})(?:,{LABEL})*)\}})? (-?[0-9.]+(?:e[+-]?[0-9]+)?|NaN)")
@@ -159,9 +161,13 @@ async def test_every_metric_of_a_broker_says_what_it_means() -> None:
     told = set(re.findall(r"type=([\w-]+),name=([\w-]+)\)$", page, re.MULTILINE))
     beans = set(re.findall(r"type=([\w-]+),name=([\w-]+)\)?$", page, re.MULTILINE))
     assert beans - told == {("RequestMetrics", "TotalTimeMs")}
-    assert {f"{kind}.{name}" for kind, name in told} == set(MEANINGS) - {
-        "FetcherLagMetrics.ConsumerLag"
-    }  # of followers
+    of_followers = {"FetcherLagMetrics.ConsumerLag"}
+    assert {f"{kind}.{name}" for kind, name in told} == set(MEANINGS) - of_followers - OF_VOTERS
+
+
+def test_every_metric_of_a_voter_says_what_it_means() -> None:
+    readings = Controllers()[1].core.registry.collect(0)
+    assert {f"{one.type}.{one.name}" for one in readings if one.type == "raft-metrics"} == OF_VOTERS
 
 
 def test_what_grows_with_the_broker_is_a_counter() -> None:

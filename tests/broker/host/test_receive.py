@@ -272,3 +272,25 @@ def test_no_setting_is_named_to_a_stranger_among_brokers() -> None:
     feed(receiver, struct.pack(">i", STRANGERS_BYTES_MAX + 1))
     with pytest.raises(ProtocolError, match=r"is not between 0 and 1024$"):
         receiver.next_frame()
+
+
+def test_a_frame_that_came_alone_is_handed_out_without_being_taken_in() -> None:
+    receiver = Receiver(ReceiveBuffers(), 100)
+
+    def came(data: bytes) -> bytes | None:
+        target = memoryview(receiver.target())
+        target[: len(data)] = data
+        target.release()
+        only = receiver.only_frame(len(data))
+        return None if only is None else bytes(only)
+
+    assert [came(frame(b"x" * size)) for size in (0, 1, 100)] == [b"", b"x", b"x" * 100]
+    assert not receiver.has_bytes
+    for other in (b"", b"\0\0\0", frame(b"abc")[:-1], frame(b"abc") + b"\0", frame(b"x" * 101)):
+        assert came(other) is None, "too little, too much, more than a frame may have"
+    assert came(struct.pack(">i", -1)) is None
+    feed(receiver, frame(b"abc")[:5])
+    assert receiver.settle()
+    assert receiver.only_frame(len(frame(b"abc"))) is None, (
+        "it has an own buffer; what the shared one holds came before"
+    )

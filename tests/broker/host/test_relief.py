@@ -65,6 +65,9 @@ async def test_who_holds_most_is_not_read_from_and_others_are_served(caplog: pyt
         await until(lambda: len(host.relief.waiting) >= 8)
         assert core.account.total <= core.account.limit
         await served(host)
+        waiting = len(host.relief.waiting)
+        assert host.snapshot()["memory"]["waiting"] == waiting
+        assert host.registry.read("barnabas:Memory", "WaitingConnections") == {"value": waiting}
         assert core.account.by_kind[RECEIVED] == core.account.total
         told = re.findall(
             r"the connection of (127\.0\.0\.1) \(#(\d+)\) with ([\d.]+) MiB waits for memory", caplog.text
@@ -442,10 +445,16 @@ async def test_above_the_limit_nothing_more_is_begun_that_would_be_seen_through(
             assert await raw.ended() == b""
         assert len(core.requests) == 3
         assert "what it asks for would take more of it" in caplog.text
+        async with client(host.port) as raw:
+            raw.send(lookup(1))
+            await until(lambda: len(core.requests) == 4)
+            raw.send(alter(300))  # of a connection that is no newcomer, in one piece
+            assert await raw.ended() == b""
+        assert len(core.requests) == 4
         core.account.release(0, REQUESTS, 2 * MIB)
         async with client(host.port) as raw:
             raw.send(alter(1000))
-            await until(lambda: len(core.requests) == 4)
+            await until(lambda: len(core.requests) == 5)
         core.account.release(0, REQUESTS, 9 * MIB)
 
 

@@ -196,3 +196,13 @@ def test_no_call_follows_a_link_to_a_directory(filled: Any, tmp_path: Path, call
     filled.remove("link")  # the link itself
     assert tree(elsewhere) == before
     assert not (tmp_path / "root" / "link").is_symlink()
+
+
+@pytest.mark.parametrize("deep", ["", "t-0/"])
+def test_no_directory_is_held_that_is_a_link(filled: Any, tmp_path: Path, deep: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (tmp_path / "root" / deep / "link").symlink_to(elsewhere)
+    with pytest.raises(OSError, match=r"link|Not a directory") as caught:
+        filled.root.within(f"{deep}link")
+    assert caught.value.errno in (errno.ELOOP, errno.ENOTDIR)

@@ -240,8 +240,13 @@ def soon(process: Process, condition: Callable[[], bool], since_s: float | None 
         time.sleep(0.05)
 
 
-def connect(stack: ExitStack, port: int) -> socket.socket:
-    sock = stack.enter_context(socket.create_connection(("127.0.0.1", port), 60))
+def connect(stack: ExitStack, port: int, received: int | None = None) -> socket.socket:
+    """`received`: the bytes that the system takes for one who does not read; without it they may be all of 33 MB."""
+    sock = stack.enter_context(socket.socket())
+    if received is not None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, received)
+    sock.settimeout(60)
+    sock.connect(("127.0.0.1", port))
     sock.setblocking(False)
     return sock
 
@@ -281,10 +286,8 @@ def test_frames_that_never_end() -> None:
 def test_pages_that_nobody_reads() -> None:
     with siege("--topic", "t:3000") as process, ExitStack() as stack:
         for _ in range(300):
-            sock = stack.enter_context(socket.socket())
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            sock.connect(("127.0.0.1", process.port))
-            with suppress(ConnectionError):
+            sock = connect(stack, process.port, 4096)
+            with suppress(OSError):
                 sock.send(b"GET /state HTTP/1.1\r\nHost: localhost\r\n\r\n")
         time.sleep(1)
 
@@ -300,13 +303,17 @@ def test_answers_that_nobody_reads() -> None:
 def test_frames_begun_behind_answers_that_nobody_reads() -> None:
     """2,000 of them took 660 MB, stopped everybody for minutes, turn after turn, and left 167 MiB in the account."""
     request = struct.pack(">hhih", 3, 1, 7, -1) + struct.pack(">i", -1)
-    begun = struct.pack(">i", len(request)) + request + struct.pack(">i", 100 * MB) + bytes(88_000)
-    with siege("--topic", "t:1000") as process, ExitStack() as stack:
-        for _ in range(300):
-            sock = connect(stack, process.port)
+    begun = (struct.pack(">i", len(request)) + request) * 6 + struct.pack(">i", 8 * MB)
+    own = ("socket.send.buffer.bytes=16384",)  # or the system takes the answers, up to 4 MB of each
+    small = ("socket.request.max.bytes=8388608", "queued.max.request.bytes=25165824")
+    options = [word for each in own + small for word in ("--set", each)]
+    with siege("--topic", "t:2000", *options) as process, ExitStack() as stack:
+        socks = [connect(stack, process.port, 4096) for _ in range(300)]
+        for sock in socks:
             with suppress(OSError):
-                sock.send(begun)
-        soon(process, lambda: bool(state(process)["waiting"] > 20))
+                sock.send(begun + bytes(88_000))
+        push(socks, bytes(MB // 4), MB, 1)
+        soon(process, lambda: (told := state(process))["by_kind"]["unread"] > 5 * MB and told["ended"] > 20)
 
 
 def test_a_flood_of_connections() -> None:

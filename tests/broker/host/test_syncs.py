@@ -50,7 +50,8 @@ class Watch:
 
         def replace(old: str, new: str, **fds: Any) -> None:
             rename(old, new, **fds)
-            self.events.append(f"name {new}")
+            within = os.readlink(f"/proc/self/fd/{fds['dst_dir_fd']}")
+            self.events.append(f"name {os.path.relpath(os.path.join(within, new), self._root)}")
 
         monkeypatch.setattr(os, "replace", replace)
 
@@ -196,3 +197,20 @@ def test_a_clean_stop_syncs_all_before_its_marker(made: tuple[World, Watch]) -> 
         at = watch.events.index(f"name {name}")
         assert f"sync {name}.tmp" in watch.events[:at]
         assert "sync " + name.rpartition("/")[0] + "/" in watch.events[at : watch.events.index(marker)]
+
+
+@pytest.mark.parametrize("aside", [False, True])
+def test_the_first_small_file_of_a_directory_is_synced_with_the_name_of_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, aside: bool
+) -> None:
+    """A controller's first vote is one: a power failure took the directory, and with it the vote."""
+    watch, disk = Watch(tmp_path, monkeypatch), Watched(tmp_path)
+    disk.make_dir("a")
+    for events in (["sync a/b.tmp", "name a/b", "sync a/", "sync ./"], ["sync a/b.tmp", "name a/b", "sync a/"]):
+        told: list[Any] = []
+        disk.write_atomic("a/b", b"x", told.append if aside else None)
+        while aside and not told:
+            disk.deliver()
+        assert watch.events == events
+        watch.events.clear()
+    disk.close()

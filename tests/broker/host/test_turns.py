@@ -14,6 +14,7 @@ from barnabas.broker.context import RequestContext
 from barnabas.broker.host import dialects
 from barnabas.broker.host.channel import Channel
 from barnabas.broker.host.host import Host
+from barnabas.broker.host.sockets import AT_ONCE
 from barnabas.broker.host.states import QUEUED, State
 from barnabas.broker.host.turns import LARGE_BYTES, LATE_MS, MEDIUM_BYTES, VERY_LATE_MS
 from barnabas.protocol.api import ApiKey
@@ -57,8 +58,9 @@ class Wire:
     def set_write_buffer_limits(self, high: int, low: int) -> None:
         """Never reached."""
 
-    def get_extra_info(self, name: str) -> None:
-        """Nothing is known."""
+    def get_extra_info(self, name: str) -> tuple[str, int] | None:
+        """Its address; nothing else is known."""
+        return ("127.0.0.1", 1) if name == "peername" else None
 
     def get_write_buffer_size(self) -> int:
         return 0
@@ -146,6 +148,7 @@ async def test_many_costly_requests_in_one_moment_have_turns_between_which_other
     """A thousand fetches of 200 partitions, 2 ms each, had all their turns between two looks at the sockets."""
     async with a_round() as one:
         many, other = [one.connect() for _ in range(200)], one.connect()
+        await until(lambda: not one.host.turns.look_due)
         one.cost_ms = 2
         for channel in many:
             tell(channel, sized(2 * MEDIUM_BYTES))
@@ -160,9 +163,29 @@ async def test_many_costly_requests_in_one_moment_have_turns_between_which_other
         assert one.served == [channel.connection.id for channel in many], "first come, first served"
 
 
+@pytest.mark.parametrize("came", [AT_ONCE - 1, AT_ONCE])
+async def test_where_connections_come_by_all_doors_requests_wait_for_those_behind_them(came: int) -> None:
+    """Who came behind 1,000 that ask for 490 partitions each was let in after 0.6 s of work for them."""
+    async with a_round() as one:
+        other, asker = one.connect(), one.connect()
+        await until(lambda: not one.host.turns.look_due)
+        for _ in range(came):
+            one.connect(b"")
+        tell(asker, KAFKA_VERSIONS)
+        tell(other, sized(60))
+        assert list(one.host.turns.line) == ([other] if came == AT_ONCE else [])
+        assert asker.connection.id in one.served, "ApiVersions never waits"
+        await until(lambda: other.connection.id in one.served)
+        late = one.connect()
+        await until(lambda: not one.host.turns.look_due)
+        tell(late, sized(60))
+        assert late.connection.id in one.served, "it is over with the next look"
+
+
 async def test_small_requests_wait_too_once_they_have_taken_long() -> None:
     async with a_round() as one:
         many = [one.connect() for _ in range(200)]
+        await until(lambda: not one.host.turns.look_due)
         one.cost_ms = 1
         for channel in many:
             tell(channel, sized(60))
@@ -174,6 +197,7 @@ async def test_who_waits_has_turns_though_those_who_are_served_ask_again_at_once
     """A thousand members' heartbeats: those in line had 1 ms in each round of 26, and waited for seconds."""
     async with a_round() as one:
         many = [one.connect() for _ in range(200)]
+        await until(lambda: not one.host.turns.look_due)
         one.cost_ms = 1
         for _ in range(12):
             for channel in many:

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import pytest
 
@@ -13,8 +14,9 @@ import barnabas.aio
 from barnabas.broker.config import ConfigError, Endpoint, load
 from barnabas.broker.host import prometheus, web
 from barnabas.broker.host.http import TEXT, Answer
+from barnabas.broker.host.local import NAME
 from barnabas.broker.metrics import MetricsRegistry
-from tests.broker.host.fake_core import FakeCore, client, serving, until
+from tests.broker.host.fake_core import FakeCore, Raw, client, serving, until
 
 
 async def get(port: int, path: str, host: str = "localhost") -> tuple[int, str]:
@@ -174,7 +176,10 @@ async def test_who_does_not_read_is_sent_no_more_and_too_many_are_told_to_ask_la
                 made += 1
                 yield "x" * 100_000
 
-        host.web._pages = {"/endless": lambda fields: Answer(200, TEXT, endless())}  # type: ignore[arg-type]
+        host.web._pages = {
+            "/endless": lambda fields: Answer(200, TEXT, endless()),  # type: ignore[arg-type]
+            "/short": lambda fields: Answer(200, TEXT, "told"),
+        }
         host.web._busy = dict.fromkeys(host.web._pages, host.web._busy["/health"])
         for _ in range(web.ANSWERS_MAX):
             raw = await stack.enter_async_context(client(host.port))
@@ -182,13 +187,25 @@ async def test_who_does_not_read_is_sent_no_more_and_too_many_are_told_to_ask_la
             raw.send(b"GET /endless HTTP/1.0\r\n\r\n")
         await until(lambda: len(host.channels) == sum(channel.waits != 0 for channel in host.channels.values()) == 16)
         before = made
-        assert (await get(host.port, "/endless"))[0] == 503
+        assert (await get(host.port, "/short"))[0] == 503
         assert made == before
         assert host.account.by_kind["unread"] <= web.ANSWERS_MAX * 300_000
         for channel in list(host.channels.values()):
             channel.abort()
         await until(lambda: not host.channels)
         assert not host.web._under_way
+
+
+async def test_the_administrator_is_answered_while_as_many_as_may_be_are_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web, "ANSWERS_MAX", 0)
+    async with barnabas.aio.Broker(data_dir=tmp_path) as broker:
+        assert (await get(broker.port, "/health"))[0] == 503
+        raw = Raw(*await asyncio.open_unix_connection(f"{tmp_path}/{NAME}"))
+        raw.send(b"GET /health HTTP/1.1\r\nHost: any.name\r\n\r\n")
+        assert (await raw.ended()).startswith(b"HTTP/1.1 200 OK\r\n"), "and he may call it as he likes"
+        await raw.close()
 
 
 async def test_http_can_be_switched_off(caplog: pytest.LogCaptureFixture) -> None:

@@ -14,6 +14,7 @@ from barnabas.broker.log import recovery
 from barnabas.broker.log.closing import CLOSING_FILE, ClosingFiles, mark, pack, unpack
 from barnabas.broker.log.epochs import LeaderEpochs
 from barnabas.broker.log.segment import Segment
+from barnabas.broker.memory_disk.faults import Names
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
 from tests.broker.log.harness import NOW, TOPIC_ID, World, append, everything, manager_of
@@ -205,6 +206,20 @@ def test_power_loss_at_any_moment_of_a_stop_and_of_the_start_after_it(tmp_path):
         assert world.run(again.load()) is False
         assert_all_is_there(world, again)
     assert endings == {(True, False), (False, True)}
+
+
+def test_a_marker_that_a_start_removed_does_not_come_back(memory):
+    """A power failure takes back what no sync covered: what was written since would be trusted, and not looked at."""
+    memory.disk.faults.names = Names.LOOSE
+    manager = filled(memory)
+    memory.run(manager.shutdown())
+    manager = started(memory, manager, clean=True)
+    append(manager.logs[KEYS[2]], b"12", leader_epoch=5, timestamps=[NOW + 500], pid=7, epoch=0, sequence=12)
+    memory.disk.crash(lambda path, synced, size: size)
+    manager = manager_of(memory, topic=CONFIG)
+    assert memory.run(manager.load()) is False
+    log = manager.logs[KEYS[2]]
+    assert (log.log_end_offset, log.latest_epoch) == (13, 5)
 
 
 @pytest.mark.parametrize("power", [True, False])

@@ -14,7 +14,6 @@ from barnabas.broker.log.compaction import cleanable
 from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.protocol.batch import crc_ok
 from barnabas.protocol.errors import KafkaError
-from barnabas.protocol.records import decode as decode_module
 from tests.broker.log.harness import NOW, append, append_apart, batch, everything, headers_in
 
 COMPACT = ("compact",)
@@ -332,35 +331,6 @@ def test_a_name_that_cannot_be_changed_leaves_the_log_as_it_was_or_whole_anew(me
         assert newest == {key: value for _, key, value in now}, nth
         assert len({offset for offset, _, _ in again}) == len(again)
         nth += 1
-
-
-def test_no_step_takes_a_large_batch_whole(memory, monkeypatch):
-    log = new_log(memory)
-    keys = [b"%d" % (i % 3000) for i in range(6000)]
-    append_apart(memory, log, *keys, keys=keys, codec=4)
-    log.roll(NOW)
-    put(log, b"x", b"")
-    decoded: list[int] = []
-    decode = decode_module.decode_area
-
-    def counting(area, header, make):
-        decoded.append(header.record_count)
-        return decode(area, header, make)
-
-    monkeypatch.setattr(decode_module, "decode_area", counting)
-    per_step = []
-    for token in log.compact(NOW, keys_max=10_000):
-        per_step.append(sum(decoded))
-        decoded.clear()
-        if token is not None:
-            fired: list[bool] = []
-            token.on_ready(partial(fired.append, True))
-            while not fired:
-                memory.deliver()
-    assert sum(per_step) + sum(decoded) == 24_000, "to see that all can be read, the map, what stays, the rewrite"
-    assert max(per_step) <= 500
-    monkeypatch.undo()
-    assert [key for _, key, _ in content(memory, log)] == [b"%d" % i for i in range(3000)] + [b"x"]
 
 
 def test_the_cleaner_unpacks_a_little_on_the_loop_and_the_rest_aside(memory, monkeypatch):

@@ -66,6 +66,25 @@ def test_a_torn_tail_is_said_and_kept(world, caplog):
     assert opened(world).losses.count == 0, "said once, and no file of the kept is taken for a segment"
 
 
+@pytest.mark.parametrize("config", [CONFIG, TopicConfig()], ids=["segments", "one"])
+def test_what_another_program_adds_to_the_end_is_cut_though_the_end_was_clean(world, config):
+    """A copy of the file behind itself: readers would get records twice, at offsets that go back."""
+    log = filled(world, config)
+    last = log.segments[-1]
+    world.reopen()
+    log = Log(world.disk, "t-0", PARTITION, TOPIC_ID, config, losses=Losses())
+    world.run(log.recover(clean=False, now_ms=NOW))
+    world.run(log.close())
+    path = last.path(".log")
+    whole = bytes(world.disk.load(path))
+    change(world, path, whole * 2)
+    log = opened(world, config, clean=True)
+    (loss,) = log.losses.last
+    assert (loss.first_offset, loss.size) == (8, len(whole))
+    assert bytes(world.disk.load(path)) == whole
+    assert values(world, log) == [b"%d" % number for number in range(8)]
+
+
 def test_what_was_cut_does_not_come_back_when_the_power_fails_later(memory):
     memory.disk = MemoryDisk(faults=Faults(lambda below: below - 1, cuts=True))
     last = filled(memory).segments[-1]

@@ -241,5 +241,16 @@ def test_a_log_that_cannot_be_cleaned_keeps_no_other_from_its_turn(memory: World
     memory.disk.faults.bad_reads.clear()
     assert memory.run(manager.cleaner.turn(list(manager.logs.values()), 5000, NOW))
     assert manager.logs[names[0]].cleaned_to == 10
+    bad = manager.logs[names[1]]
+    for value in range(30):
+        put(bad, b"a", b"%d" % value)
+    bad.roll(NOW)
+    put(bad, b"b", b"y")
+    memory.settle()
+    assert memory.run(manager.cleaner.turn(list(manager.logs.values()), 6000, NOW))
+    assert bad.cleaned_to == 40, "it was looked at once more"
+    lines = [record.getMessage() for record in caplog.records]
+    assert sum("bad-0: the batch at byte 0 is bad" in line for line in lines) == 1, "and named once"
+    assert (manager.cleaner.uncleanable, manager.losses.count) == (1, 1)
     manager.delete(names[1])
     assert manager.cleaner.uncleanable == 0

@@ -19,7 +19,7 @@ from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.broker.node.core import Core
 from barnabas.broker.ports import Lane
 from barnabas.explain.stage import CountingEntropy
-from barnabas.protocol.api import SPOKEN, key_of
+from barnabas.protocol.api import SPOKEN, ApiKey, key_of
 from barnabas.protocol.batch import batches, read_header
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.kafka import codec
@@ -123,7 +123,11 @@ class Node:
         version: int | None = None,
     ) -> None:
         key = key_of(type(request))
-        at = SPOKEN[key][1] if version is None else version
+        oldest, newest = SPOKEN[key]
+        if self.node_id in self.cluster.older and key != ApiKey.ALTER_PARTITION:
+            newest = max(oldest, newest - 1)
+        at = newest if version is None else min(version, newest)
+        self.cluster.spoken[self.node_id, key] = at
         frame = b"".join(codec.encode_request(key, at, 7, "broker", request))[4:]
         wire = self.wires.get((broker_id, lane))
         if wire is None:
@@ -191,6 +195,11 @@ class Cluster:
         self.knocks: list[tuple[Node, int, Callable[[bool], None]]] = []
         self.taken: set[int] = set()
         """Brokers whose address another program has taken over."""
+        self.older: set[int] = set()
+        """Brokers of an earlier release: what they ask is of the version before the newest, where there is one.
+        But for AlterPartition, whose earlier version says otherwise who is in sync."""
+        self.spoken: dict[tuple[int, int], int] = {}
+        """By broker and API, the version that it asked in last."""
         self.off: set[int] = set()
         """Brokers whose machine is without power: it refuses nobody."""
         self._connections = itertools.count(1)
@@ -350,10 +359,14 @@ class Cluster:
 
     # What clients do
 
-    def send(self, node_id: int, request: Any, version: int) -> Answer:
+    def client(self) -> Connection:
+        """A connection of a client, which `Core.disconnected` ends."""
+        return Connection(next(self._connections), "PLAINTEXT", "127.0.0.1", "kafka", self.now_ms)
+
+    def send(self, node_id: int, request: Any, version: int, connection: Connection | None = None) -> Answer:
         """A client's request."""
         answer = Answer(self)
-        connection = Connection(next(self._connections), "PLAINTEXT", "127.0.0.1", "kafka", self.now_ms)
+        connection = connection or self.client()
         key = key_of(produces.ProduceRequest if isinstance(request, produces.ProduceRequest) else type(request))
         self.nodes[node_id].core.handle(request, _Context(connection, key, version, answer), self.now_ms)
         return answer

@@ -12,6 +12,7 @@ from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.broker.node.core import Core
 from barnabas.broker.node.member import Stage
 from barnabas.broker.replica.follower import Follower
+from barnabas.protocol.api import SPOKEN, ApiKey
 from barnabas.protocol.errors import ErrorCode, KafkaError
 from barnabas.protocol.ids import NO_LEADER, NO_PRODUCER_EPOCH, TopicPartition
 from barnabas.protocol.requests.alter_partition import AlterPartitionRequest
@@ -132,6 +133,32 @@ def test_brokers_of_two_releases_are_in_one_cluster_at_the_level_of_the_older():
     three.start(3)
     three.until(lambda: alive(three) == [1, 2, 3])
     assert three[3].core.image.features["metadata.version"] == METADATA_VERSION - 1
+
+
+@pytest.mark.parametrize("older", [{1}, {2}, {2, 3}])
+def test_who_asks_in_the_versions_before_the_newest_is_one_of_the_cluster(older):
+    """Registration, heartbeats, metadata, replication, the ISR and producer ids of an earlier release's broker."""
+    three = Cluster(1)
+    three.older = older
+    for one in (2, 3):
+        three.start(one)
+    three.until(lambda: alive(three) == [1, 2, 3])
+    three.create(replicas={0: [2, 3, 1], 1: [1, 2, 3], 2: [3, 1, 2]}, min_insync_replicas=2)
+    for number in range(3):
+        assert three.put(b"%d" % number, partition=number).error_code == 0
+    three.stop(3)
+    three.until(lambda: alive(three) == [1, 2])
+    three.start(3)
+    three.until(lambda: all(sorted(three.state(number).isr) == [1, 2, 3] for number in range(3)))
+    for number in range(3):
+        assert three.put(b"more", partition=number).error_code == 0
+    three.advance(1000)
+    assert all(one.values(number) == three[1].values(number) for one in three.nodes.values() for number in range(3))
+    for (node, key), version in three.spoken.items():
+        oldest, newest = SPOKEN[key]
+        before = newest if key == ApiKey.ALTER_PARTITION else max(oldest, newest - 1)
+        assert version == (before if node in older else newest), ApiKey(key).name
+    assert {key for node, key in three.spoken if node in older} >= {ApiKey.FETCH}
 
 
 def test_a_release_that_does_not_know_the_level_does_not_start_and_says_so():

@@ -6,11 +6,14 @@ from functools import partial
 
 import pytest
 
+from barnabas.protocol.errors import ErrorCode
+from barnabas.protocol.ids import ZERO_UUID
 from barnabas.protocol.requests.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from barnabas.protocol.requests.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.broker.node.cluster import Cluster
 from tests.durability.plants import Change
 
@@ -66,6 +69,68 @@ def test_a_leader_with_a_flipped_bit_gives_up_and_fetches_it_anew_from_the_next(
     assert [(one.first_offset, one.end_offset) for one in told] == [(1, 3)]
     assert "what its disk had of it was damaged" in told[0].reason
     assert three.put(b"more").base_offset == 3
+
+
+def consume(three, offset, node_id=0, topic="t"):
+    """What a consumer is answered: the error, and the records."""
+    part = FetchPartition(0, -1, offset, partition_max_bytes=1 << 20)
+    request = FetchRequest(topics=[FetchTopic(topic, ZERO_UUID, [part])])
+    data = three.ask(node_id or three.leader(topic=topic), request, 11).responses[0].partitions[0]
+    return data.error_code, bytes(data.records)
+
+
+@pytest.mark.parametrize(("at", "good"), [(-2, 1), (8, 1), (0, 0)], ids=["records", "length", "base offset"])
+def test_a_consumer_is_given_nothing_that_is_damaged_where_another_can_lead(three, at, good, caplog):
+    """All followers have it: none of them will ever ask for it again. Of two offsets either may be the wrong one."""
+    for value in (b"secnd", b"third"):
+        assert three.put(value).error_code == 0
+    three.until(lambda: len(set(three.high_watermarks().values())) == 1)
+    before = three[1].values()
+    size = three[2].log().size_bytes // 3
+    three[2].disk.flip(LOG, size + at % size)
+    code, records = consume(three, 0)
+    assert (code, len(records)) == ((0, size) if good else (ErrorCode.KAFKA_STORAGE_ERROR, 0)), "what comes before it"
+    assert consume(three, good, 2) == (ErrorCode.KAFKA_STORAGE_ERROR, b"") or three.leader() == 3
+    three.until(lambda: three.leader() == 3)
+    assert f"the batch at offset {good} is damaged, as a consumer was to be given it; another is to lead" in caplog.text
+    whole = b"".join(three[3].disk.load(LOG)[at : at + size] for at in (0, size, 2 * size))
+    assert consume(three, 0) == (0, whole)
+    healed(three, before)
+    told = list(three[2].core.logs.losses.last)
+    assert [(one.first_offset, one.end_offset) for one in told] == [(good, 3)]
+
+
+def test_who_asks_for_what_is_damaged_comes_again_and_asks_the_next_leader(three):
+    assert three.put(b"secnd").error_code == 0
+    flip(three, 2, 0)
+    assert consume(three, 0) == (ErrorCode.KAFKA_STORAGE_ERROR, b"")
+    three.until(lambda: three.leader() == 3)
+    code, records = consume(three, 0)
+    assert not code
+    assert b"first" in records
+
+
+def test_what_a_consumer_cannot_be_given_for_the_device_is_led_by_another(three):
+    three[2].disk.faults.bad_reads.add(LOG)
+    assert consume(three, 0) == (ErrorCode.KAFKA_STORAGE_ERROR, b"")
+    three.until(lambda: three.leader() == 3)
+    assert consume(three, 0)[0] == 0
+
+
+def test_what_nobody_else_has_is_given_as_it_is(caplog):
+    """Whoever sums it up finds it, as with Apache Kafka; and when another has it all it leads."""
+    three = Cluster(auto_leader_rebalance_enable=False)
+    three.create(replicas={0: [2, 3]})
+    assert three.put(b"first").error_code == 0
+    three.kill(3)
+    three.until(lambda: three.state().isr == (2,))
+    size = three[2].log().size_bytes
+    three[2].disk.flip(LOG, size - 2)
+    code, records = consume(three, 0)
+    assert (code, len(records)) == (0, size)
+    assert b"first" not in records
+    assert three.put(b"secnd").error_code == 0
+    assert caplog.text.count("as a consumer was to be given it") == 1
 
 
 def test_one_bit_in_the_length_of_a_batch_empties_nothing_that_another_has(three):
@@ -173,6 +238,63 @@ def test_one_that_lost_records_from_its_midst_has_them_again_before_it_may_lead(
     assert len(three[3].values(topic="u")) == 3
 
 
+def in_three_files():
+    """A record each, all noted down as synced: after a kill nobody looks at the first two."""
+    three = Cluster(auto_leader_rebalance_enable=False)
+    three.create("u", replicas={0: [2, 3, 1]}, segment_ms=1000, message_timestamp_type="LogAppendTime")
+    for value in (b"first", b"secnd", b"third"):
+        assert three.put(value, topic="u").error_code == 0
+        three.advance(2000)
+    three.advance(120_000)
+    return three
+
+
+def test_a_start_that_is_killed_before_it_has_cut_leaves_a_note_for_the_next():
+    """What told of the loss is mended by then: the log looks whole, but for a record from its midst."""
+    three = in_three_files()
+    three.kill(3)
+    three.until(lambda: 3 not in three.state(topic="u").isr)
+    three.disks[3].remove("u-0/00000000000000000001.log")
+    three.start(3)
+    while not three[3].core.logs.losses.count:
+        assert any([node.step() for node in three.nodes.values()] + [three._carry(wire) for wire in list(three.wires)])
+    assert not three.disks[3].exists("u-0/00000000000000000001.index")
+    three.kill(3)
+    three.start(3)
+    three.until(lambda: len(three.state(topic="u").isr) == 3)
+    assert three[3].values(topic="u") == three[2].values(topic="u")
+    assert len(three[3].values(topic="u")) == 3
+    assert not three.disks[3].exists("u-0/barnabas-lacking")
+
+
+def test_who_is_killed_before_it_could_give_up_knows_afterwards_what_is_damaged():
+    three = in_three_files()
+    before = three[1].values(topic="u")
+    three[2].disk.flip("u-0/00000000000000000001.log", 71)
+    three.cut = {frozenset((2, 1)), frozenset((2, 3))}
+    assert consume(three, 1, 2, "u")[0] == ErrorCode.KAFKA_STORAGE_ERROR
+    three.kill(2)
+    three.cut = set()
+    three.until(lambda: three.leader(topic="u") == 3)
+    three.start(2)
+    three.until(lambda: len(three.state(topic="u").isr) == 3)
+    assert three[2].values(topic="u") == before
+    assert not three.disks[2].exists("u-0/barnabas-lacking")
+
+
+def test_what_only_one_broker_is_to_have_is_noted_by_nobody(three):
+    three.create("u", replicas={0: [3]}, segment_ms=1000, message_timestamp_type="LogAppendTime")
+    for value in (b"first", b"second", b"third"):
+        assert three.put(value, topic="u").error_code == 0
+        three.advance(2000)
+    three.kill(3)
+    three.disks[3].remove("u-0/00000000000000000001.log")
+    three.start(3)
+    three.until(lambda: three[3].core.ready)
+    assert three[3].core.logs.losses.count
+    assert not three.disks[3].exists("u-0/barnabas-lacking")
+
+
 def test_what_was_never_committed_is_not_read_again_where_records_were_deleted(three):
     """What is deleted may be readable again after a kill: the records that were there, and no others."""
     three.cut = {frozenset((2, 1)), frozenset((2, 3))}
@@ -196,8 +318,12 @@ def test_what_was_never_committed_is_not_read_again_where_records_were_deleted(t
     ("place", "old", "new"),
     [
         ("barnabas.broker.replica.damage:check_given", "if again and records", "if False"),
+        ("barnabas.broker.replica.fetch:_respond", "if params.followed and", "if False and"),
+        ("barnabas.broker.replica.fetch:_read", "if partition.remotes:", "if False:"),
         ("barnabas.broker.replica.follower:Follower.begin", "if self.partition.damaged >= 0", "if False"),
-        ("barnabas.broker.log.manager:LogManager._open", "if lacking and", "if False and"),
+        ("barnabas.broker.log.manager:LogManager._open", "if 0 <= known <", "if False and 0 <= known <"),
+        ("barnabas.broker.log.lacking:before", "if not 0 <= known <= first", "if False"),
+        ("barnabas.broker.replica.damage:resign", "lacking.note_later", "(lambda *_: None)"),
         ("barnabas.broker.replica.damage:refused", "is not None", "is None"),
         ("barnabas.broker.replica.damage:never_opened", "state.leader != shared.broker_id", "True"),
         ("barnabas.broker.node.startup:run", "any(map(core.logs.is_damaged, core.logs.failed))", "False"),
@@ -215,7 +341,10 @@ def test_a_defect_in_it_is_found(place, old, new, caplog):
 
 def all_of_it(caplog):
     test_a_leader_with_a_flipped_bit_gives_up_and_fetches_it_anew_from_the_next(with_a_topic(), caplog)
+    test_who_asks_for_what_is_damaged_comes_again_and_asks_the_next_leader(with_a_topic())
     test_a_sync_that_fails_costs_the_leadership(with_a_topic())
     test_what_cannot_be_opened_is_led_by_another()
     test_one_that_lost_records_from_its_midst_has_them_again_before_it_may_lead()
+    test_a_start_that_is_killed_before_it_has_cut_leaves_a_note_for_the_next()
+    test_who_is_killed_before_it_could_give_up_knows_afterwards_what_is_damaged()
     test_a_log_that_does_not_say_whose_it_is_is_fetched_anew(with_a_topic(), [2, 3], caplog)

@@ -12,12 +12,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from barnabas.broker.context import Connection, RequestContext
+from barnabas.broker.group import offsets
 from barnabas.broker.group.ahead import WAITING_MAX
 from barnabas.broker.log.types import Isolation
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.ids import ZERO_UUID, TopicPartition
+from barnabas.protocol.kafka import codec, commit_again
 from barnabas.protocol.records import decode_records
-from barnabas.protocol.requests.offset_commit import OneCommitRequest
+from barnabas.protocol.requests.offset_commit import OffsetCommitRequest, OneCommitRequest
 from tests.broker.node.test_commit_two_ways import NEVER, Side
 from tests.broker.node.world import World
 
@@ -52,30 +54,48 @@ steps = st.lists(
 )
 
 
-class Asked(RequestContext):
-    """A request of a run, and its answer."""
+@pytest.fixture(autouse=True)
+def forget() -> None:
+    """The codec knows the shorter way, and no commit's bytes."""
+    codec.decode_request(memoryview(b"".join(codec.encode_request(8, VERSION, 1, "client", OffsetCommitRequest())))[4:])
+    for table in commit_again._tables.values():
+        table.clear()
 
-    def __init__(self, followed: bool) -> None:
-        super().__init__(Connection(1, "PLAINTEXT", "127.0.0.1", "kafka", 0), 8, VERSION, "client")
-        self._followed = followed
+
+CONNECTION = Connection(1, "PLAINTEXT", "127.0.0.1", "kafka", 0)
+
+
+class Asked(RequestContext):
+    """A request of a run, and the answers that were made with it: its own, and those to the requests behind it."""
+
+    def __init__(self, behind: memoryview, connection: Connection = CONNECTION) -> None:
+        super().__init__(connection, 8, VERSION, "client")
+        self.behind = behind
         self._ahead = False
-        self.answer: Any = None
+        self.answers: list[Any] = []
 
     @property
     def followed(self) -> bool:
-        return self._followed
+        return bool(self.behind)
 
     def respond(self, response: Any) -> None:
-        assert self.answer is None, "answered twice"
-        self.answer = response
+        assert not self.answers, "answered twice"
+        self.answers.append(response)
 
     def respond_ahead(self, response: Any) -> None:
         self._ahead = True
         self.respond(response)
 
-    def respond_instead(self, response: Any) -> None:
+    def take_behind(self, read: Any) -> list[Any]:
         assert self._ahead
-        self.answer = response
+        found, size = read(self.behind)
+        self.behind = self.behind[size:]
+        self.answers += [self.answers[0] for _ in found]
+        return list(found)
+
+    def respond_instead(self, response: Any, number: int = 0) -> None:
+        assert self._ahead
+        self.answers[number] = response
 
     def close(self, reason: str) -> None:
         raise AssertionError(reason)
@@ -90,19 +110,35 @@ class Runs(Side):
         self.asked: list[Asked] = []
         self.number = 0
 
+    def commit(self, group: str, who: str, topic: str, index: int) -> bytes:
+        """The next commit's frame."""
+        self.number += 1
+        member_id, generation = self.members.get(group, ("m", -1)) if who == "member" else (who, -1)
+        request = OneCommitRequest(
+            group, generation, member_id, None, topic, ZERO_UUID, index, self.number, self.number % 3 - 1
+        )
+        return b"".join(map(bytes, codec.encode_request(8, VERSION, self.number, "client", request)))
+
     def run(self, some: list[tuple[Any, ...]]) -> None:
-        core = self.world.core
-        for count, (group, who, topic, index) in enumerate(some, 1):
-            self.number += 1
-            member_id, generation = self.members.get(group, ("m", -1)) if who == "member" else (who, -1)
-            request = OneCommitRequest(
-                group, generation, member_id, None, topic, ZERO_UUID, index, self.number, self.number % 3 - 1
-            )
-            asked = Asked(self.together and count < len(some))
-            self.asked.append(asked)
-            core.handle(request, asked, self.world.now_ms)
-        assert not core.ahead, "who is followed by nobody leaves nothing to be written"
+        frames = [self.commit(*one) for one in some]
+        for data in [b"".join(frames)] if self.together else frames:
+            self.receive(memoryview(data))
+        assert not self.world.core.ahead, "who is followed by nobody leaves nothing to be written"
         self.world.settle()
+
+    def receive(self, data: memoryview, connection: Connection = CONNECTION) -> None:
+        """Serve the requests that came together."""
+        while data:
+            end = 4 + int.from_bytes(data[:4], "big")
+            _, request = codec.decode_request(data[4:end])
+            asked = Asked(data[end:], connection)
+            self.asked.append(asked)
+            self.world.core.handle(request, asked, self.world.now_ms)
+            data = asked.behind
+
+    @property
+    def replies(self) -> list[Any]:
+        return [answer for one in self.asked for answer in one.answers or [None]]
 
     def told(self) -> dict[str, Any]:
         """All but how records lie in batches, and what is counted of batches."""
@@ -110,7 +146,7 @@ class Runs(Side):
         seen = {"offsets", "held", "holdings", "commits", "deadline"}
         found = {name: what for name, what in self.seen().items() if name in seen}
         return found | {
-            "answers": [one.answer for one in self.asked],
+            "answers": self.replies,
             "records": {
                 key.partition: [
                     (
@@ -135,6 +171,7 @@ def batches_of(world: World) -> int:
 
 
 SIMPLE = ("simple", "", "t", 0)
+OTHER = ("simple", "", "t", 1)
 TWO_SHARDS = [SIMPLE, ("classic", "member", "t", 1), SIMPLE, SIMPLE, ("classic", "member", "t", 2)]
 REFUSED: list[Any] = [
     [SIMPLE, ("classic", "member", "t", 1)],
@@ -164,6 +201,25 @@ def test_a_run_is_as_its_commits_one_by_one(taken: list[Any]) -> None:
         assert together.told() == apart.told(), step
 
 
+def test_what_says_the_same_is_looked_at_once_on_its_connection_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who may commit was found for the first of them; somebody else, and something else, is looked at."""
+    side = Runs(True)
+    side.run([SIMPLE])
+    look, looked = offsets.commit_again, list[int]()
+
+    def counted(shard: Any, by: Any, one: Any, *more: Any) -> bool:
+        looked.append(one.offset)
+        return look(shard, by, one, *more)
+
+    monkeypatch.setattr("barnabas.broker.handlers.offset_commit.commit_again", counted)
+    side.run([SIMPLE] * 4)
+    assert looked == [2], "offset 3, 4 and 5 are the same but for that"
+    side.run([SIMPLE, SIMPLE, OTHER, SIMPLE, SIMPLE, SIMPLE])
+    assert looked == [2, 6, 9], "a partition that is new to the codec is read the common way"
+    side.run([SIMPLE, OTHER, OTHER, SIMPLE])
+    assert looked == [2, 6, 9, 12, 13, 15], "one of the other stands between them"
+
+
 def test_a_run_is_one_batch_for_each_of_its_shards() -> None:
     side = Runs(True)
     side.run([SIMPLE])
@@ -179,10 +235,10 @@ def test_a_run_that_the_log_refuses_as_one_is_tried_one_by_one() -> None:
     side.run([SIMPLE])
     side.do(0, ("small", ONE_COMMIT))
     side.run([SIMPLE] * 3)
-    assert [one.answer.error_code for one in side.asked[1:]] == [0, 0, 0]
+    assert [one.error_code for one in side.replies[1:]] == [0, 0, 0]
     side.do(0, ("small", 80))
     side.run([SIMPLE] * 2)
-    assert [one.answer.error_code for one in side.asked[4:]] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
+    assert [one.error_code for one in side.replies[4:]] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
     (group,) = [one for one in side.world.core.groups.groups() if one.group_id == "simple"]
     assert group.offsets[TopicPartition("t", 0)].offset == 4
 
@@ -192,8 +248,8 @@ def test_what_no_other_commit_follows_in_the_end_is_written_before_anything_leav
     side = Runs(True)
     side.run([SIMPLE])
     core = side.world.core
-    asked = Asked(True)
-    core.handle(OneCommitRequest("simple", -1, "", None, "t", ZERO_UUID, 0, 77, 0), asked, side.world.now_ms)
+    _, request = codec.decode_request(memoryview(side.commit(*SIMPLE))[4:])
+    core.handle(request, Asked(memoryview(b"another")), side.world.now_ms)
     assert len(core.ahead) == 1
     before = batches_of(side.world)
     core.wake(side.world.now_ms)
@@ -212,4 +268,4 @@ def test_a_defect_ends_no_other_answer(fault: Exception, monkeypatch: pytest.Mon
     monkeypatch.setattr(type(shard), "append", fails)
     monkeypatch.setattr(type(shard), "write_replayed", lambda *given: False)
     side.run([SIMPLE] * 2)
-    assert [one.answer.error_code for one in side.asked[1:]] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
+    assert [one.error_code for one in side.replies[1:]] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from barnabas.broker.cluster.feed import MetadataFeed
 from barnabas.broker.cluster.judgement import DIRECTORY
+from barnabas.broker.cluster.observer import OWN_WAIT_MS
 from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.broker.node.growth import grow
 from barnabas.broker.node.identity import FILE, DataDirError
+from barnabas.broker.raft import kept
 from barnabas.protocol.errors import ErrorCode
 from barnabas.protocol.requests.create_topics import CreatableTopic, CreateTopicsRequest
 from barnabas.protocol.requests.describe_quorum import (
@@ -17,6 +22,7 @@ from barnabas.protocol.requests.describe_quorum import (
 )
 from tests.broker.node.cluster import Cluster
 from tests.broker.node.controllers import VOTERS, Controllers
+from tests.broker.node.test_cluster import gauge
 from tests.broker.node.test_cluster_by_chance import STEPS, Run
 
 
@@ -33,6 +39,45 @@ def test_three_begin_together_and_one_of_them_decides():
     assert [fenced(cluster, one) for one in (1, 2, 3)] == [set()] * 3
     assert len(cluster.leaders) == 1
     cluster.check()
+
+
+def test_what_each_voter_knows_of_the_quorum_can_be_read():
+    cluster = Controllers()
+    cluster.create(partitions=3)
+    cluster.advance(2000)
+
+    def told(name: str) -> list[int]:
+        return [gauge(cluster[one], "raft-metrics", name) for one in cluster.nodes]
+
+    assert told("current-leader") == [cluster.active] * 3
+    assert told("number-of-voters") == [3] * 3
+    assert told("voter-failed") == [0] * 3
+    ends, epochs = told("log-end-offset"), told("current-epoch")
+    assert ends == told("high-watermark") == [ends[0]] * 3
+    gone = cluster.active
+    cluster.paused.add(gone)
+    cluster.until(lambda: cluster.active not in (0, gone))
+    cluster.paused.clear()
+    cluster.advance(2000)
+    assert told("current-leader") == [cluster.active] * 3
+    assert min(told("current-epoch")) > max(epochs)
+    assert min(told("log-end-offset")) > max(ends)
+
+
+def test_an_idle_node_asks_its_own_controller_seldom_and_hears_of_news_at_once(monkeypatch: pytest.MonkeyPatch):
+    cluster, asked = Controllers(), list[MetadataFeed]()
+    cluster.create(partitions=1)
+    real = MetadataFeed.fetch
+
+    def fetch(feed: MetadataFeed, *rest: Any) -> None:
+        asked.append(feed)
+        real(feed, *rest)
+
+    monkeypatch.setattr(MetadataFeed, "fetch", fetch)
+    cluster.advance(20_000)
+    assert 0 < len(asked) <= len(VOTERS) * (20_000 // OWN_WAIT_MS + 1)
+    cluster.create("second")
+    assert all("second" in cluster[one].core.image.topics for one in (1, 2, 3))
 
 
 @pytest.mark.parametrize("power", [False, True])
@@ -148,6 +193,21 @@ def test_all_lose_their_power_at_once_and_nothing_is_lost():
     cluster.until(lambda: all(node.core.ready for node in cluster.nodes.values()))
     assert len(cluster[1].core.image.topics) == 5
     cluster.check()
+
+
+def test_one_whose_votes_are_gone_is_refused_and_the_others_go_on():
+    """It could vote a second time in an epoch. An empty directory is another matter: see docs/DURABILITY.md."""
+    cluster = Controllers()
+    cluster.create()
+    cluster.kill(2)
+    cluster.disks[2].remove(kept.FILE)
+    cluster.start(2)
+    cluster.until(lambda: cluster[2].core.fault is not None)
+    assert "quorum-state is gone" in str(cluster[2].core.fault)
+    assert not cluster.disks[2].exists(kept.FILE)
+    del cluster.nodes[2]
+    cluster.until(lambda: cluster.active > 0)
+    cluster.create("second", factor=1, node_id=cluster.active)
 
 
 def test_one_that_was_away_for_long_begins_with_a_snapshot():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -25,15 +25,34 @@ from barnabas.protocol.requests import (
 from tests.broker.node.world import World, batch
 
 WIDE = 2 * SLICE + 1
+PEERS = range(99, 120)
 
 
-@pytest.fixture
-def world() -> World:
+def wide_world() -> World:
     world = World()
     world.create("wide", WIDE)
     world.send(find_coordinator.FindCoordinatorRequest("g", 0), 1)
     world.settle()
     return world
+
+
+@pytest.fixture(scope="module")
+def shared() -> World:
+    return wide_world()
+
+
+@pytest.fixture
+def world(shared: World) -> Iterator[World]:
+    """One for all tests, for its partitions take longest to make; each gives it back with everybody gone."""
+    yield shared
+    for number in PEERS:
+        shared.core.disconnected(connection(number))
+    shared.settle()
+    services = shared.core.services
+    for line in (services.line, services.file_line):
+        assert (line._served, line._waiting) == (set(), {})
+    assert not shared.core.jobs.snapshot()
+    assert not shared.core.replicas.shared.parked_partitions
 
 
 def fetching(**options: Any) -> fetch.FetchRequest:
@@ -135,6 +154,7 @@ def test_who_goes_leaves_the_line_and_its_turn(world: World, name: str, gone: in
     seen_through = {100, 101} if name in CHANGING else set()
     assert [answer.done for answer in asked] == [peer.id != gone or gone in seen_through for peer in peers]
     assert (line_of(world, name)._served, line_of(world, name)._waiting) == (set(), {})
+    assert not world.core.jobs.snapshot(), "nobody waits for a turn that he will not be given"
 
 
 @pytest.mark.parametrize("name", ASKED_BY_BROKERS)
@@ -186,7 +206,8 @@ def test_small_requests_stand_in_no_line(world: World) -> None:
     assert small.done
 
 
-def test_a_fetch_that_waits_for_records_has_given_up_its_turn(world: World) -> None:
+def test_a_fetch_that_waits_for_records_has_given_up_its_turn() -> None:
+    world = wide_world()  # of its own, for it is written to
     asked = [
         world.send(fetching(max_wait_ms=5000, min_bytes=1, session_epoch=-1), 11, connection=connection(number))
         for number in range(100, 104)

@@ -187,6 +187,20 @@ def test_over_all_partitions_a_flood_has_its_share_and_one_in_each(
     assert room.count - len(states) <= share + len(states)
 
 
+def test_who_has_its_share_of_all_takes_nobodys_place_where_it_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producer_state, "PRODUCERS_OF_ALL_MAX", 20)
+    monkeypatch.setattr(producer_state, "CONNECTION_OF_ALL_MAX", 10)
+    room, here, elsewhere = ProducerRoom(), ProducerState(), ProducerState()
+    here.enter(room)
+    elsewhere.enter(room)
+    for number in range(10):
+        learn(elsewhere, MADE_UP + number, (1, "a", None))
+        learn(here, HONEST + number, (2 + number, "b", None))
+    assert room.count == 20, "all places are taken"
+    learn(here, 1, (1, "a", None))
+    assert set(here.producers) == {1, *range(HONEST, HONEST + 10)}
+
+
 @pytest.mark.usefixtures("few")
 def test_when_all_places_are_taken_the_address_that_has_most_makes_room() -> None:
     state = ProducerState()

@@ -8,6 +8,7 @@ import pytest
 
 from barnabas.broker.account import KEPT, PARKED
 from barnabas.broker.context import Connection
+from barnabas.broker.ports import NotYet
 from barnabas.broker.replica import fetch
 from barnabas.broker.replica.shared import PARKED_PARTITION_BYTES
 from barnabas.broker.replica.wide_fetch import WideFetch
@@ -115,6 +116,30 @@ def test_a_connection_that_closes_while_its_fetch_is_read_leaves_nothing(
     world.settle()
     assert not answer.done
     assert waiting(world) == (0, 0)
+
+
+def test_a_connection_that_closes_while_a_thread_reads_for_its_fetch_leaves_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, real, looked = connection(), fetch.read_partitions, []
+
+    class Token:
+        def on_ready(self, callback: Any) -> None:
+            looked.append(callback)
+
+    def cold(*given: Any) -> Any:
+        if not looked:
+            raise NotYet(Token())
+        return real(*given)
+
+    monkeypatch.setattr(fetch, "read_partitions", cold)
+    answer = world.fetch({("t", 0): 0}, wait_ms=1000, connection=mine)
+    world.core.disconnected(mine)
+    looked[0]()
+    world.core.wake(world.now_ms)
+    assert not answer.done
+    assert waiting(world) == (0, 0)
+    assert not world.core.replicas.shared.waiting
 
 
 WIDE = 50

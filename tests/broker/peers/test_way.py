@@ -23,7 +23,7 @@ from barnabas.protocol.kafka import codec
 from barnabas.protocol.requests.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.protocol.requests.list_offsets import ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopicResponse
 
-TIMEOUT_MS = 1000
+TIMEOUT_MS = 2 * BACKOFF_MS_MAX
 
 
 class Introduction:
@@ -46,11 +46,11 @@ class Introduction:
 
 
 class World:
-    def __init__(self, *, seals=False):
+    def __init__(self, *, seals=False, timeout_ms=TIMEOUT_MS):
         self.now_ms = 0
         self.refuses = False
         self.answers: list[Any] = []
-        self.way = Way("broker 2", TIMEOUT_MS, lambda: Introduction(self.refuses), seals=seals)
+        self.way = Way("broker 2", timeout_ms, lambda: Introduction(self.refuses), seals=seals)
 
     def ask(self, replica=7, version=None):
         self.way.ask(ListOffsetsRequest(replica), lambda answer: self.answers.append(answer), self.now_ms, version)
@@ -165,6 +165,26 @@ def test_the_back_off_doubles_up_to_its_end_and_begins_anew_with_a_connection(wo
     world.way.lost("reset", world.now_ms)
     world.ask()
     assert world.way.next_deadline_ms() == world.now_ms + BACKOFF_MS
+
+
+def test_who_asks_while_it_waits_to_connect_has_half_of_its_time_for_the_connection():
+    """A broker that was away long was asked no change of an ISR any more, where a request may take one second."""
+    world = World(timeout_ms=1000)
+    for _ in range(8):
+        world.ask()
+        world.advance(500)
+        world.way.lost("refused", world.now_ms)
+        assert world.told() == [None]
+        world.way.take_actions()
+    world.ask()
+    world.advance(500)
+    assert world.way.take_actions() == [Open()]
+    world.advance(499)
+    world.way.opened(world.now_ms)
+    world.answer(world.sent()[0], ApiVersionsResponse())
+    world.answer(world.sent()[0], ApiVersionsResponse())
+    world.answer(world.sent()[0], ListOffsetsResponse(5))
+    assert [answer.throttle_time_ms for answer in world.told()] == [5]
 
 
 @pytest.mark.parametrize("stage", ["opening", "introducing", "asked"])

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from barnabas.broker.memory_disk import MemoryDisk
-from barnabas.broker.raft.kept import FILE, Kept, QuorumStateError, dump, load, parse
+from barnabas.broker.raft.kept import FILE, Kept, QuorumStateError, check_there, dump, load, parse
 
 VOTERS = [1, 2, 3]
 
@@ -63,3 +63,10 @@ def test_another_set_of_voters_is_refused_in_one_sentence():
 def test_a_newer_version_is_refused():
     with pytest.raises(QuorumStateError, match="is of version 1, which this release cannot read"):
         parse(b'{"data_version":1,"sum":"0"}')
+
+
+def test_a_file_that_is_gone_beside_a_log_with_records_is_told():
+    check_there(Kept(), 0)
+    check_there(Kept(1), 5)
+    with pytest.raises(QuorumStateError, match="quorum-state is gone, and the metadata log has 5 records"):
+        check_there(Kept(), 5)

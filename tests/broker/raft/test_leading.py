@@ -34,6 +34,22 @@ def test_committed_is_what_a_majority_has_with_a_record_of_the_leaders_epoch(end
     assert one.committed() == committed
 
 
+def test_a_voter_that_has_less_than_it_had_counts_for_that_and_it_is_told(caplog):
+    """Its directory was restored from an older copy: what it said before is on no device any more."""
+    one = leading()
+    one.synced(8)
+    one.fetched(2, 12, 10)
+    one.fetched(3, 8, 10)
+    assert one.committed() == 8
+    one.fetched(2, 5, 20)
+    one.synced(12)
+    assert one.committed() == 8
+    (told,) = caplog.messages
+    assert told.startswith("voter 2 has the metadata up to offset 5, and had it up to 12")
+    one.fetched(2, 12, 30)
+    assert one.committed() == 12
+
+
 def test_a_leader_alone_commits_what_it_has_synced():
     one = leading(1)
     one.synced(9)

@@ -252,7 +252,8 @@ class Broker:
         self.topic_config = TopicConfig(
             **{name: value for name, value in cluster.settings.items() if name in TopicConfig.__slots__}
         )
-        config = BrokerConfig(node_id=broker_id)
+        own = {name: value for name, value in cluster.settings.items() if name not in TopicConfig.__slots__}
+        config = BrokerConfig(node_id=broker_id, **own)
         registry = MetricsRegistry()
         self.jobs = JobQueue(lambda: None)
         self.logs = LogManager(disk, config, lambda _: self.topic_config, self)

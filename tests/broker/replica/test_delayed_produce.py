@@ -97,6 +97,30 @@ def test_case_c2_committed_but_in_fewer_places_than_asked_for():
     assert answer.codes == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
 
 
+def test_case_c2_the_isr_falls_while_another_batch_of_the_request_is_looked_through():
+    """The one way to it: whoever waits is asked as the high watermark rises, but this request does not wait yet."""
+    world = World()
+    world.topic_config = TopicConfig(min_insync_replicas=2, compression_type="zstd")
+    for number in (0, 1):
+        world.host(P(number), replicas=(1, 2))
+    jobs = []
+    world.manager.shared.run = lambda job, ended: jobs.append((job, ended))
+    answer = Answer()
+    entries = [(P(0), batch()), (P(1), batch(value=bytes(200_000)))]  # more than is packed anew at once
+    world.manager.append_records(entries, -1, 30_000, answer, world.now_ms)
+    world.manager.drain(world.now_ms)
+    world.fetch({P(0): 1}, replica=2, wait_ms=0)
+    world.host(P(0), isr=(1,))
+    ((job, ended),) = jobs
+    for _ in job:
+        world.disk.deliver()
+        world.manager.drain(world.now_ms)
+    ended(None)
+    world.manager.drain(world.now_ms)
+    world.fetch({P(1): 1}, replica=2, wait_ms=0)
+    assert answer.codes == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, 0]
+
+
 def test_case_c1_a_member_that_is_about_to_join_counts_towards_the_minimum():
     world = World()
     world.host(P(0), replicas=(1, 2, 3), isr=(1, 2))

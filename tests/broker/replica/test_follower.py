@@ -96,6 +96,17 @@ def test_a_follower_knows_the_high_watermark_one_fetch_later_and_then_its_reader
     assert len(waiting.one.records) > 0
 
 
+def test_how_long_a_leader_keeps_the_request_is_a_setting():
+    cluster = Cluster(replica_fetch_wait_max_ms=2000)
+    cluster.settle()
+    cluster.brokers[1].produce(b"a")
+    cluster.settle()
+    cluster.advance(1999)
+    assert cluster.high_watermarks() == {1: 1, 2: 0, 3: 0}, "nothing new, and nothing is answered yet"
+    cluster.advance(1)
+    assert cluster.high_watermarks() == {1: 1, 2: 1, 3: 1}
+
+
 def test_a_follower_that_is_silent_holds_up_acks_all_until_it_is_back(cluster):
     cluster.silent.add(3)
     answer = cluster.brokers[1].produce(b"a")

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from barnabas.broker.config import TopicConfig
+from barnabas.broker.config.topics import OFFSETS_TOPIC
 from barnabas.broker.replica.partition import Partition
 from barnabas.broker.replica.produce import append_one
+from barnabas.protocol.errors import KafkaError
+from barnabas.protocol.ids import TopicPartition
 from tests.broker.replica.world import P, State, World, batch
 
 KEY = P(0)
@@ -67,15 +70,23 @@ def test_partitions_of_other_leaders_are_not_told_of(elections):
     assert heard == []
 
 
-def test_a_partition_that_is_deleted_is_told_of_once(elections):
+@pytest.mark.parametrize("topic", ["t", OFFSETS_TOPIC])
+def test_a_partition_that_is_deleted_is_told_of_once(elections, topic):
+    """`apply` hears of many that are deleted at once later; who keeps state in such a partition has it at once."""
     world, heard = elections
-    world.host(KEY)
+    key = TopicPartition(topic, 0)
+    world.host(key)
     del heard[:]
-    world.manager.disown([KEY])  # `apply` hears of many that are deleted at once later
+    end = (key, False, 1, NOW_MS)
+    world.manager.disown([key])
     world.manager.drain(NOW_MS)
-    assert heard == [(KEY, False, 1, NOW_MS)]
-    world.delete(KEY)
-    assert heard == [(KEY, False, 1, NOW_MS)]
+    assert heard == ([end] if topic == OFFSETS_TOPIC else [])
+    partition = world.manager.partition(key)
+    assert partition is not None
+    with pytest.raises(KafkaError, match="does not lead"):
+        partition.append(batch(), 0, 1, 0, internal_allowed=True)
+    world.delete(key)
+    assert heard == [end]
 
 
 def test_a_topic_made_anew_under_its_name_ends_the_leadership_of_the_one_before(elections):

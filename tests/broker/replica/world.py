@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from barnabas.broker.config import BrokerConfig, TopicConfig
+from barnabas.broker.context import Connection
 from barnabas.broker.log import Isolation, LogManager
 from barnabas.broker.memory_disk import MemoryDisk
 from barnabas.broker.metrics import MetricsRegistry
@@ -176,6 +177,7 @@ class World:
         isolation: Isolation = Isolation.HIGH_WATERMARK,
         leader_only: bool = False,
         epoch: int = -1,
+        connection: Connection | None = None,
         **info: Any,
     ) -> Answer:
         """A fetch of partitions from offsets; with a replica id, a follower's."""
@@ -183,7 +185,7 @@ class World:
         if replica >= 0:
             isolation, leader_only = Isolation.LOG_END, True
             info.setdefault("log_start_offset", 0)
-        params = FetchParams(replica, epoch, wait_ms, min_bytes, max_bytes, isolation, leader_only)
+        params = FetchParams(replica, epoch, wait_ms, min_bytes, max_bytes, isolation, leader_only, connection)
         wanted = [(key, FetchInfo(fetch_offset=offset, **info)) for key, offset in asked.items()]
         self.manager.fetch(params, wanted, answer, self.now_ms)
         self.manager.drain(self.now_ms)

@@ -67,13 +67,14 @@ class Sent:
 
 
 class Wire:
-    """A network that keeps what is sent; every node is ready and speaks all APIs."""
+    """A network that keeps what is sent; every node is ready, but those `away`, and speaks all APIs."""
 
     def __init__(self, metadata: Metadata) -> None:
         self.metadata = metadata
         self.sent: list[Sent] = []
         self.connections = self
         self.versions: dict[int, tuple[int, int]] = {}
+        self.away: set[int] = set()
 
     def of(self, node_id: int) -> Any:
         return type("Connection", (), {"versions": self.versions})
@@ -82,7 +83,10 @@ class Wire:
         return self.versions[key][1] if key in self.versions else None
 
     def ready(self, node_id: int, now_ms: int) -> bool:
-        return True
+        return node_id not in self.away
+
+    def has_failed(self, node_id: int) -> bool:
+        return node_id in self.away
 
     def poll_delay_ms(self, node_id: int, now_ms: int) -> int:
         return 0

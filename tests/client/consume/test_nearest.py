@@ -58,6 +58,32 @@ def test_it_goes_back_when_the_other_is_away(how: str) -> None:
     assert [one.node_id for one in world.drive(1000)] == [1]
 
 
+@pytest.mark.parametrize("asked_then", [False, True])
+def test_it_reads_from_a_leader_that_goes_on_sending_it_to_one_who_cannot_be_reached(asked_then: bool) -> None:
+    """A leader does so until the other is fenced; a connection may go between two fetches, too: nothing came then."""
+    world, there = sent_to_two()
+    world.wire.away.add(2)
+    if asked_then:
+        there.fail(Disconnected("gone"), 0)
+    else:
+        there.answer(answer(data(0)))
+        assert world.drive(0) == []
+    (back,) = world.drive(1000)
+    assert (back.node_id, back.request.rack_id) == (1, "")
+    back.answer(answer(data(0, batch(5, 1))), 1000)
+    assert values(world) == [b"5"]
+    (soon,) = world.drive(9_999)
+    assert (soon.node_id, soon.request.rack_id) == (1, "")
+    soon.answer(answer(data(0)), 9_999)
+    (again,) = world.drive(11_000)
+    assert (again.node_id, again.request.rack_id) == (1, "b")
+    again.answer(answer(data(0, preferred_read_replica=2)), 11_000)
+    assert world.drive(11_000) == []
+    world.wire.away.clear()
+    (alone,) = world.drive(11_000)
+    assert (alone.node_id, alone.request.rack_id) == (1, "")
+
+
 def test_an_offset_that_the_other_does_not_have_is_asked_of_the_leader_before_anything_is_reset() -> None:
     world, there = sent_to_two(**{"auto.offset.reset": "earliest"})
     there.answer(answer(data(0, error=ErrorCode.OFFSET_OUT_OF_RANGE)), 0)

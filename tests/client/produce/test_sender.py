@@ -760,6 +760,26 @@ def test_a_leader_told_of_the_old_topic_is_none_of_the_new_one():
     assert (info.leader, info.leader_epoch) == (1, 0)
 
 
+@pytest.mark.parametrize("in_flight", [1, 5])
+def test_what_the_old_topic_did_not_answer_is_in_the_new_one_before_what_follows(in_flight):
+    """The new one's broker knows nothing of the producer, and takes any sequence: what followed was written first. What
+    it followed was out of order until its time was up, or went behind it in another epoch, and what followed again."""
+    world = World(nodes=(1, 2), topics={"t": [1]})
+    settings = {"request_timeout_ms": 500, "max_in_flight_requests_per_connection": in_flight}
+    made, world = heard(world, linger_ms=0, **settings)
+    once(world, lambda request: SILENCE)
+    sent = [made.send(b"sent to the old one")]
+    world.run(until=lambda: len(world.produced()) == 2)
+    world.logs.clear()
+    made_anew(made, world, [2])
+    sent.append(made.send(b"after it"))
+    world.run(until_ms=world.now_ms + 100)
+    sent.append(made.send(b"last"))
+    made.settle()
+    assert [outcome(*each) for each in sent] == [0, 1, 2]
+    assert world.values() == [b"sent to the old one", b"after it", b"last"]
+
+
 def test_keys_choose_among_the_partitions_there_are_when_there_are_fewer():
     world = World(topics={"t": [1] * 8})
     made, world = bench(world, linger_ms=0)

@@ -61,6 +61,32 @@ def test_the_first_of_an_epoch_is_acknowledged_before_the_next_leaves():
     assert not state.may_drain(batch())
 
 
+def test_what_was_sent_to_the_topic_before_goes_first_in_one_made_anew():
+    """Its broker, too, knows nothing of the producer."""
+    state, anew = heard(), b"anew" * 4
+    first, second, fresh = drained(state), drained(state), batch()
+    assert not state.may_drain(fresh, anew)
+    assert state.may_drain(first, anew)
+    first.topic_id = anew
+    assert not state.may_drain(fresh, anew), "nobody knows yet whether it was written there"
+    state.on_acked(first, 0)
+    assert not state.may_drain(fresh, anew), "one was sent to the topic before, and goes again"
+    assert state.may_drain(second, anew)
+    second.topic_id = anew
+    assert state.may_drain(fresh, anew), "it follows what is known there"
+
+
+def test_the_first_that_leaves_for_a_topic_made_anew_goes_alone():
+    state, anew = heard(), b"anew" * 4
+    first = batch()
+    assert state.may_drain(first, anew)
+    state.on_drained(first)
+    first.topic_id, first.in_flight = anew, True
+    assert not state.may_drain(batch(), anew)
+    state.on_acked(first, 0)
+    assert state.may_drain(batch(), anew)
+
+
 def test_sequences_follow_each_other_by_partition():
     state = heard()
     assert [drained(state).base_sequence for _ in range(3)] == [1, 2, 3]

@@ -139,7 +139,7 @@ class ApacheKafkas:
 
 
 class Barnabases:
-    """Three of ours."""
+    """Three of ours, each a voter, too."""
 
     name = "Barnabas"
     secret = b"of the scenarios' cluster"
@@ -171,7 +171,7 @@ class Barnabases:
             "listeners": f"PLAINTEXT://127.0.0.1:{port},{PEERS}://127.0.0.1:{peer_port}",
             "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{PEERS}:PLAINTEXT",
             "inter.broker.listener.name": PEERS,
-            "controller.quorum.voters": f"1@127.0.0.1:{self.peer_port(1)}",
+            "controller.quorum.voters": ",".join(f"{one}@127.0.0.1:{self.peer_port(one)}" for one in NODES),
             "barnabas.cluster.id": self._cluster_id,
             "barnabas.cluster.secret.file": str(self._directory / "secret"),
         }

@@ -1,11 +1,14 @@
-"""G93 to G99: turns that a group takes while it is being made, broker restarts, and odd names."""
+"""G02, G93 to G99: turns that a group takes while it is being made, broker restarts, and odd names."""
+
+import time
+from contextlib import ExitStack
 
 from tests.conformance.members import Member, beats_until, described, leave
 from tests.conformance.scenario import KILL, START, STOP, Facts, Steps, scenario
 from tests.conformance.scenarios.joining import AGAIN, fresh
 from tests.conformance.scenarios.offsets import by, commit, offsets, part
 from tests.conformance.scenarios.versions import coordinator
-from tests.conformance.world import World, error
+from tests.conformance.world import World, after, error
 
 
 def both_joined(world: World, a: Member, b: Member) -> None:
@@ -16,6 +19,61 @@ def both_joined(world: World, a: Member, b: Member) -> None:
     for one in (a, b):
         said = one.heard()
         assert said.startswith("generation"), said
+
+
+@scenario(
+    "G02",
+    "a second member joins within the initial delay: both answers, their generation, who hears of the members",
+    {
+        "alone": "generation 1, range, id A, leader A, members [A], 3000 ms",
+        "short": "generation 1, range, id A, leader A, members [A B], 4000 ms",
+        "short, B": "generation 1, range, id B, leader A, members []",
+        "long": "generation 1, range, id A, leader A, members [A B], 6000 ms",
+        "long, B": "generation 1, range, id B, leader A, members []",
+        "B comes after it": "REBALANCE_IN_PROGRESS(27)",
+        "A joins": "generation 2, range, id A, leader A, members [A B]",
+        "A is alone again": "generation 4, range, id A, leader A, members [A], 3000 ms",
+    },
+    settings={"group.initial.rebalance.delay.ms": "3000"},
+)
+def g02(world: World) -> Facts:
+    """Members whose rebalance timeout is shorter are not kept waiting for longer than that."""
+    group = world.fresh()
+    coordinator(world, f"{group}-alone", f"{group}-short", f"{group}-long")
+    with ExitStack() as stack:
+
+        def member(which: str, letter: str, **asks: int) -> Member:
+            return stack.enter_context(Member(world, f"{group}-{which}", letter, names[which], **asks))
+
+        def joined(one: Member, ms: float) -> str:
+            return f"{one.heard()}, {after((time.monotonic() - began) * 1000, ms)}"
+
+        names: dict[str, dict[str, str]] = {which: {} for which in ("alone", "short", "long")}
+        alone, late = member("alone", "A"), member("alone", "B")
+        short = [member("short", letter, rebalance_timeout=4000) for letter in "AB"]
+        long = [member("long", letter) for letter in "AB"]
+        began = time.monotonic()
+        for one in (alone, short[0], long[0]):
+            one.send_join()
+        alone.peer.silent(1.0)
+        for one in (short[1], long[1]):
+            one.send_join()
+        facts = {"alone": joined(alone, 3000)}
+        facts |= {"short": joined(short[0], 4000), "short, B": short[1].heard()}
+        facts |= {"long": joined(long[0], 6000), "long, B": long[1].heard()}
+        assert alone.sync({alone.member_id: b"all"}) == "NONE, 'all'"
+        late.send_join()
+        facts["B comes after it"] = beats_until(world, alone, AGAIN)
+        facts["A joins"] = alone.join()
+        late.heard()
+        for one in (alone, late):
+            leave(world, one.group, {"member_id": one.member_id})
+        alone.member_id = ""
+        alone.ask_id()
+        began = time.monotonic()
+        alone.send_join()
+        facts["A is alone again"] = joined(alone, 3000)
+    return facts
 
 
 @scenario(

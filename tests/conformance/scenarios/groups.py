@@ -1,7 +1,4 @@
-"""G01 to G13, G17 to G20: groups of the classic protocol.
-
-Both brokers have no initial delay; G02, which is about it, is played on a shard (`tests/broker/group`).
-"""
+"""G01 to G13, G17 to G20: groups of the classic protocol; both brokers have no initial delay (G02: `group_turns`)."""
 
 from __future__ import annotations
 

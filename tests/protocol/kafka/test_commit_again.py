@@ -158,6 +158,54 @@ def test_what_is_tagged_and_long_lengths_are_read_the_slow_way(version: int) -> 
     assert not is_recalled(wordy)
 
 
+@pytest.mark.parametrize("version", SHORT)
+def test_those_behind_that_say_the_same_are_read_as_one_table(version: int) -> None:
+    said = known(version)
+    behind = [framed(version, offset=offset, leader_epoch=offset % 3, number=-offset) for offset in range(6)]
+    expected = [(-offset, offset, offset % 3) for offset in range(6)]
+    size = len(behind[0])
+    assert said.again(memoryview(b"".join(behind)), 64) == (expected, 6 * size)
+    assert said.again(memoryview(b"".join(behind)), 4) == (expected[:4], 4 * size)
+    assert said.again(memoryview(b"".join(behind)), 0) == ([], 0)
+    assert said.again(memoryview(b"".join(behind)[:-1]), 64) == (expected[:5], 5 * size)
+    assert said.again(memoryview(behind[0][:3]), 64) == ([], 0)
+    for other in (framed(version, index=4), framed(version, metadata="x"), framed(version, group_id="gg")):
+        assert said.again(memoryview(b"".join([*behind[:2], other, *behind[2:]])), 64) == (expected[:2], 2 * size)
+
+
+@pytest.mark.parametrize("version", SHORT)
+def test_a_damaged_one_behind_is_left_alone_or_reads_as_ever(version: int) -> None:
+    said = known(version)
+    good = framed(version, offset=9, leader_epoch=2, number=1)
+    for at in range(len(good)):
+        for bit in range(8):
+            data = bytearray(good)
+            data[at] ^= 1 << bit
+            found, _ = said.again(memoryview(good + data), 64)
+            assert found[0] == (1, 9, 2)
+            for correlation_id, offset, leader_epoch in found[1:]:
+                header, message = codec.decode_request(bytes(data[4:]))
+                part = message.topics[0].partitions[0]
+                assert header.correlation_id == correlation_id
+                assert (part.committed_offset, part.committed_leader_epoch) == (offset, leader_epoch)
+                part.committed_offset, part.committed_leader_epoch = 5, -1
+                assert message == request(version)
+
+
+def known(version: int) -> commit_again.Said:
+    """What the module keeps of the commonest commit."""
+    first = frame(version, request(version))
+    codec.decode_request(first)
+    said = codec.decode_request(first)[1].said
+    assert isinstance(said, commit_again.Said)
+    return said
+
+
+def framed(version: int, number: int = 7, **values: Any) -> bytes:
+    data = bytes(frame(version, request(version, **values), number=number))
+    return len(data).to_bytes(4, "big") + data
+
+
 def test_what_is_known_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commit_again, "PREFIXES_MAX", 8)
     for number in range(50):

@@ -17,21 +17,12 @@ from barnabas.protocol.requests.consumer_group_heartbeat import (
     TopicPartitions,
 )
 from barnabas.protocol.requests.heartbeat import HeartbeatRequest, HeartbeatResponse
-from barnabas.protocol.requests.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-
-
-def joining(member_id: str = "", metadata: bytes = b"topics") -> Any:
-    protocols = [JoinGroupRequestProtocol("range", metadata), JoinGroupRequestProtocol("sticky", metadata * 2)]
-    return JoinGroupRequest("g", 30_000, 30_000, member_id, None, "consumer", protocols)
-
 
 SAYS: dict[int, Any] = {
-    ApiKey.JOIN_GROUP: joining(),
     ApiKey.HEARTBEAT: HeartbeatRequest("g", 3, "m"),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: ConsumerGroupHeartbeatRequest("g", "m", 4),
 }
 MORE: list[tuple[int, Any]] = [
-    (ApiKey.JOIN_GROUP, joining("m", bytes(said_again.FRAME_BYTES_MAX))),
     (ApiKey.CONSUMER_GROUP_HEARTBEAT, ConsumerGroupHeartbeatRequest("g", "m", 4, topic_partitions=[])),
     (ApiKey.CONSUMER_GROUP_HEARTBEAT, ConsumerGroupHeartbeatRequest("g", "m", 4, subscribed_topic_names=["t"])),
     (
@@ -98,16 +89,6 @@ def test_whoever_says_more_is_not_kept(key: int, message: Any) -> None:
     assert not is_recalled(data)
 
 
-def test_a_request_that_is_kept_looks_into_no_frame() -> None:
-    """The buffer that it came in is received into again."""
-    came = frame(ApiKey.JOIN_GROUP, 9, SAYS[ApiKey.JOIN_GROUP])
-    again = memoryview(bytes(came))
-    codec.decode_request(came)
-    came[8:] = bytes(len(came) - 8)
-    assert is_recalled(again)
-    assert [bytes(one.metadata) for one in codec.decode_request(again)[1].protocols] == [b"topics", b"topicstopics"]
-
-
 def test_what_is_known_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(said_again, "FRAMES_MAX", 8)
     key = ApiKey.HEARTBEAT
@@ -119,6 +100,8 @@ def test_what_is_known_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     long = frame(key, 4, HeartbeatRequest("g" * said_again.FRAME_BYTES_MAX, 1, "m"))
     assert told(codec.decode_request(long)) == told(codec.decode_request(bytes(long)))
     assert not is_recalled(long)
+    kept = [said for table in codec._again[key]._tables.values() for said in table]
+    assert max(map(len, kept)) < said_again.FRAME_BYTES_MAX, "what is not looked up is not kept either"
 
 
 ASSIGNMENT = Assignment([TopicPartitions(bytes(range(16)), [1, 2])])
@@ -134,7 +117,7 @@ CONSUMER = [
 ]
 
 
-@pytest.mark.parametrize(("key", "version"), [each for each in ALL if each[0] != ApiKey.JOIN_GROUP])
+@pytest.mark.parametrize(("key", "version"), ALL)
 def test_an_answer_says_what_the_compiled_encoder_says(key: int, version: int) -> None:
     flexible = APIS[key].is_flexible(version)
     encode = compile_encoder(APIS[key], version, response=True)

@@ -15,7 +15,7 @@ from barnabas.broker.group.consumer.assigning import is_large
 from barnabas.broker.group.consumer.group import NOTHING, SAID_NOTHING, ConsumerGroup
 from barnabas.broker.group.consumer.hashing import group_hash, hash_topics
 from barnabas.broker.group.consumer.reconciling import Aim, reconcile
-from barnabas.broker.group.consumer.replaying import size_of_member
+from barnabas.broker.group.consumer.replaying import size_of_given, size_of_said
 from barnabas.broker.group.consumer.targets import share_out
 from barnabas.broker.group.consumer.topics import ids_of
 from barnabas.broker.group.consumer.values import (
@@ -161,6 +161,7 @@ class _Making:
         current = reconcile(Current(), aim)
         self.add(CurrentRecord(group.group_id, member_id, current))
         member.address = newcomer.address
-        member.size = size_of_member(member_id, newcomer.said, current, target)
+        member.said_size = size_of_said(member_id, newcomer.said)
+        member.size = member.said_size + size_of_given(current, target)
         self.held[member.address] = self.held.get(member.address, 0) + member.size
         return current

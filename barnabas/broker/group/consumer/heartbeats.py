@@ -28,10 +28,10 @@ from barnabas.broker.group.consumer.group import (
     is_reconciled,
 )
 from barnabas.broker.group.consumer.identifying import holder_of, identify
-from barnabas.broker.group.consumer.members import fence, keep_alive, watch_revocation
+from barnabas.broker.group.consumer.members import fence, keep_alive
 from barnabas.broker.group.consumer.reconciling import owned_of
-from barnabas.broker.group.consumer.replaying import claim_member
 from barnabas.broker.group.consumer.resolving import refresh_if_due
+from barnabas.broker.group.consumer.rising import Rising, rise
 from barnabas.broker.group.consumer.settings import heartbeat_interval_ms
 from barnabas.broker.group.consumer.targets import Change
 from barnabas.broker.group.consumer.upgrading import group_for, waits_for_conversion
@@ -67,7 +67,8 @@ def heartbeat(shard: Shard, request: ConsumerGroupHeartbeatRequest, reply: Reply
     if group is not None:
         member = group.members[request.member_id]
         if member.current.epoch != group.target_epoch:
-            _rise(shard, group, member, source_of(reply.context.connection.client_host), now_ms)
+            rise(shard, Rising(group, member, member.current, group.target_epoch, request, reply, now_ms), heartbeat)
+            return
         keep_alive(shard, group, member, now_ms)
         interval_ms = heartbeat_interval_ms(shard.shared, request.group_id)
         shard.answer(reply, _alive(request.member_id, member.current.epoch, interval_ms), now_ms)
@@ -177,19 +178,6 @@ def _has_its_share(group: ConsumerGroup, member: ConsumerMember) -> bool:
         if has is None or has.keys() != numbers:
             return False
     return True
-
-
-def _rise(shard: Shard, group: ConsumerGroup, member: ConsumerMember, address: str, now_ms: int) -> None:
-    """A member that has its share is in the epoch of the target: `reconcile` and `settle` where nothing moves.
-
-    Raises:
-        KafkaError: what the log says; nothing has changed.
-    """
-    current = member.current
-    risen = Current(group.target_epoch, current.epoch, MemberState.STABLE, current.assigned)
-    shard.write((CurrentRecord(group.group_id, member.member_id, risen),), now_ms)
-    claim_member(shard, member, address)
-    watch_revocation(shard, group, member, now_ms)
 
 
 def _alive(member_id: str, epoch: int, interval_ms: int) -> ConsumerGroupHeartbeatResponse:

@@ -58,6 +58,9 @@ def replay_consumer(shard: Shard, record: ConsumerRecord) -> None:
         ProtocolError: it fits to nothing; only of a log that is damaged.
     """
     group = shard.groups.get(record.group_id)
+    if type(record) is CurrentRecord and isinstance(group, ConsumerGroup) and _keeps_its_share(group, record):
+        group.adopt(record)  # it takes what it took
+        return
     deletes = record[_VALUE[type(record)]] is None
     if not isinstance(group, ConsumerGroup):
         if deletes:
@@ -82,6 +85,15 @@ def replay_consumer(shard: Shard, record: ConsumerRecord) -> None:
                 _weigh(shard, group, after)
         elif before is not None:
             release(shard, before)
+
+
+def _keeps_its_share(group: ConsumerGroup, record: CurrentRecord) -> bool:
+    """Whether a record gives a member that is there just what it has, in whichever epoch, and takes nothing."""
+    member, now = group.members.get(record.member_id), record.current
+    if member is None or now is None:
+        return False
+    has = member.current
+    return now.assigned is has.assigned and not now.revoking and not has.revoking
 
 
 def _end(shard: Shard, group: ConsumerGroup) -> None:

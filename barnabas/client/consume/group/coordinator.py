@@ -8,7 +8,7 @@ a fetch. A `Question` is asked until it has an answer, a refusal, or no time lef
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -271,6 +271,17 @@ def find_request(group_id: str) -> PerVersion:
         if version < _LIST_FROM:
             return FindCoordinatorRequest(key=group_id, key_type=_GROUP)
         return FindCoordinatorRequest(key_type=_GROUP, coordinator_keys=[group_id])
+
+    return PerVersion(ApiKey.FIND_COORDINATOR, make)
+
+
+def find_several_request(group_ids: Sequence[str]) -> PerVersion:
+    """A FindCoordinator of several groups; older brokers are asked of the first alone, and answer in the older form."""
+
+    def make(version: int) -> FindCoordinatorRequest:
+        if version < _LIST_FROM:
+            return FindCoordinatorRequest(key=group_ids[0], key_type=_GROUP)
+        return FindCoordinatorRequest(key_type=_GROUP, coordinator_keys=list(group_ids))
 
     return PerVersion(ApiKey.FIND_COORDINATOR, make)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from struct import Struct as Format
-from typing import Final
+from typing import Final, TypeAlias
 
 from barnabas.protocol.batch import BASE_TIMESTAMP_AT, HEADER_SIZE, LOG_OVERHEAD, pack_header, set_crc
 from barnabas.protocol.ids import ZERO_UUID
@@ -82,6 +82,8 @@ _DELTA_AT: Final = 2
 """Where it stands behind a record's length: attributes u8, delta of the timestamp as a varint, 0."""
 _MORE: Final = 128
 
+_Form: TypeAlias = tuple[Callable[..., bytes], bytes, bytes, bytes, bytes]
+
 
 def commit_key(group: str, topic: str, partition: int) -> bytes:
     """An `OffsetCommitKey` with its number.
@@ -142,23 +144,26 @@ def commit_batch(
     return data
 
 
-def commits_batch(commits: Sequence[tuple[str, str, int, int, int, int, bytes]], wall_ms: int) -> bytearray:
-    """The batch of `COMMITS_MAX` commits at most, each with the arguments of `commit_batch` in their order.
+def commits_batch(
+    runs: Sequence[tuple[str, str, int, int, bytes, Sequence[tuple[int, int, int]]]], wall_ms: int
+) -> bytearray:
+    """The batch of `COMMITS_MAX` commits at most, one at least, in runs that differ in offset and leader epoch alone.
+
+    Args:
+        runs: group, topic, partition, time, topic id; and of each a number that is not written, offset and epoch.
+        wall_ms: the time of the batch.
 
     Raises:
         struct.error: as `commit_key`.
     """
-    data = bytearray(HEADER_SIZE)
-    for number, (group, topic, partition, offset, leader_epoch, committed_ms, topic_id) in enumerate(commits):
-        kept = _kept_batch if len(group) <= KEPT_LENGTH_MAX else _batch
-        known, value_at = kept(group, topic, partition, topic_id)
-        shift = len(data) - HEADER_SIZE
-        data += memoryview(known)[HEADER_SIZE:]
-        length_bytes = 1 if known[HEADER_SIZE] < _MORE else 2 if known[HEADER_SIZE + 1] < _MORE else 3
-        data[shift + HEADER_SIZE + length_bytes + _DELTA_AT] = number << 1
-        _VALUE.pack_into(data, shift + value_at, 4, offset, leader_epoch)
-        _COMMITTED.pack_into(data, shift + value_at + _COMMITTED_AT, committed_ms)
-    size, last = len(data), len(commits) - 1
+    parts: list[bytes] = [bytes(HEADER_SIZE)]
+    for group, topic, partition, committed_ms, topic_id, said in runs:
+        kept = _kept_record if len(group) <= KEPT_LENGTH_MAX else _record
+        pack, head, key, between, end = kept(group, topic, partition, topic_id)
+        for number, (_, offset, leader_epoch) in enumerate(said, len(parts) - 1):
+            parts.append(pack(head, number << 1, key, 4, offset, leader_epoch, between, committed_ms, end))
+    data = bytearray().join(parts)
+    size, last = len(data), len(parts) - 2
     pack_header(data, 0, 0, size - LOG_OVERHEAD, -1, 2, 0, 0, last, wall_ms, wall_ms, -1, -1, -1, last + 1)
     set_crc(data, 0, size)
     return data
@@ -172,3 +177,20 @@ def _batch(group: str, topic: str, partition: int, topic_id: bytes) -> tuple[byt
 
 
 _kept_batch: Final = lru_cache(maxsize=4096)(_batch)
+
+
+def _record(group: str, topic: str, partition: int, topic_id: bytes) -> _Form:
+    """The record of that batch as one format, and what of it all commits have.
+
+    That stands before the delta of its offset, up to the value, between leader epoch and time, and behind that.
+    """
+    batch, value_at = _batch(group, topic, partition, topic_id)
+    known, value_at = batch[HEADER_SIZE:], value_at - HEADER_SIZE
+    delta_at = (1 if known[0] < _MORE else 2 if known[1] < _MORE else 3) + _DELTA_AT
+    time_at = value_at + _COMMITTED_AT
+    form = f">{delta_at}sB{value_at - delta_at - 1}shqi{len(_NO_METADATA)}sq{len(known) - time_at - _COMMITTED.size}s"
+    parts = known[:delta_at], known[delta_at + 1 : value_at], _NO_METADATA, known[time_at + _COMMITTED.size :]
+    return Format(form).pack, *parts
+
+
+_kept_record: Final = lru_cache(maxsize=4096)(_record)

@@ -13,6 +13,9 @@ from barnabas.client.consume.group.standing import State
 from barnabas.client.consume.group.values import OffsetAndMetadata, Offsets
 from barnabas.client.errors import CommitFailed, NoPosition
 from barnabas.net.errors import ClientTimeout, ConfigError, WaitRefused
+from barnabas.net.network import PerVersion
+from barnabas.net.topology import Node
+from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.requests.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -123,6 +126,25 @@ def test_a_coordinator_nobody_has_yet_is_looked_for_and_told_of() -> None:
     cluster.refuse.clear()
     cluster.settle(one)
     assert health_of(one.core, cluster.now_ms).ok
+
+
+@pytest.mark.parametrize("free", [1, 2, 3])
+def test_the_coordinator_is_asked_for_at_the_node_with_the_fewest_requests_in_flight(
+    free: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Cluster({"t": 2})
+    one = cluster.member()
+    asked: list[int] = []
+
+    def enqueue(node_id: int, request: Any, *rest: Any, **options: Any) -> None:
+        if isinstance(request, PerVersion) and request.key is ApiKey.FIND_COORDINATOR:
+            asked.append(node_id)
+        one.send(node_id, request, *rest, **options)
+
+    monkeypatch.setattr(one, "enqueue", enqueue)
+    monkeypatch.setattr(one, "least_loaded_node", lambda _: Node(free, f"node{free}", 9092))
+    cluster.settle(one)
+    assert asked == [free]
 
 
 def test_a_group_nobody_may_use_is_told_of() -> None:
@@ -511,6 +533,11 @@ def test_health_tells_where_it_stands() -> None:
     assert health.seconds_since_heartbeat is not None
     assert health.seconds_since_heartbeat < 0.1
     assert health.ok
+    one.group.coordinator.note(BarnabasError("something is wrong"), cluster.now_ms)
+    told = health_of(one.core, cluster.now_ms)
+    assert (told.state, told.ok) == ("stable", False), "it has its partitions, and something is wrong"
+    one.group.waiting = lambda: True  # in a `poll` that began so long ago
+    assert health_of(one.core, cluster.now_ms).seconds_since_poll == 0
 
 
 def test_a_join_that_lasts_is_told_of() -> None:

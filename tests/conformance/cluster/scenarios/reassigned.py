@@ -1,9 +1,10 @@
-"""F14, P18, R90 to R93: replicas are moved, and a leader that gives way while clients wait."""
+"""F14, F23, P18, R90 to R93: replicas are moved, and a leader that gives way while clients wait."""
 
 import threading
 
 from tests.conformance.batches import batch
 from tests.conformance.cluster.acts import PAUSED, STOPPED, Steps, of_cluster
+from tests.conformance.cluster.scenarios.stalled import waited
 from tests.conformance.cluster.world import Cluster, Node, elect, fetch, meanwhile, reassign
 from tests.conformance.raw import fitting
 from tests.conformance.scenario import Facts
@@ -187,6 +188,30 @@ def p18(cluster: Cluster) -> Steps:
     cluster.wait_isr(name, "ABC")
     cluster.wait(lambda: fetch(cluster.b, name, 0).endswith("HW 2"), "the high watermark")
     return facts | {"later": fetch(cluster.b, name, 0)}
+
+
+@of_cluster(
+    "F23",
+    "a leader gives way with a record that the third, which stands still, lacks: fetches at the next above its HW",
+    act=PAUSED,
+)
+def f23(cluster: Cluster) -> Steps:
+    name = _gives_way(cluster)
+    yield
+    cluster.a.produce(name, 1)
+    cluster.wait(lambda: fetch(cluster.b, name, 2).startswith("NONE"), "the other follower has it")
+    assert elect(cluster.a, 0, name) == "NONE"
+    cluster.wait(lambda: fetch(cluster.b, name, 0, 10).startswith("NONE"), "B leads")
+
+    def at_end(version: int, epoch: int) -> str:
+        return waited(lambda: fetch(cluster.b, name, 2, version, wait=10000, epoch=epoch), 0, 0)
+
+    versions = ((10, -1), (12, -1), (12, 1))
+    facts = {f"at the end, v{version}, epoch {epoch}": at_end(version, epoch) for version, epoch in versions}
+    facts |= {"beyond": fetch(cluster.b, name, 3), "latest": cluster.b.listed(name), "told": cluster.tell(name)}
+    yield
+    cluster.wait(lambda: fetch(cluster.b, name, 2).endswith("HW 2"), "the high watermark")
+    return facts
 
 
 @of_cluster("R94", "a leader gives way while an idempotent producer writes: each batch again at the next leader")

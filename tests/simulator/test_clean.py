@@ -1,0 +1,28 @@
+"""Whole runs of the shipped code, as `barnabas simulate` plays them: a minute and more, five faults and more."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from barnabas.simulator.plan import draw
+from barnabas.simulator.run import LEAST, play
+from barnabas.simulator.search import Found
+
+SEEDS: Final = 24
+"""Of the 200 that `barnabas simulate --seeds 200` plays: all tests together are to stay within their time."""
+PIECE: Final = 3
+"""Seeds of one test; `tests/conftest.py` shares these out to the processes of a run."""
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, PIECE))
+def test_whole_seeds_hold(first: int) -> None:
+    found = Found()
+    for seed in range(first, first + PIECE):
+        outcome = play(draw(str(seed)))
+        found.add(outcome)
+        assert outcome.broken is None, f"barnabas simulate --seeds 1 --seed {seed}"
+        assert outcome.acknowledged >= 3 * LEAST
+        assert outcome.virtual_ms >= 60_000
+    assert found.reached["operations parked"]
