@@ -172,7 +172,7 @@ PLANTS_OF_SEVERAL: Final = MappingProxyType(
         "late_answer_taken": plant_of_several(
             "What a follower asked for in one epoch is taken in another, and where its log does not end.",
             "high watermark",
-            43,
+            78,
             (
                 "barnabas.broker.replica.fetcher:Fetcher._fetched",
                 "if one is not None and one.stage is Stage.FETCHING:\n"

@@ -15,7 +15,9 @@ controller, when a connection from a broker ends, knocks at the address where th
 
 A process that is paused accepts, for its system does; a machine without power, or behind a cut, is silent; a program
 that has taken over the address accepts: all these wait for the session, and so does a broker that is started again
-within 100 ms. Who is fenced though it is there, behind a firewall that refuses, say, is unfenced by its next heartbeat.
+within 100 ms. A process that ends may close its connections some time before it stops listening, and lets in
+meanwhile: a knock that is let in is held for a moment, and repeated where it is hung up on. Who is fenced though it is
+there, behind a firewall that refuses, say, is unfenced by its next heartbeat.
 
 Apache Kafka has none of it: its brokers are fenced when their session is over.
 """

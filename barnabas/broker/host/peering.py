@@ -28,6 +28,8 @@ _WAIT_MS_MIN: Final = 1000
 """However short a session is: a fetch of metadata waits half of that for news."""
 _KNOCK_MS_MAX: Final = 2000
 """Who has not refused by then is silent."""
+_HELD_MS: Final = 500
+"""Who lets in is looked at for so long: a process that ends may close its connections before it stops listening."""
 
 
 class Peering:
@@ -135,12 +137,37 @@ async def _all_refuse(loop: asyncio.AbstractEventLoop, host: str, port: int) -> 
 
 
 async def _refuses(loop: asyncio.AbstractEventLoop, host: str, port: int) -> bool:
-    try:
-        transport, _ = await loop.create_connection(asyncio.Protocol, host, port)
-    except ConnectionRefusedError:
-        return True
-    transport.abort()
+    """Whether nobody listens there; who lets in and hangs up is knocked at once more, for it may have ended."""
+    for _ in range(2):
+        try:
+            if not await _hangs_up(loop, host, port):
+                return False
+        except ConnectionRefusedError:
+            return True
+        except ConnectionResetError:
+            continue
     return False
+
+
+async def _hangs_up(loop: asyncio.AbstractEventLoop, host: str, port: int) -> bool:
+    """Whether who lets in ends the connection soon."""
+    transport, held = await loop.create_connection(_Held, host, port)
+    try:
+        ended, _ = await asyncio.wait({held.ended}, timeout=_HELD_MS / 1000)
+        return bool(ended)
+    finally:
+        transport.abort()
+
+
+class _Held(asyncio.Protocol):
+    """A connection that says nothing, and knows when it is ended."""
+
+    def __init__(self) -> None:
+        self.ended = asyncio.get_running_loop().create_future()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.ended.done():
+            self.ended.set_result(None)
 
 
 class Line:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import select
+import socket
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,6 +15,7 @@ from barnabas.broker.host import peering
 from barnabas.broker.host.peering import Line, Peering
 from barnabas.broker.ports import Lane
 from barnabas.net.host.transport import Transport
+from tests.broker.host.fake_core import until
 
 DEAD, ALIVE = "192.0.2.1", "192.0.2.2"
 
@@ -72,12 +75,12 @@ async def test_a_knock_is_refused_where_every_address_behind_a_name_refuses(
     async def resolve(*_asked: Any) -> list[str]:
         return addresses
 
-    async def connect(_factory: Any, host: str, _port: int) -> tuple[Any, Any]:
+    async def connect(factory: Any, host: str, _port: int) -> tuple[Any, Any]:
         if host == DEAD:
             raise ConnectionRefusedError
         if host != ALIVE:
             raise OSError("no route to host")
-        return SimpleNamespace(abort=lambda: None), None
+        return SimpleNamespace(abort=lambda: None), factory()
 
     monkeypatch.setattr(peering, "resolve", resolve)
     running = asyncio.get_running_loop()
@@ -92,3 +95,35 @@ async def test_a_knock_is_refused_where_every_address_behind_a_name_refuses(
     others.knock(2, told.set_result)
     assert await told is refused
     others.close()
+
+
+async def test_a_knock_that_is_let_in_by_a_process_that_ends_is_refused() -> None:
+    """It had closed its connections and listened still: nobody fenced it before its session was over."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        knock = asyncio.ensure_future(peering._all_refuse(asyncio.get_running_loop(), "127.0.0.1", port))
+        await until(lambda: bool(select.select([listening], [], [], 0)[0]))
+    assert await knock
+
+
+async def test_a_knock_that_is_hung_up_on_again_is_none() -> None:
+    """Somebody listens there: one whose connections are all taken, say."""
+    came: list[int] = []
+
+    def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        came.append(1)
+        writer.close()
+
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        assert not await peering._all_refuse(asyncio.get_running_loop(), "127.0.0.1", port)
+        assert len(came) == 2
+
+
+async def test_a_knock_that_is_let_in_and_nothing_more_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A paused process."""
+    monkeypatch.setattr(peering, "_HELD_MS", 10)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        assert not await peering._all_refuse(asyncio.get_running_loop(), "127.0.0.1", port)
