@@ -61,7 +61,7 @@ class Terminal:
 
     def name(self) -> str:
         """A name for a topic or a group that nobody has."""
-        return f"topic{next(_numbers)}"
+        return f"typed{next(_numbers)}"  # others, at a broker that is shared, have topic1, too
 
     def topic(self) -> str:
         """A new topic: partition 0 has values 0 to 4, and 1 has 5 to 9, their timestamps are 1000 to 1009."""
