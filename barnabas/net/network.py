@@ -399,13 +399,17 @@ class NetworkClient:
 
         From a random start, one pass over all: (1) a sendable connection with nothing in flight is taken at once;
         (2) else the sendable one with the fewest in flight; (3) else the one being opened (the last such scanned);
-        (4) else one that may be connected now, longest since its last attempt first; else None.
+        (4) else one that may be connected now, longest since its last attempt first; (5) else one that has been opening
+        for a second; else None.
+
+        (1) to (4) are `NetworkClient.leastLoadedNode` of Apache Kafka. It knows no (5): there one broker that lets in
+        and does not answer holds up whoever happens to ask it for as long as a set-up may take, 10 s.
         """
         nodes = list(self.cluster.nodes.values())
         if not nodes:
             return None
         start = int(self._random() * len(nodes))
-        ready = connecting = disconnected = None
+        ready = connecting = disconnected = slow = None
         fewest, oldest = NEVER, NEVER
         for node in nodes[start:] + nodes[:start]:
             connection = self.connections.nodes.get(node.id)
@@ -414,14 +418,17 @@ class NetworkClient:
                 if self.connections.can_connect(node.id, now_ms) and tried < oldest:
                     oldest, disconnected = tried, node
             elif connection.state is not State.READY:
-                connecting = node
+                if self._is_slow(connection, now_ms):
+                    slow = node
+                else:
+                    connecting = node
             elif self._sendable(node.id, now_ms):
                 count = self.in_flight_count(node.id)
                 if count == 0:
                     return node
                 if count < fewest:
                     fewest, ready = count, node
-        return ready or connecting or disconnected
+        return ready or connecting or disconnected or slow
 
     def disconnect(self, node_id: int, reason: str, now_ms: int, *, timed_out: bool = False) -> None:
         """Close the connection from this side and fail what was in flight on it."""
@@ -568,8 +575,7 @@ class NetworkClient:
     def _note_slow(self, now_ms: int) -> None:
         """A connection that neither opens nor fails."""
         for node_id, connection in self.connections.nodes.items():
-            opening = connection.state in (State.CONNECTING, State.CHECKING)
-            if opening and connection.last_attempt_ms + SLOW_MS <= now_ms and not self._closed:
+            if self._is_slow(connection, now_ms) and not self._closed:
                 seconds = (now_ms - connection.last_attempt_ms) // 1000
                 what = "no answer" if connection.state is State.CHECKING else "no connection"
                 self._note(node_id, f"{what} for {seconds} s", now_ms, connection.last_attempt_ms, ended=False)
@@ -663,10 +669,17 @@ class NetworkClient:
             return due
         if any(self._sendable(node_id, now_ms) for node_id in self.cluster.nodes):
             return now_ms
-        states = [self.connections.of(node_id) for node_id in self.cluster.nodes]
-        if any(each.state is not State.DISCONNECTED and each.throttled_until_ms <= now_ms for each in states):
-            return NEVER  # wait for the connection that opens, or for a place on the one that is busy
-        waits = [each.retry_at_ms if each.state is State.DISCONNECTED else each.throttled_until_ms for each in states]
+        waits = []
+        for node_id in self.cluster.nodes:
+            connection = self.connections.of(node_id)
+            if connection.state is State.DISCONNECTED:
+                waits.append(connection.retry_at_ms)
+            elif connection.throttled_until_ms > now_ms:
+                waits.append(connection.throttled_until_ms)
+            elif not self._is_slow(connection, now_ms):
+                return NEVER  # wait for the connection that opens, or for a place on the one that is busy
+        if self.cluster.nodes and not waits:
+            return NEVER  # all are slow to open
         return max(min(waits, default=now_ms), now_ms + 1)
 
     def maybe_refresh(self, now_ms: int) -> None:
@@ -679,12 +692,19 @@ class NetworkClient:
             return
         if self._sendable(node.id, now_ms):
             self._ask_metadata(node.id, now_ms)
-        elif not self._any_connecting() and self.connections.can_connect(node.id, now_ms):
+        elif not self._any_connecting(now_ms) and self.connections.can_connect(node.id, now_ms):
             self._connect(node.id, now_ms)  # while one is opening we wait rather than open another
 
-    def _any_connecting(self) -> bool:
+    def _any_connecting(self, now_ms: int) -> bool:
         states = (self.connections.nodes.get(node_id) for node_id in self.cluster.nodes)
-        return any(each is not None and each.state in (State.CONNECTING, State.CHECKING) for each in states)
+        opening = (State.CONNECTING, State.CHECKING)
+        return any(each and each.state in opening and not self._is_slow(each, now_ms) for each in states)
+
+    @staticmethod
+    def _is_slow(connection: NodeConnection, now_ms: int) -> bool:
+        """Whether it has been opening for so long that others are asked meanwhile."""
+        opening = connection.state in (State.CONNECTING, State.CHECKING)
+        return opening and connection.last_attempt_ms + SLOW_MS <= now_ms
 
     def _ask_metadata(self, node_id: int, now_ms: int) -> None:
         request, wish, partial = self.metadata.next_request(now_ms)

@@ -9,7 +9,7 @@ from barnabas.net.config import ClientConfig
 from barnabas.net.connections import State
 from barnabas.net.errors import ClientClosed, Disconnected, FeatureMissing
 from barnabas.net.metadata import Metadata
-from barnabas.net.network import APART, NetworkClient, PerVersion
+from barnabas.net.network import APART, SLOW_MS, NetworkClient, PerVersion
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.kafka.codec import encode_response
 from barnabas.protocol.requests.api_versions import ApiVersion, ApiVersionsResponse
@@ -317,6 +317,42 @@ def test_else_the_last_scanned_of_those_being_opened():
     assert network.least_loaded_node(world.now_ms).id == 2
     network._random = lambda: 0.5  # the pass: 2, 3, 1
     assert network.least_loaded_node(world.now_ms).id == 1
+
+
+def test_one_that_has_been_opening_for_a_second_comes_last():
+    world, network = three()
+    world.nodes = dict.fromkeys((1, 2, 3))  # attempts hang
+    network.ready(1, world.now_ms)
+    at = world.now_ms + SLOW_MS
+    assert network.least_loaded_node(at - 1).id == 1
+    assert network.least_loaded_node(at).id == 2
+    network.ready(2, at)
+    assert network.least_loaded_node(at).id == 2
+    network.ready(3, at)
+    assert network.least_loaded_node(at + SLOW_MS).id in (1, 2, 3), "nothing better is there"
+
+
+@pytest.mark.parametrize("hung", [1, 2, 3])
+def test_metadata_comes_from_another_when_one_does_not_answer_its_handshake(hung):
+    """A paused broker lets in and says nothing: whoever asked it first waited for 10 s."""
+    world, network = three((hung - 1) / 3)
+    world.handlers[ApiKey.API_VERSIONS] = lambda at, asked: SILENCE if at == hung else None
+    began, version = world.now_ms, network.metadata.version
+    network.metadata.request_update()
+    world.run(until=lambda: network.metadata.version > version)
+    assert network.connections.of(hung).state is State.CHECKING
+    assert SLOW_MS <= world.now_ms - began < 2 * SLOW_MS
+
+
+def test_with_all_of_them_silent_it_waits_and_does_not_spin():
+    world, network = three()
+    world.nodes = dict.fromkeys((1, 2, 3))
+    network.metadata.request_update()
+    world.run(until_ms=world.now_ms + 4 * SLOW_MS)
+    states = [network.connections.of(node).state for node in (1, 2, 3)]
+    assert states == [State.CONNECTING] * 3
+    due = network.next_deadline_ms(world.now_ms)
+    assert due > world.now_ms + SLOW_MS, "until the first attempt has failed"
 
 
 def test_with_all_disconnected_the_never_tried_first_then_the_longest_ago():
