@@ -71,10 +71,14 @@ class File(Protocol):
     def append(self, buffers: Sequence[Buffer]) -> None:
         """Append all buffers, or nothing: on OSError (a full disk) the file has its old size."""
 
-    def read(self, position: int, length: int, *, once: bool = False) -> memoryview:
+    def expect(self, size: int) -> None:
+        """So many bytes are appended next, in pieces, and read as one: room is set aside where that spares a copy."""
+
+    def read(self, position: int, length: int, *, once: bool = False, some: bool = False) -> memoryview:
         """A leased view of up to `length` bytes from `position` (shorter only at the end of the file).
 
         `once`: who looks through a whole file does not come back, so nothing is kept ready for later reads.
+        `some`: of more than 1 MiB it may end after any whole batch, where more would have to be copied together.
 
         Raises:
             NotYet: the bytes must be fetched from the device first.

@@ -6,12 +6,18 @@ import errno
 import os
 import random
 from collections.abc import Callable
+from itertools import accumulate
+from mmap import mmap
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from barnabas.broker.memory_disk import Faults, MemoryDisk, MemoryFile, Names
 from barnabas.broker.ports import NotYet
+
+MIB = 1024 * 1024
 
 
 def test_a_full_disk_takes_all_or_nothing():
@@ -332,3 +338,38 @@ def test_bad_files_fail_where_they_are_read_and_synced():
     assert disk.list("") == ["b"]
     disk.crash()
     assert disk.load("b") == b"a"
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=40), st.integers(1, 60), st.integers(0, 99))
+def test_a_read_of_some_ends_with_a_batch_and_copies_a_mebibyte_at_most(sizes, length, first):
+    """A fetch of 25 MiB that lay in pieces was one step of 18 ms."""
+    file, eighth = MemoryDisk().open("f", create=True), MIB // 8
+    batches = [bytes([at]) * (size * eighth) for at, size in enumerate(sizes)]
+    for one in batches:
+        file.append([one])
+    first, data = min(first, len(batches) - 1), b"".join(batches)
+    ends = list(accumulate(map(len, batches)))
+    position, length = ends[first] - len(batches[first]), length * eighth
+    found = file.read(position, length, some=True)
+    whole = data[position : position + length]
+    assert file.read(position, length) == whole, "who asks for all of it has all"
+    assert found == whole[: len(found)]
+    if found != whole:
+        assert length > MIB
+        assert position + len(found) in ends
+        assert isinstance(found.obj, (bytearray, mmap)) or len(found) <= MIB, "it is no copy, or a small one"
+        assert len(found) >= len(batches[first])
+
+
+def test_what_is_expected_lies_together():
+    file = MemoryDisk().open("f", create=True)
+    file.append([b"before"])
+    data = random.Random(7).randbytes(9 * MIB)
+    file.expect(len(data))
+    for at in range(0, len(data), MIB):
+        file.append([data[at : at + MIB]])
+    file.append([b"after"])
+    whole = file.read(6, 9 * MIB, some=True)
+    assert whole == data
+    assert isinstance(whole.obj, mmap), "it is no copy"
+    assert bytes(file.read(6 + 9 * MIB, 9)) == b"after"

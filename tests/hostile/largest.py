@@ -315,6 +315,7 @@ LARGEST: dict[str, Largest] = {
     ),
     "Produce, one large batch": (0, 9, lambda share: _batches("raised", 1, 1, 99_000_000, NONE)),
     "Produce, large batches": (0, 9, lambda share: _batches("wide", WIDE // 8, 1, 1_000_000, NONE)),
-    "Fetch, large batches": (1, 11, lambda share: _fetch_all("wide", WIDE // 8)),  # what the last one left there
+    "Fetch, one large batch": (1, 11, lambda share: _fetch_all("raised", 1)),  # what the last two left there
+    "Fetch, large batches": (1, 11, lambda share: _fetch_all("wide", WIDE // 8)),
 }
 """API key, version and what makes the request."""

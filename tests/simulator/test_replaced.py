@@ -29,8 +29,10 @@ SHIPPED = ("broker", "net", "client")
 UNTOUCHED = {
     "barnabas.broker.host.http": "dates the answers to HTTP, which nobody speaks here",
     "barnabas.broker.host.progress": "asks a socket whether it is closed, where there is one",
+    "barnabas.broker.host.receive": "memory for a large frame; what is in it comes from the world",
     "barnabas.broker.host.unsent": "has a socket forget what it holds, where there is one",
     "barnabas.broker.host.vigil": "the loop stays awake in a process alone, which allows it",
+    "barnabas.broker.pages": "memory alone, which is zeros",
     "barnabas.client.futures": "waits on threads for blocking callers alone",
     "barnabas.client.leaving": "signals are the blocking forms'",
     "barnabas.client.loop_thread": "the thread of the blocking forms",

@@ -127,7 +127,10 @@ class RealFile:
                 os.ftruncate(fd, start)  # beyond every map: they end at `size`
             raise named(error, self.path, start + written) from error
 
-    def read(self, position: int, length: int, *, once: bool = False) -> memoryview:
+    def expect(self, size: int) -> None:
+        """Nothing is set aside."""
+
+    def read(self, position: int, length: int, *, once: bool = False, some: bool = False) -> memoryview:
         """A leased view of up to `length` bytes; of what is read `once` a copy, for a map would keep its pages.
 
         Raises:

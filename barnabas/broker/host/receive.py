@@ -9,9 +9,10 @@ or an earlier request still waits, move to a buffer of the connection's own:
     own                    [fra|me.........] the rest is received in place, straight behind it
 
 An own buffer is at most four times what was received (at least 4 KiB; from 64 KiB on rounded up to a power of two), and
-never longer than the frame: a peer that promises 100 MiB and sends 5 bytes costs 4 KiB. From 4 MiB on it grows where it
-lies, 4 MiB at a time, for a copy of 25 MiB into 100 stops everybody for 80 ms. While memory is short it is 4 KiB larger
-than what was received, unless the whole of the frame was taken from the account before (`make_whole`).
+never longer than the frame: a peer that promises 100 MiB and sends 5 bytes costs 4 KiB. Above 4 MiB it is a map, which
+grows 4 MiB at a time without a copy: one of 25 MiB into 100 stops everybody for 80 ms, and whether the C library copies
+what is to grow depends on what was freed before (46 MiB: 22 ms). While memory is short it is 4 KiB larger than what was
+received, unless the whole of the frame was taken from the account before (`make_whole`).
 
 **Leases.** A frame is handed out as a memoryview into its buffer, and decoded records point into it. Nobody has to
 copy in fear: a buffer is received into again only when nothing points into it any more (`is_leased`), else a new one
@@ -25,10 +26,12 @@ Frames of both dialects:
 
 from __future__ import annotations
 
+from mmap import mmap
 from struct import Struct
-from typing import Final
+from typing import Final, TypeAlias
 
 from barnabas.broker.account import BROKER, RECEIVED, Account
+from barnabas.broker.pages import pages
 from barnabas.protocol.errors import ProtocolError
 
 SHARED_BYTES: Final = 256 * 1024
@@ -44,6 +47,8 @@ GROWN_BYTES_MAX: Final = 4 * 1024 * 1024
 POOL_BYTES_MAX: Final = 16 * 1024 * 1024
 STRANGERS_BYTES_MAX: Final = 1024
 """A frame's bound before an introduction between brokers (`introduction`, which few brokers load)."""
+
+OwnBuffer: TypeAlias = bytearray | mmap
 
 _length_at = Struct(">i").unpack_from
 _LENGTH_AND_KEY: Final = Struct(">ih")
@@ -108,7 +113,7 @@ class ReceiveBuffers:
             self.shared_bytes = SHARED_BYTES
             self.current = bytearray(SHARED_BYTES)
 
-    def take(self, held: int, wanted: int, *, reserved: bool = False) -> bytearray:
+    def take(self, held: int, wanted: int, *, reserved: bool = False) -> OwnBuffer:
         """A buffer for `held` bytes that are there, of `wanted` in all, which are only promised.
 
         `reserved`: memory for all of them is set aside.
@@ -124,12 +129,14 @@ class ReceiveBuffers:
         roomy = not self.account.short or reserved
         size = max(OWN_BYTES_MIN, held * GROWTH) if roomy else held + OWN_BYTES_MIN
         size = min(wanted, size, held + GROWN_BYTES_MAX)
-        return bytearray(_pool_size(size) if POOLED_BYTES_MIN <= size <= POOLED_BYTES_MAX else max(size, held))
+        if size > POOLED_BYTES_MAX:
+            return pages(max(size, held))
+        return bytearray(_pool_size(size) if size >= POOLED_BYTES_MIN else max(size, held))
 
-    def give(self, buffer: bytearray) -> None:
+    def give(self, buffer: OwnBuffer) -> None:
         """Take a buffer back; it may still be leased, which is looked at before it is used again."""
         size = len(buffer)
-        if size != _pool_size(size) or not POOLED_BYTES_MIN <= size <= POOLED_BYTES_MAX:
+        if isinstance(buffer, mmap) or size != _pool_size(size) or not POOLED_BYTES_MIN <= size <= POOLED_BYTES_MAX:
             return
         if self.pooled_bytes + size <= POOL_BYTES_MAX and not self.account.short:
             self._free.setdefault(size, []).append(buffer)
@@ -166,7 +173,7 @@ class Receiver:
         self._buffers = buffers
         self.frame_bytes_max = frame_bytes_max
         self.holder = BROKER
-        self._own: bytearray | None = None
+        self._own: OwnBuffer | None = None
         self._reserved = 0  # charged for what the own buffer has yet to grow
         self._view: memoryview | None = None  # of what holds [start, end): the own buffer, or the shared one just now
         self.start = 0  # of what is not handed out yet
@@ -298,11 +305,11 @@ class Receiver:
             if self._reserved:
                 self._reserved = self._use(self._reserved)
 
-    def _give(self, own: bytearray) -> None:
+    def _give(self, own: OwnBuffer) -> None:
         self._buffers.account.release(self.holder, RECEIVED, len(own))
         self._buffers.give(own)
 
-    def _adopt(self, own: bytearray, held: int) -> None:
+    def _adopt(self, own: OwnBuffer, held: int) -> None:
         self._own = own
         self._view = memoryview(own)
         self.start, self.end = 0, held
@@ -327,7 +334,7 @@ class Receiver:
             wanted = held + OWN_BYTES_MIN
         if self.start + wanted > len(own) and (self.end == len(own) or self.start > len(own) // 2):
             del view
-            if self.start or len(own) < GROWN_BYTES_MAX or not self._grow(min(wanted - len(own), GROWN_BYTES_MAX)):
+            if self.start or not self._grow(min(wanted - len(own), GROWN_BYTES_MAX)):
                 own = self._move_to(self._buffers.take(held, wanted, reserved=self._reserved > 0))
         return min(self.start + wanted, len(own))
 
@@ -346,13 +353,14 @@ class Receiver:
         return self._reserved - used
 
     def _grow(self, more: int) -> bool:
-        """Let the own buffer grow where it lies; False where somebody looks into it."""
+        """Let the own buffer grow without a copy; False where it is no map, or somebody looks into it."""
         own = self._own
-        assert own is not None
+        if not isinstance(own, mmap):
+            return False
         self._view = None
         try:
-            own += bytes(more)
-        except BufferError:
+            own.resize(len(own) + more)
+        except (BufferError, OSError, SystemError):  # the last: this system knows no mremap()
             self._view = memoryview(own)
             return False
         self._view = memoryview(own)
@@ -360,7 +368,7 @@ class Receiver:
         self._buffers.account.charge(self.holder, RECEIVED, more)
         return True
 
-    def _move_to(self, larger: bytearray) -> bytearray:
+    def _move_to(self, larger: OwnBuffer) -> OwnBuffer:
         own, view = self._own, self._view
         assert own is not None
         assert view is not None

@@ -70,7 +70,7 @@ def _read(log: LogView, offset: int, max_bytes: int, isolation: Isolation, min_o
         index += 1
     start = OffsetMetadata(offset, segment.base, position)
     available = limit - position
-    view = segment.file.read(position, max(max_bytes, LOG_OVERHEAD))
+    view = segment.file.read(position, max(max_bytes, LOG_OVERHEAD), some=True)
     first = LOG_OVERHEAD + int.from_bytes(view[8:12], "big", signed=True)
     if first > max_bytes:
         if not min_one:

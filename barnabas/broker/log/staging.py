@@ -60,6 +60,7 @@ def stage(log: LogView, batch: ClientBatch, leader_epoch: int, now_ms: int) -> J
     segment = None
     try:
         segment = StagedSegment(log.disk, log.directory, log.log_end_offset, now_ms, leader_epoch)
+        segment.file.expect(len(batch.data))
         for at in range(0, len(batch.data), PIECE):
             segment.file.append((batch.data[at : at + PIECE],))
             yield None

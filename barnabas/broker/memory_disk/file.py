@@ -54,8 +54,12 @@ class MemoryFile:
         self._content.append(buffers)
         self.size += length
 
-    def read(self, position: int, length: int, *, once: bool = False) -> memoryview:
-        """A view of up to `length` bytes.
+    def expect(self, size: int) -> None:
+        """What is appended next lies together up to here."""
+        self._content.reserve(size)
+
+    def read(self, position: int, length: int, *, once: bool = False, some: bool = False) -> memoryview:
+        """A view of up to `length` bytes; of `some` no more than 1 MiB is copied together.
 
         Raises:
             NotYet: the disk is late and the read was not delivered yet.
@@ -67,7 +71,7 @@ class MemoryFile:
             disk.await_read(self._content, position, min(length, max(self.size - position, 0)))
         if disk.faults.broken or disk.faults.bad_reads:
             disk.faults.read(self.path)
-        return self._content.view(position, length)
+        return self._content.some(position, length) if some else self._content.view(position, length)
 
     def sync(self, done: Done) -> None:
         """Make durable what is there now; completes in `deliver` or through `post`."""

@@ -44,6 +44,8 @@ Respond: TypeAlias = Callable[[FetchResults, int], None]
 
 PARTITIONS_AT_ONCE_MAX: Final = 500
 """Partitions that one step reads: about 3 µs each."""
+BYTES_AT_ONCE_MAX: Final = 4 * 1024 * 1024
+"""Records that one step reads, the last partition apart: what lies in pieces is copied, 0.8 ms a MiB."""
 LEARNED_AT_ONCE_MAX: Final = 250
 """So many of a follower's: each may be back in sync, which is proposed to the controller at 45 µs."""
 PARKED_PARTITIONS_MAX: Final = 200_000
@@ -70,8 +72,12 @@ def fetch(hosted: HostedPartitions, params: FetchParams, asked: Asked, respond: 
             params.held = shared.leader_throttle.exceeded(step_ms)
         results, ends = read_partitions(hosted, params, asked, room)
         if params.replica_id >= 0:
-            _learn(hosted, params, asked, results, ends, step_ms)
-        _decide(hosted, params, asked, respond, deadline_ms, results, step_ms)
+            _learn(hosted, params, asked[: len(results)], results, ends, step_ms)
+        if len(results) < len(asked):
+            then = partial(_decide, hosted, params, asked, respond, deadline_ms)
+            _read_many(hosted, params, asked, then, step_ms, begun=results, room=room)
+        else:
+            _decide(hosted, params, asked, respond, deadline_ms, results, step_ms)
 
     shared.when_read(read, now_ms, reader=params.consumer)
 
@@ -98,7 +104,8 @@ def fetch_in_steps(
     yield None
     params.held = params.replica_id >= 0 and hosted.shared.leader_throttle.exceeded(now_ms)
     then = partial(_decide, hosted, params, asked, respond, now_ms + params.max_wait_ms)
-    yield from _read_in_steps(hosted, params, asked, then, now_ms)
+    reading = Reading(hosted.shared.account, params.consumer)
+    yield from _read_in_steps(hosted, params, asked, then, now_ms, reading)
 
 
 def _count(hosted: HostedPartitions, asked: Asked) -> None:
@@ -134,8 +141,10 @@ def _read_many(
     now_ms: int,
     *,
     again: bool = False,
+    begun: FetchResults | None = None,
+    room: int = -1,
 ) -> None:
-    """Read so many partitions that it takes steps, and go on with `then(results, now_ms)`."""
+    """Read so much that it takes steps, and go on with `then(results, now_ms)`; see `_read_in_steps`."""
     params.held = params.replica_id >= 0 and hosted.shared.leader_throttle.exceeded(now_ms)
 
     def ended(fault: Exception | None) -> None:
@@ -143,7 +152,11 @@ def _read_many(
             logger.error("a fetch of %d partitions failed", len(asked), exc_info=fault)
             then({key: _failed(hosted, key, fault) for key, _ in asked}, now_ms)
 
-    hosted.shared.run(_read_in_steps(hosted, params, asked, then, now_ms, again=again), ended)
+    reading = Reading(hosted.shared.account, params.consumer)
+    if begun:
+        reading.reach(_bytes_in(begun))
+    job = _read_in_steps(hosted, params, asked, then, now_ms, reading, again=again, begun=begun, room=room)
+    hosted.shared.run(job, ended)
 
 
 def _read_in_steps(
@@ -152,16 +165,25 @@ def _read_in_steps(
     asked: Asked,
     then: Callable[[FetchResults, int], None],
     now_ms: int,
+    reading: Reading,
     *,
     again: bool = False,
+    begun: FetchResults | None = None,
+    room: int = -1,
 ) -> Job[None]:
-    """`again`: it has waited, and what a follower's offsets say was taken in before."""
-    results: FetchResults = {}
-    all_bytes = left_bytes = _bytes_max(hosted.shared, params)
-    reading = Reading(hosted.shared.account, params.consumer)
+    """`again`: it has waited, and what a follower's offsets say was taken in before.
+
+    `begun`: what a step has read already, of `room` bytes that the answer may have. Others read meanwhile: what each
+    step has read is charged, and once memory is short no more is.
+    """
+    results: FetchResults = begun or {}
+    all_bytes = room if begun else _bytes_max(hosted.shared, params)
+    total_bytes = _bytes_in(results)
+    left_bytes = max(0, all_bytes - total_bytes)
     size = PARTITIONS_AT_ONCE_MAX if again else _at_once_max(params)
+    start = len(results)
     try:
-        for start in range(0, len(asked), size):
+        while start < len(asked):
             some = asked[start : start + size]
             params.passed = PARTITIONS_AT_ONCE_MAX
             while True:
@@ -171,16 +193,26 @@ def _read_in_steps(
                 except NotYet as pending:
                     token = reading.hold(pending)
                 yield token
+            start += len(part)
             if params.replica_id >= 0 and not again:
-                _learn(hosted, params, some, part, ends, now_ms)
+                _learn(hosted, params, some[: len(part)], part, ends, now_ms)
             results |= part
-            left_bytes = max(0, left_bytes - sum(len(result.records) for result in part.values()))
+            read_bytes = _bytes_in(part)
+            total_bytes += read_bytes
+            reading.reach(total_bytes)
+            left_bytes = max(0, left_bytes - read_bytes)
             yield None
+            if left_bytes < all_bytes and hosted.shared.account.short:
+                left_bytes = 0
             if params.connection is not None and not params.connection.open:
                 return  # nobody is left to answer, and what has been read is charged to nobody
         then(results, now_ms)
     finally:
         reading.end()
+
+
+def _bytes_in(results: FetchResults) -> int:
+    return sum(len(result.records) for result in results.values())
 
 
 def read_partitions(
@@ -193,13 +225,15 @@ def read_partitions(
     """Read partitions; errors are results. Also returns the log end each was read at (bytes are leased).
 
     Of `left_bytes` at most, but that with `min_one` the first batch comes whole. Where a partition was waited for, and
-    memory is short by now, nothing is read behind it.
+    memory is short by now, nothing is read behind it. With `BYTES_AT_ONCE_MAX` the step ends: partitions that are not
+    among the results are to be read in another.
 
     Raises:
         NotYet: a partition's bytes are not in memory; run the whole step again.
     """
     results: FetchResults = {}
     ends: Ends = {}
+    full_bytes = left_bytes - BYTES_AT_ONCE_MAX
     for key, info in asked:
         try:
             partition = hosted.get(key)
@@ -221,6 +255,8 @@ def read_partitions(
             left_bytes = max(0, left_bytes - size)
             if len(results) > params.passed and hosted.shared.account.short:
                 left_bytes = 0
+            elif left_bytes <= full_bytes:
+                break
     return results, ends
 
 
@@ -318,13 +354,18 @@ def _park(
         if params.replica_id >= 0:
             params.held = shared.leader_throttle.exceeded(step_ms)
         fresh, _ = read_partitions(hosted, params, asked, room)
-        _respond(hosted, params, fresh, respond, step_ms)
+        if len(fresh) < len(asked):
+            _read_many(hosted, params, asked, respond_with, step_ms, again=True, begun=fresh, room=room)
+        else:
+            _respond(hosted, params, fresh, respond, step_ms)
+
+    def respond_with(fresh: FetchResults, at_ms: int) -> None:
+        _respond(hosted, params, fresh, respond, at_ms)
 
     def answer(then_ms: int) -> None:
         if len(asked) <= PARTITIONS_AT_ONCE_MAX:
             shared.when_read(partial(read_afresh, _bytes_max(shared, params)), then_ms, reader=params.consumer)
         else:
-            respond_with = lambda fresh, at_ms: _respond(hosted, params, fresh, respond, at_ms)  # noqa: E731
             _read_many(hosted, params, asked, respond_with, then_ms, again=True)
 
     if len(starts) > PARTITIONS_AT_ONCE_MAX:

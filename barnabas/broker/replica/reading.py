@@ -25,10 +25,15 @@ class Reading:
     def hold(self, pending: NotYet) -> Token:
         """A read more, from its beginning on: when it ends its bytes are there already."""
         self._tokens.append(pending.token)
-        if pending.size and self._reader >= 0:
-            self._size += pending.size
-            self._account.charge(self._reader, UNREAD, pending.size)
+        self.reach(self._size + pending.size)
         return pending.token
+
+    def reach(self, size: int) -> None:
+        """So many bytes are there in all, and the answer is not."""
+        more = size - self._size
+        if more > 0 and self._reader >= 0:
+            self._size = size
+            self._account.charge(self._reader, UNREAD, more)
 
     def end(self) -> None:
         """It is through: what went into an answer is charged as that by now, and the rest goes."""

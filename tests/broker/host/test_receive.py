@@ -195,7 +195,7 @@ def test_a_large_buffer_grows_where_it_lies_some_at_a_time() -> None:
     data = struct.pack(">i", LARGE) + bytes(range(250)) * (LARGE // 250 + 1)
     at = 0
     sizes = [0]
-    own: bytearray | None = None
+    own: object = None
     while at < LARGE + 4:
         at += feed(receiver, data[at : min(at + 1_000_000, LARGE + 4)])
         found = receiver.next_frame()

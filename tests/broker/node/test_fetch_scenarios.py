@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from barnabas.broker.account import KEPT
+from barnabas.broker.replica import fetch
 from barnabas.protocol.ids import TopicPartition
 from barnabas.protocol.requests.fetch import EpochEndOffset
-from tests.broker.node.world import World, bases_of, batch, part_of, records_of, sized
+from tests.broker.node.world import Answer, World, bases_of, batch, part_of, records_of, sized
 
 
 @pytest.fixture
@@ -377,3 +380,37 @@ def test_answers_are_short_while_memory_is() -> None:
     assert [size > 0 for size in sizes()] == [True, False, False, False]
     account.release(5, KEPT, 2000)
     assert min(sizes()) > 40_000
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_what_is_much_is_read_in_steps(world: World, waits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it in one step took 18 ms."""
+    world.create(partitions=12)
+    world.create("u")
+    steps: list[int] = []
+
+    def read(*args: Any) -> Any:
+        found = real(*args)
+        steps.append(sum(len(one.records) for one in found[0].values()))
+        return found
+
+    def sizes_of(answer: Answer) -> list[int]:
+        topics = {topic.topic: topic.partitions for topic in answer.response.responses}
+        return [len(part.records) for part in topics["t"]]
+
+    real = fetch.read_partitions
+    monkeypatch.setattr(fetch, "read_partitions", read)
+    asked = {("u", 0): 0} | {("t", at): 0 for at in range(12)}
+    sizes = [900_000 + at for at in range(12)]
+    if waits:
+        answer = world.fetch(asked, wait_ms=5000, min_bytes=sum(sizes))
+    for at, size in enumerate(sizes):
+        world.put(sized(size), partition=at)
+    if not waits:
+        answer = world.fetch(asked)
+    world.advance(1)
+    assert sizes_of(answer) == sizes
+    assert [step for step in steps if step] == [sum(sizes[:5]), sum(sizes[5:10]), sum(sizes[10:])]
+    bounded = world.fetch(asked, max_bytes=5_400_000)
+    world.advance(1)
+    assert sizes_of(bounded) == [*sizes[:5], *[0] * 7]
