@@ -1,8 +1,30 @@
-"""Large pieces of memory, of which a page is taken when it is first written."""
+"""Memory: large pieces, of which a page is taken when it is first written, and what is kept for one reader alone."""
 
 from __future__ import annotations
 
 import mmap
+from collections.abc import Iterable
+from typing import Final
+
+from barnabas.protocol.ids import Buffer
+
+
+class Copied(bytearray):
+    """Bytes of a file, copied for one reader."""
+
+    __slots__ = ()
+
+
+_OWN: Final = (bytes, Copied)
+
+
+def own_bytes(buffers: Iterable[Buffer]) -> int:
+    """What is kept for these answers alone (bytes).
+
+    Records are views into maps of files, or into blocks that are there anyway, but for those that were copied out of a
+    file or put together.
+    """
+    return sum(len(one) for one in buffers if type(one) is not memoryview or type(one.obj) in _OWN)
 
 
 def pages(size: int) -> mmap.mmap | bytearray:

@@ -31,7 +31,8 @@ from barnabas.broker.host.receive import Receiver
 from barnabas.broker.host.relief import SMALL_BYTES
 from barnabas.broker.host.states import LEFT, MUTED, QUEUED, SHORT, STALLED, State, move
 from barnabas.broker.host.turns import LARGE_BYTES, MEDIUM_BYTES, TURN_MS_MAX
-from barnabas.broker.host.unsent import PORTION_BYTES, Rest, drop, own_bytes
+from barnabas.broker.host.unsent import PORTION_BYTES, Rest, drop
+from barnabas.broker.pages import own_bytes
 from barnabas.protocol.api import ApiKey, UnsupportedVersion
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.ids import NATIVE_PREAMBLE, Buffer

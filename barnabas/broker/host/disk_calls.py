@@ -11,6 +11,7 @@ import os
 from collections.abc import Sequence
 from typing import Final
 
+from barnabas.broker.pages import Copied
 from barnabas.protocol.ids import Buffer
 
 NOWAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)
@@ -55,12 +56,6 @@ def default_handles_max() -> int:
     """How many files, and as many maps of files, may be open: connections have half of what the process may have."""
     files_max = open_files_max()
     return max(32, min((files_max - files_max // 2 - spare_handles()) // 2, _HANDLES_MAX))
-
-
-class Copied(bytearray):
-    """Bytes of a file, copied for one reader."""
-
-    __slots__ = ()
 
 
 def read_now(fd: int, count: int, position: int) -> Buffer | None:

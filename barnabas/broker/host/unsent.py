@@ -9,12 +9,11 @@ import asyncio
 import struct
 import sys
 from collections import deque
-from collections.abc import Iterable
 from contextlib import suppress
 from socket import SO_LINGER, SOL_SOCKET
 from typing import TYPE_CHECKING, Final
 
-from barnabas.broker.host.disk_calls import Copied
+from barnabas.broker.pages import own_bytes
 from barnabas.protocol.ids import Buffer
 
 if TYPE_CHECKING:
@@ -26,22 +25,12 @@ STEP_BYTES: Final = 4 * PORTION_BYTES
 LEFT_BYTES_MAX: Final = 64 * 1024
 """Above that the transport says when it has less (`channel.WRITE_BYTES_MAX`)."""
 
-_OWN: Final = (bytes, Copied)
 _DROP: Final = struct.pack("ii", 1, 0)
 
 
 def copies(loop: asyncio.AbstractEventLoop) -> bool:
     """Whether a loop copies what a peer does not read at once: asyncio's does before Python 3.12."""
     return sys.version_info < (3, 12) and isinstance(loop, asyncio.SelectorEventLoop)
-
-
-def own_bytes(answers: Iterable[Buffer]) -> int:
-    """What is kept for these answers alone.
-
-    Records are views into maps of files, or into blocks that are there anyway, but for those that were copied out of a
-    file or put together.
-    """
-    return sum(len(one) for one in answers if type(one) is not memoryview or type(one.obj) in _OWN)
 
 
 def drop(transport: asyncio.Transport) -> None:

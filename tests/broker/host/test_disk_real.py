@@ -17,8 +17,8 @@ from barnabas.broker.host import disk as disk_module
 from barnabas.broker.host import disk_calls, disk_file, disk_root
 from barnabas.broker.host.disk import RealDisk
 from barnabas.broker.host.disk_root import Root
-from barnabas.broker.host.unsent import own_bytes
 from barnabas.broker.log.scan import window_at
+from barnabas.broker.pages import own_bytes
 from barnabas.broker.ports import NotYet
 
 
