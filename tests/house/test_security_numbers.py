@@ -82,6 +82,7 @@ ROWS: dict[int, tuple[str, ...]] = {
     ),
     ApiKey.FETCH: (
         SLICED,
+        f"fewer where they copy {fetch.COPIED_AT_ONCE_MAX >> 20} MiB",
         f"({CONFIG.barnabas_fetch_max_wait_ms // 60_000} min)",
         f"{fetch.PARKED_PARTITIONS_MAX} partitions wait in all",
     ),

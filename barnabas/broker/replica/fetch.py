@@ -4,8 +4,8 @@ Answer at once when: max_wait_ms <= 0; nothing is asked; min_bytes are there; re
 diverging epoch, or a redirect. Else park, watched by every partition.
 
 A fetch of more than `PARTITIONS_AT_ONCE_MAX` partitions, a follower's of more than `LEARNED_AT_ONCE_MAX`, is a job that
-reads so many in a step. A fetch whose connection closes ends at once; Kafka lets it wait until its time is up, which no
-client can tell.
+reads so many in a step; so is what is left of any when a step has copied `COPIED_AT_ONCE_MAX`. A fetch whose connection
+closes ends at once; Kafka lets it wait until its time is up, which no client can tell.
 
 Partitions are read in the request's order, each limited by min(its max_bytes, what is left of the request's); the
 first that has data gives its first batch whole, however large.
@@ -23,6 +23,7 @@ from typing import Final, TypeAlias
 from barnabas.broker.delayed import MANY_KEYS
 from barnabas.broker.jobs import Job
 from barnabas.broker.log.types import FetchData, OffsetMetadata
+from barnabas.broker.pages import own_bytes
 from barnabas.broker.ports import NotYet
 from barnabas.broker.replica import damage, given
 from barnabas.broker.replica.delayed_fetch import DelayedFetch
@@ -44,8 +45,8 @@ Respond: TypeAlias = Callable[[FetchResults, int], None]
 
 PARTITIONS_AT_ONCE_MAX: Final = 500
 """Partitions that one step reads: about 3 µs each."""
-BYTES_AT_ONCE_MAX: Final = 4 * 1024 * 1024
-"""Records that one step reads, the last partition apart: what lies in pieces is copied, 0.8 ms a MiB."""
+COPIED_AT_ONCE_MAX: Final = 4 * 1024 * 1024
+"""Bytes that one step copies, the last partition's apart: 0.8 ms a MiB. Views of what is there cost nothing."""
 LEARNED_AT_ONCE_MAX: Final = 250
 """So many of a follower's: each may be back in sync, which is proposed to the controller at 45 µs."""
 PARKED_PARTITIONS_MAX: Final = 200_000
@@ -154,7 +155,7 @@ def _read_many(
 
     reading = Reading(hosted.shared.account, params.consumer)
     if begun:
-        reading.reach(_bytes_in(begun))
+        reading.reach(_copied_in(begun))
     job = _read_in_steps(hosted, params, asked, then, now_ms, reading, again=again, begun=begun, room=room)
     hosted.shared.run(job, ended)
 
@@ -174,12 +175,12 @@ def _read_in_steps(
     """`again`: it has waited, and what a follower's offsets say was taken in before.
 
     `begun`: what a step has read already, of `room` bytes that the answer may have. Others read meanwhile: what each
-    step has read is charged, and once memory is short no more is.
+    step has copied is charged, and once memory is short no more is read.
     """
     results: FetchResults = begun or {}
     all_bytes = room if begun else _bytes_max(hosted.shared, params)
-    total_bytes = _bytes_in(results)
-    left_bytes = max(0, all_bytes - total_bytes)
+    copied_bytes = _copied_in(results)
+    left_bytes = max(0, all_bytes - _bytes_in(results))
     size = PARTITIONS_AT_ONCE_MAX if again else _at_once_max(params)
     start = len(results)
     try:
@@ -197,12 +198,11 @@ def _read_in_steps(
             if params.replica_id >= 0 and not again:
                 _learn(hosted, params, some[: len(part)], part, ends, now_ms)
             results |= part
-            read_bytes = _bytes_in(part)
-            total_bytes += read_bytes
-            reading.reach(total_bytes)
-            left_bytes = max(0, left_bytes - read_bytes)
+            copied_bytes += _copied_in(part)
+            reading.reach(copied_bytes)
+            left_bytes = max(0, left_bytes - _bytes_in(part))
             yield None
-            if left_bytes < all_bytes and hosted.shared.account.short:
+            if copied_bytes and hosted.shared.account.short:
                 left_bytes = 0
             if params.connection is not None and not params.connection.open:
                 return  # nobody is left to answer, and what has been read is charged to nobody
@@ -215,6 +215,10 @@ def _bytes_in(results: FetchResults) -> int:
     return sum(len(result.records) for result in results.values())
 
 
+def _copied_in(results: FetchResults) -> int:
+    return own_bytes(result.records for result in results.values())
+
+
 def read_partitions(
     hosted: HostedPartitions,
     params: FetchParams,
@@ -225,7 +229,7 @@ def read_partitions(
     """Read partitions; errors are results. Also returns the log end each was read at (bytes are leased).
 
     Of `left_bytes` at most, but that with `min_one` the first batch comes whole. Where a partition was waited for, and
-    memory is short by now, nothing is read behind it. With `BYTES_AT_ONCE_MAX` the step ends: partitions that are not
+    memory is short by now, nothing is read behind it. With `COPIED_AT_ONCE_MAX` the step ends: partitions that are not
     among the results are to be read in another.
 
     Raises:
@@ -233,7 +237,7 @@ def read_partitions(
     """
     results: FetchResults = {}
     ends: Ends = {}
-    full_bytes = left_bytes - BYTES_AT_ONCE_MAX
+    copied_bytes = 0
     for key, info in asked:
         try:
             partition = hosted.get(key)
@@ -255,7 +259,8 @@ def read_partitions(
             left_bytes = max(0, left_bytes - size)
             if len(results) > params.passed and hosted.shared.account.short:
                 left_bytes = 0
-            elif left_bytes <= full_bytes:
+            copied_bytes += own_bytes((result.records,))
+            if copied_bytes >= COPIED_AT_ONCE_MAX:
                 break
     return results, ends
 

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import errno
 import struct
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.broker import introduction
+from barnabas.broker import introduction, pages
 from barnabas.broker.account import RECEIVED, Account
 from barnabas.broker.host.receive import (
     GROWN_BYTES_MAX,
@@ -294,3 +296,27 @@ def test_a_frame_that_came_alone_is_handed_out_without_being_taken_in() -> None:
     assert receiver.only_frame(len(frame(b"abc"))) is None, (
         "it has an own buffer; what the shared one holds came before"
     )
+
+
+@pytest.mark.parametrize("why", ["somebody looks", "no room for a map"])
+def test_a_large_buffer_that_cannot_grow_is_another_one(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    receiver = Receiver(ReceiveBuffers(), 2 * LARGE)
+    data = struct.pack(">i", LARGE) + bytes(range(250)) * (LARGE // 250 + 1)
+
+    def no_room(*args: object, **options: object) -> None:
+        raise OSError(errno.ENOMEM, "no room for another map")
+
+    if why == "no room for a map":
+        monkeypatch.setattr(pages, "mmap", SimpleNamespace(mmap=no_room, MAP_PRIVATE=0, MAP_ANONYMOUS=0))
+    at, frame = 0, None
+    looks: list[memoryview] = []
+    while frame is None:
+        at += feed(receiver, data[at : min(at + 1_000_000, LARGE + 4)])
+        frame = receiver.next_frame()
+        if frame is None:
+            receiver.settle()
+            if why == "somebody looks":
+                looks.append(receiver.unread())
+    assert isinstance(receiver._own, bytearray) == (why == "no room for a map")
+    assert frame == data[4 : LARGE + 4]
+    assert all(look == data[: len(look)] for look in looks)

@@ -401,11 +401,12 @@ def test_what_is_much_is_read_in_steps(world: World, waits: bool, monkeypatch: p
     real = fetch.read_partitions
     monkeypatch.setattr(fetch, "read_partitions", read)
     asked = {("u", 0): 0} | {("t", at): 0 for at in range(12)}
-    sizes = [900_000 + at for at in range(12)]
+    sizes = [900_000 + at for at in range(12)]  # of two batches each, which do not lie together, and are copied
     if waits:
         answer = world.fetch(asked, wait_ms=5000, min_bytes=sum(sizes))
     for at, size in enumerate(sizes):
-        world.put(sized(size), partition=at)
+        world.put(sized(400_000), partition=at)
+        world.put(sized(size - 400_000), partition=at)
     if not waits:
         answer = world.fetch(asked)
     world.advance(1)
@@ -413,4 +414,8 @@ def test_what_is_much_is_read_in_steps(world: World, waits: bool, monkeypatch: p
     assert [step for step in steps if step] == [sum(sizes[:5]), sum(sizes[5:10]), sum(sizes[10:])]
     bounded = world.fetch(asked, max_bytes=5_400_000)
     world.advance(1)
-    assert sizes_of(bounded) == [*sizes[:5], *[0] * 7]
+    assert sizes_of(bounded) == [*sizes[:5], 900_000 - sum(range(5)), *[0] * 6]
+    steps.clear()
+    alone = {("t", at): 1 for at in range(12)}  # the second batch of each: views of what is there
+    assert sizes_of(world.fetch(alone)) == [size - 400_000 for size in sizes]
+    assert len(steps) == 1
