@@ -7,6 +7,7 @@ PUBLISH a topic, a packet id with QoS above 0, properties, the payload; for PUBA
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ class Connection:
 
     delivered: list[tuple[int, bytes]] = field(default_factory=list)
     acknowledged: list[int] = field(default_factory=list)
+    ended: bool = False
 
     def acknowledged_payloads(self) -> list[bytes]:
         return [payload for _, payload in self.delivered[: len(self.acknowledged)]]
@@ -43,6 +45,17 @@ class Witness:
         """The number that was acknowledged last, where payloads are numbers."""
         payloads = [one.delivered[len(one.acknowledged) - 1][1] for one in self.connections if one.acknowledged]
         return int(payloads[-1]) if payloads else 0
+
+    def ahead(self, sent: int) -> float:
+        """By how much who has `sent` so many numbers is ahead of what the MQTT broker was acknowledged, at most.
+
+        No number tells it where a connection ended before all was acknowledged, until the next one brings what is
+        open: the MQTT broker may never have read what was acknowledged on the last one.
+        """
+        behind = sent - self.newest()
+        last = self.connections[-1]
+        in_doubt = last.ended or (len(self.connections) > 1 and not last.acknowledged)
+        return math.inf if in_doubt and behind > 1 else behind
 
     async def start(self) -> None:
         self._writers: set[asyncio.StreamWriter] = set()
@@ -80,6 +93,7 @@ class Witness:
                 self._carry(reader, upstream, connection, self._from_bridge),
                 self._carry(upstream_reader, writer, connection, self._from_broker),
             )
+        connection.ended = True
         for each in (writer, upstream):
             self._writers.discard(each)
             each.transport.abort()
