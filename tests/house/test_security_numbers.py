@@ -51,7 +51,7 @@ from barnabas.broker.host import (
     turns,
     web,
 )
-from barnabas.broker.log import apart, look, producer_state, room, salvage, search, segment
+from barnabas.broker.log import apart, compaction, look, producer_state, retention, room, salvage, search, segment
 from barnabas.broker.peers.way import SEALED_BYTES_MIN
 from barnabas.broker.replica import fetch
 from barnabas.broker.replica.shared import UNCHARGED_PARTITIONS_MAX
@@ -151,6 +151,7 @@ PROSE = (
     f"| a connection | {producer_state.CONNECTION_MAX} | {producer_state.CONNECTION_OF_ALL_MAX:,}, and",
     f"| producers (see below) | {producer_state.PRODUCERS_OF_ALL_MAX:,} of",
     f"| index of segments (see below) | {room.SEGMENTS_MAX:,} segments",
+    f"looks at {compaction._LOOKED_AT_PER_STEP} of them, and renames the files of {retention._SEGMENTS_PER_STEP}",
     f"| groups and what they have committed (see below) | {holdings.BYTES_MAX // MIB} MiB, half by one address",
     f"| settings (see below) | {settings_room.ALL_BYTES_MAX // MIB} MiB",
     f"{settings_room.VALUE_BYTES_MAX:,} bytes a value, {settings_room.RESOURCE_BYTES_MAX // 1024} KiB a resource",

@@ -24,7 +24,7 @@ import os
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from barnabas.broker.host.disk_calls import default_handles_max, named, read_whole
 from barnabas.broker.host.disk_file import READ_WRITE, ColdRead, RealFile
@@ -34,6 +34,8 @@ from barnabas.broker.ports import Done, Volume, countdown
 
 logger = logging.getLogger(__name__)
 
+_Files: TypeAlias = "tuple[weakref.ref[RealFile], ...]"
+"""Of one path: mostly one."""
 _THREADS: Final = 16
 """For syncs and reads. They wait most of the time, and the system makes durable at once what several of them ask for:
 1,000 syncs take 140 ms with four threads and 60 ms with sixteen."""
@@ -72,7 +74,7 @@ class RealDisk:
         self.mapped_read_bytes = 0
         """Read through maps, so far."""
         self._mapped_read_bytes_told = 0
-        self._files: dict[str, weakref.WeakSet[RealFile]] = {}
+        self._files: dict[str, dict[str, _Files]] = {}  # by directory and path: a log may have 20,000
         self._atomic: dict[str, tuple[bytes, list[Done], bool, int]] = {}
         self._atomic_running: set[str] = set()
         self._moved: dict[str, int] = {}  # how often a directory was renamed away while small files were under way
@@ -231,7 +233,7 @@ class RealDisk:
             self.opened(file)
         else:
             file = RealFile(self, path, self.root.size(path))
-        self._files.setdefault(os.path.dirname(path), weakref.WeakSet()).add(file)
+        self._follow(path, (weakref.ref(file),))
         return file
 
     def exists(self, path: str) -> bool:
@@ -262,22 +264,33 @@ class RealDisk:
             self._moved[old] = self._moved.get(old, 0) + 1
         inside = self._files.pop(old, None)
         if inside is not None:
-            for file in inside:
-                file.path = f"{new}/{os.path.basename(file.path)}"
-            self._files[new] = inside
-            return
-        for file in list(self._files.get(os.path.dirname(old), ())):
-            if file.path == old:
-                file.path = new
+            moved = self._files[new] = {new + path[len(old) :]: files for path, files in inside.items()}
+            for path, files in moved.items():
+                _call(files, path)
+        elif found := self._unfollow(old):
+            _call(found, new)
+            self._follow(new, found)
+
+    def _follow(self, path: str, files: _Files) -> None:
+        """From now on these have this name, beside those that have it already."""
+        inside = self._files.setdefault(os.path.dirname(path), {})
+        inside[path] = tuple(one for one in (*inside.get(path, ()), *files) if one() is not None)
+
+    def _unfollow(self, path: str) -> _Files:
+        return self._files.get(os.path.dirname(path), {}).pop(path, ())
 
     def remove(self, path: str) -> None:
         """Remove a file or a directory tree; nothing happens when it is absent."""
-        self._files.pop(path, None)
+        self._forget(path)
         self.root.remove(path)
+
+    def _forget(self, path: str) -> None:
+        self._files.pop(path, None)
+        self._unfollow(path)
 
     def remove_later(self, path: str, done: Done) -> None:
         """As `remove`, in a thread: the system takes 80 ms to let go of a GiB."""
-        self._files.pop(path, None)
+        self._forget(path)
         self.run(lambda: self.root.remove(path), done, urgent=False)
 
     def load(self, path: str) -> bytes:
@@ -358,3 +371,10 @@ class RealDisk:
                 held.close()
 
         self.run(write, finished, urgent=urgent)
+
+
+def _call(files: _Files, path: str) -> None:
+    for one in files:
+        file = one()
+        if file is not None:
+            file.path = path

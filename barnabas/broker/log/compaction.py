@@ -21,6 +21,7 @@ in between either throws the first away or finishes the second.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -40,6 +41,8 @@ from barnabas.protocol.records import SLICE_BYTES, BatchRewriter, Record, decode
 
 _GROUP_SEGMENTS_MAX: Final = 32
 """Segments that one step replaces: three files of each are renamed."""
+_LOOKED_AT_PER_STEP: Final = 500
+"""Segments of one log, which may have 20,000."""
 _LONG_MAX: Final = 2**63 - 1
 
 
@@ -97,7 +100,9 @@ def cleanable(log: LogView, now_ms: int) -> Job[Cleanable]:
     end = min(log.active.base, log.last_stable_offset)
     clean_bytes = dirty_bytes = 0
     earliest = -1
-    for segment, following in zip(log.segments[:-1], log.bases[1:], strict=True):
+    for count, (segment, following) in enumerate(zip(log.segments[:-1], log.bases[1:], strict=True), 1):
+        if not count % _LOOKED_AT_PER_STEP:
+            yield None
         if following > end:  # a record that may be cut again must not replace another
             end = min(end, segment.base)
             break
@@ -131,10 +136,10 @@ def compact(log: LogView, now_ms: int, *, keys_max: int) -> Job[CompactionResult
         OSError: the disk failed; the segments are as they were, or replaced as a whole.
         KafkaError: as `_Round.clean`.
     """
-    dirty = yield from cleanable(log, now_ms)
-    if dirty.first_dirty >= dirty.end or log.closed:
-        return None
     cuts = log.cuts
+    dirty = yield from cleanable(log, now_ms)
+    if dirty.first_dirty >= dirty.end or log.cuts != cuts or log.closed:
+        return None
     newest, end = yield from map_keys(log, dirty.first_dirty, dirty.end, keys_max)
     if log.cuts != cuts or log.closed:
         return None
@@ -255,7 +260,8 @@ class _Round:
 
     def _rewrite(self, segment: Segment, fresh: Segment) -> Job[None]:
         bases = self.log.bases
-        following = next((base for base in bases if base > segment.base), self.end)
+        index = bisect_right(bases, segment.base)
+        following = bases[index] if index < len(bases) else self.end
         bad = yield from first_bad_frame(segment, following)
         if bad is not None:
             raise _BadSegment(segment, bad)

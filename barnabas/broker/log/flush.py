@@ -89,8 +89,9 @@ class Flusher:
         if log.closed:
             self._running = False
             return
-        while work and work[0] not in log.segments:  # deleted or replaced meanwhile
-            work.pop(0)
+        if work and work[0] not in log.segments:  # deleted or replaced meanwhile, and maybe thousands with it
+            there = set(log.segments)
+            work = [one for one in work if one in there]
         if not work or log.cuts != self._cuts:
             self._finish(target)
             return

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
-from itertools import pairwise
+from operator import attrgetter, lt
 from typing import TYPE_CHECKING, Final, TypeVar
 from zlib import crc32
 
@@ -55,6 +55,8 @@ _LARGEST_RELATIVE_OFFSET: Final = 2**31 - 1
 _RECENT_MAX: Final = 512
 _CLIENT: Final = AppendOrigin.CLIENT
 _made: Final = object.__new__
+_base_of: Final = attrgetter("base")
+_size_of: Final = attrgetter("size")
 _T = TypeVar("_T")
 
 
@@ -186,11 +188,11 @@ class Log:
             if not self.closed:
                 self._room.segments += len(change.segments) - len(self.segments)
             self.segments = change.segments
-            self.bases = [segment.base for segment in change.segments]
+            bases = self.bases = list(map(_base_of, change.segments))
             self.recent.clear()
-            assert self.bases, "a log has an active segment"
+            assert bases, "a log has an active segment"
             self.active = change.segments[-1]
-            assert all(one < next_ for one, next_ in pairwise(self.bases)), "segments rise by their base"
+            assert all(map(lt, bases, bases[1:])), "segments rise by their base"
         self.topic_id = _new(change.topic_id, self.topic_id)
         self.log_start_offset = _new(change.log_start_offset, self.log_start_offset)
         self.log_end_offset = _new(change.log_end_offset, self.log_end_offset)
@@ -248,7 +250,7 @@ class Log:
     @property
     def size_bytes(self) -> int:
         """Bytes of all segments."""
-        return sum(segment.size for segment in self.segments)
+        return sum(map(_size_of, self.segments))
 
     def advance_high_watermark(self, to: OffsetMetadata | int) -> bool:
         """Raise the high watermark (leader). Returns whether it rose, or went to a newer segment; never goes back."""

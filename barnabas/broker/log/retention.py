@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import Final
 
 from barnabas.broker.jobs import Job, wait
@@ -12,7 +13,9 @@ from barnabas.broker.log.state import Change, LogView
 from barnabas.broker.log.truncation import remove_snapshots, rename_all_away, undone_on_failure
 
 _SEGMENTS_PER_STEP: Final = 32
-"""Segments one step deletes: three files of each are renamed."""
+"""Segments one step looks at and deletes: three files of each are renamed, and a log may have 20,000."""
+_SNAPSHOTS_PER_STEP: Final = 32
+"""Producer snapshots one step removes: each roll takes one, and compaction leaves them."""
 
 
 def retain(log: LogView, now_ms: int) -> Job[int]:
@@ -31,13 +34,13 @@ def retain(log: LogView, now_ms: int) -> Job[int]:
         OSError: a read failed, or there is no room for a snapshot: what an earlier one covers went.
     """
     deleted = 0
-    while not log.closed and (deletable := _below_log_start(log)[:_SEGMENTS_PER_STEP]):
+    while not log.closed and (deletable := _below_log_start(log)):
         deleted += yield from _delete(log, deletable, now_ms, "log start")
         yield None
     if "delete" not in log.config.cleanup_policy:
         return deleted
     yield None
-    while not log.closed and (deletable := _above_size(log)[:_SEGMENTS_PER_STEP]):
+    while not log.closed and (deletable := _above_size(log)):
         deleted += yield from _delete(log, deletable, now_ms, f"retention.bytes={log.config.retention_bytes}")
         yield None
     while old := (yield from _too_old(log, now_ms)):
@@ -54,19 +57,21 @@ def _is_committed(log: LogView, index: int) -> bool:
 
 
 def _below_log_start(log: LogView) -> list[Segment]:
-    count = 0
-    while count + 1 < len(log.segments) and log.bases[count + 1] <= log.log_start_offset and _is_committed(log, count):
+    """The next few."""
+    count, most = 0, min(_SEGMENTS_PER_STEP, len(log.segments) - 1)
+    while count < most and log.bases[count + 1] <= log.log_start_offset and _is_committed(log, count):
         count += 1
     return list(log.segments[:count])
 
 
 def _above_size(log: LogView) -> list[Segment]:
+    """The next few."""
     limit = log.config.retention_bytes
     if limit < 0:
         return []
     excess = log.size_bytes - limit
-    count = 0
-    while count < len(log.segments) and excess >= log.segments[count].size and _is_committed(log, count):
+    count, most = 0, min(_SEGMENTS_PER_STEP, len(log.segments))
+    while count < most and excess >= log.segments[count].size and _is_committed(log, count):
         excess -= log.segments[count].size
         count += 1
     return list(log.segments[:count])
@@ -115,15 +120,21 @@ def _delete(log: LogView, segments: list[Segment], now_ms: int, rule: str) -> Jo
         gone_files = rename_all_away(log.disk, segments, rename)
     left = list(log.segments[len(segments) :])
     begin = left[0].base
-    old = [snapshot for snapshot in log.snapshots if snapshot < begin]
+    kept_from = bisect_left(log.snapshots, begin)
+    old = list(log.snapshots[:kept_from])
     log.adopt(
         Change(
             segments=left,
             log_start_offset=max(begin, log.log_start_offset),
             epochs=log.epochs.from_start(begin),
-            snapshots=[snapshot for snapshot in log.snapshots if snapshot not in old],
+            snapshots=list(log.snapshots[kept_from:]),
         )
     )
     log.discard(gone_files)
-    remove_snapshots(log.disk, log.directory, old)
+    for start in range(0, len(old), _SNAPSHOTS_PER_STEP):
+        if start:
+            yield None
+            if log.closed:  # another log may be of that name by now
+                break
+        remove_snapshots(log.disk, log.directory, old[start : start + _SNAPSHOTS_PER_STEP])
     return len(segments)

@@ -6,7 +6,9 @@ import errno
 import mmap
 import os
 import queue
+import sys
 import threading
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -446,3 +448,52 @@ def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(tmp_path: Path) -> N
     thread.start()
     thread.join(60)
     assert found == [b"", 0, b"new"]
+
+
+def lines_run(work: Callable[[], None]) -> int:
+    """How many lines of `disk` that takes."""
+    count = 0
+
+    def trace(frame: Any, event: str, argument: Any) -> Any:
+        nonlocal count
+        if frame.f_code.co_filename != disk_module.__file__:
+            return None
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def test_a_rename_looks_at_one_file_of_thousands(disk):
+    """A log of 20,000 segments took 2.7 ms for each, and 96 are renamed in one step of retention or compaction."""
+
+    def lines_of(directory: str, count: int) -> int:
+        disk.make_dir(directory)
+        files = [disk.open(f"{directory}/{number}", create=True) for number in range(count)]
+        ran = lines_run(lambda: disk.rename(f"{directory}/0", f"{directory}/0.deleted"))
+        assert [file.path for file in files[:2]] == [f"{directory}/0.deleted", f"{directory}/1"]
+        return ran
+
+    assert lines_of("t-0", 10) == lines_of("t-1", 100) > 0
+
+
+def test_open_files_follow_their_names(disk):
+    disk.make_dir("t-0")
+    one = disk.open("t-0/a", create=True)
+    again = disk.open("t-0/a")
+    gone = disk.open("t-0/b", create=True)
+    disk.rename("t-0/a", "t-0/b")
+    del gone
+    assert (one.path, again.path) == ("t-0/b", "t-0/b")
+    disk.rename("t-0", "u-0")
+    assert (one.path, again.path) == ("u-0/b", "u-0/b")
+    disk.remove("u-0/b")
+    fresh = disk.open("u-0/b", create=True)
+    disk.rename("u-0/b", "u-0/c")
+    assert (one.path, fresh.path) == ("u-0/b", "u-0/c"), "what was removed has no name any more"
