@@ -64,6 +64,7 @@ from barnabas.protocol.records.walk import HEADERS_MAX
 PAGE = (Path(__file__).parents[2] / "docs" / "SECURITY.md").read_text()
 CONFIG = BrokerConfig()
 MIB = 1 << 20
+KEYS_MOST = lock_out._HIGH["log.cleaner.dedupe.buffer.size"][0]
 KAFKAS = "2^31-1"
 SLICED = f"{SLICE} partitions a step"
 PLACES, ALL_PLACES = producer_state.PRODUCERS_MAX, producer_state.PRODUCERS_OF_ALL_MAX
@@ -154,6 +155,7 @@ PROSE = (
     f"looks at {compaction._LOOKED_AT_PER_STEP} of them, and renames the files of {retention._SEGMENTS_PER_STEP}",
     f"| groups and what they have committed (see below) | {holdings.BYTES_MAX // MIB} MiB, half by one address",
     f"| settings (see below) | {settings_room.ALL_BYTES_MAX // MIB} MiB",
+    f"({CONFIG.log_cleaner_dedupe_buffer_size // MIB} MiB; {KEYS_MOST // MIB} MiB is the most that can be set while",
     f"{settings_room.VALUE_BYTES_MAX:,} bytes a value, {settings_room.RESOURCE_BYTES_MAX // 1024} KiB a resource",
     f"once a client would owe more than {mutation_quota.OWED_MAX:,}",
     f"(the members of one group have {holdings.MEMBERS_BYTES_MAX // MIB} MiB)",
@@ -278,5 +280,5 @@ def test_the_table_of_connections_has_the_settings_defaults() -> None:
 def test_the_sum_of_what_no_connection_holds_is_that_of_its_table() -> None:
     table = PAGE.partition("| what | bound | at most |")[2].partition("\n\n")[0]
     each = [int(told) for told in re.findall(r"\| (\d+) MB\b", table)]
-    assert len(each) == 7, "topics have a bound of another kind"
+    assert len(each) == 8, "topics have a bound of another kind"
     assert f"That is {sum(each)} MB" in PAGE

@@ -22,7 +22,7 @@ _LOW: Final = {
     "max.connections.per.ip": (10, "one client would keep the others of its address out"),
     "message.max.bytes": (1024, "hardly a record could be written"),
 }
-_HIGH: Final = {"log.cleaner.dedupe.buffer.size": (2**31 - 1, "it is memory")}
+_HIGH: Final = {"log.cleaner.dedupe.buffer.size": (268_435_456, "it is memory, which a start alone can give")}
 _TOPIC_KEYS: Final = {
     broker_name: keys_of(TopicConfig)[name] for name, broker_name in SYNONYMS.items() if name != "retention.ms"
 }

@@ -76,7 +76,7 @@ def test_at_the_extremes_of_every_dynamic_setting_everybody_is_served(name: str)
         ("log.index.size.max.bytes", "4"),
         ("log.roll.ms", "0"),
         ("log.cleaner.dedupe.buffer.size", "1"),
-        ("log.cleaner.dedupe.buffer.size", "9223372036854775807"),
+        ("log.cleaner.dedupe.buffer.size", "268435457"),
         ("min.insync.replicas", "2"),
     ],
 )
