@@ -1,6 +1,9 @@
-"""K08 to K12: what members of a consumer group want: patterns, assignors, topics that come, grow and go."""
+"""K08 to K12, K36: what members of a consumer group want: patterns, assignors, topics that come, grow and go."""
+
+from contextlib import ExitStack
 
 from tests.conformance.consumers import Consumer, described, settle
+from tests.conformance.recordings import recorded
 from tests.conformance.scenario import Facts, scenario
 from tests.conformance.scenarios.consumer_groups import fresh
 from tests.conformance.scenarios.versions import coordinator
@@ -155,4 +158,67 @@ def k12(world: World) -> Facts:
         facts["deleted"] = a.settled(0)
         a.at(4)
         facts["still wanted"] = described(world, group, a)
+    return facts
+
+
+TAKEN = (
+    "B-[aA]",
+    "(?i)B-A",
+    r"B\Q-a\E",
+    "^B-a$",
+    r"\AB-a\z",
+    r"B[\-\.\_]\w",
+    "(?P<one>B)-(?<two>a)",
+    "B-A|B-b",
+    "B-a|",
+    r"B-\141",
+    r"B-\x61",
+    "(?U)B-.+",
+    r"B-a\b.*",
+    "B-a{1,2}",
+    r"B-\p{Lu}",
+    "B-[[:digit:]]",
+    r"B-a\.a",
+    r"B-\PL",
+)
+REFUSED = (
+    r"B-\C",
+    "(?P<a>B)(?P<a>x)",
+    "a{1001}",
+    "a++",
+    "(?>a)",
+    "(?P=a)",
+    r"\p{Foo}",
+    r"(a)\1",
+    r"\Z",
+    r"[a-\d]",
+    "(?i",
+    "x{2}{3}",
+)
+
+
+@scenario(
+    "K36",
+    "what patterns match, and which are none: RE2's classes, escapes, flags, groups, and what other engines have",
+    recorded("K36"),
+)
+def k36(world: World) -> Facts:
+    base = world.fresh()
+    names = [f"{base}{each}" for each in ("-A", "-a", "-b", "-aa", "-a.a", "-1", ".x", "_d")]
+    for name in names:
+        world.create(name)
+        world.wait(lambda name=name: world.led(name, 1), name)  # type: ignore[misc]
+    facts: Facts = {}
+    with ExitStack() as stack:
+        members = {}
+        for pattern in TAKEN:
+            one = members[pattern] = stack.enter_context(Consumer(world, fresh(world), "A", *names))
+            one.join(subscribed_topic_names=None, subscribed_topic_regex=pattern.replace("B", base))
+        for pattern, one in members.items():
+            # A pattern is looked through beside the heartbeats, and what it matches is assigned at once.
+            world.wait(lambda one=one: one.ask() and any(one.owned.values()), pattern)  # type: ignore[misc]
+            facts[pattern] = " ".join(sorted(name.removeprefix(base) for name in one.owned))
+        one = next(iter(members.values()))
+        for pattern in REFUSED:
+            facts[pattern] = one.ask(subscribed_topic_regex=pattern)
     return facts

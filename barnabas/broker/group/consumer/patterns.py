@@ -36,6 +36,8 @@ _COUNTED: Final = re.compile(r"\{(\d{0,9}),?(\d{0,9})\}")
 WORK_PER_STEP: Final = 1_000_000
 """Instructions times characters that one step looks at, in the worst case: a few ms."""
 _NAME_LENGTH: Final = 249
+_ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
+_NAMED: Final = re.compile(r"\(\?P?<(\w+)>", re.ASCII)
 
 _WORDS: Final = {
     "missing ]": "missing closing ]",
@@ -100,6 +102,7 @@ def compile_pattern(text: str) -> Pattern:
         raise _refusal(text, _said(fault)) from None
     finally:
         re2.purge()  # it would keep the last 128
+    _check_dialect(text)
     if compiled.programsize > PROGRAM_MAX:
         raise _refusal(text, f"it compiles to {compiled.programsize} instructions, {PROGRAM_MAX} is the most")
     return Pattern(text, compiled)
@@ -113,6 +116,15 @@ def _check_cost(text: str) -> None:
     repeats = sum(counts)
     if repeats > REPEATS_MAX >= max(counts):  # one that counts further is refused by RE2 at once
         raise _refusal(text, f"what it repeats adds up to {repeats} times, {REPEATS_MAX} is the most")
+
+
+def _check_dialect(text: str) -> None:
+    """Refuse what RE2 takes and re2j does not: a single byte, and two groups of one name."""
+    if "C" in _ESCAPED.findall(text):
+        raise _refusal(text, "invalid escape sequence")
+    named = _NAMED.findall(_ESCAPED.sub("", text))
+    if len(set(named)) < len(named):
+        raise _refusal(text, "duplicate capture group name")
 
 
 @cache

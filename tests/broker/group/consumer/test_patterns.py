@@ -29,7 +29,9 @@ FAULTS = {
     "(?!a)": "invalid or unsupported Perl syntax",
     "\\": "trailing backslash at end of expression",
     "\\q": "invalid escape sequence",
+    "\\C": "invalid escape sequence",
     "(?P<n": "invalid named capture",
+    "(?P<a>x)(?<a>y)": "duplicate capture group name",
     "[b-a]": "invalid character class range",
     "[[:foo:]]": "invalid character class range",
     "\\pX": "invalid character class range",
@@ -62,6 +64,7 @@ def test_a_name_matches_as_a_whole() -> None:
     assert matching("a|orders", names) == ["orders"]
     assert matching("(?i)orders", names) == ["orders", "ORDERS"]
     assert matching("", names) == []
+    assert matching(r"(?P<a>orders)|(?P<b>x)|\(?<a>|\\C", names) == ["orders"]
 
 
 def test_internal_topics_are_not_left_out() -> None:
